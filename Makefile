@@ -35,7 +35,7 @@ help:
 	@echo "make types             check types with mypy, strict"
 	@echo "make migrations-check  fail if a migration is missing"
 	@echo "make wheel-check       build the wheel and test it in an empty project"
-	@echo "make size              count lines and functions of each room"
+	@echo "make size              count lines and functions of each room, and figures beside their aims"
 	@echo "make fuzz STEPS=1000   run random operations against a reference model"
 	@echo "make schema            test the JSON API against its OpenAPI document, on PostgreSQL"
 	@echo "make soak              clients, workers and faults at once; then every row is checked (SOAK_SECONDS=60, SOAK_SEED)"

@@ -2,6 +2,7 @@
 
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import django
@@ -81,7 +82,27 @@ def cut_links_that_leave(app, docname, source):
     source[0] = re.sub(r"\[([^\]]*)\]\(([^)\s]+)\)", cut, source[0])
 
 
+def add_origins(app, docname, source):
+    """docs/origins.toml as tables, below the page's own words."""
+    if docname != "origins":
+        return
+    lines = [source[0]]
+    for system in tomllib.loads((Path(app.srcdir) / "origins.toml").read_text())["system"]:
+        lines += ["", f"## {system['name']}", "", system["came"]]
+        for part in system["part"]:
+            lines += ["", f"### {part['name']}", "", "| There | Here | Status | Where it lives | Held by |"]
+            lines.append("| --- | --- | --- | --- | --- |")
+            for row in part["row"]:
+                status = next(
+                    (f"{key.replace('_', ' ')}: {row[key]}" for key in ("differs", "to_come") if key in row), "held"
+                )
+                names = ("<br>".join(f"`{name}`" for name in row.get(key, ())) or "—" for key in ("where", "tests"))
+                lines.append(f"| {' | '.join([row['there'], row.get('here', '—'), status, *names])} |")
+    source[0] = "\n".join(lines)
+
+
 def setup(app):
     app.connect("doctree-read", link_to_the_shortest_name)
     app.connect("autodoc-process-docstring", list_fields)
+    app.connect("source-read", add_origins)
     app.connect("source-read", cut_links_that_leave)

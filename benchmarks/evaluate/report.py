@@ -1,4 +1,4 @@
-"""The tables of docs/evaluation.md, from rows of numbers; today's beside those of the engine before."""
+"""The tables of docs/evaluation.md, from rows of numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from benchmarks.evaluate.conversations import KINDS
 Row = dict[str, Any]
 
 PAGE, README = written.REPOSITORY / "docs" / "evaluation.md", written.REPOSITORY / "README.md"
-BEFORE = Path(__file__).parent / "before.json"
 _BEGIN, _END = "<!-- make evaluate writes what follows -->", "<!-- and what follows is written by hand -->"
 _SETS = ("tuned", "held out", "hand-written")
 _GROWN = _SETS[:2]
@@ -59,25 +58,18 @@ def _one_line(rows: list[Row]) -> str:
 
 
 def tables(rows: list[Row], missing: list[str]) -> str:
-    """``rows``: today's. Those of before are of our own systems alone."""
-    told = json.loads(BEFORE.read_text()) if BEFORE.exists() else {"commit": "", "rows": []}
-    both = [(f"before ({told['commit']})", told["rows"]), ("now", rows)] if told["rows"] else [("now", rows)]
     parts = [
-        ("Every system", _every_system(both)),
-        ("The extract by budget and rounds", _by_budget(both)),
-        ("What is kept, by kind of fact, at 10 %", _by_kind(both)),
-        ("What is kept, by age", _by_age(both)),
-        ("Misleading traps", _traps(both)),
-        ("Misleading traps of the extract, by kind", _traps_by_kind(both)),
-        ("Outdated values", _outdated(both)),
-        (f"The ledger after a model that forgot everything, at {_LEDGER:,} tokens", _ledger(both)),
-        ("Forks", _forks(both)),
+        ("Every system", _every_system(rows)),
+        ("The extract by budget and rounds", _by_budget(rows)),
+        ("What is kept, by kind of fact, at 10 %", _by_kind(rows)),
+        ("What is kept, by age", _by_age(rows)),
+        ("Misleading traps", _traps(rows)),
+        ("Outdated values", _outdated(rows)),
+        (f"The ledger after a model that forgot everything, at {_LEDGER:,} tokens", _ledger(rows)),
+        ("Forks, at 20 %", _forks(rows)),
     ]
     text = "\n".join(f"### {title}\n\n{table}\n" for title, table in parts)
     return text + "".join(f"\nNot measured: {reason}.\n" for reason in missing)
-
-
-Both = Sequence[tuple[str, list[Row]]]
 
 
 def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
@@ -110,66 +102,57 @@ def _kept(row: Row) -> float:
     return float(row["kept"])
 
 
-def _systems(both: Both, without: str = "") -> Iterable[tuple[str, str, list[Row]]]:
-    """Ours, before and now, then the others."""
-    for name in [*systems.SYSTEMS, systems.CEILING]:
-        if name == without:
-            continue
-        for when, rows in both:
-            if any(row["system"] == name for row in rows):
-                yield (f"{name}, {when}" if name in systems.OURS else name), name, rows
+def _systems(rows: list[Row], without: str = "") -> list[str]:
+    """Ours, then the others."""
+    measured = {row["system"] for row in rows} - {without}
+    return [name for name in [*systems.SYSTEMS, systems.CEILING] if name in measured]
 
 
-def _every_system(both: Both) -> str:
+def _every_system(rows: list[Row]) -> str:
     lines = []
-    for title, name, rows in _systems(both, "ledger"):
+    for name in _systems(rows, "ledger"):
         found = [_select(rows, system=name, set=set_, budget=_BUDGETS, rounds=(1, 5)) for set_ in _SETS]
-        lines.append([title, *(_mean(one, _margin) for one in found), *(_mean(one, _kept) for one in found)])
+        lines.append([name, *(_mean(one, _margin) for one in found), *(_mean(one, _kept) for one in found)])
     return _table(["", *(f"margin, {s}" for s in _SETS), *(f"stmt, {s}" for s in _SETS)], lines)
 
 
-def _by_budget(both: Both) -> str:
+def _by_budget(rows: list[Row]) -> str:
     lines = []
-    ours = [("extract", when, rows) for when, rows in both]
     for share in _BUDGETS:
-        for system, when, rows in [*ours, (systems.CEILING, systems.CEILING, both[-1][1])]:
-            line = [f"{share:.0%}, {when}"]
-            for set_ in _SETS:
-                for rounds in (1, 5, 20):
-                    one = _select(rows, system=system, set=set_, budget=share, rounds=rounds)
-                    line.append(f"{_mean(one, _margin)} / {_mean(one, _kept)}")
-            lines.append(line)
-    return _table(["margin / stmt", *(f"{s}, {n} round{'s' * (n > 1)}" for s in _SETS for n in (1, 5, 20))], lines)
+        for system, counts in (("extract", (1, 5, 20)), (systems.CEILING, (1,))):
+            for count in counts:
+                of_sets = [_select(rows, system=system, set=s, budget=share, rounds=count) for s in _SETS]
+                if any(of_sets):
+                    title = f"{share:.0%}, {system}, {count} round{'s' * (count > 1)}"
+                    lines.append([title, *(f"{_mean(one, _margin)} / {_mean(one, _kept)}" for one in of_sets)])
+    return _table(["margin / stmt", *_SETS], lines)
 
 
-def _by_kind(both: Both) -> str:
+def _by_kind(rows: list[Row]) -> str:
     lines = []
     for kind in KINDS:
         line = [f"{kind} (safety rules)" if kind == "constraint" else kind]
         for set_ in _SETS:
-            for _, rows in both:
-                one = _select(rows, system="extract", set=set_, budget=0.1, rounds=(1, 5))
-                line.append(_mean(one, lambda row, kind=kind: row["kinds"].get(kind, 0.0)))
+            one = _select(rows, system="extract", set=set_, budget=0.1, rounds=(1, 5))
+            line.append(_mean(one, lambda row, kind=kind: row["kinds"].get(kind, 0.0)))
         lines.append(line)
-    return _table(["stmt", *(f"{s}, {when}" for s in _SETS for when, _ in both)], lines)
+    return _table(["stmt", *_SETS], lines)
 
 
-def _by_age(both: Both) -> str:
-    quarters = ("first quarter", "second", "third", "last")
+def _by_age(rows: list[Row]) -> str:
     lines = []
-    for age, name in enumerate(quarters):
+    for age, name in enumerate(("first quarter", "second", "third", "last")):
         line = [name]
         for set_ in _SETS:
-            for _, rows in both:
-                one = _select(rows, system="extract", set=set_, budget=_BUDGETS, rounds=(1, 5))
-                line.append(_mean(one, lambda row, age=age: row["ages"][age]))
+            one = _select(rows, system="extract", set=set_, budget=_BUDGETS, rounds=(1, 5))
+            line.append(_mean(one, lambda row, age=age: row["ages"][age]))
         lines.append(line)
-    return _table(["stmt", *(f"{s}, {when}" for s in _SETS for when, _ in both)], lines)
+    return _table(["stmt", *_SETS], lines)
 
 
-def _traps(both: Both) -> str:
+def _traps(rows: list[Row]) -> str:
     lines = []
-    for title, name, rows in _systems(both):
+    for name in _systems(rows):
         for rounds in (1, 5):
             found = [
                 _counts(_select(rows, "traps", system=name, set=set_, budget=tokens, rounds=rounds), stale=False)
@@ -177,70 +160,40 @@ def _traps(both: Both) -> str:
                 for tokens in measure.TRAP_BUDGETS
             ]
             if any(found):
-                lines.append([f"{title}, {rounds} round{'s' * (rounds > 1)}", *found])
+                lines.append([f"{name}, {rounds} round{'s' * (rounds > 1)}", *found])
     return _table(["misleading of told", *(f"{s}, {t:,}" for s in _TRAPS for t in measure.TRAP_BUDGETS)], lines)
 
 
-def _traps_by_kind(both: Both) -> str:
-    kinds = sorted({kind for _, rows in both for row in _select(rows, "traps", set=_GROWN) for kind in row["claims"]})
-    columns = [(set_, when, rows) for set_ in _GROWN for when, rows in both]
-    lines = [
-        [
-            kind,
-            *(
-                _counts(_select(rows, "traps", system="extract", set=s), stale=False, kind=kind)
-                for s, _, rows in columns
-            ),
-        ]
-        for kind in kinds
-        if kind != _STALE
-    ]
-    return _table(["misleading of told", *(f"{set_}, {when}" for set_, when, _ in columns)], lines)
-
-
-def _outdated(both: Both) -> str:
+def _outdated(rows: list[Row]) -> str:
     lines = []
-    for title, name, rows in _systems(both, "ledger"):
-        found = [
-            _counts(_select(rows, system=name, set=set_, budget=_BUDGETS, rounds=rounds), stale=True)
-            for set_ in _SETS
-            for rounds in (1, 5)
-        ]
-        lines.append([title, *found])
-    return _table(
-        ["older value without the newer", *(f"{s}, {n} round{'s' * (n > 1)}" for s in _SETS for n in (1, 5))], lines
-    )
+    for name in _systems(rows, "ledger"):
+        for rounds in (1, 5) if name in systems.OURS else (1,):
+            found = [_select(rows, system=name, set=set_, budget=_BUDGETS, rounds=rounds) for set_ in _SETS]
+            title = f"{name}, {rounds} round{'s' * (rounds > 1)}"
+            lines.append([title, *(_counts(one, stale=True) for one in found)])
+    return _table(["older value without the newer", *_SETS], lines)
 
 
-def _counts(rows: Iterable[Row], *, stale: bool, kind: str = "") -> str:
-    counts = [
-        numbers
-        for row in rows
-        for name, numbers in row["claims"].items()
-        if (name == _STALE) == stale and kind in ("", name)
-    ]
+def _counts(rows: Iterable[Row], *, stale: bool) -> str:
+    counts = [numbers for row in rows for name, numbers in row["claims"].items() if (name == _STALE) == stale]
     return f"{sum(n[2] for n in counts)} of {sum(n[1] for n in counts)}" if counts else ""
 
 
-def _ledger(both: Both) -> str:
+def _ledger(rows: list[Row]) -> str:
     lines = []
-    for when, rows in both:
-        for rounds in (1, 5):
-            line = [f"{when}, {rounds} round{'s' * (rounds > 1)}"]
-            for set_ in _SETS:
-                one, two = (_select(rows, system=s, set=set_, budget=_LEDGER, rounds=rounds) for s in systems.OURS)
-                share = f"{_kept(two[0]) / _kept(one[0]):.0%}" if one and two and _kept(one[0]) else "–"
-                line.append(f"{_mean(two, _kept)} of {_mean(one, _kept)}, {share}")
-            lines.append(line)
+    for rounds in (1, 5):
+        line = [f"{rounds} round{'s' * (rounds > 1)}"]
+        for set_ in _SETS:
+            one, two = (_select(rows, system=s, set=set_, budget=_LEDGER, rounds=rounds) for s in systems.OURS)
+            share = f"{_kept(two[0]) / _kept(one[0]):.0%}" if one and two and _kept(one[0]) else "–"
+            line.append(f"{_mean(two, _kept)} of {_mean(one, _kept)}, {share}")
+        lines.append(line)
     return _table(["stmt of the ledger, of the extract", *_SETS], lines)
 
 
-def _forks(both: Both) -> str:
+def _forks(rows: list[Row]) -> str:
     lines = []
-    for when, rows in both:
-        line = [when]
-        for set_ in _GROWN:
-            found = _select(rows, "fork", set=set_)
-            line += [_mean(found, _kept), *(f"{row['leaked'][0]} of {row['leaked'][1]}" for row in found)]
-        lines.append(line)
-    return _table(["at 20 %", *(title for s in _GROWN for title in (f"stmt, {s}", f"of the other branch, {s}"))], lines)
+    for set_ in _GROWN:
+        found = _select(rows, "fork", set=set_)
+        lines.append([set_, _mean(found, _kept), *(f"{row['leaked'][0]} of {row['leaked'][1]}" for row in found)])
+    return _table(["", "stmt", "of the other branch"], lines)

@@ -42,8 +42,8 @@ def write(timings: Sequence[Timing]) -> None:
         "machine": describe(timings),
         "durability": durability(timings),
         "ratios": ratios_table(timings),
-        "parts": "\n\n".join(f"**{name}**\n\n{parts_table(timings, name)}" for name in databases(timings)),
-        "systems": "\n\n".join(f"**{name}**\n\n{systems_table(timings, name)}" for name in _BOTH),
+        "parts": parts_table(timings),
+        "systems": "\n\n".join(systems_table(timings, size) for size in (100, 10_000)),
         "background": background_table(timings),
         "pages": pages_table(timings),
         "bytes": bytes_table(timings),
@@ -97,12 +97,9 @@ def readme_table(timings: Sequence[Timing]) -> str:
     ]
     more = (
         "Only storing and reading is timed: this app's summary exists already, and the others read messages without "
-        "one. The turn of your own query is two creates and that query, without branches, locks and checks. Onyx's "
-        "pattern is how Onyx, an open-source assistant for companies, reads a chat, on this app's tables. On "
-        f"PostgreSQL, reading the newest 64 with SQLAlchemySession takes {min(shares):.0%} to {max(shares):.0%} of "
-        "this app's time, without summaries and branches. Google ADK is measured up to 1,000 messages, where it reads "
-        f"in {_on_both(timings, size=1_000, branches=1, system=PEERS[-1].name, call='read')} ms. More: "
-        "[docs/benchmarks](docs/benchmarks/README.md)."
+        "one. Onyx's pattern is how Onyx, an open-source assistant for companies, reads a chat, on this app's tables. "
+        f"On PostgreSQL, reading the newest 64 with SQLAlchemySession takes {min(shares):.0%} to {max(shares):.0%} of "
+        "this app's time. More: [docs/benchmarks](docs/benchmarks/README.md)."
     )
     return f"\n{table(head, rows)}\n\n{fill(more, 120, break_on_hyphens=False)}"
 
@@ -119,8 +116,9 @@ def _on_both(timings: Sequence[Timing], **where: Any) -> str:
 
 def tables(timings: Sequence[Timing]) -> str:
     """Everything as text, for a run that is not stored."""
-    parts = [f"{name}\n{parts_table(timings, name)}\n\n{systems_table(timings, name)}" for name in databases(timings)]
-    return "\n\n".join([ratios_table(timings), *parts])
+    return "\n\n".join(
+        [ratios_table(timings), parts_table(timings), *(systems_table(timings, size) for size in sizes(timings))]
+    )
 
 
 def describe(timings: Sequence[Timing]) -> str:
@@ -132,11 +130,11 @@ def describe(timings: Sequence[Timing]) -> str:
         machines.setdefault(what, set()).add(str(one.machine.get("date", "an unknown day"))[:10])
     first = "; ".join(f"{', '.join(sorted(days))}: {what}" for what, days in machines.items())
     first = f"Measured on {first}."
-    rows = {}
+    found: dict[str, dict[str, None]] = {}
     for one in timings:
         versions = re.sub(r" on \S+, compiled.*", "", one.versions)
-        rows[one.system.split(", ")[0], versions] = None
-    return first + "\n\n" + table(("system", "versions"), rows)
+        found.setdefault(versions, {})[one.system.split(", ")[0]] = None
+    return "\n".join([first, "", *(f"- {', '.join(names)}: {versions}" for versions, names in found.items())])
 
 
 def durability(timings: Sequence[Timing]) -> str:
@@ -177,51 +175,51 @@ def ratios(timings: Sequence[Timing], database: str, size: int) -> dict[str, flo
 
 
 def ratios_table(timings: Sequence[Timing]) -> str:
-    columns = [(name, size) for name in databases(timings) for size in sizes(timings)]
+    columns = [(name, size) for name in databases(timings) for size in sizes(timings) if size in (100, 10_000)]
     found = {column: ratios(timings, *column) for column in columns}
     names = list(dict.fromkeys(name for one in found.values() for name in one))
     head = ["", *(f"{name}, {size:,}" for name, size in columns)]
     return table(head, [[name, *(number(found[column].get(name)) for column in columns)] for name in names])
 
 
-def parts_table(timings: Sequence[Timing], database: str) -> str:
-    """Milliseconds of the app and of the bare database, with statements and rows."""
-    chosen = [one for one in timings if one.database == database and one.system in (APP.name, BARE.name)]
-    return _by_size(chosen, lambda one: f"{one.call}" if one.system == APP.name else f"*{one.call}*", counted=True)
-
-
-def systems_table(timings: Sequence[Timing], database: str) -> str:
-    """Milliseconds of a read, a turn and a fork of every system, and how many times the app's they are."""
-    chosen = [one for one in timings if one.database == database and one.branches == 1]
+def parts_table(timings: Sequence[Timing], size: int = 10_000) -> str:
+    """Milliseconds of the app and of the bare database on each database, with statements and rows."""
     rows = []
-    for call in ("read_recent", "read", "turn_recent", "turn", "append", "fork"):
-        own = call.removesuffix("_recent")
-        ours = {one.size: one for one in chosen if (one.system, one.call) == (APP.name, own)}
-        for system in _COMPARED:
-            wanted = (system.name, own if system is APP else call)
-            of_row = {one.size: one for one in chosen if (one.system, one.call) == wanted}
-            if not of_row:
-                continue
-            cells = [
-                f"{milliseconds(of_row[size])} ({number(of_row[size].median / ours[size].median)} ×)"
-                if size in of_row and size in ours
-                else ""
-                for size in sizes(timings)
+    for system in (APP, BARE):
+        for call in system.calls:
+            found = [
+                find(timings, database=name, size=size, branches=1, system=system.name, call=call)
+                for name in databases(timings)
             ]
-            least = min(len(one.values) for one in of_row.values())
-            widest = max(one.spread for one in of_row.values())
-            title = f"{call.replace('_recent', ', the newest 64')}: {system.name}"
-            rows.append([title, *cells, str(least), f"{widest:.0%}"])
-    return table(["", *(f"{size:,} messages" for size in sizes(timings)), "rounds, at least", "±, at most"], rows)
+            if any(found):
+                counts = [_range(one and one.counted.get(key) for one in found) for key in ("statements", "rows")]
+                rows.append([call if system is APP else f"*{call}*", *map(milliseconds, found), *counts])
+    return table(["milliseconds", *databases(timings), "statements", "rows"], rows)
+
+
+def systems_table(timings: Sequence[Timing], size: int) -> str:
+    """Milliseconds of every system on both databases: whole conversations, and the newest 64 where there is a way."""
+    calls = ("read", "read_recent", "turn", "turn_recent", "fork")
+    rows = []
+    for system in _COMPARED:
+        cells = [_on_both(timings, size=size, branches=1, system=system.name, call=call) for call in calls]
+        if any(cell != _NONE for cell in cells):
+            rows.append([system.name, *(cell if cell != _NONE else "" for cell in cells)])
+    return table([f"{size:,} messages", *(call.replace("_recent", ", newest 64") for call in calls)], rows)
 
 
 def background_table(timings: Sequence[Timing]) -> str:
     chosen = [one for one in timings if one.system == BACKGROUND.name]
-    return _by_size(chosen, lambda one: one.call, counted=False)
+    places = sorted({one.size for one in chosen})
+    rows = [
+        [call, *(milliseconds(find(chosen, call=call, size=size)) for size in places)]
+        for call in dict.fromkeys(one.call for one in chosen)
+    ]
+    return table(["milliseconds", *(f"{size:,}" for size in places)], rows) if rows else ""
 
 
 def pages_table(timings: Sequence[Timing]) -> str:
-    """Milliseconds in a short session and in a long one among a million rows, and how many times as long."""
+    """Milliseconds in a long session among a million rows, and how many times as long as in a short one."""
     small, large = (one.name for one in PAGES)
     rows = []
     for call in PAGES[0].calls:
@@ -231,10 +229,10 @@ def pages_table(timings: Sequence[Timing]) -> str:
             if not all(pair):
                 return ""
             before, after = pair
-            row += [milliseconds(before), milliseconds(after), number(after.median / before.median)]
+            row += [milliseconds(after), number(after.median / before.median)]
             counts |= {one.counted.get("statements") for one in pair}
         rows.append([*row, _range(counts)])
-    head = [f"{name}, {what}" for name in _BOTH for what in ("1,000", "100,000", "ratio")]
+    head = [f"{name}{what}" for name in _BOTH for what in ("", ", ×")]
     return table(["milliseconds", *head, "statements"], rows)
 
 
@@ -292,19 +290,6 @@ def _all_ratios(timings: Sequence[Timing]) -> dict[str, float]:
 
 def sizes(timings: Iterable[Timing]) -> list[int]:
     return sorted({one.size for one in timings if one.system == APP.name})
-
-
-def _by_size(timings: Sequence[Timing], title: Any, *, counted: bool) -> str:
-    places = sorted({(one.branches, one.size) for one in timings})
-    rows = []
-    for name in dict.fromkeys(title(one) for one in timings):
-        of_name = [one for one in timings if title(one) == name]
-        cells = [milliseconds(find(of_name, branches=branches, size=size)) for branches, size in places]
-        most = {key: _range(one.counted.get(key) for one in of_name) for key in ("statements", "rows")}
-        rows.append([name, *cells, *(most.values() if counted else ())])
-    one_branch = all(branches == 1 for branches, _ in places)
-    head = [f"{size:,}" + ("" if one_branch else f" × {branches}") for branches, size in places]
-    return table(["milliseconds", *head, *(("statements", "rows") if counted else ())], rows)
 
 
 def _range(values: Iterable[int | None]) -> str:

@@ -1,11 +1,12 @@
-"""Reads docs/origins.md and finds what in it is not true: names that do not exist, claims without a test."""
+"""Reads docs/origins.toml and finds what in it is not true: names that do not exist, claims without a test."""
 
 from __future__ import annotations
 
 import ast
 import re
+import tomllib
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -20,7 +21,7 @@ from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, Com
 from compaction_app.values import EventKind
 from tests.conftest import REPOSITORY
 
-DOCUMENT = REPOSITORY / "docs" / "origins.md"
+DOCUMENT = REPOSITORY / "docs" / "origins.toml"
 
 #: The five systems, and the parts of their documents in order.
 SECTIONS = {
@@ -73,119 +74,65 @@ NAMES = {
         vystak-channel-chat vystak-chat pruner.py compactor.py""",
 }
 
-_HEADER = ["There", "Here", "Status", "Where it lives", "Held by"]
-_STATUS = re.compile(r"held|(?P<word>differs|to come)(?:: (?P<why>.*\S))?")
-_PLACE = re.compile(r"(?:(event|command|constraint|file) )?`([^`]+)`")
-_SETTING = re.compile(r'COMPACTION\["(\w+)"\]')
-_TEST = re.compile(r"`(tests/[\w/]+\.py)::((?:\w+::)?\w+)`")
+_KEYS = {"there", "here", "differs", "to_come", "where", "tests"}
+_WHY = {"differs", "to_come"}
+_TEST = re.compile(r"(tests/[\w/]+\.py)::((?:\w+::)?\w+)")
 _MODELS = (ChatSession, ChatMessage, CompactionRun, CompactionEvent)
-_NOTHING = "—"
+
+Document = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Row:
-    system: str
-    section: str
-    line: int
-    cells: tuple[str, ...]
+def read() -> Document:
+    return tomllib.loads(DOCUMENT.read_text())
 
 
-@dataclass(frozen=True)
-class Table:
-    system: str
-    section: str
-    rows: tuple[Row, ...]
+def rows(document: Document) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each with where it stands."""
+    for system in document["system"]:
+        for part in system["part"]:
+            yield from ((f"{system['name']}, {part['name']}", row) for row in part["row"])
 
 
-def tables(text: str) -> list[Table]:
-    """One for each third-level heading, in order."""
-    found: list[tuple[str, str, list[Row]]] = []
-    system = ""
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.startswith("## "):
-            system = line[3:].strip()
-        elif line.startswith("### "):
-            found.append((system, line[4:].strip(), []))
-        elif line.startswith("|") and found:
-            cells = tuple(cell.strip() for cell in line.strip().strip("|").split("|"))
-            found[-1][2].append(Row(system, found[-1][1], number, cells))
-    return [Table(system, section, tuple(rows)) for system, section, rows in found]
-
-
-def rows(text: str) -> Iterator[Row]:
-    """The rows of all tables, without header and rule."""
-    for table in tables(text):
-        yield from table.rows[2:]
-
-
-def find_problems(text: str) -> list[str]:
+def find_problems(document: Document) -> list[str]:
     """Everything that is wrong with the document; empty if all is true."""
-    problems = [*_shape(text), *_names(text)]
-    for row in rows(text):
-        problems += [f"line {row.line}: {problem}" for problem in _row_problems(row)]
+    problems = [*_shape(document), *_names(document)]
+    for place, row in rows(document):
+        problems += [f"{place}, {row.get('there')!r}: {problem}" for problem in _row_problems(row)]
     return problems
 
 
-def _shape(text: str) -> Iterator[str]:
-    present: dict[str, list[str]] = {}
-    for table in tables(text):
-        present.setdefault(table.system, []).append(table.section)
-        if [list(row.cells) for row in table.rows[:1]] != [_HEADER] or len(table.rows) < 3:
-            yield f"{table.system}, {table.section}: no table with a row"
-    for system, sections in SECTIONS.items():
-        if present.pop(system, []) != sections:
-            yield f"{system}: not its sections in their order"
-        if not re.search(rf"^## {re.escape(system)}\n\nFrom \S.{{100,}}", text, re.MULTILINE):
-            yield f"{system}: no paragraph that says what came from it"
-    yield from (f"{system} is none of the five systems" for system in present)
-    told: set[tuple[str, str, str]] = set()
-    for row in rows(text):
-        key = (row.system, row.section, row.cells[0])
-        if key in told:
-            yield f"line {row.line}: said twice"
-        told.add(key)
+def _shape(document: Document) -> Iterator[str]:
+    present = {system["name"]: [part["name"] for part in system["part"]] for system in document["system"]}
+    if present != SECTIONS:
+        yield "not the five systems with their sections in their order"
+    for system in document["system"]:
+        if not re.match(r"From \S.{100,}", system["came"], re.DOTALL):
+            yield f"{system['name']}: no paragraph that says what came from it"
+    said = Counter((place, row.get("there")) for place, row in rows(document))
+    yield from (f"{place}: {there!r} is said twice" for (place, there), times in said.items() if times > 1)
 
 
-def _names(text: str) -> Iterator[str]:
+def _names(document: Document) -> Iterator[str]:
     """Names of a document that stand in no row of its system."""
     for system, names in NAMES.items():
-        said = "\n".join(row.cells[0] for row in rows(text) if row.system == system)
+        said = "\n".join(row["there"] for place, row in rows(document) if place.startswith(f"{system}, "))
         yield from (f"{system}: nothing is said of {name}" for name in names.split() if name not in said)
 
 
-def _row_problems(row: Row) -> Iterator[str]:
-    if len(row.cells) != len(_HEADER) or not all(row.cells):
-        yield f"{len(_HEADER)} cells are wanted, none of them empty"
-        return
-    _, here, status, where, tests = row.cells
-    how = _STATUS.fullmatch(status)
-    if not how:
-        yield f"unknown status {status!r}"
-        return
-    if how["word"] and not how["why"]:
-        yield f"{how['word']}: why, or what, is not said"
-    if not how["word"] and _NOTHING in (here, where, tests):
+def _row_problems(row: dict[str, Any]) -> Iterator[str]:
+    if row.keys() - _KEYS or not row.get("there") or not all(row.values()):
+        yield f"the keys are {', '.join(sorted(_KEYS))}, none of them empty"
+    if not row.keys() & _WHY and not {"here", "where", "tests"} <= row.keys():
         yield "held, without a name, a place or a test"
-    yield from _place_problems(where)
-    yield from _test_problems(tests)
-
-
-def _place_problems(cell: str) -> Iterator[str]:
-    for part in [] if cell == _NOTHING else cell.split("<br>"):
-        found = _PLACE.fullmatch(part)
+    for name in row.get("where", ()):
+        if not exists(*(name.split(" ") if " " in name else ("", name))):
+            yield f"{name} does not exist"
+    for name in row.get("tests", ()):
+        found = _TEST.fullmatch(name)
         if not found:
-            yield f"{part!r} names no place"
-        elif not exists(found[1] or "", found[2]):
-            yield f"{part} does not exist"
-
-
-def _test_problems(cell: str) -> Iterator[str]:
-    for part in [] if cell == _NOTHING else cell.split("<br>"):
-        found = _TEST.fullmatch(part)
-        if not found:
-            yield f"{part!r} names no test"
+            yield f"{name!r} names no test"
         elif found[2] not in names_of_tests(found[1]):
-            yield f"the test {part} does not exist"
+            yield f"the test {name} does not exist"
 
 
 @cache
@@ -199,9 +146,9 @@ def exists(kind: str, name: str) -> bool:
         return name in {constraint.name for model in _MODELS for constraint in model._meta.constraints}
     if kind == "file":
         return (REPOSITORY / name).is_file()
-    if setting := _SETTING.fullmatch(name):
-        return setting[1] in DEFAULTS
-    return _is_importable(name)
+    if kind == "setting":
+        return name in DEFAULTS
+    return not kind and _is_importable(name)
 
 
 def _is_importable(name: str) -> bool:
