@@ -19,8 +19,8 @@ from tests.conftest import REPOSITORY
 from tests.transfer.bundling import talk
 
 DOCUMENTS = [REPOSITORY / "docs" / name for name in ("tuning.md", "replay.md")]
-#: Of the environment, and of an entry of MODELS.
-OTHER_NAMES = {"OPENAI_API_KEY", "OPENAI_BASE_URL", "COMPACTION"}
+#: Of the environment, and of an entry of SUMMARIZERS.
+OTHER_NAMES = {"OPENAI_API_KEY", "OPENAI_BASE_URL", "COMPACTION", "TIMEOUT", "MAX_OUTPUT_TOKENS", "PROMPT"}
 COMMAND = re.compile(r"python manage\.py (\w+)([^`\n|]*)")
 
 

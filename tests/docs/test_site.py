@@ -107,6 +107,7 @@ def test_settings_and_codes_that_a_page_names_are_there(page: str) -> None:
     keys = set(re.findall(r"`([A-Z]+_[A-Z_]+)`", text))
     of_others = {
         "ATOMIC_REQUESTS",
+        "CHAT_MODELS",
         "CONN_MAX_AGE",
         "SILENCED_SYSTEM_CHECKS",
         "CELERY_BEAT_SCHEDULE",

@@ -285,6 +285,7 @@ def test_every_id_is_documented() -> None:
         "E013",
         "E014",
         "E015",
+        "E016",
         "E020",
         "E021",
         "E022",
