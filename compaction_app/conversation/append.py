@@ -49,8 +49,8 @@ class MessageFields(TypedDict, total=False):
 _MESSAGE_KEYS = tuple(MessageFields.__annotations__)
 #: What a redaction does not change: all that can still be compared on a redacted message.
 _KEPT_BY_REDACTION = ("role", "tool_call_id", "model", "external_id")
-#: Set by this app, or not part of the message itself.
-_NOT_COMPARED = ("created_at",)
+#: Set by this app, or may be changed later.
+_NOT_COMPARED = ("created_at", "metadata")
 
 
 def start_session(
