@@ -68,7 +68,7 @@ class Held:
         now = time.monotonic()
         self._until, self._expires, self._every = now + seconds, now + seconds + grace, lease / _RENEWALS
         self._using, self._renew, self._expire = using, renew, expire
-        self._context, self._tenant = copy_context(), getattr(connections[using], "tenant", None)
+        self.context, self._tenant = copy_context(), getattr(connections[using], "tenant", None)
         self.due = min(now + self._every, self._expires)
         #: It was ended, or another process has it: nothing is left to renew.
         self.is_over = False
@@ -89,9 +89,7 @@ class Held:
         self._news.put(self)
 
     def step(self) -> None:
-        self._context.run(self._step)
-
-    def _step(self) -> None:
+        """Of the thread, once it is ``due``."""
         wait, is_expired = self._every, time.monotonic() >= self._expires
         try:
             if self._tenant is not None:
@@ -133,7 +131,7 @@ class _Keeper(threading.Thread):
                 kept.add(self.news.get(timeout=None if soonest is None else max(soonest - time.monotonic(), 0.0)))
             now = time.monotonic()
             for held in [held for held in kept if held.due <= now and not held.is_over]:
-                held.step()
+                held.context.run(held.step)
             kept = {held for held in kept if not held.is_over}
             connections.close_all()
 

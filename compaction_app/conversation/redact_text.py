@@ -50,9 +50,10 @@ def redact_text(session: ChatSession, text: str, *, dry_run: bool = False) -> Te
 
     Messages are redacted as :func:`redact_message` does, with the summaries below them. Summaries that quote it
     otherwise are emptied and retired, title and system prompt are cleared, keys of the session's metadata are removed,
-    and instructions, policy lines and error details of runs are emptied. Case, white space and the way in which letters
-    are composed make no difference. ``dry_run`` changes nothing. What a redaction keeps is not searched: names of
-    functions, ids, names of models. A text of fewer than four characters raises :class:`InvalidMessage`.
+    and instructions, policy lines and error details of runs are emptied. Case, white space, escapes and the way in
+    which letters are composed make no difference. ``dry_run`` changes nothing. What a redaction keeps is not searched:
+    names of functions, ids, names of models, numbers of usage. A text of fewer than four characters raises
+    :class:`InvalidMessage`.
     """
     check_instance(session, ChatSession, "session")
     check_text(text, "text")
