@@ -23,7 +23,7 @@ from compaction_app.compaction.trigger import CompactionRequest, open_run
 from compaction_app.conf import Settings, get_settings, site_setting
 from compaction_app.context.reading import is_over_threshold, resolve_request
 from compaction_app.exceptions import MessageNotFound
-from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun, ReplyClaim
 from compaction_app.telemetry import log
 from compaction_app.tree import branches
 from compaction_app.tree.branches import database_of
@@ -198,8 +198,9 @@ def recover_compactions() -> dict[str, Any]:
     """The sweep: enqueue runs that are stalled, due again or were never enqueued; fail those with too many attempts.
 
     A run whose workers were lost, one after another, has too many sooner. Deletes events that are older than
-    ``EVENTS_KEPT_DAYS``. Returns how much it looked at (``databases``, their ``schemas`` on PostgreSQL, ``runs``) and
-    what it did: where each tenant has a schema, one sweep sees one of them.
+    ``EVENTS_KEPT_DAYS``, and claims of replies whose process was killed. Returns how much it looked at (``databases``
+    that runs are written to, their ``schemas`` on PostgreSQL, ``runs``) and what it did: where each tenant has a
+    schema, one sweep sees one of them.
     """
     found: dict[str, Any] = {"databases": 0, "schemas": "", "runs": 0, "enqueued": 0, "given_up": 0, "events": 0}
     schemas = []
@@ -217,6 +218,8 @@ def recover_compactions() -> dict[str, Any]:
             else:
                 found["enqueued"] += enqueue(run)
         found["events"] += _delete_old_events(using)
+        # What killed processes left at questions that nobody asked again.
+        ReplyClaim.objects.using(using).filter(lease_expires_at__lt=timezone.now() - timedelta(hours=1)).delete()
     found["schemas"] = ",".join(schemas)
     log(logger, logging.INFO, "sweep", **{**found, "schemas": found["schemas"] or None})
     return found
@@ -260,5 +263,11 @@ def _abandon(run: CompactionRun, using: str) -> bool:
 
 
 def _databases() -> list[str]:
-    aliases = list(django_settings.DATABASES)
-    return [alias for alias in aliases if router.allow_migrate_model(alias, CompactionRun)]
+    """Those that runs are written to: a replica, which a router may let migrate too, is not."""
+    found = []
+    for alias in django_settings.DATABASES:
+        run = CompactionRun()
+        run._state.db = alias
+        if router.allow_migrate_model(alias, CompactionRun) and database_of(run) == alias:
+            found.append(alias)
+    return found

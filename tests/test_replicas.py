@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
@@ -17,9 +18,10 @@ from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
 from django.db import InternalError, OperationalError, connections
 from django.test import Client
+from django.utils import timezone
 
-from compaction_app import chat
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app import chat, tasks
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.server import ScriptedOpenAIServer
@@ -178,6 +180,15 @@ def test_the_admin_acts_on_what_it_read_there(session: ChatSession, admin_client
     assert replicated(tip).content == "gone"
     assert admin_client.post(f"{admin}/chatmessage/{tip.pk}/delete/", {"post": "yes"}).status_code == 302
     assert not ChatMessage.objects.filter(pk=tip.pk).exists()
+
+
+def test_the_sweep_leaves_a_replica_alone(session: ChatSession, behind: None, settings: Any) -> None:
+    """As in Django's documentation, the router lets both migrate. It ended with "cannot execute UPDATE"."""
+    settings.COMPACTION = {**settings.COMPACTION, "EVENTS_KEPT_DAYS": 1}
+    run = chat.request_compaction(grow(session, None, "u(800) a(800) " * 5)[-1])
+    CompactionRun.objects.using("default").filter(pk=run.pk).update(attempts=9, enqueued_at=None)
+    CompactionEvent.objects.using("default").update(created_at=timezone.now() - timedelta(days=3))
+    assert tasks.recover_compactions().items() >= {"databases": 1, "runs": 1, "given_up": 1, "events": 1}.items()
 
 
 def test_where_the_router_says_nothing_a_session_stays_in_its_own_primary(settings: Any) -> None:

@@ -9,6 +9,7 @@ deletion, another summary, a stolen claim) leaves nothing half-written.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -283,7 +284,9 @@ def run_to_end(run: CompactionRun, *, task_id: str = "") -> Outcome | None:
     return without_waiting(_run_to_end(run, BLOCKING, task_id))
 
 
-async def _run_to_end(run: CompactionRun, way: Way, task_id: str = "") -> Outcome | None:
+async def _run_to_end(
+    run: CompactionRun, way: Way, task_id: str = "", hand_over: Callable[[CompactionRun], object] | None = None
+) -> Outcome | None:
     using = database_of(run)
     following: CompactionRun | None = run
     outcome = None
@@ -292,6 +295,9 @@ async def _run_to_end(run: CompactionRun, way: Way, task_id: str = "") -> Outcom
             CompactionRun.objects.using(using).filter(pk=following.pk).update(task_id=task_id)
         outcome = await _carry_out(following.pk, using, way)
         following = _next_run(outcome)
+        if following is not None and hand_over is not None:
+            await way.do(hand_over, following)
+            break
     return outcome
 
 
@@ -303,12 +309,15 @@ def _next_run(outcome: Outcome | None) -> CompactionRun | None:
     return outcome.follow_up or (outcome.run if again else None)
 
 
-async def wait_for_end(run: CompactionRun, way: Way) -> CompactionRun:
+async def wait_for_end(
+    run: CompactionRun, way: Way, hand_over: Callable[[CompactionRun], object] | None = None
+) -> CompactionRun:
     """:func:`run_to_end` for a person who waits: the finished run, or :class:`CompactionFailed`.
 
-    A run that was skipped when it was opened, with nothing to compact, is returned as it is.
+    A run that was skipped when it was opened, with nothing to compact, is returned as it is. ``hand_over`` takes the
+    next generation, which is not waited for then.
     """
-    return _ended_run(await _run_to_end(run, way), run.pk) if run.is_open else run
+    return _ended_run(await _run_to_end(run, way, hand_over=hand_over), run.pk) if run.is_open else run
 
 
 def _ended_run(outcome: Outcome | None, run_id: int) -> CompactionRun:

@@ -1,7 +1,7 @@
-"""A run's lease: renewed while its worker lives, and never beyond the run's time limit.
+"""Leases: of a run, and of a question that a model answers. Renewed while the process lives, and never beyond a limit.
 
-A worker that is killed stops renewing, and another takes the run when the lease ends. A worker that hangs lives: at the
-time limit the run fails for good, so that what made it hang does not occupy one worker after another.
+A process that is killed stops renewing, and another takes what it held when the lease ends. A worker that hangs lives:
+at the time limit its run fails for good, so that what made it hang does not occupy one worker after another.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from copy import copy
-from typing import Any
+from queue import Empty, SimpleQueue
+from typing import ClassVar
 
-from django.db import Error, connections
+from django.db import connections
 
 from compaction_app.compaction import runs
 from compaction_app.conf import Settings
@@ -46,56 +47,109 @@ def time_limit(settings: Settings) -> float:
 
 
 class Held:
-    """A claimed run's time: what is left of it, as its worker and the thread that renews its lease see it."""
+    """A lease of this process. One thread renews all of them, on a connection of its own.
 
-    def __init__(self, seconds: float) -> None:
-        self.until = time.monotonic() + seconds
-        #: The block has ended, or the claim is lost: nothing is left to renew.
-        self.ended = threading.Event()
+    ``renew`` extends it by ``lease`` seconds and returns whether it is still held. It is called until :meth:`end`, and
+    in place of it ``expire``, once, ``grace`` after ``seconds``. Both run in a copy of the context in which the lease
+    was taken: where each tenant has a schema, django-tenants keeps it at the connection, other packages in a context
+    variable.
+    """
+
+    def __init__(
+        self,
+        using: str,
+        *,
+        lease: float,
+        seconds: float,
+        grace: float = 0.0,
+        renew: Callable[[], bool],
+        expire: Callable[[], object],
+    ) -> None:
+        now = time.monotonic()
+        self._until, self._expires, self._every = now + seconds, now + seconds + grace, lease / _RENEWALS
+        self._using, self._renew, self._expire = using, renew, expire
+        self.context, self._tenant = copy_context(), getattr(connections[using], "tenant", None)
+        self.due = min(now + self._every, self._expires)
+        #: It was ended, or another process has it: nothing is left to renew.
+        self.is_over = False
+        self._news = _Keeper.running().news
+        self._news.put(self)
 
     def time_left(self) -> float:
-        """Seconds; 0 where another worker has the run, or where it has ended."""
-        return 0.0 if self.ended.is_set() else max(self.until - time.monotonic(), 0.0)
+        """Seconds; 0 where it is over."""
+        return 0.0 if self.is_over else max(self._until - time.monotonic(), 0.0)
+
+    def end(self) -> None:
+        self.is_over = True
+        self._news.put(self)
+
+    def abandon(self) -> None:
+        """``expire`` follows at once. May be called by ``__del__``, at any moment of any thread."""
+        self._expires = self.due = 0.0
+        self._news.put(self)
+
+    def step(self) -> None:
+        """Of the thread, once it is ``due``."""
+        wait, is_expired = self._every, time.monotonic() >= self._expires
+        try:
+            if self._tenant is not None:
+                connections[self._using].set_tenant(self._tenant)  # type: ignore[attr-defined]  # of django-tenants
+            if is_expired:
+                self._expire()
+            if is_expired or not self._renew():
+                self.is_over = True
+        except Exception as error:
+            # Without a renewal the lease ends, and another process takes what is held.
+            log_error(logger, error, step="renew", database=self._using)
+            wait = min(_RETRY_SECONDS, wait)
+        now = time.monotonic()
+        self.due = now + wait if is_expired else min(now + wait, self._expires)
+
+
+class _Keeper(threading.Thread):
+    _starting = threading.Lock()
+    _of_this_process: ClassVar[_Keeper | None] = None
+
+    def __init__(self) -> None:
+        super().__init__(name="leases", daemon=True)
+        self.news: SimpleQueue[Held] = SimpleQueue()
+
+    @classmethod
+    def running(cls) -> _Keeper:
+        with cls._starting:
+            # In a process that was forked from this one, the thread is gone, and its queue may be locked for ever.
+            if cls._of_this_process is None or not cls._of_this_process.is_alive():
+                cls._of_this_process = cls()
+                cls._of_this_process.start()
+            return cls._of_this_process
+
+    def run(self) -> None:
+        kept: set[Held] = set()
+        while True:
+            soonest = min((held.due for held in kept), default=None)
+            with suppress(Empty):
+                kept.add(self.news.get(timeout=None if soonest is None else max(soonest - time.monotonic(), 0.0)))
+            now = time.monotonic()
+            for held in [held for held in kept if held.due <= now and not held.is_over]:
+                held.context.run(held.step)
+            kept = {held for held in kept if not held.is_over}
+            connections.close_all()
 
 
 @contextmanager
 def keep(run: CompactionRun) -> Iterator[Held]:
-    """Renew the lease of a claimed run until the block ends, in a thread with a connection of its own.
-
-    Where each tenant has a schema, that connection needs the tenant of this one: django-tenants keeps it there, other
-    packages in a context variable.
-    """
-    settings = runs.times_of(run)
-    limit = time_limit(settings)
-    held = Held(limit)
-    tenant = getattr(connections[database_of(run)], "tenant", None)
-    arguments = (_renew, copy(run), held, runs.lease_seconds(settings), limit, tenant)
-    threading.Thread(target=copy_context().run, args=arguments, name=f"lease-{run.pk}", daemon=True).start()
+    """Renew the lease of a claimed run until the block ends, and fail the run at its time limit."""
+    settings, claimed = runs.times_of(run), copy(run)
+    limit, lease = time_limit(settings), runs.lease_seconds(settings)
+    held = Held(
+        database_of(run),
+        lease=lease,
+        seconds=limit,
+        grace=min(_GRACE_SECONDS, limit * _GRACE_SHARE),
+        renew=lambda: runs.renew(claimed, lease),
+        expire=lambda: runs.fail(claimed, ErrorCode.TIME_LIMIT, f"Not finished after {limit:g} s."),
+    )
     try:
         yield held
     finally:
-        held.ended.set()
-
-
-def _renew(run: CompactionRun, held: Held, lease: float, limit: float, tenant: Any) -> None:
-    """The thread: ends with the block, with the claim, or with the run at its time limit."""
-    if tenant is not None:
-        connections[database_of(run)].set_tenant(tenant)  # type: ignore[attr-defined]  # of django-tenants
-    until = held.until + min(_GRACE_SECONDS, limit * _GRACE_SHARE)
-    wait = min(lease / _RENEWALS, limit)
-    while not held.ended.wait(wait):
-        left = max(until - time.monotonic(), 0.0)
-        wait = min(lease / _RENEWALS, left)
-        try:
-            if left <= 0:
-                runs.fail(run, ErrorCode.TIME_LIMIT, f"Not finished after {limit:g} s.")
-                return
-            if not runs.renew(run, lease):
-                held.ended.set()
-                return
-        except Error as error:
-            # Without a renewal the lease ends, and another worker takes the run.
-            log_error(logger, error, run=run.pk, session=run.session_id, step="renew")
-            wait = max(wait, min(_RETRY_SECONDS, lease / _RENEWALS))
-        finally:
-            connections[database_of(run)].close()
+        held.end()

@@ -223,7 +223,12 @@ def _stored_before(node: ChatMessage, parent: ChatMessage | None, using: str) ->
     if node.role == Role.TOOL and found.role == Role.USER:
         # It may have been stored leniently.
         become_text(node)
-    same = all(_is_same(getattr(found, name), getattr(node, name)) for name in compared)
+    kept = {name: getattr(found, name) for name in compared}
+    if "metadata" in kept:
+        # Set later, over the API.
+        data = found.metadata
+        kept["metadata"] = {key: data[key] for key in data if key != "feedback" or key in node.metadata}
+    same = all(_is_same(value, getattr(node, name)) for name, value in kept.items())
     if not same or found.parent_message_id != (parent.pk if parent else None):
         raise IdempotencyConflict(f"{IdempotencyConflict.__doc__} It belongs to message {found.pk}.")
     return found

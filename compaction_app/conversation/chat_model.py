@@ -24,7 +24,7 @@ from compaction_app.exceptions import EmptyReply, InvalidMessage, InvalidReply
 from compaction_app.messages.openai_format import parse_arguments
 from compaction_app.messages.originals import fields_of, merged, read_message, storable
 from compaction_app.messages.validation import make_storable
-from compaction_app.summarizers.endpoint import async_http_client, http_client, openai
+from compaction_app.summarizers.endpoint import MOST_BYTES, async_http_client, http_client, openai
 from compaction_app.summarizers.openai import is_unreadable, overflow_of
 from compaction_app.summarizers.waiting import Way
 
@@ -281,6 +281,8 @@ class ReplyDraft:
         self._id = ""
         self._error: Any = None
         self._deltas: list[dict[str, Any]] = []
+        #: Characters that may still come. The default client bounds its bytes; a host's own may not.
+        self._room = MOST_BYTES
         self._texts: dict[str, list[str]] = {"content": [], "refusal": []}
         self._calls: list[_CallDraft] = []
         #: By index, and by index and id; under None whatever index they have.
@@ -313,6 +315,9 @@ class ReplyDraft:
     def _add_delta(self, delta: Any) -> None:
         if not isinstance(delta, Mapping):
             return
+        self._room -= len(str(delta))
+        if self._room < 0:
+            raise InvalidReply(f"The model's reply has more than {MOST_BYTES} characters; nothing was stored.")
         calls = delta.get("tool_calls") or ()
         self._deltas.append({key: value for key, value in delta.items() if key != "tool_calls"})
         for key, texts in self._texts.items():

@@ -29,7 +29,7 @@ from compaction_app.context.reading import (
 from compaction_app.conversation import chat_model
 from compaction_app.conversation.append import append_once
 from compaction_app.conversation.claim import Claim
-from compaction_app.conversation.compact import open_and_enqueue, open_now
+from compaction_app.conversation.compact import open_and_enqueue, open_now, start
 from compaction_app.conversation.usage import read_report, record_double_configured, report_of
 from compaction_app.exceptions import (
     CompactionError,
@@ -240,7 +240,9 @@ async def ask_with_recovery(turn: Turn, ask: Callable[[Turn], Awaitable[Answer]]
             turn, most = await way.do(_believe, turn, refusal)
             if not refusals:
                 try:
-                    await wait_for_end(await way.do(open_now, turn.tip, Trigger.OVERFLOW, turn.request), way)
+                    run = await way.do(open_now, turn.tip, Trigger.OVERFLOW, turn.request)
+                    # A summarizer with a small window needs many generations: a turn waits for one.
+                    await wait_for_end(run, way, start)
                 except CompactionError as error:
                     # Its run and the log say what became of it. The turn goes on with what fits.
                     values = {"session": turn.tip.session_id, "tip": turn.tip.pk, "code": error.code}

@@ -144,7 +144,7 @@ def _blank(row: ChatMessage, replacement: str, using: str) -> int:
     row.tool_calls = [blanked_call(call) for call in row.tool_calls or ()] or None
     row.reasoning = row.attachments = row.original = None
     row.finish_reason = ""
-    row.metadata, row.usage = {}, _numbers_in(row.usage)
+    row.metadata, row.usage = {}, numbers_in(row.usage)
     if row.role != Role.TOOL:
         # A person's name. A tool result has the name of its function, which the call keeps too.
         row.name = ""
@@ -158,11 +158,11 @@ def blanked_call(call: Mapping[str, Any]) -> dict[str, Any]:
     return {"id": call["id"], "type": "function", "function": {"name": call["function"]["name"], "arguments": "{}"}}
 
 
-def _numbers_in(usage: Any) -> Any:
+def numbers_in(usage: Any) -> Any:
     """The numbers of a provider's usage report, which were paid for, without its texts and unknown names."""
     if isinstance(usage, Mapping):
         known = (key for key in usage if _USAGE_WORDS.issuperset(key.split("_")))
-        kept = {key: _numbers_in(usage[key]) for key in known}
+        kept = {key: numbers_in(usage[key]) for key in known}
         return {key: value for key, value in kept.items() if value is not None}
     return usage if isinstance(usage, int | float) else None
 

@@ -1,19 +1,24 @@
 """Erasing by text: whatever quotes it in a conversation is found, in any case and with any white space, and redacted.
 
-Strings are compared folded. JSON is compared string by string, also where it is written in a string, as the arguments
-of a tool call are: there a letter may be escaped.
+Strings are compared folded. JSON is compared string by string. In the arguments of a tool call, in addresses and in
+pages letters are written as escapes, in JSON within JSON several times: what they stand for is compared too.
 """
 
 from __future__ import annotations
 
+import base64
+import html
 import json
+import re
 import unicodedata
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
+from urllib.parse import unquote
 
 from django.db import transaction
 
-from compaction_app.conversation.erase import blank_message, blanked_call, empty_summaries, ids_below
+from compaction_app.conversation.erase import blank_message, blanked_call, empty_summaries, ids_below, numbers_in
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
@@ -30,8 +35,14 @@ _OF_MESSAGES = ("content", "name", "tool_calls", "reasoning", "attachments", "us
 _OF_SUMMARIES = ("content", "ledger", "retired_reason")
 _OF_RUNS = ("instructions", "policy_line", "error_detail")
 _OF_SESSIONS = ("title", "system_prompt", "metadata")
-#: Characters without width, which a copy from a page may contain.
-_UNSEEN = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
+#: Characters without width, which a copy from a page may contain: joiners, directions, variants of a picture.
+_UNSEEN = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
+#: Of Turkish: the dot that case folding leaves, and the letter that has none.
+_TURKISH = {0x307: None, 0x131: "i"}
+_ESCAPE = re.compile(r"(?:\\(?:u[0-9a-fA-F]{4}|[\"\\/bfnrt]))+|&(?:#\w{1,8}|[a-zA-Z]{2,8});|(?:%[0-9a-fA-F]{2})+")
+#: JSON is written in JSON no more often.
+_MOST_LEVELS = 8
+_DATA = re.compile(r"data:[^,]{0,200};base64,")
 
 
 def redact_text(session: ChatSession, text: str, *, dry_run: bool = False) -> TextFound:
@@ -39,9 +50,10 @@ def redact_text(session: ChatSession, text: str, *, dry_run: bool = False) -> Te
 
     Messages are redacted as :func:`redact_message` does, with the summaries below them. Summaries that quote it
     otherwise are emptied and retired, title and system prompt are cleared, keys of the session's metadata are removed,
-    and instructions, policy lines and error details of runs are emptied. Case, white space and the way in which letters
-    are composed make no difference. ``dry_run`` changes nothing. What a redaction keeps is not searched: names of
-    functions, ids, names of models. A text of fewer than four characters raises :class:`InvalidMessage`.
+    and instructions, policy lines and error details of runs are emptied. Case, white space, escapes and the way in
+    which letters are composed make no difference. ``dry_run`` changes nothing. What a redaction keeps is not searched:
+    names of functions, ids, names of models, numbers of usage. A text of fewer than four characters raises
+    :class:`InvalidMessage`.
     """
     check_instance(session, ChatSession, "session")
     check_text(text, "text")
@@ -145,25 +157,36 @@ def _erasable(row: Any, name: str) -> Any:
     """A column as far as a redaction erases it."""
     value = getattr(row, name)
     if name == "tool_calls":
-        calls = [(call, set(_texts_in(blanked_call(call)))) for call in value or ()]
-        return [[text for text in _texts_in(call) if text not in kept] for call, kept in calls]
+        return [_without(call, blanked_call(call)) for call in value or ()]
+    if name == "usage":
+        return _without(value, numbers_in(value))
     # The name of a function, which its call has too.
     return None if name == "name" and row.role == Role.TOOL else value
 
 
+def _without(value: Any, kept: Any) -> list[str]:
+    staying = set(_texts_in(kept))
+    return [text for text in _texts_in(value) if text not in staying]
+
+
 def _folded(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text.translate(_UNSEEN)).casefold().split())
+    folded = unicodedata.normalize("NFKC", _UNSEEN.sub("", text)).casefold()
+    return " ".join(unicodedata.normalize("NFKC", folded).translate(_TURKISH).split())
 
 
 def _texts_in(value: Any) -> Iterator[str]:
-    """Every string of a JSON value, its keys and numbers too, and those of JSON that is written in a string."""
+    """Every string of a JSON value, its keys and numbers too, as it is and without its escapes."""
     if isinstance(value, str):
+        if data := _DATA.match(value):
+            # In a picture's base64 any four letters stand somewhere.
+            with suppress(ValueError):
+                value = base64.b64decode(f"{value[data.end() :]}==").decode(errors="replace")
         yield value
-        if value.lstrip()[:1] in ("{", "["):
-            try:
-                yield from _texts_in(json.loads(value))
-            except (ValueError, RecursionError):
+        for _ in range(_MOST_LEVELS):
+            value, escapes = _ESCAPE.subn(_unescaped, value)
+            if not escapes:
                 return
+            yield value
     elif isinstance(value, Mapping):
         for key, item in value.items():
             yield key
@@ -173,3 +196,10 @@ def _texts_in(value: Any) -> Iterator[str]:
             yield from _texts_in(item)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield str(value)
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    written = escape[0]
+    if written[0] == "&":
+        return html.unescape(written)
+    return unquote(written) if written[0] == "%" else str(json.loads(f'"{written}"'))

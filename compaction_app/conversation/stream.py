@@ -21,7 +21,7 @@ from compaction_app.conversation import chat_model
 from compaction_app.conversation.chat_model import END, OpenedStream, Reply, ReplyDraft
 from compaction_app.conversation.claim import Claim
 from compaction_app.conversation.complete import Question, Turn, answer, finish_turn, takes_the_arguments_of
-from compaction_app.exceptions import InvalidMessage, StreamInterrupted
+from compaction_app.exceptions import InvalidMessage, InvalidReply, StreamInterrupted
 from compaction_app.models import ChatMessage
 from compaction_app.summarizers.endpoint import openai
 from compaction_app.summarizers.waiting import BLOCKING, without_waiting
@@ -175,9 +175,14 @@ class _ReplyCollector:
         """
         if not self._keeps or self._is_over:
             return None
+        try:
+            reply = self._draft.reply()
+        except InvalidReply:
+            # Empty, or it ended in an error: not stored either if it were read to its end.
+            return None
         if self._draft.finish_reason:
-            return self._draft.reply(), ""
-        return (replace(self._draft.reply(), tool_calls=[], original=None), STOPPED) if self.text.strip() else None
+            return reply, ""
+        return (replace(reply, tool_calls=[], original=None), STOPPED) if self.text.strip() else None
 
     async def _open(self) -> _Asked | None:
         return self._asked
@@ -189,7 +194,8 @@ class _ReplyCollector:
                 if not asked.opened.way.is_awaited:
                     require_no_transaction(asked.turn.using)
                 chunk = await self._receive(asked)
-                if chunk is not END and not self._draft.finish_reason:
+                # Another task or thread may have closed it meanwhile.
+                if chunk is not END and not self._draft.finish_reason and not self._is_over:
                     return chunk
                 await self._finish(asked, chunk)
         except Exception:
@@ -205,7 +211,7 @@ class _ReplyCollector:
             chunk = await asked.opened.read()
         except Exception as error:
             # Whatever the client raised. If the reply is complete and only the usage report is lost, it is kept.
-            if self._draft.finish_reason:
+            if self._draft.finish_reason or self._is_over:
                 return END
             raise self._interrupted(error) from error
         self._draft.add(chunk)
@@ -213,9 +219,11 @@ class _ReplyCollector:
 
     async def _finish(self, asked: _Asked, chunk: Any) -> None:
         last: list[Any] = []
-        while chunk is not END and len(last) < _MOST_AFTER_END:
+        while chunk is not END and len(last) < _MOST_AFTER_END and not self._is_over:
             last.append(chunk)
             chunk = await self._receive(asked)
+        if self._is_over:
+            return
         if not self._draft.finish_reason:
             raise self._interrupted()
         await self._store(asked, self._draft.reply())
@@ -224,15 +232,16 @@ class _ReplyCollector:
 
     async def _store(self, asked: _Asked, reply: Reply, finish_reason: str = "") -> None:
         self._is_over = True
-        await asked.opened.close()
         self.message = await asked.do(finish_turn, asked.turn, reply, finish_reason)
 
     async def _end(self) -> None:
         self._is_over = True
         self._last.clear()
         if self._asked is not None:
-            await self._asked.opened.close()
-            await self._asked.do(self._asked.claim.release)
+            try:
+                await self._asked.opened.close()
+            finally:
+                await self._asked.do(self._asked.claim.release)
 
     async def _close(self) -> None:
         try:
@@ -320,7 +329,11 @@ class AsyncReplyStream(_ReplyCollector):
 
     async def _open(self) -> _Asked | None:
         if self._asked is None and not self._is_over:
-            self._begin_with(await self._open_it())
+            found = await self._open_it()
+            is_closed = self._is_over
+            self._begin_with(found)
+            if is_closed:
+                await self._end()
         return self._asked
 
     def __aiter__(self) -> Self:

@@ -221,11 +221,11 @@ class _Verification:
     def _recount(self, batch: Sequence[dict[str, Any]], invalid: Mapping[int, str]) -> list[int | None]:
         """Tokens of each row by its content alone; None where the content is not known any more.
 
-        An attachment is an estimate, which other versions of this app make otherwise: the stored count stands.
+        An attachment is an estimate, which other versions of this app make otherwise: with one, the stored count
+        stands unless it is less than that of the rest.
         """
         known = [row for row in batch if row["id"] not in invalid and row["redacted_at"] is None]
-        known = [row for row in known if not row["attachments"]]
-        messages = [row for row in known if row["kind"] == Kind.MESSAGE]
+        messages = [{**row, "attachments": None} for row in known if row["kind"] == Kind.MESSAGE]
         summaries = [row for row in known if row["kind"] == Kind.SUMMARY]
         counts = dict(
             zip((row["id"] for row in messages), count_messages(messages, self.count), strict=True) if messages else ()
@@ -233,6 +233,9 @@ class _Verification:
         if summaries:
             texts = self.count([summary_message(with_ledger(row["content"], row["ledger"])) for row in summaries])
             counts |= {row["id"]: n + TOKENS_PER_MESSAGE for row, n in zip(summaries, texts, strict=True)}
+        for row in known:
+            if row["attachments"] and row["token_count"] >= counts[row["id"]]:
+                del counts[row["id"]]
         return [counts.get(row["id"]) for row in batch]
 
     def _check_row(self, row: dict[str, Any], tokens: int | None, problem: str) -> None:

@@ -3,13 +3,14 @@
 import threading
 from contextlib import nullcontext
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 from asgiref.sync import async_to_sync
 from django.db import connection, connections
 
 from compaction_app import chat
-from compaction_app.compaction import execute, lease, runs
+from compaction_app.compaction import execute, runs
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
@@ -116,7 +117,9 @@ class TestMeanwhile:
 
     def test_a_worker_whose_lease_ran_out_can_not_commit(self, session, branch, meanwhile, monkeypatch):
         """The first worker is stopped while it waits for its model, so nothing renews its lease; another takes over."""
-        monkeypatch.setattr("compaction_app.compaction.lease.keep", lambda run: nullcontext(lease.Held(60)))
+        monkeypatch.setattr(
+            "compaction_app.compaction.lease.keep", lambda run: nullcontext(SimpleNamespace(time_left=lambda: 60))
+        )
         monkeypatch.setattr("compaction_app.compaction.runs.lease_seconds", lambda *_: 0.05)
         run = chat.request_compaction(branch[-1])
 

@@ -60,6 +60,13 @@ def test_redaction_clears_it(message: ChatMessage) -> None:
     assert chat.redact_message(chat.annotate_message(message, feedback="Rosa said so")).metadata == {}
 
 
+def test_a_message_that_is_sent_again_is_the_annotated_one(session: ChatSession) -> None:
+    """It was an ``IdempotencyConflict``: its metadata was no longer what the client had sent."""
+    sent: Any = {"role": "user", "content": "Ahoy", "metadata": {"source": "web"}, "idempotency_key": "1"}
+    first = chat.annotate_message(chat.append_message(session, **sent), feedback="up")
+    assert chat.append_message(session, **sent).metadata == first.metadata
+
+
 def test_two_at_once_keep_both(message: ChatMessage) -> None:
     def annotate(name: str) -> None:
         chat.annotate_message(message, **{name: True})

@@ -9,17 +9,19 @@ import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from datetime import timedelta
 from typing import Any
 
 import openai
 import pytest
 from asgiref.sync import async_to_sync
-from django.db import connection, connections, transaction
+from django.db import OperationalError, connection, connections, transaction
+from django.db.models import QuerySet
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from compaction_app import chat
+from compaction_app import chat, tasks
 from compaction_app.conversation import claim
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, ReplyUnderWay, StreamInterrupted
 from compaction_app.models import ChatMessage, ChatSession, ReplyClaim
@@ -271,17 +273,72 @@ def held_claim(tip: ChatMessage) -> Iterator[claim.Claim]:
         held.release()
 
 
-def test_what_killed_processes_left_does_not_pile_up(session, monkeypatch):
-    monkeypatch.setattr(claim, "LEASE_SECONDS", 0.6)
+def test_what_killed_processes_left_does_not_pile_up(session):
     old, kept = grow(session, None, "u u")
-    ReplyClaim.objects.create(message=old, token=uuid.uuid4(), lease_expires_at=timezone.now() - timedelta(days=1))
-    with held_claim(kept) as held:
-        held.take(regenerate=False)
+    for message, hours in ((old, 25), (kept, 0)):
+        ends = timezone.now() - timedelta(hours=hours)
+        ReplyClaim.objects.create(message=message, token=uuid.uuid4(), lease_expires_at=ends)
+    tasks.recover_compactions()
+    assert ReplyClaim.objects.get().message_id == kept.pk
+
+
+def test_one_that_is_deleted_while_it_is_taken_over(tip, monkeypatch):
+    """By its holder, who ends at last, or by the sweep: "Forced update did not affect any rows"."""
+    ends = timezone.now() - timedelta(hours=2)
+    ReplyClaim.objects.create(message=tip, token=uuid.uuid4(), lease_expires_at=ends)
+
+    def delete(execute: Any, sql: str, *arguments: Any) -> Any:
+        if sql.startswith("UPDATE") and "replyclaim" in sql:
+            ReplyClaim.objects.filter(lease_expires_at=ends).delete()
+        return execute(sql, *arguments)
+
+    with held_claim(tip) as held, connection.execute_wrapper(delete):
+        assert held.take(regenerate=False) is None
+        assert claim.is_under_way(tip)
+
+
+TENANT: ContextVar[str] = ContextVar("tenant", default="")
+
+
+def test_it_is_renewed_in_the_context_that_it_was_taken_in(session, monkeypatch):
+    """Packages for tenants that keep the schema in a context variable: the thread that renews saw none."""
+    monkeypatch.setattr(claim, "LEASE_SECONDS", 0.3)
+    seen: list[str] = []
+    update = QuerySet.update
+
+    def noted(self: Any, **values: Any) -> int:
+        if self.model is ReplyClaim:
+            seen.append(TENANT.get())
+        return update(self, **values)
+
+    monkeypatch.setattr(QuerySet, "update", noted)
+    first, second = grow(session, None, "u u")
+    with held_claim(first) as one, held_claim(second) as other:
+        for held, tenant in ((one, "acme"), (other, "globex")):
+            copy_context().run(lambda held=held, tenant=tenant: (TENANT.set(tenant), held.take(regenerate=False)))
         deadline = time.monotonic() + 5
-        while ReplyClaim.objects.filter(message=old).exists():
+        while {"acme", "globex"} > set(seen):
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        assert ReplyClaim.objects.get().message_id == kept.pk
+    assert set(seen) == {"acme", "globex"}
+
+
+def test_the_one_thread_goes_on_when_a_renewal_fails(tip, monkeypatch):
+    monkeypatch.setattr(claim, "LEASE_SECONDS", 0.6)
+    update, failed = QuerySet.update, []
+
+    def away(self: Any, **values: Any) -> int:
+        if self.model is ReplyClaim and not failed:
+            failed.append(1)
+            raise OperationalError("the database is away")
+        return update(self, **values)
+
+    monkeypatch.setattr(QuerySet, "update", away)
+    with held_claim(tip) as held:
+        held.take(regenerate=False)
+        time.sleep(1)
+        assert failed
+        assert claim.is_under_way(tip)
 
 
 def test_it_is_renewed_in_the_schema_of_the_tenant(tip, monkeypatch):

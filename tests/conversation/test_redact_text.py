@@ -43,9 +43,56 @@ PLACES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "reasoning": ("reasoning", {"role": "assistant", "content": "x", "reasoning": [{"text": "Is it rosa keller?"}]}),
     "an attachment": ("attachments", {"role": "user", "content": "x", "attachments": [{"name": "Rosa Keller.pdf"}]}),
+    "an address": ("attachments", {"role": "user", "content": "x", "attachments": [{"url": "a/Rosa%20Keller.pdf"}]}),
+    "a file": (
+        "attachments",
+        {"role": "user", "content": "x", "attachments": [{"url": "data:text/plain;base64,QnkgUm9zYSBLZWxsZXI"}]},
+    ),
     "metadata": ("metadata", {"role": "user", "content": "x", "metadata": {"people": ["Rosa Keller"]}}),
     "a key of metadata": ("metadata", {"role": "user", "content": "x", "metadata": {"Rosa Keller": 1}}),
 }
+
+
+def test_a_picture_does_not_quote_what_its_base64_spells(session: ChatSession) -> None:
+    """Of four letters a megabyte of base64 has some, in any case."""
+    chat.append_message(
+        session, role="user", content="x", attachments=[{"type": "image", "url": "data:image/png;base64,AAAArOsAAAAA"}]
+    )
+    assert not chat.redact_text(session, "rosa").messages
+
+
+#: What is erased → a message's text that quotes it.
+WRITTEN = {
+    "Ren\u00e9e Kel": 'The result: {"who": "Ren\\u00e9e\\nKel"}',
+    "Ren\u00e9e Kela": '"Ren\\u00e9e Kela"',
+    "Kel \U0001f600": '{"n": 1}\n{"who": "Kel \\ud83d\\ude00"}',
+    "logs/rosa": '{"path": "logs\\/rosa",}',
+    "Ren\u00e9e & Kel": "<p>Ren&eacute;e&nbsp;&amp;&#32;Kel</p>",
+    "C:\\new\\rosa": "It is at C:\\new\\rosa.",
+    "\u05d3\u05d5\u05d3 \u05db\u05d4\u05df": "\u202b\u05d3\u200f\u05d5\u05d3 \u05db\u05d4\u05df\u202c",
+    "\u0390\u03bf\u03c2 \u03b1": "\u03aa\u0301\u039f\u03a3 \u0391",
+    "\u0130pek I\u015f\u0131k": "ipek \u0131\u015fik",
+    "I \u2764\ufe0f you": "i \u2764 you",
+    "(a+)+$ .*[": "(A+)+$  .*[",
+}
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+def test_however_it_is_written(session: ChatSession, text: str) -> None:
+    message = chat.append_message(session, role="user", content=WRITTEN[text])
+    assert chat.redact_text(session, text).messages == ((message.pk, ("content",)),)
+
+
+def test_arguments_that_are_no_json_are_read_too(session: ChatSession) -> None:
+    for arguments in ('{"who": "Rosa\\u0020Keller",}', '{"who": "Rosa\\nKeller'):
+        chat.append_message(session, role="assistant", tool_calls=[call(arguments)])
+    assert len(chat.redact_text(session, TEXT).messages) == 2
+
+
+def test_escapes_of_escapes_end_soon(session: ChatSession) -> None:
+    """Each level makes the text five characters shorter: without a bound that takes hours."""
+    chat.append_message(session, role="user", content="\\" + "u005c" * 100_000)
+    assert not chat.redact_text(session, TEXT).messages
 
 
 @pytest.mark.parametrize("name", PLACES)
@@ -76,6 +123,16 @@ def test_it_is_found_in_the_original(session: ChatSession) -> None:
 def test_numbers_are_text_too(session: ChatSession) -> None:
     message = chat.append_message(session, role="user", content="x", metadata={"account": 47110815})
     assert chat.redact_text(session, "47110815").messages == ((message.pk, ("metadata",)),)
+
+
+def test_numbers_of_usage_stay_so_they_are_not(session: ChatSession) -> None:
+    """A reply of 2,024 tokens does not quote the year, and would have been found again for ever."""
+    question = chat.append_message(session, role="user", content="x")
+    usage = {"prompt_tokens": 2024, "completion_tokens": 1, "total_tokens": 2025}
+    chat.append_message(session, question, role="assistant", content="x", usage=usage)
+    quoting = chat.append_message(session, question, role="assistant", content="x", usage={**usage, "tier": "of 2024"})
+    assert chat.redact_text(session, "2024").messages == ((quoting.pk, ("usage",)),)
+    assert not chat.redact_text(session, "2024").messages
 
 
 def test_what_a_redaction_keeps_is_not_searched(session: ChatSession) -> None:

@@ -13,11 +13,14 @@ from compaction_app import chat
 from compaction_app.context import windows
 from compaction_app.conversation.chat_model import endpoint_of
 from compaction_app.exceptions import ContextOverflow
+from compaction_app.models import CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow, words
 from compaction_app.testing.exchange import Exchange, Step
+from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
 from tests.small import small
+from tests.summarizers.summarizing import KEY, KEY_VARIABLE, entry
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -71,6 +74,17 @@ class TestRecovery:
         reply = chat.complete(long_branch(session), client=client)
         assert reply.content == "Aye."
         assert len(server.requests) <= 4
+
+    def test_a_turn_waits_for_one_generation(self, session, client, server, settings, monkeypatch):
+        """With a summarizer of 2,000 tokens it asked it 35 times; workers make the others."""
+        server.script(default=takes(3_000))
+        monkeypatch.setenv(KEY_VARIABLE, KEY)
+        with ScriptedOpenAIServer(default=steps.small_window(2_000)) as summarizer:
+            settings.COMPACTION = small(asked={"MODELS": [entry(summarizer, "m1", timeout=30)]})
+            chat.complete(long_branch(session), client=client)
+            assert len(summarizer.requests) <= 3
+        made, following = CompactionRun.objects.order_by("pk")
+        assert (made.status, following.status, following.previous_run_id) == ("succeeded", "ready", made.pk)
 
     def test_the_twins_do_the_same(self, session, server):
         server.script(default=takes(3_000))

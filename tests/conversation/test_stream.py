@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import openai
 import pytest
 from asgiref.sync import async_to_sync
-from django.db import connection, transaction
+from django.db import connection, connections, transaction
 from django.http import StreamingHttpResponse
 
 from compaction_app import chat
+from compaction_app.conversation import chat_model
 from compaction_app.exceptions import (
     ContextOverflow,
     DurableTransactionRequired,
@@ -24,6 +27,7 @@ from compaction_app.exceptions import (
 from compaction_app.models import ChatMessage, CompactionRun, ReplyClaim
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
+from compaction_app.testing.exchange import Exchange, Step
 from compaction_app.testing.server import ScriptedOpenAIServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
@@ -430,6 +434,113 @@ class TestLeft:
 
         with pytest.raises(openai.AuthenticationError):
             async_to_sync(opening)()
+
+
+def waits(*, after_the_end: bool) -> Step:
+    """Two words, and a pause before the next, or between the end and the usage."""
+
+    def answer(exchange: Exchange) -> None:
+        exchange.send_delta({"content": "Aye, aye"})
+        if after_the_end:
+            exchange.send_delta({}, finish_reason="stop")
+        exchange.wait(1)
+        exchange.send_delta({"content": ", Sir"})
+        exchange.end_stream(None if after_the_end else "stop", {"prompt_tokens": 1, "total_tokens": 1})
+
+    return answer
+
+
+def closed_elsewhere(tip: ChatMessage, server: ScriptedOpenAIServer, on_stop: Any) -> list[Any]:
+    """What its reader got of a stream that another thread closes."""
+    stream = chat.stream(tip, client=client_of(server), on_stop=on_stop)
+    with ThreadPoolExecutor(1) as pool:
+
+        def read() -> list[Any]:
+            try:
+                return list(stream)
+            finally:
+                connections["default"].close()
+
+        reader = pool.submit(read)
+        time.sleep(0.4)
+        stream.close()
+        return reader.result()
+
+
+def aclosed_elsewhere(tip: ChatMessage, server: ScriptedOpenAIServer, on_stop: Any, seconds: float = 0.4) -> list[Any]:
+    async def race() -> list[Any]:
+        async with aclient_of(server) as client:
+            stream = chat.astream(tip, client=client, on_stop=on_stop)
+
+            async def read() -> list[Any]:
+                return [chunk async for chunk in stream]
+
+            reader = asyncio.create_task(read())
+            await asyncio.sleep(seconds)
+            await stream.aclose()
+            chunks = await reader
+            assert not await ReplyClaim.objects.aexists()
+            return chunks
+
+    return async_to_sync(race)()
+
+
+class TestClosedElsewhere:
+    """By another thread or task than the one that reads: its reader is at the end, and nothing is stored twice."""
+
+    @pytest.mark.parametrize("close", [closed_elsewhere, aclosed_elsewhere])
+    @pytest.mark.parametrize(
+        ("after_the_end", "on_stop", "stored"),
+        [
+            (False, "discard", []),
+            (False, "keep", [("Aye, aye", "stopped")]),
+            (True, "keep", [("Aye, aye", "stop")]),
+        ],
+    )
+    def test_its_reader_is_at_the_end(self, tip, server, close, after_the_end, on_stop, stored):
+        server.script([waits(after_the_end=after_the_end)])
+        assert text_of(close(tip, server, on_stop)) == "Aye, aye"
+        assert [(reply.content, reply.finish_reason) for reply in replies()] == stored
+        assert not ReplyClaim.objects.exists()
+
+    def test_while_it_is_being_opened(self, tip, server):
+        server.script([steps.late(0.5, steps.stream_of("Aye", ", aye", then=steps.hang(5)))])
+        assert aclosed_elsewhere(tip, server, "keep", 0.2) == []
+        assert replies() == []
+
+
+def test_a_cancelled_task_is_cancelled_though_what_was_to_be_kept_was_taken_back(tip, server):
+    def answer(exchange: Exchange) -> None:
+        exchange.send_delta({"content": "Aye, aye"})
+        exchange.send_delta({}, finish_reason="content_filter")
+        exchange.wait(5)
+
+    async def cancel() -> None:
+        async with aclient_of(server) as client, chat.astream(tip, client=client, on_stop="keep") as stream:
+
+            async def read() -> None:
+                async for _ in stream:
+                    pass
+
+            reader = asyncio.create_task(read())
+            await asyncio.sleep(0.4)
+            reader.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await reader
+
+    server.script([answer])
+    async_to_sync(cancel)()
+    assert (replies(), ReplyClaim.objects.count()) == ([], 0)
+
+
+@BOTH
+def test_a_reply_has_bounds_whatever_client_reads_it(tip, server, drain, monkeypatch):
+    """The default client bounds what it reads; one that the host passes may not."""
+    monkeypatch.setattr(chat_model, "MOST_BYTES", 10_000)
+    server.script([steps.stream_of(*["word " * 100] * 40)])
+    with pytest.raises(InvalidReply, match="more than 10000 characters"):
+        drain(tip, server)
+    assert (replies(), ReplyClaim.objects.count()) == ([], 0)
 
 
 class TestNothingIsHeld:

@@ -111,6 +111,18 @@ class TestNothingWrong:
         change(rows[2], token_count=rows[2].token_count + 1)
         assert ("token_count", rows[2].pk, None) in found(session)
 
+    def test_a_count_below_that_of_the_text_beside_an_attachment_is_wrong(self):
+        session = chat.start_session()
+        picture = {"type": "image", "url": "https://example.org/roof.jpg", "tokens": 255}
+        above = grow(session, None, "u a")[-1]
+        row = chat.append_message(session, above, role="user", content="word " * 50, attachments=[picture])
+        # As another version may have counted the picture.
+        for tokens in (row.token_count, row.token_count - 170):
+            change(row, token_count=tokens, path_tokens=above.path_tokens + tokens)
+            assert found(session) == []
+        change(row, token_count=20, path_tokens=above.path_tokens + 20)
+        assert found(session) == [("token_count", row.pk, None)]
+
     def test_an_empty_session(self):
         assert found(chat.start_session()) == []
 
