@@ -499,15 +499,15 @@ def find_problems(configured: Any, overrides: Any = None, where: str = SITE) -> 
     problems = _shape_problems(configured, where)
     if overrides is not None:
         problems += _shape_problems(overrides, SESSION)
-    if problems:
+    if not isinstance(configured, Mapping) or not isinstance(overrides, Mapping | None):
         return problems
     if overrides and (site_only := sorted(SITE_ONLY & set(overrides))):
         message = f"A session may not override {', '.join(site_only)}."
-        return [Problem("compaction_app.E003", message, "Set it in settings.COMPACTION instead.")]
+        return [*problems, Problem("compaction_app.E003", message, "Set it in settings.COMPACTION instead.")]
     values = _merged(configured, overrides)
     names = {key: SESSION if key in (overrides or {}) else where for key in RULES}
-    problems = [problem for key in RULES if (problem := _key_problem(key, values[key], names[key]))]
-    return problems or _relation_problems(values)
+    wrong = [problem for key in RULES if (problem := _key_problem(key, values[key], names[key]))]
+    return problems + (wrong or _relation_problems(values))
 
 
 def _shape_problems(candidate: Any, where: str) -> list[Problem]:
