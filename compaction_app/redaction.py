@@ -124,7 +124,8 @@ def _redact_values(value: Mapping[str, Json], redact: Redact) -> dict[str, Any]:
 
 
 def _redact_id(call_id: Json, redact: Redact) -> Any:
-    return made_id(call_id) if isinstance(call_id, str) and redact(call_id) != call_id else call_id
+    is_kept = not call_id or not isinstance(call_id, str) or redact(call_id) == call_id
+    return call_id if is_kept else made_id(call_id)
 
 
 def _redact_call(call: Mapping[str, Json], redact: Redact) -> dict[str, Json]:

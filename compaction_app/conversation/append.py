@@ -337,6 +337,7 @@ def _node(session: ChatSession, message: Mapping[str, Any]) -> ChatMessage:
             values[key] = list(values[key]) or None
     validation.check_dict(message.get("usage") or None, "usage", "Of the openai client, pass usage.model_dump().")
     validation.check_reasoning(message.get("reasoning"))
+    validation.check_text(message.get("external_id") or "", "external_id")
     validation.check_datetime(message.get("created_at"))
     if "created_at" in values and django_settings.USE_TZ and timezone.is_naive(values["created_at"]):
         # Like the days in summaries: in TIME_ZONE, not in the zone that a request happens to have activated.

@@ -402,10 +402,8 @@ def bounded(fields: dict[str, Any], max_bytes: int) -> dict[str, Any]:
 
 
 def one_or_all(blocks: list[Any]) -> Any:
-    """Reasoning as it came: the one value that holds it, or the blocks."""
-    if len(blocks) == 1 and not (isinstance(blocks[0], Mapping)):
-        return blocks[0]
-    return blocks or None
+    """Reasoning as it came: the one text or list that is all of it, or the blocks."""
+    return blocks[0] if len(blocks) == 1 and isinstance(blocks[0], str | list) else blocks or None
 
 
 def _has_known_keys_only(part: Mapping[str, Any]) -> bool:

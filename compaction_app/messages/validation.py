@@ -46,7 +46,7 @@ def validate_message(message: Mapping[str, Any], *, max_bytes: int) -> None:
     """Check one message (field name → value) by itself, regardless of its place in the tree."""
     role = message.get("role")
     if not isinstance(role, str) or role not in set(Role):
-        raise InvalidMessage(f"Unknown role {role!r}; use one of {', '.join(Role)}.", field="role")
+        raise InvalidMessage(f"Unknown role {repr(role)[:40]}; use one of {', '.join(Role)}.", field="role")
     content = message.get("content")
     if not isinstance(content, str):
         raise InvalidMessage(f"content must be a string, not {_type_of(content)}.", field="content")

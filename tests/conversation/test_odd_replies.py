@@ -86,6 +86,7 @@ ODD: dict[str, dict[str, Any]] = {
     "keys of other roles": {"content": "Aye.", "name": "a <b>", "tool_call_id": "c1", "note": 1},
     "a sound without id": {"content": "Aye.", "audio": {"id": None}},
     "ids of blanks": {"tool_calls": [call("  "), call("\n")]},
+    "reasoning of a number": {"content": "Aye.", "reasoning_content": -1},
     "the old form of a call": {"content": None, "function_call": {"name": "look", "arguments": "{}"}},
     "a sound": {"content": None, "audio": {"id": "a1", "data": "aGk=", "transcript": "Aye.", "expires_at": 1}},
 }
