@@ -8,12 +8,13 @@ code and are not redacted. ``redact_secrets`` is the redactor that ships with th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from compaction_app.conf import Settings, load_function
 from compaction_app.exceptions import RedactionFailed
+from compaction_app.messages.openai_format import made_id, strings
 from compaction_app.messages.secrets import redact_secrets
 from compaction_app.messages.transcript import count_summary
 from compaction_app.messages.validation import is_storable
@@ -26,7 +27,6 @@ AnyMessage = TypeVar("AnyMessage", Message, ContextMessage)
 
 #: Replaces an argument that the redactor changed into something that is not JSON.
 UNREADABLE = "[removed]"
-_IDS = ("id", "call_id", "tool_call_id", "tool_use_id")
 
 
 def redactor_of(settings: Settings) -> Redact | None:
@@ -84,9 +84,10 @@ def _texts(message: Message) -> dict[str, Any]:
 
 
 def apply_redactor(message: AnyMessage, redact: Redact | None) -> AnyMessage:
-    """Content, name, tool calls, reasoning and attachments redacted. Ids are kept: results refer to calls by them.
+    """Every text of the message redacted. An id of a call becomes another one, the same for the call and its result.
 
-    What came is read too. If anything in it or in the fields is redacted, it is not sent as it came.
+    All of what came is read too, keys and ids as well. If anything in it or in the fields is redacted, it is not sent
+    as it came.
     """
     if redact is None:
         return message
@@ -95,34 +96,44 @@ def apply_redactor(message: AnyMessage, redact: Redact | None) -> AnyMessage:
         content=redact(message.content),
         name=redact(message.name),
         tool_calls=tuple(_redact_call(call, redact) for call in message.tool_calls),
+        tool_call_id=_redact_id(message.tool_call_id, redact),
         reasoning=redact_json(message.reasoning, redact),
-        attachments=tuple(redact_json(attachment, redact) for attachment in message.attachments),
+        attachments=tuple(_redact_values(attachment, redact) for attachment in message.attachments),
     )
     if message.original is not None:
-        data = message.original["data"]
-        if redacted != message or redact_json(data, redact, _IDS) != data:
+        texts = set(strings(message.original["data"]))
+        if redacted != message or any(redact(text) != text for text in texts):
             return replace(redacted, original=None)
     return redacted
 
 
-def redact_json(value: Json, redact: Redact, kept: Collection[str] = ()) -> Any:
-    """Every string in ``value`` except keys, and the strings under the keys ``kept``."""
+def redact_json(value: Json, redact: Redact) -> Any:
+    """Every string in ``value``, keys too."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
-        return {
-            key: item if key in kept and isinstance(item, str) else redact_json(item, redact, kept)
-            for key, item in value.items()
-        }
+        return {redact(key): redact_json(item, redact) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [redact_json(item, redact, kept) for item in value]
+        return [redact_json(item, redact) for item in value]
     return value
 
 
+def _redact_values(value: Mapping[str, Json], redact: Redact) -> dict[str, Any]:
+    """Its keys are those of a format."""
+    return {key: redact_json(item, redact) for key, item in value.items()}
+
+
+def _redact_id(call_id: Json, redact: Redact) -> Any:
+    is_kept = not call_id or not isinstance(call_id, str) or redact(call_id) == call_id
+    return call_id if is_kept else made_id(call_id)
+
+
 def _redact_call(call: Mapping[str, Json], redact: Redact) -> dict[str, Json]:
-    result = {key: value if key == "id" else redact_json(value, redact) for key, value in call.items()}
-    function = call.get("function")
-    source, target = (function, result["function"]) if isinstance(function, Mapping) else (call, result)
+    result = {**_redact_values(call, redact), "id": _redact_id(call.get("id"), redact)}
+    source, target = call, result
+    if isinstance(function := call.get("function"), Mapping):
+        source, target = function, _redact_values(function, redact)
+        result["function"] = target
     if isinstance(arguments := source.get("arguments"), str):
         target["arguments"] = _redact_arguments(arguments, redact)
     return result

@@ -497,6 +497,8 @@ class ChatContext:
     first_shown_depth: int | None = None
     #: The name of the model that it is meant for, "" for none.
     model: str = ""
+    #: Names of the tools that are offered with it.
+    tool_names: tuple[str, ...] = ()
     #: Consecutive messages of one role are sent as one.
     alternate_roles: bool = False
     #: Reasoning blocks are counted and will be sent.
@@ -527,12 +529,13 @@ class ChatContext:
     def to_openai(self, include_reasoning: bool | None = None, *, endpoint: str | None = None) -> list[dict[str, Any]]:
         """The list that the ``openai`` client takes as ``messages``.
 
-        What a model wrote goes back whole, unknown keys and all, to the ``endpoint`` (the client's base URL) that it
-        came from; to any other its text and calls go. A tool call without a result gets ``[no result]``, because
-        providers refuse a request with an unanswered call; so do they blank messages, arguments that are not JSON and
-        long ids, which are left out or mended. With ``include_reasoning``, by default as the context was asked for,
-        the reasoning of tail messages that does not go back whole is included under ``reasoning``. With the setting
-        ``ALTERNATE_ROLES`` a user's message is first, and consecutive messages of one role are joined.
+        What a model wrote goes back whole, unknown keys and all, to the same model at the ``endpoint`` (the client's
+        base URL) that it came from; to any other its text and calls go. A tool call without a result gets
+        ``[no result]``, because providers refuse a request with an unanswered call; so do they blank messages,
+        arguments that are not JSON, long ids and odd names of functions, which are left out or mended. With
+        ``include_reasoning``, by default as the context was asked for, the reasoning of tail messages that does not go
+        back whole is included under ``reasoning``. With the setting ``ALTERNATE_ROLES`` a user's message is first, and
+        consecutive messages of one role are joined.
         ``ATTACHMENT_URL`` is called here, for each attachment.
         """
         return to_openai(
@@ -540,6 +543,8 @@ class ChatContext:
             include_reasoning=self.include_reasoning if include_reasoning is None else include_reasoning,
             alternate=self.alternate_roles,
             endpoint=endpoint,
+            model=self.model,
+            offered=self.tool_names,
         )
 
 

@@ -302,6 +302,16 @@ def test_unknown_keys_are_named_together() -> None:
     assert "TRIGGER_RATIO" in problem.hint
 
 
+def test_unknown_keys_hide_no_other_mistake() -> None:
+    problems = find_problems({"TRIGER_RATIO": 0.5, "MODE": "of", "COOLDOWN_SECONDS": -1}, {"mod": "off"})
+    assert [problem.id for problem in problems] == [
+        "compaction_app.E002",
+        "compaction_app.E002",
+        "compaction_app.E100",
+        "compaction_app.E122",
+    ]
+
+
 @pytest.mark.parametrize(
     ("configured", "problem_id"),
     [

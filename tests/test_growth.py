@@ -243,7 +243,7 @@ def _calls(number: int, call_id: str = "c1") -> list[dict[str, Any]]:
 
 
 def _sent_again(number: int) -> None:
-    reply = originals.fields_of({"role": "assistant", "tool_calls": _calls(number)}, writer="model", endpoint="e")
+    reply = originals.fields_of({"role": "assistant", "tool_calls": _calls(number)}, source={"endpoint": "e"})
     calls = {"tool_calls": tuple(reply["tool_calls"]), "original": reply["original"]}
     asked = ContextMessage(origin=Origin.VERBATIM, tokens=1, role=Role.ASSISTANT, content="", **calls)
     openai_format.to_openai([asked], endpoint="e")

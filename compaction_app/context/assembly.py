@@ -71,6 +71,7 @@ def assemble(
         dropped=shown.dropped,
         tip_id=branch.tip_id,
         first_shown_depth=shown.tail[0].depth if shown.tail else None,
+        tool_names=reserved_parts.tool_names,
         alternate_roles=settings.alternate_roles,
         attachment_tokens=sum(attachment_tokens(one.attachments, sent=one.role == Role.USER) for one in history),
         address_of=partial(_address_of, settings.attachment_url) if settings.attachment_url else None,

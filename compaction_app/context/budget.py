@@ -58,6 +58,7 @@ class ReservedParts:
     tokens: int = 0
     #: Tokens kept free for the reply.
     reply_tokens: int = 0
+    tool_names: tuple[str, ...] = ()
 
     @property
     def total(self) -> int:
@@ -128,7 +129,9 @@ def count_reserved_parts(
         for (origin, message), tokens in zip(given, counts, strict=True)
     ]
     tokens = sum(counts) + count_tools(tools, count)
-    return ReservedParts(messages=tuple(messages), tokens=tokens, reply_tokens=reply_tokens)
+    functions = [one if isinstance(one := tool.get("function"), Mapping) else tool for tool in tools or ()]
+    names = tuple(str(function.get("name") or "") for function in functions)
+    return ReservedParts(messages=tuple(messages), tokens=tokens, reply_tokens=reply_tokens, tool_names=names)
 
 
 def make_budget(

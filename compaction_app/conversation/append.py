@@ -21,7 +21,7 @@ from compaction_app.conf import site_setting
 from compaction_app.conversation.usage import read_report, record_reply, sent_context
 from compaction_app.exceptions import DuplicateExternalId, IdempotencyConflict, InvalidMessage
 from compaction_app.messages import validation
-from compaction_app.messages.originals import Writer, become_text, items_joined, messages_of, native_format
+from compaction_app.messages.originals import Writer, become_text, items_joined, messages_of, with_known_keys
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tree.branches import check_instance, database_of
 from compaction_app.values import ChatContext, Role, RoleName
@@ -257,7 +257,8 @@ def append_messages(
     several results of tools (Anthropic's user message, a request of pydantic-ai) becomes a message for each.
     Returns the stored messages in order; the last one is the new tip. A system message that opens a conversation
     without a system prompt becomes the session's system prompt, and is not in the result; it may have no more than a
-    text. No model is asked, nothing is enqueued. Errors are those of :func:`append_message`::
+    text. No model is asked, nothing is enqueued. Errors are those of :func:`append_message`, and say which message they
+    mean, from 0::
 
         chat.append_messages(session, None, [
             {"role": "user", "content": "Hello", "created_at": sent_at, "external_id": "m-1"},
@@ -268,13 +269,22 @@ def append_messages(
     check_instance(session, ChatSession, "session")
     if parent is not None:
         check_instance(parent, ChatMessage, "parent")
-    nodes = [node for message in items_joined(messages) for node in _nodes(session, message)]
+    nodes: list[ChatMessage] = []
+    #: The message that each node is of.
+    places: list[int] = []
+    for place, message in items_joined(messages):
+        with validation.named(place):
+            nodes += _nodes(session, message)
+        places += [place] * (len(nodes) - len(places))
     using = database_of(session)
     system_prompt = None
     with transaction.atomic(using=using):
-        opens = parent is None and nodes and nodes[0].role == Role.SYSTEM
-        if opens and _becomes_system_prompt(nodes[0], using):
-            system_prompt = nodes.pop(0).content
+        if parent is None and nodes and nodes[0].role == Role.SYSTEM:
+            with validation.named(places[0]):
+                becomes_prompt = _becomes_system_prompt(nodes[0], messages[0], using)
+            if becomes_prompt:
+                system_prompt = nodes.pop(0).content
+                places.pop(0)
         given = Counter(node.external_id for node in nodes if node.external_id)
         for external_id, times in given.items():
             if times > 1:
@@ -283,7 +293,7 @@ def append_messages(
         try:
             with transaction.atomic(using=using):
                 objects = ChatMessage.objects.db_manager(using)
-                stored = objects.append_chain(parent, nodes, savepoint=False, lenient=lenient)
+                stored = objects.append_chain(parent, nodes, savepoint=False, lenient=lenient, places=places)
         except IntegrityError as error:
             _raise_typed(error, same)
     if system_prompt is not None:
@@ -292,14 +302,15 @@ def append_messages(
     return stored
 
 
-def _becomes_system_prompt(node: ChatMessage, using: str) -> bool:
+def _becomes_system_prompt(node: ChatMessage, given: Mapping[str, Any], using: str) -> bool:
     """Store the message as its session's system prompt, if the session has none; one statement decides and locks."""
     validation.validate_message(vars(node), max_bytes=site_setting("MAX_MESSAGE_BYTES"))
     without = ChatSession.objects.using(using).filter(pk=node.session_id, system_prompt="")
     if not without.update(system_prompt=node.content):
         return False
     others = (key for key in _MESSAGE_KEYS if key not in ("role", "content", "original", "created_at"))
-    if lost := [key for key in others if getattr(node, key)]:
+    # Keys of a client that nobody knows may go; what somebody wrote as metadata may not.
+    if lost := [key for key in others if getattr(node, key) and (key != "metadata" or given.get(key))]:
         raise InvalidMessage(
             "A system message that opens a conversation becomes the session's system prompt, which is a text only: "
             f"leave out {', '.join(lost)}.",
@@ -310,9 +321,8 @@ def _becomes_system_prompt(node: ChatMessage, using: str) -> bool:
 
 def _nodes(session: ChatSession, message: Mapping[str, Any], writer: Writer = "host") -> list[ChatMessage]:
     check_instance(session, ChatSession, "session")
-    unknown = sorted(set(message) - set(_MESSAGE_KEYS))
-    if unknown and not (writer == "host" and native_format(message)):
-        raise InvalidMessage(f"Unknown message keys {unknown}; known are {list(_MESSAGE_KEYS)}.", field=unknown[0])
+    if writer == "host":
+        message = with_known_keys(message, _MESSAGE_KEYS)
     original = message.get("original")
     if original and not any(message.get(key) for key in ("content", "tool_calls", "reasoning", "tool_call_id")):
         validation.check_original(original)
@@ -333,6 +343,7 @@ def _node(session: ChatSession, message: Mapping[str, Any]) -> ChatMessage:
             values[key] = list(values[key]) or None
     validation.check_dict(message.get("usage") or None, "usage", "Of the openai client, pass usage.model_dump().")
     validation.check_reasoning(message.get("reasoning"))
+    validation.check_text(message.get("external_id") or "", "external_id")
     validation.check_datetime(message.get("created_at"))
     if "created_at" in values and django_settings.USE_TZ and timezone.is_naive(values["created_at"]):
         # Like the days in summaries: in TIME_ZONE, not in the zone that a request happens to have activated.

@@ -15,15 +15,16 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
+from compaction_app.conf import site_setting
 from compaction_app.context import windows
 from compaction_app.context.overflow import Overflow
 from compaction_app.exceptions import EmptyReply, InvalidMessage, InvalidReply
 from compaction_app.messages.openai_format import parse_arguments
-from compaction_app.messages.originals import fields_of, merged, read_message, storable
-from compaction_app.messages.validation import make_storable
+from compaction_app.messages.originals import bounded, fields_of, merged, read_message, storable
+from compaction_app.messages.validation import make_storable, sizes_of, token_count
 from compaction_app.summarizers.endpoint import MOST_BYTES, async_http_client, http_client, openai
 from compaction_app.summarizers.openai import is_unreadable, overflow_of
 from compaction_app.summarizers.waiting import Way
@@ -123,7 +124,7 @@ async def ask(client: Any, request: Mapping[str, Any], way: Way) -> Reply:
     with _errors_translated():
         client = client or await _default_client(way)
         completion = await way.call(client.chat.completions.create, **request)
-    return _reply_of(completion, endpoint_of(client))
+    return _reply_of(completion, {"endpoint": endpoint_of(client), "model": request["model"]})
 
 
 @dataclass(slots=True)
@@ -175,10 +176,14 @@ _NO_END = re.compile(
 )
 
 
-def _read_reply(data: Mapping[str, Any], endpoint: str, error: Any, **others: Any) -> Reply:
+def _read_reply(
+    data: Mapping[str, Any], source: Mapping[str, str], error: Any, salt: Any, usage: dict[str, Any], **others: Any
+) -> Reply:
     """A reply from what came; raises where it is none, with what was received."""
-    salt = str(others.pop("salt", ""))
-    reply = Reply(**fields_of(data, writer="model", endpoint=endpoint, salt=salt), **others)
+    # The rest is for what is stored with it.
+    most = site_setting("MAX_MESSAGE_BYTES") * 9 // 10
+    fields = bounded({**fields_of(data, source=source, salt=str(salt)), "usage": usage}, most)
+    reply = Reply(**fields, **others)
     ending = f" (finish_reason {reply.finish_reason})" if reply.finish_reason else ""
     if error or _NO_END.search(reply.finish_reason.lower()):
         raise InvalidReply(f"The model's reply ended in an error or was taken back{ending}.", **reply.as_attributes)
@@ -192,12 +197,20 @@ def _read_reply(data: Mapping[str, Any], endpoint: str, error: Any, **others: An
     )
 
 
+#: Of a report that is larger only the counts are kept, as many as providers give.
+_MOST_USAGE_BYTES = 20_000
+
+
 def _usage_of(part: Any) -> dict[str, Any]:
     """The usage that a completion or a chunk reports; empty if it reports none."""
     usage = getattr(part, "usage", None)
     if not isinstance(usage, openai.BaseModel):
         return {}
-    return dict(storable(usage.model_dump(exclude_none=True, warnings=False)))
+    reported = dict(storable(usage.model_dump(exclude_none=True, warnings=False)))
+    if sum(sizes_of(reported).values()) <= _MOST_USAGE_BYTES:
+        return reported
+    counts = ((name, count) for name, count in reported.items() if token_count(count) is not None and len(name) < 100)
+    return dict(islice(counts, 20))
 
 
 def _reported_by(part: Any, message: Any) -> Any:
@@ -243,7 +256,7 @@ def _errors_translated() -> Iterator[None]:
         raise
 
 
-def _reply_of(completion: Any, endpoint: str) -> Reply:
+def _reply_of(completion: Any, source: Mapping[str, str]) -> Reply:
     """A completion as a reply; :class:`InvalidReply` or :class:`EmptyReply` with what was received."""
     choice = _first_choice(completion)
     message = getattr(choice, "message", None)
@@ -256,7 +269,7 @@ def _reply_of(completion: Any, endpoint: str) -> Reply:
         raise ProviderOverflow(overflow) from told
     return _read_reply(
         storable(message) if message is not None else {},
-        endpoint,
+        source,
         told.body,
         salt=getattr(completion, "id", ""),
         usage=_usage_of(completion),
@@ -274,10 +287,10 @@ _MOST_REREAD = 5_000_000
 class ReplyDraft:
     """A reply put together from chunks. Chunks of any shape are accepted: unknown parts are ignored."""
 
-    def __init__(self, endpoint: str = "") -> None:
+    def __init__(self, endpoint: str = "", model: str = "") -> None:
         #: Of the first choice; "" until the provider says how the reply ended.
         self.finish_reason = ""
-        self._endpoint = endpoint
+        self._source = {"endpoint": endpoint, "model": model}
         self._id = ""
         self._error: Any = None
         self._deltas: list[dict[str, Any]] = []
@@ -345,7 +358,7 @@ class ReplyDraft:
             data["tool_calls"] = [call.whole() for call in self._calls]
         return _read_reply(
             {"role": "assistant", **data},
-            self._endpoint,
+            self._source,
             storable(self._error),
             salt=self._id,
             usage=self._usage,

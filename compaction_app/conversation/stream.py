@@ -142,7 +142,7 @@ class _ReplyCollector:
         self.message: ChatMessage | None = None
         #: What was sent. None where the reply was stored before, and of an asynchronous stream until it is open.
         self.context: ChatContext | None = None
-        self._draft = ReplyDraft("")
+        self._draft = ReplyDraft()
         self._is_over = False
         #: Chunks from the one with ``finish_reason`` on, yielded once the reply is stored.
         self._last: deque[ChatCompletionChunk] = deque()
@@ -161,7 +161,7 @@ class _ReplyCollector:
     def _begin_with(self, found: _Asked | ChatMessage) -> None:
         if isinstance(found, _Asked):
             self._asked, self.context = found, found.turn.context
-            self._draft = ReplyDraft(found.turn.request.endpoint or "")
+            self._draft = ReplyDraft(found.turn.request.endpoint or "", found.turn.model)
             return
         self._is_over, self.message = True, found
         self._last.extend(_chunks_of(found))
@@ -264,7 +264,8 @@ class ReplyStream(_ReplyCollector):
     - Closed before (:meth:`close`, the end of the ``with`` block, an exception that is no ``Exception``): nothing is
       appended. The connection to the provider is closed, which makes most of them stop generating. With
       ``on_stop="keep"`` the text so far is appended instead, without tool calls, with ``finish_reason="stopped"``; if
-      there is none, nothing. A later call at the same tip gets that reply: pass ``regenerate=True``.
+      there is none, or an error came with it, nothing, and closing does not raise for that. A later call at the same
+      tip gets that reply: pass ``regenerate=True``.
     - Dropped without closing (a loop that breaks): as closed, and nothing is kept. The question is free a moment later.
     - Broken off (the connection, an error inside the stream, an end without ``finish_reason``):
       :class:`StreamInterrupted` with the ``partial`` text, its cause chained; nothing is appended, whatever ``on_stop``

@@ -1,7 +1,7 @@
 """A context in the OpenAI chat format, valid for its providers whatever was stored. Pure.
 
-What a model wrote goes back as it came to the endpoint that it came from (``original``), and as its fields to any
-other. Either way arguments are the JSON of an object, ids are short, different and the same for call and result, and
+What a model wrote goes back as it came to that model at its endpoint (``original``), and as its fields to any other.
+Either way arguments are the JSON of an object, ids are short, different and the same for call and result, and
 nothing is blank.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from compaction_app.exceptions import InvalidMessage
@@ -30,7 +30,7 @@ _LONGEST_NAME = 64
 _ID_FORM = re.compile(r"[!-~]{1,40}")
 _ID_FORMS = {"mistral": re.compile(r"[A-Za-z0-9]{9}"), "anthropic": re.compile(r"[A-Za-z0-9_-]{1,40}")}
 _ID_CHARS = 9
-_FORBIDDEN_IN_FUNCTIONS = re.compile(r"[^\w.:/-]+", re.ASCII)
+_FORBIDDEN_IN_FUNCTIONS = re.compile(r"[^\w-]+", re.ASCII)
 #: In place of a user's message, where a conversation must begin with one and does not.
 CONVERSATION_BEGINS = "[the conversation begins]"
 _LONGEST_SHOWN_NAME, _LONGEST_ADDRESS = 255, 100
@@ -53,8 +53,13 @@ def to_openai(
     include_reasoning: bool = False,
     alternate: bool = False,
     endpoint: str | None = None,
+    model: str = "",
+    offered: Collection[str] = (),
 ) -> list[dict[str, Any]]:
-    """``alternate``: a user's message first, and consecutive messages of one role become one."""
+    """``alternate``: a user's message first, and consecutive messages of one role become one.
+
+    ``offered``: names of the tools that are sent with it; they are the host's, and stay as they are.
+    """
     endpoint = str(endpoint or "").rstrip("/")  # the base URL of an openai client ends with a slash
     result: list[dict[str, Any]] = []
     #: Of the calls without a result, in order: the stored id → the ids that were sent for it.
@@ -63,8 +68,8 @@ def to_openai(
     asking: dict[str, Any] | None = None
     reasons = False
     for message in messages:
-        whole = _whole(message, endpoint)
-        data = _openai_message(message, whole, include_reasoning)
+        whole = _whole(message, endpoint, model)
+        data = _openai_message(message, whole, include_reasoning, offered)
         if message.role == "tool":
             sent = waiting.get(message.tool_call_id) or [_short_id(message.tool_call_id, endpoint)]
             data["tool_call_id"] = sent.pop(0)
@@ -96,12 +101,15 @@ def to_openai(
     return _alternating(result) if alternate else result
 
 
-def _whole(message: ContextMessage, endpoint: str) -> Mapping[str, Any] | None:
-    """What came from this endpoint in this format, with the role that the message has here."""
+def _whole(message: ContextMessage, endpoint: str, model: str) -> Mapping[str, Any] | None:
+    """What came from this model in this format, with the role that the message has here.
+
+    The model is the one that was asked: what an endpoint reports may have a date. Without one, any will do.
+    """
     original = message.original
     if not isinstance(original, Mapping) or original.get("format") != "openai":
         return None
-    if str(original.get("endpoint")).rstrip("/") != endpoint:
+    if str(original.get("endpoint")).rstrip("/") != endpoint or original.get("model", model) != model:
         return None
     data = original.get("data")
     return data if isinstance(data, Mapping) and data.get("role", message.role) == message.role else None
@@ -111,12 +119,13 @@ def _unused(call_id: str, used: set[str]) -> str:
     number, chosen = len(used), call_id
     while chosen in used:
         number += 1
-        chosen = _digest(f"{call_id} {number}")
+        chosen = made_id(f"{call_id} {number}")
     used.add(chosen)
     return chosen
 
 
-def _digest(text: str) -> str:
+def made_id(text: str) -> str:
+    """An id that every endpoint accepts, always the same for a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:_ID_CHARS]
 
 
@@ -128,7 +137,7 @@ def is_sendable_id(call_id: str) -> bool:
 def _short_id(call_id: str, endpoint: str) -> str:
     """The id, or one made of it that the endpoint accepts: the same for the call and its result."""
     form = next((form for word, form in _ID_FORMS.items() if word in endpoint), _ID_FORM)
-    return call_id if form.fullmatch(call_id) else _digest(call_id)
+    return call_id if form.fullmatch(call_id) else made_id(call_id)
 
 
 def _alternating(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -172,7 +181,7 @@ def _both(first: Any, second: Any) -> Any:
 
 
 def _openai_message(
-    message: ContextMessage, whole: Mapping[str, Any] | None, include_reasoning: bool
+    message: ContextMessage, whole: Mapping[str, Any] | None, include_reasoning: bool, offered: Collection[str]
 ) -> dict[str, Any]:
     """The message without the ids of its calls; ``whole`` is what came, where that goes back."""
     data: dict[str, Any] = {"role": str(message.role)}
@@ -193,7 +202,8 @@ def _openai_message(
     if message.tool_calls:
         calls = given if isinstance(given, list) and len(given) == len(message.tool_calls) else ()
         data["tool_calls"] = [
-            _openai_call(call, calls[place] if calls else None) for place, call in enumerate(message.tool_calls)
+            _openai_call(call, calls[place] if calls else None, offered)
+            for place, call in enumerate(message.tool_calls)
         ]
     if message.role != "tool":
         data["content"] = _without_blanks(data["content"]) or (None if message.tool_calls else "")
@@ -367,7 +377,7 @@ def _shown(text: str) -> str:
     return text if len(text) <= _LONGEST_ADDRESS else re.split(r"[?#]", text, maxsplit=1)[0][:_LONGEST_ADDRESS]
 
 
-def _openai_call(call: Mapping[str, Any], raw: Any) -> dict[str, Any]:
+def _openai_call(call: Mapping[str, Any], raw: Any, offered: Collection[str]) -> dict[str, Any]:
     """``raw``: the call as it came, where that goes back; its unknown keys (a thought signature) go with it."""
     function = call.get("function") or {}
     raw = raw if isinstance(raw, Mapping) else {}
@@ -378,10 +388,19 @@ def _openai_call(call: Mapping[str, Any], raw: Any) -> dict[str, Any]:
     if raw.get("type") == "custom" and isinstance(custom, Mapping) and isinstance(custom.get("input"), str):
         return data
     own = raw.get("function")
-    name = _FORBIDDEN_IN_FUNCTIONS.sub("_", str(function.get("name", "")))
+    name = str(function.get("name", ""))
     data |= {"type": "function", "function": dict(own) if isinstance(own, Mapping) else {}}
-    data["function"] |= {"name": name, "arguments": sent_arguments(str(function.get("arguments", "")))}
+    data["function"] |= {
+        "name": name if name in offered else _function_name(name),
+        "arguments": sent_arguments(str(function.get("arguments", ""))),
+    }
     return data
+
+
+def _function_name(name: str) -> str:
+    """The name, or one made of it that providers accept: a model may have made it up, or had other rules."""
+    made = _FORBIDDEN_IN_FUNCTIONS.sub("_", name)
+    return made if len(made) <= _LONGEST_NAME and made.strip("_") else f"{made[:50]}_{made_id(name)}"
 
 
 def sent_arguments(text: str) -> str:

@@ -6,8 +6,8 @@ fields could not give it back, what came is kept beside them as ``original``. Wh
 marker in the text, so that a summarizer knows of it. A model's reply is never refused for its form; a host's message
 is refused where it contradicts itself, since a host can correct it.
 
-``original`` is of a whole message and goes back to the endpoint that sent it. ``part`` of an attachment is the form of
-one content part, which goes to any endpoint.
+``original`` is of a whole message and goes back to the model that sent it, at the same endpoint. ``part`` of an
+attachment is the form of one content part, which goes to any endpoint.
 """
 
 from __future__ import annotations
@@ -16,22 +16,29 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any, Literal
 
 from compaction_app.exceptions import InvalidMessage
-from compaction_app.messages.openai_format import attachment_of, is_sendable_id, sent_name, strings
+from compaction_app.messages.openai_format import (
+    attachment_of,
+    is_sendable_id,
+    made_id,
+    sent_name,
+    strings,
+    with_address,
+)
 from compaction_app.messages.tool_calls import tool_marker
 from compaction_app.messages.truncate import in_brackets, one_line
-from compaction_app.messages.validation import MAX_JSON_DEPTH, check_list_of_dicts, make_storable
+from compaction_app.messages.validation import FORMATS, MAX_JSON_DEPTH, check_list_of_dicts, make_storable, sizes_of
 
 #: Who wrote what is read: a client of the JSON API may send only what its documentation names; a host may send
 #: anything that does not contradict itself; a model anything at all.
 Writer = Literal["client", "host", "model"]
 
-OPENAI, RESPONSES, ANTHROPIC = "openai", "openai-responses", "anthropic"
-PYDANTIC_AI, LANGCHAIN = "pydantic-ai", "langchain"
+OPENAI, RESPONSES, ANTHROPIC, PYDANTIC_AI, LANGCHAIN = FORMATS
 
 _MARKER_CHARS = 240
 #: Keys with a name or a number in them, which a stream repeats, and ends of such keys.
@@ -47,11 +54,22 @@ _MEDIA = ("image", "audio", "file", "document", "binary")
 #: Keys of a message, of a part and of a call that the fields give back.
 _READ_KEYS = frozenset({"role", "content", "refusal", "reasoning", "tool_calls", "tool_call_id", "name", "index"})
 _PART_KEYS = frozenset({"type", "text", "refusal", "image_url", "file", "input_audio"})
-_LANGCHAIN_ROLES = {"human": "user", "ai": "assistant", "tool": "tool", "system": "system"}
-_LANGCHAIN_ROLES["AIMessageChunk"] = "assistant"
+_OTHER_ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "function": "tool"}
+_LANGCHAIN_TYPES = frozenset({*_OTHER_ROLES, "tool", "system"})
 #: Strings of an original that nobody reads as text: see :func:`original_texts`.
 _BLOB = re.compile(r"[A-Za-z0-9+/=_-]{200,}")
-_WHOLE_KEYS = ("role", "content", "tool_calls", "tool_call_id", "name", *_REASONING_KEYS[1:])
+#: What providers write beside the fields.
+PROVIDER_KEYS = frozenset(
+    {*_REASONING_KEYS[1:], "refusal", "annotations", "audio", "function_call", "images", "extra_content"}
+    | {"provider_specific_fields", "citations"}
+)
+_WHOLE_KEYS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name"}) | PROVIDER_KEYS
+#: What is no key of a message, and how like one a typing error is.
+_ARGUMENTS, _LIKENESS = ("context", "idempotency_key", "lenient", "parent"), 0.8
+#: A part of a client goes out as it came where it has no other keys.
+_CLIENT_KEYS = frozenset({"type", "url", "detail", "data", "format", "filename", "file_data", "file_id"}) | _PART_KEYS
+#: Keys of an original that are left out first where it is too large to be stored: those of so many bytes.
+_LARGE_KEY = 10_000
 _UNREAD = frozenset({"id", "type", "role", "call_id", "tool_call_id", "tool_use_id", "index", "format", "status"})
 
 
@@ -253,11 +271,14 @@ class Reading:
             self.is_exact = False
         if kind == "text" or any(label in kind for label in _MEDIA) or self.writer == "client":
             try:
-                self.attachments.append(attachment_of(part, number, len(self.attachments) + 1))
+                attachment = attachment_of(part, number, len(self.attachments) + 1)
             except InvalidMessage:
                 if self.writer == "client" or (self.writer == "host" and kind in ("image_url", "text")):
                     raise
             else:
+                if self.writer == "client" and not _has_known_keys_only(part):
+                    attachment.pop("part", None)
+                self.attachments.append(attachment)
                 return
         self.is_exact = False
         self.texts += [None, _marker(kind, part), None]
@@ -310,50 +331,84 @@ def read_message(data: Mapping[str, Any], *, writer: Writer = "host", salt: str 
         reading.read_content(parts)
     audio = data.get("audio")
     said = [data.get("refusal"), audio.get("transcript") if isinstance(audio, Mapping) else None]
-    if not reading.text().strip() and (text := next((t for t in said if isinstance(t, str) and t), "")):
-        reading.texts.append(text)
+    if text := next((t for t in said if isinstance(t, str) and t), ""):
+        if reading.text().strip():
+            reading.is_exact = False
+        else:
+            reading.texts.append(text)
     for number, image in enumerate(data.get("images") or () if isinstance(data.get("images"), list) else (), start=1):
         if isinstance(image, Mapping):
             reading.read_part(image, number)
-    calls = data.get("tool_calls")
-    if calls and not isinstance(calls, list | tuple):
-        reading.is_exact = False
-        calls = [calls] if isinstance(calls, Mapping) else []
-    legacy = data.get("function_call")
     # LangChain repeats the calls of its content.
     repeated = frozenset(reading.call_ids)
-    for call in [*(calls or ()), *([legacy] if isinstance(legacy, Mapping) else [])]:
-        if not (isinstance(call, Mapping) and call.get("type") == "tool_call" and call.get("id") in repeated):
+    for call in _calls_of(data):
+        if not (isinstance(call, Mapping) and call.get("type") == "tool_call" and str(call.get("id")) in repeated):
             reading.add_call(call, salt)
     reasoning = next((data[key] for key in _REASONING_KEYS if data.get(key)), None)
     if reasoning is not None:
         reading.reasoning[:0] = [reasoning]
-    if any(data[key] not in (None, "", [], {}) for key in data if key not in _READ_KEYS):
+    is_odd = not isinstance(data.get("tool_calls") or [], list | tuple)
+    if is_odd or any(data[key] not in (None, "", [], {}) for key in data if key not in _READ_KEYS):
         reading.is_exact = False
     return reading
 
 
-def fields_of(data: Mapping[str, Any], *, writer: Writer, endpoint: str = "", salt: str = "") -> dict[str, Any]:
-    """What a model wrote, in the keywords of ``append_message``; it is kept where they could not give it back."""
+def _calls_of(data: Mapping[str, Any]) -> Sequence[Any]:
+    calls, legacy = data.get("tool_calls"), data.get("function_call")
+    if calls and isinstance(calls, list | tuple):
+        return calls
+    if isinstance(calls, Mapping):
+        return [calls]
+    # Its result has the function's name and no id.
+    return [{**legacy, "id": made_id(str(legacy.get("name")))}] if isinstance(legacy, Mapping) else []
+
+
+def fields_of(data: Mapping[str, Any], *, source: Mapping[str, str], salt: str = "") -> dict[str, Any]:
+    """What a model wrote, in the keywords of ``append_message``; it is kept where they could not give it back.
+
+    ``source``: the endpoint, and the model that was asked.
+    """
     data = storable(data)
-    reading = read_message(data, writer=writer, salt=salt)
-    fields: dict[str, Any] = {
+    reading = read_message(data, writer="model", salt=salt)
+    return {
         "content": reading.text("assistant"),
         "tool_calls": reading.calls,
         "reasoning": one_or_all(reading.reasoning),
         "attachments": reading.attachments or None,
-        "original": None,
+        "original": None if reading.is_exact else {"format": OPENAI, **source, "data": data},
     }
-    if not reading.is_exact:
-        fields["original"] = {"format": OPENAI, "endpoint": endpoint, "data": data}
+
+
+def bounded(fields: dict[str, Any], max_bytes: int) -> dict[str, Any]:
+    """A reply that was paid for without what stands beside its text and calls, as far as it is too large to be stored.
+
+    A picture is only named then.
+    """
+    original, attachments = fields["original"], fields["attachments"]
+    smaller: list[dict[str, Any]] = [{"reasoning": None}, {"original": None}]
+    if attachments:
+        smaller.insert(1, {"attachments": [dict(with_address(one, "")) for one in attachments]})
+    if original:
+        sizes = sizes_of(original["data"])
+        data = {
+            key: item for key, item in original["data"].items() if key in _READ_KEYS or sizes.get(key, 0) < _LARGE_KEY
+        }
+        smaller.insert(0, {"original": {**original, "data": data}})
+    for fewer in smaller:
+        if sum(sizes_of(fields).values()) <= max_bytes:
+            break
+        fields = {**fields, **fewer}
     return fields
 
 
 def one_or_all(blocks: list[Any]) -> Any:
-    """Reasoning as it came: the one value that holds it, or the blocks."""
-    if len(blocks) == 1 and not (isinstance(blocks[0], Mapping)):
-        return blocks[0]
-    return blocks or None
+    """Reasoning as it came: the one text or list that is all of it, or the blocks."""
+    return blocks[0] if len(blocks) == 1 and isinstance(blocks[0], str | list) else blocks or None
+
+
+def _has_known_keys_only(part: Mapping[str, Any]) -> bool:
+    inner = part.get(str(part.get("type")))
+    return _CLIENT_KEYS.issuperset(part) and (not isinstance(inner, Mapping) or _CLIENT_KEYS.issuperset(inner))
 
 
 def _marker(kind: str, part: Any) -> str:
@@ -377,26 +432,50 @@ def native_format(message: Mapping[str, Any]) -> str:
         return PYDANTIC_AI
     if not isinstance(kind, str):
         return ""
-    return LANGCHAIN if kind in _LANGCHAIN_ROLES else RESPONSES
+    return LANGCHAIN if kind in _LANGCHAIN_TYPES else RESPONSES
 
 
-def items_joined(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The messages with consecutive items of one Responses answer (reasoning, calls, text) as one message."""
-    joined: list[Mapping[str, Any]] = []
+def items_joined(messages: Iterable[Mapping[str, Any]]) -> list[tuple[int, Mapping[str, Any]]]:
+    """The messages with consecutive items of one Responses answer (reasoning, calls, text) as one message.
+
+    Each with the index where it begins.
+    """
+    joined: list[tuple[int, Mapping[str, Any]]] = []
     answer: list[Any] | None = None
-    for message in messages:
+    for index, message in enumerate(messages):
         if native_format(message) != RESPONSES:
-            joined.append(message)
+            joined.append((index, message))
             answer = None
         elif str(message["type"]).endswith("_call_output") or message.get("role", "assistant") != "assistant":
-            joined.append({"role": message.get("role", "tool"), "content": [message]})
+            joined.append((index, {"role": message.get("role", "tool"), "content": [message]}))
             answer = None
         elif answer is None:
             answer = [message]
-            joined.append({"role": "assistant", "content": answer})
+            joined.append((index, {"role": "assistant", "content": answer}))
         else:
             answer.append(message)
     return joined
+
+
+def with_known_keys(message: Mapping[str, Any], known: Collection[str]) -> Mapping[str, Any]:
+    """A host's message with what is neither ``known`` nor a provider's in its metadata, as an import has it.
+
+    Refused is what is like a key that is known.
+    """
+    others = {key: item for key, item in message.items() if key not in known and key not in PROVIDER_KEYS}
+    if native_format(message) or not others:
+        return message
+    for key in others:
+        if key in _ARGUMENTS:
+            words = f"{key} is an argument of append_message, and no key of a message: leave it out."
+            raise InvalidMessage(words, field=key)
+        if meant := get_close_matches(str(key), known, 1, _LIKENESS):
+            words = f"Unknown message key {key!r}: did you mean {meant[0]}? Put what is yours into metadata."
+            raise InvalidMessage(words, field=str(key))
+    given = message.get("metadata") or {}
+    if not isinstance(given, Mapping):
+        return message
+    return {**message, "metadata": {**{key: item for key, item in others.items() if item is not None}, **given}}
 
 
 def messages_of(message: Mapping[str, Any], writer: Writer) -> list[dict[str, Any]]:
@@ -404,27 +483,21 @@ def messages_of(message: Mapping[str, Any], writer: Writer) -> list[dict[str, An
 
     What is no reading (``metadata``, ``external_id`` and the like) goes to the last of them.
     """
-    form, given = native_format(message) if writer != "client" else "", message
-    if form == LANGCHAIN:
-        inner = message["data"] if isinstance(message.get("data"), Mapping) else message
-        extra = inner.get("additional_kwargs")
-        given = {key: inner[key] for key in ("content", "tool_calls", "tool_call_id", "name") if inner.get(key)}
-        given |= {key: extra[key] for key in _REASONING_KEYS if isinstance(extra, Mapping) and extra.get(key)}
-        given["role"] = _LANGCHAIN_ROLES[str(message["type"])]
-    elif form == PYDANTIC_AI:
-        kinds = {str(part.get("part_kind")) for part in message["parts"] if isinstance(part, Mapping)}
-        role = "assistant" if message.get("kind") == "response" else "system" if kinds == {"system-prompt"} else "user"
-        given = {"role": role, "content": message["parts"]}
-    elif form == RESPONSES:
-        return messages_of(items_joined([message])[0], writer)
+    form = native_format(message) if writer != "client" else ""
+    if form == RESPONSES:
+        return messages_of(items_joined([message])[0][1], writer)
+    given = _in_our_keys(message, form) if writer == "host" else message
     if not isinstance(given.get("content"), str | list | tuple | None):
         kind = type(given["content"]).__name__
         raise InvalidMessage(f"content must be a string or a list of parts, not {kind}.", field="content")
-    check_list_of_dicts(given.get("attachments") or [], "attachments", "dicts")
+    attachments = given.get("attachments") or []
+    check_list_of_dicts(attachments, "attachments", "dicts")
+    if writer == "client":
+        attachments = [{key: item for key, item in one.items() if key != "part"} for one in attachments]
     reading = read_message({key: given[key] for key in _WHOLE_KEYS if key in given}, writer=writer)
+    whole = message if form else {key: given[key] for key in given if key in _WHOLE_KEYS and given[key]}
     form = form or reading.format
-    rest = {key: given[key] for key in given if key not in ("content", "tool_calls", *_REASONING_KEYS[1:])}
-    whole = message if given is not message else {key: given[key] for key in given if key in _WHOLE_KEYS and given[key]}
+    rest = {key: given[key] for key in given if key not in ("content", "tool_calls") and key not in PROVIDER_KEYS}
 
     def kept(parts: list[Any]) -> dict[str, Any]:
         data: Any = {**whole, "parts" if form == PYDANTIC_AI else "content": parts}
@@ -437,11 +510,11 @@ def messages_of(message: Mapping[str, Any], writer: Writer) -> list[dict[str, An
     stored: list[dict[str, Any]] = []
     for call_id, name, result, part in reading.results:
         texts = {"content": result.text(), "tool_call_id": call_id, "name": name}
-        attachments = {"attachments": result.attachments} if result.attachments else {}
-        stored.append({"role": "tool", **texts, **attachments, "original": kept([part])})
+        with_it = {"attachments": result.attachments} if result.attachments else {}
+        stored.append({"role": "tool", **texts, **with_it, "original": kept([part])})
     if not stored or reading.others:
-        attachments = {"attachments": [*(given.get("attachments") or ()), *reading.attachments]}
-        own = {**rest, "content": reading.text(str(rest.get("role"))), "tool_calls": reading.calls, **attachments}
+        own = {**rest, "content": reading.text(str(rest.get("role"))), "tool_calls": reading.calls}
+        own["attachments"] = [*attachments, *reading.attachments]
         if reading.reasoning:
             own["reasoning"] = one_or_all(reading.reasoning)
         if not own.get("original") and writer != "client" and (form != OPENAI or not reading.is_exact):
@@ -450,6 +523,25 @@ def messages_of(message: Mapping[str, Any], writer: Writer) -> list[dict[str, An
     else:
         stored[-1] = {**rest, **stored[-1]}
     return stored
+
+
+def _in_our_keys(message: Mapping[str, Any], form: str) -> Mapping[str, Any]:
+    given = message
+    if form == LANGCHAIN:
+        inner = message["data"] if isinstance(message.get("data"), Mapping) else message
+        extra = inner.get("additional_kwargs")
+        given = {key: inner[key] for key in ("content", "tool_calls", "tool_call_id", "name") if inner.get(key)}
+        given |= {key: extra[key] for key in _REASONING_KEYS if isinstance(extra, Mapping) and extra.get(key)}
+        given["role"] = message["type"]
+    elif form == PYDANTIC_AI:
+        kinds = {str(part.get("part_kind")) for part in message["parts"] if isinstance(part, Mapping)}
+        asked = "system" if kinds == {"system-prompt"} else "user"
+        given = {"role": "assistant" if message.get("kind") == "response" else asked, "content": message["parts"]}
+    role: Any = given.get("role")
+    if role == "function":
+        # The old form of a result.
+        given = {**given, "tool_call_id": made_id(str(given.get("name")))}
+    return {**given, "role": _OTHER_ROLES[role]} if isinstance(role, str) and role in _OTHER_ROLES else given
 
 
 def become_text(result: Any) -> None:

@@ -10,13 +10,16 @@ import json
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.values import ContextMessage, Message, Role
 
+#: Of ``original``: OpenAI's chat format is ``openai``.
+FORMATS = ("openai", "openai-responses", "anthropic", "pydantic-ai", "langchain")
 #: JSON nested deeper than this is refused: parsers recurse.
 MAX_JSON_DEPTH = 100
 _SHORT_TEXT = 255
@@ -43,7 +46,7 @@ def validate_message(message: Mapping[str, Any], *, max_bytes: int) -> None:
     """Check one message (field name → value) by itself, regardless of its place in the tree."""
     role = message.get("role")
     if not isinstance(role, str) or role not in set(Role):
-        raise InvalidMessage(f"Unknown role {role!r}; use one of {', '.join(Role)}.", field="role")
+        raise InvalidMessage(f"Unknown role {repr(role)[:40]}; use one of {', '.join(Role)}.", field="role")
     content = message.get("content")
     if not isinstance(content, str):
         raise InvalidMessage(f"content must be a string, not {_type_of(content)}.", field="content")
@@ -61,6 +64,16 @@ def validate_message(message: Mapping[str, Any], *, max_bytes: int) -> None:
         check_json(message.get(name), name)
     check_original(message.get("original"))
     _check_size(message, max_bytes)
+
+
+@contextmanager
+def named(*place: int) -> Iterator[None]:
+    """Of several messages: errors say which one they mean, from 0."""
+    try:
+        yield
+    except InvalidMessage as error:
+        error.args = ("".join(f"messages[{number}]: " for number in place) + str(error),)
+        raise
 
 
 def validate_session(session: Mapping[str, Any]) -> None:
@@ -88,7 +101,9 @@ def open_calls_after(open_calls: Sequence[str], message: Mapping[str, Any]) -> S
     if answered not in open_calls:
         waiting = ", ".join(open_calls) or "none"
         raise InvalidMessage(
-            f"No open call {answered!r} here; open calls on this path: {waiting}.", field="tool_call_id"
+            f"No open call {answered!r} here; open calls on this path: {waiting}. Append the message that calls first; "
+            "in Python lenient=True stores a result without its call as a text.",
+            field="tool_call_id",
         )
     left = list(open_calls)
     left.remove(answered)
@@ -256,10 +271,11 @@ def _check_calls(role: Any, calls: Any) -> None:
 def check_original(original: Any) -> None:
     if original is None:
         return
-    keys = set(original) if isinstance(original, Mapping) else ()
-    if keys != {"format", "endpoint", "data"} or not all(isinstance(original[k], str) for k in ("format", "endpoint")):
-        words = "original must be {'format': a text, 'endpoint': a text, 'data': what came}."
-        raise InvalidMessage(words, field="original")
+    keys = set(original) if isinstance(original, Mapping) else set()
+    texts = all(isinstance(original[key], str) for key in keys - {"data"})
+    if keys - {"model"} != {"format", "endpoint", "data"} or not texts or original["format"] not in FORMATS:
+        words = "original must be {'format': …, 'endpoint': a text, 'model': a text (may be absent), 'data': what came}"
+        raise InvalidMessage(f"{words}, with a format of {', '.join(FORMATS)}.", field="original")
 
 
 def _check_attachments(attachments: Any) -> None:
@@ -272,11 +288,17 @@ def _check_attachments(attachments: Any) -> None:
             raise InvalidMessage("tokens of an attachment must be a whole number, 0 or more.", field="attachments")
 
 
+def sizes_of(message: Mapping[str, Any]) -> dict[str, int]:
+    """The bytes of each part: of a text as it is, else of its JSON."""
+    return {
+        name: len((item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)).encode())
+        for name, item in message.items()
+        if item
+    }
+
+
 def _check_size(message: Mapping[str, Any], max_bytes: int) -> None:
-    sizes = {name: len(str(message.get(name) or "").encode()) for name in _LONG_TEXTS}
-    for name in _JSON:
-        if message.get(name):
-            sizes[name] = len(json.dumps(message[name], ensure_ascii=False).encode())
+    sizes = sizes_of({name: message.get(name) for name in (*_LONG_TEXTS, *_JSON)})
     size = sum(sizes.values())
     if size > max_bytes:
         raise InvalidMessage(

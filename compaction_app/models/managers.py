@@ -25,7 +25,7 @@ from treebeard.utils import check_create_args as _check_create_args
 from compaction_app.conf import MAX_INTEGER, get_token_counter, site_setting
 from compaction_app.exceptions import ImmutableTree, InvalidMessage, InvalidParent, MessageNotFound
 from compaction_app.messages.originals import become_text
-from compaction_app.messages.validation import goes_on_calling, open_calls_after, validate_message
+from compaction_app.messages.validation import goes_on_calling, named, open_calls_after, validate_message
 from compaction_app.models import sql
 from compaction_app.tokens import TOKENS_PER_MISSING_RESULT, count_messages
 from compaction_app.values import Kind, Role, RunStatus
@@ -319,36 +319,40 @@ class ChatMessageManager(_NodeManager):
         *,
         savepoint: bool = True,
         lenient: bool = False,
+        places: Sequence[int] = (),
     ) -> list[ChatMessage]:
         """Write ``nodes``, each below the one before, under ``parent`` or as a new root: all of them or none.
 
         Besides the inserts this takes two statements: lock the session, read the parent. ``savepoint``: False where the
         caller's own transaction ends with this call's error. ``lenient``: a result without its call becomes a text.
+        ``places``: what errors call each node.
         """
         if not nodes:
             return []
-        self._prepare(parent, nodes)
+        self._prepare(parent, nodes, places)
         using = self._writing_to(parent or nodes[0])
         with transaction.atomic(using=using, savepoint=savepoint):
             lock_session(nodes[0].session_id, using)
             position = _Position.below(parent, nodes[0], using) if parent else _Position.of_root(nodes[0], using)
-            for node in nodes:
+            for number, node in enumerate(nodes):
                 if lenient and node.role == Role.TOOL and node.tool_call_id not in position.open_calls:
                     become_text(node)
                     node.token_count = count_messages([vars(node)], get_token_counter())[0]
-                position.assign_to(node)
-                node.save_base(using=using, force_insert=True)
-                position = position.after(node)
+                with named(*places[number : number + 1]):
+                    position.assign_to(node)
+                    node.save_base(using=using, force_insert=True)
+                    position = position.after(node)
         return list(nodes)
 
-    def _prepare(self, parent: ChatMessage | None, nodes: Sequence[ChatMessage]) -> None:
+    def _prepare(self, parent: ChatMessage | None, nodes: Sequence[ChatMessage], places: Sequence[int]) -> None:
         """Validate and count tokens before the session is locked: neither needs the database."""
         _check_session(nodes, parent.session_id if parent is not None else nodes[0].session_id)
         if any(node.kind == Kind.SUMMARY for node in nodes[:-1]):
             raise InvalidParent("A summary is a leaf: no message can follow it.", field="parent")
         max_bytes = site_setting("MAX_MESSAGE_BYTES")
-        for node in nodes:
-            validate_message(vars(node), max_bytes=max_bytes)
+        for number, node in enumerate(nodes):
+            with named(*places[number : number + 1]):
+                validate_message(vars(node), max_bytes=max_bytes)
         uncounted = [node for node in nodes if not node.token_count]
         counts = count_messages([vars(node) for node in uncounted], get_token_counter())
         for node, tokens in zip(uncounted, counts, strict=True):

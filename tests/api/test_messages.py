@@ -73,6 +73,19 @@ class TestAppend:
         problem(ask.post(path, {"role": "user", "content": [{"type": "text", "text": 7}]}), 422, "invalid_message")
         problem(ask.post(path, {"role": "user", "content": ["text"]}), 422, "invalid")
 
+    def test_a_part_that_goes_out_as_it_came_is_the_hosts(self, ask, path):
+        """A client's own one was sent to the provider whole, whatever was in it."""
+        part = {"type": "image_url", "image_url": {"url": ""}, "cache_control": {"type": "ephemeral"}}
+        given = {"type": "image", "name": "reef", "url": "https://boats.example/1.png"}
+        more = {**part, "image_url": {"url": given["url"], "detail": "low", "note": 1}}
+        body = {"role": "user", "content": [more], "attachments": [{**given, "part": part}]}
+        said = ask.post(path, body).json()["message"]
+        assert said["attachments"][0] == given
+        tip = ChatMessage.objects.get(pk=said["id"])
+        image = {"type": "image_url", "image_url": {"url": given["url"]}}
+        [sent] = chat.get_context(tip).to_openai()
+        assert sent["content"] == [image, {**image, "image_url": {**image["image_url"], "detail": "low"}}]
+
     @pytest.mark.parametrize("turns", [2, 45])
     def test_a_client_sees_that_a_prompt_was_cut_to_fit(self, ask, session, path, turns):
         """Issue 12.10: 9,100 tokens, 8,000 available, and no worker has compacted them."""

@@ -86,6 +86,7 @@ ODD: dict[str, dict[str, Any]] = {
     "keys of other roles": {"content": "Aye.", "name": "a <b>", "tool_call_id": "c1", "note": 1},
     "a sound without id": {"content": "Aye.", "audio": {"id": None}},
     "ids of blanks": {"tool_calls": [call("  "), call("\n")]},
+    "reasoning of a number": {"content": "Aye.", "reasoning_content": -1},
     "the old form of a call": {"content": None, "function_call": {"name": "look", "arguments": "{}"}},
     "a sound": {"content": None, "audio": {"id": "a1", "data": "aGk=", "transcript": "Aye.", "expires_at": 1}},
 }
@@ -347,6 +348,53 @@ def test_no_usage_report_loses_a_reply(tip, client, server, ask, case):
     reply = ask(tip, client=client)
     reply.refresh_from_db()
     assert reply.content == "Aye."
+
+
+NOTES = {f"key {n}": "x" * 9_000 for n in range(600)}
+LARGE: dict[str, dict[str, Any]] = {
+    "annotations": {"annotations": [{"type": "url_citation", "text": "x" * 5_000_000}]},
+    "many keys": NOTES,
+    "reasoning": {"reasoning_content": "x" * 5_000_000},
+    "a picture": {"images": [{"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 5_000_000}}]},
+}
+
+
+@BOTH
+@pytest.mark.parametrize("case", LARGE)
+def test_what_stands_beside_a_reply_is_left_out_where_it_is_too_large_to_be_stored(tip, client, server, ask, case):
+    """The text was paid for; all of it became an error."""
+    signed = call(extra_content={"google": {"thought_signature": "c2ln"}})
+    server.script([message(**{"content": "Aye.", "tool_calls": [signed], **LARGE[case]})])
+    reply = ask(tip, client=client)
+    reply.refresh_from_db()
+    assert (reply.content, reply.tool_calls) == ("Aye.", [call()])
+    assert "x" * 9_000 not in json.dumps([reply.original, reply.reasoning])
+    if case != "many keys":
+        assert reply.original["data"]["tool_calls"] == [signed]
+    assert [one["type"] for one in reply.attachments or ()] == (["image"] if case == "a picture" else [])
+    assert again(reply, ask, client, server)[2]["content"].startswith("Aye.")
+
+
+@BOTH
+def test_of_a_large_report_the_counts_are_kept(tip, client, server, ask):
+    counts = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
+    server.script([steps.reply("Aye.", usage={**counts, "note": "x" * 5_000_000, **dict.fromkeys(NOTES, 1)})])
+    usage = ask(tip, client=client).usage
+    assert usage.items() >= counts.items()
+    assert len(json.dumps(usage)) < 1_000
+
+
+def test_another_model_at_a_gateway_is_sent_the_fields(tip, client, server):
+    """diegosouzapw/OmniRoute#1410. The model that is reported has a date, the one that was asked none."""
+    server.script([message(content="I look.", tool_calls=[call("c" * 391, note=1)])])
+    reply = chat.complete(tip, client=client, model="g/gemini-3")
+    result = chat.append_message(tip.session, reply, role="tool", tool_call_id="c" * 391, content="A reef.")
+    for model, as_it_came in (("g/gemini-3", True), ("o/gpt-5", False)):
+        chat.complete(result, client=client, model=model, regenerate=True)
+        [asked, answered] = server.requests[-1]["messages"][2:]
+        assert asked["tool_calls"][0]["id"] == answered["tool_call_id"]
+        assert (asked["tool_calls"] == [call("c" * 391, note=1)]) is as_it_came
+        assert (len(answered["tool_call_id"]) <= 40) is not as_it_came
 
 
 def test_an_endpoint_is_told_without_its_key_and_query(client):

@@ -404,6 +404,22 @@ class TestLeft:
             list(stream)
         assert replies() == []
 
+    def test_nor_is_one_with_an_error_in_a_chunk_and_closing_does_not_raise(self, tip, server):
+        """BerriAI/litellm#21755."""
+
+        def failing(exchange: Exchange) -> None:
+            exchange.send_delta({"content": "Half a"})
+            choice = {"index": 0, "delta": {"content": " reply"}, "error": {"message": "Overloaded"}}
+            exchange.send_event({"id": "x", "object": "chat.completion.chunk", "choices": [choice]})
+            steps.hang()(exchange)
+
+        server.script([failing])
+        with chat.stream(tip, client=client_of(server), on_stop="keep") as stream:
+            for _ in range(2):
+                next(stream)
+        assert (stream.text, stream.message, replies()) == ("Half a reply", None, [])
+        assert chat.complete(tip, client=client_of(server)).content == "Aye, aye, Sir."
+
     def test_one_that_is_read_to_its_end_is_whole(self, tip, server):
         with chat.stream(tip, client=client_of(server), on_stop="keep") as stream:
             list(stream)

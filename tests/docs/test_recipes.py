@@ -171,7 +171,7 @@ class TestTheView:
 
         known["run_tool"] = run_tool
 
-        async def post(body: dict[str, Any], parent: int | None = None, read: int = 99) -> tuple[int, list[Any]]:
+        async def post(body: Any, parent: int | None = None, read: int = 99) -> tuple[int, list[Any]]:
             client = AsyncClient()
             await client.aforce_login(user)
             url = f"/say/{session.pk}/" + (f"{parent}/" if parent else "")
@@ -228,6 +228,8 @@ class TestTheView:
         assert ask({"content": "x"}, 10**9)[0] == 404
         assert ask({})[0] == 400
         assert ask({"content": "\x00"})[0] == 422
+        for body in ("[1]", "5", "null", '"a"', "{", "[" * 100_000, b"\xff"):
+            assert ask(body)[0] == 400
 
 
 def test_the_data_of_one_person(tmp_path):
@@ -237,10 +239,13 @@ def test_the_data_of_one_person(tmp_path):
     marit, other = (get_user_model().objects.create_user(name) for name in ("marit", "other"))
     session = chat.start_session(owner=marit, title="Roof", system_prompt="Be brief.")
     first = chat.append_message(session, role="user", content="How old?")
+    kept = {"format": "openai", "endpoint": "https://a", "model": "m", "data": {"content": "Forty.", "note": 1}}
     call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     reply = chat.append_message(session, first, role="assistant", tool_calls=[call])
     chat.append_message(session, reply, role="tool", tool_call_id="c1", content="old")
-    chat.append_message(session, first, role="assistant", content="Forty.")
+    usage = {"prompt_tokens": 9, "details": {"cached": 1}}
+    about: dict[str, Any] = {"original": kept, "usage": usage, "finish_reason": "length"}
+    chat.append_message(session, first, role="assistant", content="Forty.", **about)
     chat.append_message(session, role="user", content="Another beginning")
     theirs = chat.start_session(owner=other)
     file = tmp_path / "marit.json"
@@ -251,7 +256,8 @@ def test_the_data_of_one_person(tmp_path):
     def tree(of: ChatSession) -> list[tuple[Any, ...]]:
         parents = {row.pk: row.content or "call" for row in of.messages.all()}
         rows = of.messages.order_by("depth", "created_at")
-        return [(parents.get(row.parent_message_id), row.role, row.content, row.created_at) for row in rows]
+        names = ("role", "content", "tool_calls", "created_at", *about)
+        return [(parents.get(row.parent_message_id), *(getattr(row, name) for name in names)) for row in rows]
 
     assert tree(stored.session) == tree(session)
     assert (stored.session.title, stored.session.system_prompt) == ("Roof", "Be brief.")

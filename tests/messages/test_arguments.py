@@ -45,6 +45,10 @@ CALLS: dict[str, tuple[str, Callable[[ChatMessage], Any]]] = {
         lambda tip: chat.append_message(tip.session, tip, **SAYING, usage=SimpleNamespace(total_tokens=3)),
     ),
     "reasoning of a number": ("reasoning", lambda tip: chat.append_message(tip.session, tip, **SAYING, reasoning=5)),
+    "an external id of a list": (
+        "external_id",
+        lambda tip: chat.append_messages(tip.session, tip, [{**SAYING, "external_id": [1]}]),
+    ),
     "messages of texts": ("messages", lambda tip: chat.append_messages(tip.session, tip, ["x"])),
     "messages beside the branch": ("messages", lambda tip: chat.complete(tip, messages=[SAYING])),
     "messages to stream": ("messages", lambda tip: chat.stream(tip, messages=[SAYING])),

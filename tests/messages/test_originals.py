@@ -12,7 +12,7 @@ from django.test import override_settings
 
 from compaction_app import chat
 from compaction_app.exceptions import IdempotencyConflict, InvalidMessage
-from compaction_app.messages.openai_format import CONVERSATION_BEGINS, NO_RESULT, to_openai
+from compaction_app.messages.openai_format import CONVERSATION_BEGINS, NO_RESULT, made_id, to_openai
 from compaction_app.messages.originals import items_joined
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tree.verify import verify_session
@@ -163,6 +163,22 @@ class TestKept:
         for elsewhere in (None, "", "https://b.example/v1"):
             assert sent(tip, endpoint=elsewhere)[1] == {"role": "assistant", "content": None, "tool_calls": [call()]}
 
+    def test_another_model_at_the_same_endpoint_is_sent_the_fields(self, session, question):
+        """A gateway has many, and a signature of one is refused by another: diegosouzapw/OmniRoute#1410."""
+        data = {"role": "assistant", "content": None, "tool_calls": [call("x" * 391, **self.SIGNED)]}
+        original = {"format": "openai", "endpoint": "https://a.example/v1", "model": "g/gemini-3", "data": data}
+        reply = chat.append_message(session, question, role="assistant", original=original, model="gemini-3-2026")
+        tip = chat.append_message(session, reply, role="tool", tool_call_id="x" * 391, content="A reef.")
+
+        def asked_of(model: str) -> dict[str, Any]:
+            [asked, answer] = chat.get_context(tip, model=model).to_openai(endpoint="https://a.example/v1")[1:]
+            assert asked["tool_calls"][0]["id"] == answer["tool_call_id"]
+            return asked
+
+        assert asked_of("g/gemini-3") == data
+        for other in ("o/gpt-5", "g/gemini-3-2026", ""):
+            assert asked_of(other)["tool_calls"] == [call(made_id("x" * 391))]
+
     def test_deepseek_gets_its_key_with_every_later_reply(self, session, question):
         came = {"role": "assistant", "content": "Aye.", "reasoning_content": "Hm."}
         original = {"format": "openai", "endpoint": "", "data": came}
@@ -172,14 +188,34 @@ class TestKept:
 
     @override_settings(COMPACTION={"REDACTOR": "tests.messages.test_originals.without_reef"})
     def test_a_redactor_reads_all_of_it(self, session, question):
-        came = {"role": "assistant", "content": "Aye.", "note": {"deep": ["the reef"]}, "id": "reef"}
-        original = {"format": "openai", "endpoint": "", "data": came}
-        reply = chat.append_message(session, question, role="assistant", original=original)
-        assert chat.get_context(reply).messages[-1].original is None
-        assert sent(reply)[-1] == {"role": "assistant", "content": "Aye."}
+        told: list[dict[str, Any]] = [{"note": {"deep": ["the reef"]}}, {"id": "reef"}, {"note": {"the reef": 1}}]
+        for said in told:
+            came = {"role": "assistant", "content": "Aye.", **said}
+            original = {"format": "openai", "endpoint": "", "data": came}
+            reply = chat.append_message(session, question, role="assistant", original=original)
+            assert chat.get_context(reply).messages[-1].original is None, said
+            assert sent(reply)[-1] == {"role": "assistant", "content": "Aye."}
         kept = {**original, "data": {**came, "note": "the tide"}}
         reply = chat.append_message(session, question, role="assistant", original=kept)
         assert sent(reply)[-1]["note"] == "the tide"
+
+    @override_settings(COMPACTION={"REDACTOR": "tests.messages.test_originals.without_reef"})
+    def test_an_id_with_a_secret_is_another_one_in_call_and_result(self, session, question):
+        """It is in the fields and in what came; both were sent as they were."""
+        original = {
+            "format": "openai",
+            "endpoint": "",
+            "data": {"tool_calls": [call("reef-1", note=1), call("tide-1")]},
+        }
+        reply = chat.append_message(session, question, role="assistant", original=original)
+        tip = chat.append_message(session, reply, role="tool", tool_call_id="reef-1", content="A rock.")
+        tip = chat.append_message(session, tip, role="tool", tool_call_id="tide-1", content="Low.")
+        [_, asked, *answers] = sent(tip)
+        made = made_id("reef-1")
+        assert (
+            [one["id"] for one in asked["tool_calls"]] == [one["tool_call_id"] for one in answers] == [made, "tide-1"]
+        )
+        assert "reef" not in json.dumps(sent(tip))
 
     def test_it_is_counted_and_takes_room(self, session, question, settings):
         came = {"role": "assistant", "content": "Aye.", "note": "tide " * 300}
@@ -201,7 +237,17 @@ class TestKept:
             chat.append_message(session, question, **given)
         assert chat.redact_message(reply).original is None
 
-    @pytest.mark.parametrize("wrong", [5, {}, {"format": "x"}, {"format": 1, "endpoint": "", "data": 1}])
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            5,
+            {},
+            {"format": "x"},
+            {"format": 1, "endpoint": "", "data": 1},
+            {"format": "OpenAI", "endpoint": "", "data": {}},
+            {"format": "openai", "endpoint": "", "model": 1, "data": {}},
+        ],
+    )
     def test_another_form_is_refused(self, session, question, wrong):
         with pytest.raises(InvalidMessage) as caught:
             chat.append_message(session, question, role="assistant", content="Aye.", original=wrong)
@@ -210,6 +256,35 @@ class TestKept:
 
 def without_reef(text: str) -> str:
     return text.replace("reef", "[place]")
+
+
+class TestNames:
+    """OpenAI takes function names of ``^[a-zA-Z0-9_-]{1,64}$``, and refuses every later prompt with another one."""
+
+    @pytest.mark.parametrize(
+        ("name", "expected"),
+        [
+            ("look", "look"),
+            ("functions.look", "functions_look"),
+            ("server:look/at it", "server_look_at_it"),
+            ("x" * 65, "x" * 50 + "_" + made_id("x" * 65)),
+            ("\u6f6e\u6c50", "__" + made_id("\u6f6e\u6c50")),
+        ],
+    )
+    def test_a_name_that_providers_refuse_is_mapped(self, session, question, name, expected):
+        """mastra-ai/mastra#13632, mcp-use/mcp-use#90."""
+        calls = [{"id": "c1", "type": "function", "function": {"name": name, "arguments": "{}"}}]
+        for original in (None, {"format": "openai", "endpoint": "", "data": {"tool_calls": calls, "note": 1}}):
+            reply = chat.append_message(session, question, role="assistant", tool_calls=calls, original=original)
+            assert reply.tool_calls[0]["function"]["name"] == name
+            assert sent(reply)[1]["tool_calls"][0]["function"]["name"] == expected
+
+    def test_the_name_of_a_tool_that_is_offered_is_the_hosts(self, session, question):
+        calls = [{"id": "c1", "type": "function", "function": {"name": "boats.look", "arguments": "{}"}}]
+        reply = chat.append_message(session, question, role="assistant", tool_calls=calls)
+        tools = [{"type": "function", "function": {"name": "boats.look", "parameters": {}}}]
+        asked = chat.get_context(reply, tools=tools).to_openai()[1]
+        assert asked["tool_calls"] == calls
 
 
 class TestBlanks:
@@ -369,3 +444,61 @@ class TestOtherFormats:
         message = chat.append_message(session, question, role="user", content=parts)
         assert message.content == "See:\n\n[video: https://x/tide.mp4]"
         assert message.original["data"]["content"] == parts
+
+
+class TestWhatPeopleHave:
+    """Whole messages of clients and frameworks, with what their keys say stored, sent or set aside."""
+
+    def test_the_message_of_the_openai_client(self, session, question):
+        """``model_dump`` has every key that there may be, most of them None."""
+        said = openai.types.chat.ChatCompletionMessage(role="assistant", content="Aye.").model_dump()
+        assert said["refusal"] is said["function_call"] is None
+        stored = chat.append_message(session, question, **said)
+        assert (stored.content, stored.original, stored.metadata) == ("Aye.", None, {})
+        link = {"type": "url_citation", "url_citation": {"url": "https://x"}}
+        details = [{"type": "reasoning.text", "text": "Hm."}]
+        cited = chat.append_message(session, question, **{**said, "annotations": [link], "reasoning_details": details})
+        data = {"role": "assistant", "content": "Aye.", "annotations": [link], "reasoning_details": details}
+        assert (cited.original["data"], cited.reasoning) == (data, details)
+        assert sent(cited)[-1] == data
+
+    def test_what_is_nobodys_is_set_aside_and_never_sent(self, session):
+        given = [
+            {"role": "system", "content": "Be kind.", "id": "m0", "timestamp": 1},
+            {"role": "human", "content": "Look.", "id": "m1", "timestamp": 2.5},
+            {"role": "ai", "content": "Aye.", "id": "m2", "sender": None, "metadata": {"id": "own"}},
+            {"role": "developer", "content": "Be brief.", "sources": [1]},
+        ]
+        stored = chat.append_messages(session, None, given, lenient=True)
+        assert [(m.role, m.metadata) for m in stored] == [
+            ("user", {"id": "m1", "timestamp": 2.5}),
+            ("assistant", {"id": "own"}),
+            ("developer", {"sources": [1]}),
+        ]
+        assert [m["content"] for m in sent(stored[-1])] == ["Be kind.", "Look.", "Aye.", "Be brief."]
+        assert all(m.keys() == {"role", "content"} for m in sent(stored[-1]))
+
+    def test_the_old_form_of_calls_and_their_results(self, session, question):
+        asked = {"role": "assistant", "content": None, "function_call": {"name": "look", "arguments": "{}"}}
+        answered = {"role": "function", "name": "look", "content": "A reef."}
+        reply, result = chat.append_messages(session, question, [asked, answered])
+        assert (result.role, result.tool_call_id) == ("tool", reply.tool_calls[0]["id"])
+        assert [m.get("tool_call_id") for m in sent(result)] == [None, None, result.tool_call_id]
+        [text] = chat.append_messages(session, question, [answered], lenient=True)
+        assert text.content.endswith("> A reef.")
+
+    @pytest.mark.parametrize(
+        ("wrong", "words"),
+        [
+            ({"role": "user", "contents": "Aye."}, r"^messages\[1\]: .*'contents': did you mean content\?"),
+            ({"role": "user", "content": "Aye.", "idempotency_key": "k"}, r"^messages\[1\]: .* argument"),
+            ({"role": "usr", "content": "Aye."}, r"^messages\[1\]: Unknown role 'usr'; use one of"),
+            ({"role": "user", "content": 5}, r"^messages\[1\]: content must be a string"),
+            ({"role": "tool", "content": "A reef.", "tool_call_id": "c9"}, r"^messages\[1\]: .*Append the message"),
+            ({"role": "user", "content": "\0"}, r"^messages\[1\]: content contains a NUL"),
+        ],
+    )
+    def test_an_error_names_the_message_and_what_to_do(self, session, question, wrong, words):
+        with pytest.raises(InvalidMessage, match=words):
+            chat.append_messages(session, question, [{"role": "user", "content": "Aye."}, wrong])
+        assert ChatMessage.objects.count() == 1

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from compaction_app import chat
 from compaction_app.exceptions import CompactionFailed, RedactionFailed
+from compaction_app.messages.openai_format import made_id
 from compaction_app.messages.secrets import FORMATS
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.redaction import UNREADABLE, apply_redactor, redact_secrets
@@ -218,7 +219,7 @@ class TestArguments:
     def redacted(self, arguments: str) -> str:
         message = Message(id=1, depth=1, role=Role.ASSISTANT, tokens=1, tool_calls=(call(arguments),))
         [result] = apply_redactor(message, redact_secrets).tool_calls
-        assert result["id"] == "sk-" + BODY
+        assert result["id"] == made_id("sk-" + BODY)
         return str(result["function"]["arguments"])
 
     def test_values_are_seen_with_their_names_and_without(self):
