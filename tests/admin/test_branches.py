@@ -41,8 +41,8 @@ def test_a_fork_is_below_the_branch_that_it_leaves_and_says_where(viewer):
     assert [one.forks_from for one in found] == [
         "the start",
         "the start",
-        message_link(main[3], "message"),
-        message_link(side[0], "message"),
+        message_link(main[3]),
+        message_link(side[0]),
     ]
     assert [one.is_newest for one in found] == [True, False, False, False]
     assert found[1].tip == message_link(main[-1])

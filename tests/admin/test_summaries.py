@@ -28,7 +28,7 @@ def test_a_first_generation_takes_in_everything_up_to_its_cutoff(viewer):
     assert (coverage.messages, coverage.new.messages, coverage.replaced) == (2, 2, 20)
     assert (coverage.tail, coverage.tail_tokens) == (1, 10)
     found = figures_of(viewer.get(page_of(summary)).text)
-    assert found["New messages"] == f"Message {nodes[0].pk} (#1) to Message {nodes[1].pk} (#2)"
+    assert found["New messages"] == f"Message {nodes[0].pk} (#1) – Message {nodes[1].pk} (#2)"
     assert found["Own tokens"] == "8 (60% less)"
 
 

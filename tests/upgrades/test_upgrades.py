@@ -134,7 +134,7 @@ class TestTablesThatLackColumns:
 
     def test_a_migration_is_missing(self) -> None:
         call_command("migrate", APP, "0001", fake=True, database="old", verbosity=0)
-        assert found_in("old") == missing("0002_model_failed_event", "0003_originals")
+        assert found_in("old") == missing("0002_model_failed_event", "0003_originals", "0004_names")
 
     def test_only_where_a_database_is_checked(self) -> None:
         assert not [one for one in run_checks(databases=[]) if str(one.id).startswith(APP)]
@@ -154,8 +154,8 @@ class TestMigrationsThatAreNotApplied:
     @pytest.mark.parametrize(
         ("target", "expected"),
         [
-            ("zero", missing("0001_initial", "0002_model_failed_event", "0003_originals")),
-            ("0001", missing("0002_model_failed_event", "0003_originals")),
+            ("zero", missing("0001_initial", "0002_model_failed_event", "0003_originals", "0004_names")),
+            ("0001", missing("0002_model_failed_event", "0003_originals", "0004_names")),
         ],
     )
     def test_they_are_named_though_no_column_is_missing(self, old_database: str, target: str, expected: Any) -> None:
