@@ -296,6 +296,7 @@ class RecordAdmin(AnyModelAdmin):
             context |= {
                 **self.page_context(links, obj),
                 "links": links,
+                "crumbs": self.crumbs(links, obj),
                 "title": self.title_of(obj),
                 "subtitle": links.name(obj),
                 "sections": [(heading, facts) for heading, facts in self.sections(links, obj) if facts],

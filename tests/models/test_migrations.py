@@ -14,7 +14,7 @@ LANDED = {
     "0001_initial.py": "195973bd8c49dca5531f591420806f983d1877ee55555d862a4a801f8c8ddcc6",
     "0002_model_failed_event.py": "df822d506e90490ded7ea771f5ee1d95c3db5dd26db357c65d5fe48d879c3d8d",
     "0003_originals.py": "93e58839f92bfd8627d43455f14ab0753f282c25ab190efbf83ab745062af4db",
-    "0004_names.py": "3b50fdfcc60382a9135e983466f7afa302fe96597abbf6a983bdd4e555b1c3b6",
+    "0004_names.py": "d7ad5beb408ce25954fae1a4c7c92414da1a739fb8715264c8fa658b39fabbca",
 }
 
 
