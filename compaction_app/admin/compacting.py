@@ -6,13 +6,11 @@ No model is waited for: a run is opened and enqueued, and its page shows the res
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.db import transaction
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.text import format_lazy
@@ -77,18 +75,11 @@ def held_back(session: ChatSession) -> str:
 _MOST_NAMED = 5
 #: What became of a request → the level of the message and its sentence, in the order in which they are shown.
 _OUTCOMES: dict[str, tuple[int, Any]] = {
-    "started": (messages.SUCCESS, gettext_lazy("Started in the background: {}.")),
+    "started": (messages.SUCCESS, gettext_lazy("Opened: {}. Its page tells how it goes on.")),
     "sessions": (
         messages.SUCCESS,
         gettext_lazy("Every branch over its threshold is compacted in the background: {}."),
     ),
-    "waiting": (
-        messages.WARNING,
-        gettext_lazy(
-            "The message broker did not answer. Opened: {}. Nothing is lost: the next sweep enqueues what is waiting."
-        ),
-    ),
-    "ended": (messages.INFO, gettext_lazy("Carried out at once: {}.")),
     Suppression.OPEN_RUN: (messages.WARNING, gettext_lazy("A compaction of the branch is already open: {}.")),
     SkipReason.NOTHING_TO_COMPACT: (messages.INFO, gettext_lazy("Nothing to compact: {}.")),
     SkipReason.MODE_OFF: (messages.WARNING, gettext_lazy("Compaction is off (MODE): {}.")),
@@ -138,62 +129,44 @@ class Report:
         elif run.status == RunStatus.SKIPPED:
             self.found[SkipReason.NOTHING_TO_COMPACT].append(link)
         else:
-            self.found[_outcome_of(run)].append(self.links.run(run.pk))
+            self.found["started"].append(self.links.record(run))
             return run
         return None
 
-    def compact_sessions(self, sessions: Sequence[ChatSession]) -> None:
-        """Enqueue the compaction of every branch of these sessions, up to the first that no broker takes."""
-        for session in sessions:
-            link = self.links.session(session)
-            try:
-                resolved = resolve_request(session)
-            except CompactionError as error:
-                self.problems.append((link, _("nothing is compacted, its settings are invalid. {}").format(error)))
-                continue
-            if resolved.settings.mode == Mode.OFF:
-                outcome: str = SkipReason.MODE_OFF
-            elif not session.messages.exists():
-                outcome = SkipReason.NOTHING_TO_COMPACT
-            elif find_overspending(session):
-                outcome = Suppression.SPEND
-            # Each attempt waits for the broker's timeout, so a hundred of them would outlast the request.
-            elif self.found["unanswered"] or not tasks.enqueue_session(session):
-                outcome = "unanswered"
-            else:
-                self.admin.log_change(self.links.request, session, "Compaction of every branch requested.")
-                outcome = "sessions"
-            self.found[outcome].append(link)
+    def compact_session(self, session: ChatSession) -> None:
+        """Enqueue the compaction of every branch of a session."""
+        link = self.links.session(session)
+        try:
+            resolved = resolve_request(session)
+        except CompactionError as error:
+            self.problems.append((link, _("nothing is compacted, its settings are invalid. {}").format(error)))
+            return
+        if resolved.settings.mode == Mode.OFF:
+            outcome: str = SkipReason.MODE_OFF
+        elif not session.messages.exists():
+            outcome = SkipReason.NOTHING_TO_COMPACT
+        elif find_overspending(session):
+            outcome = Suppression.SPEND
+        elif not tasks.enqueue_session(session):
+            outcome = "unanswered"
+        else:
+            self.admin.log_change(self.links.request, session, "Compaction of every branch requested.")
+            outcome = "sessions"
+        self.found[outcome].append(link)
 
 
-def _outcome_of(run: CompactionRun) -> str:
-    """One query: whether a broker took the run."""
-    if not run.is_open:
-        # In the mode "deterministic" it is carried out where it is requested.
-        return "ended"
-    using = database_of(run)
-    if transaction.get_connection(using).in_atomic_block:
-        # It is enqueued after the commit, which is after this response: nothing is known yet.
-        return "started"
-    untaken = CompactionRun.objects.using(using).filter(pk=run.pk, status=RunStatus.READY, enqueued_at__isnull=True)
-    return "waiting" if untaken.exists() else "started"
-
-
-def being_compacted(links: Links, sessions: Collection[ChatSession]) -> str:
-    """Like "Open runs: Run 162 (running)."; "" where no run is open, or the user may not view runs.
-
-    One query. The sessions are of one database, and at least one.
-    """
+def being_compacted(links: Links, session: ChatSession) -> str:
+    """Like "Open runs: Run 162 (running)."; "" where no run is open, or the user may not view runs. One query."""
     if not links.may_view("compactionrun"):
         return ""
-    runs = CompactionRun.objects.using(database_of(next(iter(sessions)))).filter(session__in=sessions).open()
+    runs = CompactionRun.objects.using(database_of(session)).filter(session=session).open()
     found = joined(map(links.record, runs.only("status").order_by("pk")[:_MOST_NAMED]), ", ")
     return format_html(_("Open runs: {}."), found) if found != EMPTY else ""
 
 
 def requested_after(links: Links, session: ChatSession) -> str:
     """The same after an erasure. Where a broker took the request, no run is open before a worker has looked at it."""
-    if (found := being_compacted(links, [session])) or is_off(session):
+    if (found := being_compacted(links, session)) or is_off(session):
         return found
     runs = links.to_list("compactionrun", _("see the runs"), session=session.pk)
     return format_html(_("If a branch is over its threshold now, it is compacted in the background: {}."), runs)

@@ -90,33 +90,19 @@ class Unlisted(NamedTuple):
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """Messages of a branch that follow each other."""
-
-    first: ChatMessage
-    last: ChatMessage
-
-    @property
-    def messages(self) -> int:
-        return self.last.depth - self.first.depth + 1
-
-    @property
-    def tokens(self) -> int:
-        return self.last.path_tokens - self.first.path_tokens + self.first.token_count
-
-    def as_unlisted(self, origin: str) -> Unlisted:
-        return Unlisted(origin, self.messages, self.tokens, self.first.pk, self.last.pk)
+def unlisted(origin: str, first: ChatMessage, last: ChatMessage) -> Unlisted:
+    tokens = last.path_tokens - first.path_tokens + first.token_count
+    return Unlisted(origin, last.depth - first.depth + 1, tokens, first.pk, last.pk)
 
 
-def stretch(node_id: int, using: str, *, first: int, last: int) -> Stretch | None:
+def stretch(node_id: int, using: str, *, first: int, last: int, origin: str = DROPPED) -> Unlisted | None:
     """The part of a node's branch between two depths; None if there is none. One query, whatever its length."""
     if not 1 <= first <= last:
         return None
     ends = {"node": node_id, "first": first, "last": last}
     found = list(ChatMessage.objects.using(using).raw(sql.STRETCH_ENDS, ends))
     is_there = bool(found) and (found[0].depth, found[-1].depth) == (first, last)
-    return Stretch(found[0], found[-1]) if is_there else None
+    return unlisted(origin, found[0], found[-1]) if is_there else None
 
 
 # -- the table ----------------------------------------------------------------------------------------------
@@ -374,7 +360,7 @@ def _left_out(parent_id: int, using: str, cutoff: int, first: int, dropped: int,
             inner,
         )
         notes.append(said.format(number(inner)))
-    return [before.as_unlisted(DROPPED)] if before and inner >= 0 else []
+    return [before] if before and inner >= 0 else []
 
 
 def _why_left_out(tip: ChatMessage, made: datetime | None) -> str:
@@ -533,7 +519,7 @@ class _Record:
             as_sent(m, Origin.PRUNED if m.id in left_out else Origin.VERBATIM, left_out.get(m.id, 0)) for m in values
         ]
         if is_long:
-            listed[MOST_FIRST:-MOST_LAST] = [Stretch(found[MOST_FIRST], found[-MOST_LAST - 1]).as_unlisted(FOLDED)]
+            listed[MOST_FIRST:-MOST_LAST] = [unlisted(FOLDED, found[MOST_FIRST], found[-MOST_LAST - 1])]
         return listed
 
     def _note_redacted(self, found: Sequence[ChatMessage]) -> None:

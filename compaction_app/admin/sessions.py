@@ -17,7 +17,7 @@ from django.contrib.admin.views.main import ChangeList
 from django.contrib.admin.widgets import AdminTextareaWidget, AdminTextInputWidget
 from django.contrib.auth import get_user_model
 from django.db import connections
-from django.db.models import BigIntegerField, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models import BigIntegerField, OuterRef, Q, Subquery, Value
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
@@ -195,7 +195,6 @@ class ChatSessionAdmin(records.RecordAdmin):
         ),
         f"{TITLES:,}",
     )
-    actions = ("compact_every_branch",)
 
     class Media:
         css = {"all": ["compaction_app/session.css"]}
@@ -266,7 +265,7 @@ class ChatSessionAdmin(records.RecordAdmin):
             "resolved": resolved,
             "calibration": calibration_of(obj.token_calibration, resolved.model) if resolved else None,
             "settings_problem": problem,
-            "being_compacted": being_compacted(links, [obj]),
+            "being_compacted": being_compacted(links, obj),
             "held_back": held_back(obj) if resolved and not is_off else "",
             "search_url": links.url("chatmessage_changelist") if found.lanes else "",
         }
@@ -309,19 +308,15 @@ class ChatSessionAdmin(records.RecordAdmin):
         may_compact = self.has_compact_permission(links.request) and not is_off(obj)
         return {_("Compact every branch"): links.url("chatsession_compact", obj.pk)} if may_compact else {}
 
-    @admin.action(description=gettext_lazy("Compact every branch in the background"), permissions=["compact"])
-    def compact_every_branch(self, request: HttpRequest, queryset: QuerySet[ChatSession]) -> None:
-        self._compact(self.links(request), self.selected(request, queryset))
-
-    def _compact(self, links: Links, sessions: list[ChatSession]) -> None:
-        report = Report(self, links)
-        report.compact_sessions(sessions)
-        report.send()
-
     def compact_view(self, request: HttpRequest, links: Links, obj: ChatSession) -> HttpResponse:
+        def act(_given: dict[str, Any]) -> None:
+            report = Report(self, links)
+            report.compact_session(obj)
+            report.send()
+
         return self.confirm(
             links,
-            lambda _given: self._compact(links, [obj]),
+            act,
             obj=obj,
             title=_("Compact every branch"),
             question=_("Every branch over its threshold is compacted in the background, shallow branches first."),

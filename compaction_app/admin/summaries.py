@@ -143,7 +143,9 @@ class Coverage(NamedTuple):
     #: Messages from the root to the cutoff.
     messages: int
     #: Those that the base does not cover; None where the base is gone.
-    new: contexts.Stretch | None
+    new: contexts.Unlisted | None
+    #: The position of the first of these.
+    new_from: int
     #: Tokens of what it replaced: its base and the new messages.
     replaced: int
     #: Messages after the cutoff, up to the anchor.
@@ -156,12 +158,11 @@ def coverage_of(summary: ChatMessage, base: ChatMessage | None) -> Coverage:
     # A constraint says that a summary has both.
     cutoff, anchor = cast(ChatMessage, summary.last_summarized_message), cast(ChatMessage, summary.parent)
     of_base = base.last_summarized_message if base else None
-    new = contexts.stretch(
-        cutoff.pk, database_of(summary), first=of_base.depth + 1 if of_base else 1, last=cutoff.depth
-    )
+    first = of_base.depth + 1 if of_base else 1
+    new = contexts.stretch(cutoff.pk, database_of(summary), first=first, last=cutoff.depth)
     replaced = (base.token_count if base else 0) + (new.tokens if new else 0)
     tail_tokens = anchor.path_tokens - cutoff.path_tokens
-    return Coverage(cutoff.depth, new, replaced, anchor.depth - cutoff.depth, tail_tokens)
+    return Coverage(cutoff.depth, new, first, replaced, anchor.depth - cutoff.depth, tail_tokens)
 
 
 # -- the page -----------------------------------------------------------------------------------------------

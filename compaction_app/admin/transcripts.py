@@ -78,7 +78,7 @@ def transcript_of(tip: ChatMessage, links: Links, *, end: int | None = None) -> 
     lean = lean.annotate(beginning=Left("content", SHOWN), characters=Length("content"))
     rows: list[Any] = []
     if stretch:
-        rows = list(lean.filter(pk__in=path_ids(stretch.last.pk, using, first)).order_by("depth"))
+        rows = list(lean.filter(pk__in=path_ids(stretch.last, using, first)).order_by("depth"))
     context, problem = None, ""
     try:
         context = chat.get_context(tip)

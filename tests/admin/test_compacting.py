@@ -32,8 +32,8 @@ def test_actions_have_permissions_of_their_own(login, codenames, compact, retire
         (compact, failed, "Retry", url("compactionrun_retry", failed.pk)),
         (retire, summary, "Retire", url("chatmessage_retire", summary.pk)),
     ):
-        if record in (session, failed):
-            assert (name in client.get(url(f"{record._meta.model_name}_changelist")).text) == allowed, name
+        if record == failed:
+            assert (name in client.get(url("compactionrun_changelist")).text) == allowed, name
         assert (f'href="{page}"' in client.get(page_of(record)).text) == allowed, name
         assert client.get(page).status_code == (200 if allowed else 403), name
         assert client.post(page, {"reason": "x"}).status_code == (302 if allowed else 403), name
@@ -57,7 +57,7 @@ def test_compact_now_opens_a_manual_run_with_the_instructions(operator, broker):
     response = operator.post(url("chatmessage_compact", tip.pk), {"instructions": "Keep the prices."})
     run = session.runs.get()
     assert (run.tip_id, run.trigger, run.status, run.instructions) == (tip.pk, "manual", "ready", "Keep the prices.")
-    assert told(response) == f"Started in the background: Run {run.pk}."
+    assert told(response).startswith(f"Opened: Run {run.pk} (waiting).")
     assert response.headers["Location"] == page_of(tip)
     assert LogEntry.objects.get().change_message == f"Compaction requested: run {run.pk}."
 
@@ -67,7 +67,7 @@ def test_compact_now_in_deterministic_mode_compacts_before_it_answers(operator, 
     settings.COMPACTION |= {"MODE": "deterministic"}
     session, tip = conversation()
     said = told(operator.post(url("chatmessage_compact", tip.pk)))
-    assert said == f"Carried out at once: Run {session.runs.get(status='succeeded').pk}."
+    assert said.startswith(f"Opened: Run {session.runs.get(status='succeeded').pk} (succeeded).")
 
 
 def test_a_summary_is_no_tip_to_compact(operator):
@@ -91,7 +91,7 @@ def test_retry_opens_a_new_run_for_the_tip_of_the_failed_one(operator, broker):
     said = told(operator.post(url("compactionrun_retry", failed.pk)))
     new = session.runs.exclude(pk=failed.pk).get()
     assert (new.tip_id, new.trigger, new.status, new.instructions) == (tip.pk, "manual", "ready", "Keep the prices.")
-    assert said == f"Started in the background: Run {new.pk}."
+    assert said.startswith(f"Opened: Run {new.pk} (waiting).")
     failed.refresh_from_db()
     assert failed.status == RunStatus.FAILED
 

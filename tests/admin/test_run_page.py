@@ -85,7 +85,7 @@ class TestPage:
             *(
                 f"Summary {base.pk}",
                 f"Summary {summary.pk}",
-                f"Previous run Run {before.pk}",
+                f"Continues Run {before.pk}",
                 f"Continued by Run {after.pk}",
             ),
             *(

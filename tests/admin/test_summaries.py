@@ -37,7 +37,7 @@ def test_a_later_generation_takes_in_what_came_after_its_bases_cutoff(viewer, th
     coverage = shown(viewer, second).coverage
     assert (coverage.messages, coverage.new.messages) == (4, 2)
     assert coverage.replaced == 9 + 20, "its base and the two messages that it took in"
-    assert (coverage.new.first.id, coverage.new.last.id) == (nodes[2].pk, nodes[3].pk)
+    assert (coverage.new.first, coverage.new.last) == (nodes[2].pk, nodes[3].pk)
 
 
 def test_positions_are_told_with_the_ids(viewer, three):

@@ -79,7 +79,11 @@ def test_no_word_makes_a_page_wider_than_a_phone(open_page):
     [
         ("chatsession", {}, ("session", "branch", "compaction", "owner", "updated_at")),
         ("chatmessage", {}, ("message", "role", "begins_with", "session", "token_count", "created_at")),
-        ("chatmessage", {"kind": "summary"}, ("summary", "state", "session", "tokens", "last_summarized_message", "created_at")),
+        (
+            "chatmessage",
+            {"kind": "summary"},
+            ("summary", "state", "session", "tokens", "last_summarized_message", "created_at"),
+        ),
         ("compactionrun", {}, ("run", "outcome", "session", "made", "asked", "created_at")),
         ("compactionevent", {}, ("event", "kind", "run", "session", "numbers", "created_at")),
     ],
