@@ -6,6 +6,7 @@ import re
 
 import pytest
 from babel.messages.pofile import read_po
+from django.utils import translation
 
 from compaction_app import chat
 from tests import catalog
@@ -58,6 +59,16 @@ def test_what_is_compiled_is_what_is_written(language):
             assert (compiled.ngettext(*message.id, 1), compiled.ngettext(*message.id, 2)) == message.string
         elif message.id:
             assert compiled.gettext(message.id) == message.string
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_no_other_app_says_it_in_another_way(language):
+    """Django puts the catalogs of all apps together, and the first has its way."""
+    _, found = written(language)
+    with translation.override(language):
+        shown = {one.id: translation.gettext(one.id) for one in found if one.id and isinstance(one.id, str)}
+    assert {text: here for text, here in shown.items() if here != found[text].string} == {}
 
 
 @pytest.mark.django_db

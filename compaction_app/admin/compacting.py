@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from compaction_app import tasks
-from compaction_app.admin.display import EMPTY, joined, moment, number
+from compaction_app.admin.display import EMPTY, joined, lazy_number, moment, number
 from compaction_app.admin.links import Links
 from compaction_app.admin.records import KEPT, UNSEEN, Told
 from compaction_app.chat import MAX_INSTRUCTIONS
@@ -41,7 +41,8 @@ class CompactForm(forms.Form):
         max_length=MAX_INSTRUCTIONS,
         widget=forms.Textarea(attrs={"rows": 6, "class": "vLargeTextField", "dir": "auto"}),
         help_text=format_lazy(
-            gettext_lazy("Optional, at most {} characters: what the summary should focus on."), MAX_INSTRUCTIONS
+            gettext_lazy("Optional, at most {} characters: what the summary should focus on."),
+            lazy_number(MAX_INSTRUCTIONS),
         ),
     )
 

@@ -304,7 +304,7 @@ def context_here(message: ChatMessage) -> ContextTable:
         history=number(history.tokens),
         threshold="" if is_off else number(context.threshold),
         figures={
-            _("History"): number(history.tokens),
+            _("History tokens"): number(history.tokens),
             **({} if is_off else {_("Threshold"): number(context.threshold), _("Target"): number(context.target)}),
             _("Available"): number(available),
             _("Window"): number(context.window),

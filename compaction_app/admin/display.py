@@ -16,6 +16,7 @@ from typing import Any
 from django.contrib import admin
 from django.db import models
 from django.utils.formats import date_format, number_format
+from django.utils.functional import lazy
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
@@ -101,6 +102,10 @@ def run_badge(run: CompactionRun) -> SafeString:
 def number(value: float | None, digits: int = 0) -> str:
     # As a text: of a float Django would cut digits off.
     return EMPTY if value is None else number_format(f"{value:.{digits}f}", force_grouping=True)
+
+
+#: For texts that are made before the language is known.
+lazy_number = lazy(number, str)
 
 
 def counted(count: int, one: str, many: str) -> str:
@@ -208,7 +213,9 @@ def moment(when: datetime | None) -> str:
     if when is None:
         return EMPTY
     local = localtime(when)
-    shown = f"{date_format(local, 'DATE_FORMAT')}, {date_format(local, 'H:i:s T')}"
+    # A language may take a shorter form of its own.
+    day = date_format(local, _("DATE_FORMAT"))
+    shown = f"{day}, {date_format(local, 'H:i:s T')}"
     return format_html('<time datetime="{}">{}</time>', local.isoformat(), shown)
 
 

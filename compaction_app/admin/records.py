@@ -120,7 +120,7 @@ class RecordList(ChangeList):
         super().get_results(request)
         self.result_list = list(self.result_list)
         read_first_words([row if isinstance(row, ChatSession) else row.session for row in self.result_list])
-        self.title, self.links = self.model_admin.list_name(request), self.model_admin.links(request)
+        self.links = self.model_admin.links(request)
 
     #: Address of the list that is not narrowed.
     whole = "?"
@@ -206,12 +206,14 @@ class RecordAdmin(AnyModelAdmin):
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         try:
-            return super().get_changelist_instance(request)
+            found = super().get_changelist_instance(request)
         except (ValueError, OverflowError, DataError) as error:
             if not request.GET:
                 raise
             # No database stores such a text, number or date: to Django's own page for an address that makes no sense.
             raise IncorrectLookupParameters(str(error)) from error
+        found.title = self.list_name(request)
+        return found
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         # The order of the index that finds the rows of a date, so that a page of them is not sorted.

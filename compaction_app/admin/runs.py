@@ -100,7 +100,7 @@ class CompactionRunAdmin(records.RecordAdmin):
     narrowed_by = ("session", "tip", "anchor", "cutoff", "base", "summary", "previous_run")
     search_help_text = format_lazy(
         gettext_lazy("Run ids, session ids, or a part of the error details among the newest {} runs."),
-        f"{MOST_RUNS:,}",
+        display.lazy_number(MOST_RUNS),
     )
     actions = ("retry",)
 

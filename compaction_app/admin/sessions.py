@@ -185,7 +185,7 @@ class ChatSessionAdmin(records.RecordAdmin):
     form = ChatSessionForm
     editable = ("title", "settings")
     texts = ("system_prompt", "settings", "token_calibration", "metadata")
-    title, list_title = gettext_lazy("Session"), gettext_lazy("Sessions")
+    title, list_title = gettext_lazy("Session"), gettext_lazy("Chat sessions")
     list_select_related = ("owner",)
     ordering = ("-updated_at", "-id")
     list_filter = (("updated_at", admin.DateFieldListFilter),)
@@ -193,7 +193,7 @@ class ChatSessionAdmin(records.RecordAdmin):
         gettext_lazy(
             "Part of a title, among the newest {} sessions; whole session ids, external ids or names of owners."
         ),
-        f"{TITLES:,}",
+        display.lazy_number(TITLES),
     )
 
     class Media:

@@ -7,11 +7,12 @@ from typing import Any
 from django import template
 
 from compaction_app.admin import display, health
+from compaction_app.models.words import words
 
 register = template.Library()
 for show in (
     *(display.moment, display.figures, display.money, display.place, display.reserved, display.calibration),
-    *(display.messages, display.tokens, display.runs),
+    *(display.messages, display.tokens, display.runs, words),
 ):
     register.filter(show.__name__, show)
 

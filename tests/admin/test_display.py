@@ -19,7 +19,7 @@ WHEN = datetime(2026, 11, 22, 9, 2, 20, tzinfo=UTC)
     ("language", "zone", "iso", "shown"),
     [
         ("en", "Asia/Tokyo", "2026-11-22T18:02:20+09:00", "Nov. 22, 2026, 18:02:20 JST"),
-        ("de", "Europe/Berlin", "2026-11-22T10:02:20+01:00", "22. November 2026, 10:02:20 CET"),
+        ("de", "Europe/Berlin", "2026-11-22T10:02:20+01:00", "22.11.2026, 10:02:20 CET"),
     ],
 )
 def test_a_time_is_written_in_the_language_and_the_zone_of_the_request_and_names_the_zone(language, zone, iso, shown):
