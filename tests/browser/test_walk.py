@@ -91,7 +91,7 @@ def test_a_branch_is_compacted_with_instructions_and_a_failed_run_is_tried_again
     # No broker is there for the pages of a test: that is told, and the run waits.
     assert told(page).startswith(f"Opened: Run {run.pk} (waiting).")
     assert (run.instructions, run.tip_id, run.status) == ("Keep the tides.", harbour.tip.pk, RunStatus.READY)
-    follow(page.locator(".messagelist"), f"Run {run.pk}")
+    follow(page.locator(".messagelist"), f"Run {run.pk} (waiting)")
     assert compact_branch(run.pk) == RunStatus.SUCCEEDED
     page.reload()
     run.refresh_from_db()
