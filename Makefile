@@ -18,7 +18,7 @@ PYTHON ?=
 PYTHONS := $(if $(PYTHON),$(PYTHON),python3.13 python3.12 python3.11 python3 python3.14 python)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup develop lock demo test test-all test-sqlite test-postgres test-prepared test-newest-django lint format types migrations-check wheel-check size fuzz schema soak bench bench-all bench-setup evaluate docs screenshots clean FORCE
+.PHONY: help setup develop lock demo test test-all test-sqlite test-postgres test-prepared test-newest-django lint format messages types migrations-check wheel-check size fuzz schema soak bench bench-all bench-setup evaluate docs screenshots clean FORCE
 
 help:
 	@echo "make setup             create .venv and install requirements.lock, for the demo"
@@ -32,6 +32,7 @@ help:
 	@echo "make test-prepared     the tests of make test on PostgreSQL, with prepared statements"
 	@echo "make lint              check rules and format with ruff"
 	@echo "make format            fix rules and format with ruff"
+	@echo "make messages          collect texts for translation, and compile the translations"
 	@echo "make types             check types with mypy, strict"
 	@echo "make migrations-check  fail if a migration is missing"
 	@echo "make wheel-check       build the wheel and test it in an empty project"
@@ -124,6 +125,10 @@ lint: develop
 format: develop
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
+
+# Collects new texts into the catalogs, and compiles them.
+messages: develop
+	$(PY) -m tests.catalog
 
 types: develop
 	$(PY) -m mypy

@@ -1,12 +1,13 @@
 from django.apps import AppConfig
 from django.core.checks import Tags, register
+from django.utils.translation import gettext_lazy as _
 
 from compaction_app.management import checks
 
 
 class CompactionConfig(AppConfig):
     name = "compaction_app"
-    verbose_name = "Chat compaction"
+    verbose_name = _("Chat compaction")
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

@@ -74,11 +74,6 @@ class RunStatus(StrEnum):
     #: Without an error and without a summary: ``skip_reason`` says why.
     SKIPPED = "skipped"
 
-    @property
-    def words(self) -> str:
-        """What people read: a run that is ready waits for a worker."""
-        return "waiting" if self is RunStatus.READY else str(self)
-
 
 #: Of runs that are not finished.
 OPEN_RUN_STATUSES = (RunStatus.READY, RunStatus.RUNNING)

@@ -139,7 +139,7 @@ def _find_overflow(text: str) -> Any:
 READERS: dict[Any, list[Callable[[str], Any]]] = {
     # What follows is bounded by its work.
     summaries: [lambda text: summaries.difference(text, text[1:])],
-    display: [lambda text: (display.shortened(text), display.titled(text, 80))],
+    display: [lambda text: (display.shortened(text), display.line(text, 80))],
     catalog: [catalog.known_window.__wrapped__, catalog.readings.__wrapped__],
     overflow: [_find_overflow],
     chat_model: [chat_model._NO_END.search],
@@ -187,7 +187,6 @@ _SPEAKER, _WORDS = statements.Speaker("user"), words.read_words("")
 #: Modules with patterns that only read what the host, its code or a browser's form wrote, and one whose tables others
 #: use.
 OWN = {
-    "admin/records.py": "ids in an address, one class of characters",
     "api/mounting.py": "paths of this app's own operations",
     "compaction/trigger.py": "a policy's reason, bounded by its pattern",
     "conf.py": "settings",

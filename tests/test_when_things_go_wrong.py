@@ -362,7 +362,7 @@ class TestRetirement:
         first = chat.compact(messages[-1]).summary
         messages += talk(session, messages[-1], turns=8)
         second = chat.compact(messages[-1]).summary
-        confirm = reverse("admin:compaction_app_chatmessage_retire", query={"ids": first.pk})
+        confirm = reverse("admin:compaction_app_chatmessage_retire", args=[first.pk])
         assert admin_client.post(confirm, {"reason": "It got the berths wrong."}).status_code == 302
         context = chat.get_context(messages[-1])
         assert (context.summary_id, context.strategy) == (None, "none")

@@ -1,8 +1,8 @@
 """The branches of a session's page: a list, indented as they fork; how long, how full and how summarized each is.
 
-Three queries, whatever the number of messages: the lanes of a page, the histories at their tips, and how the branches
-begin, with the summaries in use. One more where there are several pages: for the lane that
-most lanes of a page leave.
+Four queries, whatever the number of messages: the lanes of a page, the histories at their tips, how the branches begin
+with the summaries in use, and what the newest events say of the tips. One more where there are several pages: for the
+lane that most lanes of a page leave.
 """
 
 from __future__ import annotations
@@ -14,15 +14,18 @@ from datetime import datetime
 from statistics import mode
 from typing import Any
 
-from django.db.models import CharField, F, OuterRef, QuerySet, Subquery, Value
+from django.db.models import CharField, F, Max, OuterRef, QuerySet, Subquery, Value
 from django.db.models.functions import Left
+from django.utils.html import format_html
+from django.utils.translation import gettext as _
 
-from compaction_app.admin.display import bar, number, place, shortened
-from compaction_app.admin.records import RecordAdmin
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.admin.display import bar, moment, number, percent, shortened, tokens
+from compaction_app.admin.links import Links
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.models.words import words
 from compaction_app.tree.branches import TipHistory, database_of
 from compaction_app.tree.lanes import Lane, histories_at, read_lanes
-from compaction_app.values import Budget
+from compaction_app.values import Budget, EventKind
 
 #: Lanes of one page.
 LANES = 60
@@ -31,6 +34,8 @@ TEXT = 120
 _TEXT_READ = 4 * TEXT
 #: The deepest indentation: beyond it a phone has no room for words.
 DEEPEST = 6
+#: What says why a branch over its threshold was not compacted.
+_REASONS = (EventKind.SUPPRESSED, EventKind.FAILED, EventKind.NO_PROGRESS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,6 +59,8 @@ class Branch:
     tip: str
     forks_from: str
     summary: str
+    #: Over the threshold: why it was not compacted, by the newest event that says so.
+    reason: str
     transcript_url: str
     compact_url: str
 
@@ -66,45 +73,46 @@ class Branch:
         return bool(self.history and self.budget and self.history.tokens > self.budget.threshold)
 
     @property
-    def percent(self) -> int:
-        return percent_of(self.history, self.budget) if self.history and self.budget else 0
+    def percent(self) -> str:
+        return percent_of(self.history, self.budget) if self.history and self.budget else ""
 
     @property
     def fullness(self) -> str:
         """The history at the tip, of what is available for it."""
         tip, budget = self.history, self.budget
         if tip is None:
-            return "no tip: only forks continue"
+            return _("no tip: only forks continue")
         if budget is None:
-            return f"{number(tip.tokens)} tokens"
-        share = f"{self.percent:,} %: {number(tip.tokens)} of {number(budget.available)} available tokens"
+            return tokens(tip.tokens)
+        numbers = {"percent": self.percent, "used": number(tip.tokens), "available": number(budget.available)}
         # Without compaction the available tokens are the only limit.
         if budget.threshold >= budget.available:
-            return f"{share}, over what fits" if self.is_over else share
-        limit = f"the threshold of {number(budget.threshold)}"
-        return f"{share}, {'over' if self.is_over else 'below'} {limit}"
+            said = (
+                _("{percent}: {used} of {available} available tokens, over what fits")
+                if self.is_over
+                else _("{percent}: {used} of {available} available tokens")
+            )
+        elif self.is_over:
+            said = _("{percent}: {used} of {available} available tokens, over the threshold of {threshold}")
+        else:
+            said = _("{percent}: {used} of {available} available tokens, below the threshold of {threshold}")
+        return said.format(**numbers, threshold=number(budget.threshold))
 
 
-def percent_of(tip: TipHistory, budget: Budget) -> int:
-    return tip.tokens * 100 // budget.available
+def percent_of(tip: TipHistory, budget: Budget) -> str:
+    return percent(tip.tokens / budget.available)
 
 
 class BranchList:
     """One page of a session's lanes, newest first, each below the one that it leaves."""
 
     def __init__(
-        self,
-        admin: RecordAdmin,
-        session: ChatSession,
-        budget: Budget | None,
-        before: int | None,
-        *,
-        quotes: bool,
-        may_compact: bool,
+        self, links: Links, session: ChatSession, budget: Budget | None, before: int | None, *, may_compact: bool
     ) -> None:
-        """The lanes that begin before that message, or the newest; without ``quotes`` no text is read."""
-        self.admin, self.session, self.budget, self.quotes = admin, session, budget, quotes
-        self.may_compact = may_compact and quotes
+        """The lanes that begin before that message, or the newest. No text is read for people who may not."""
+        self.links, self.session, self.budget = links, session, budget
+        self.quotes = links.may_view("chatmessage")
+        self.may_compact = may_compact and self.quotes
         page = read_lanes(session, limit=LANES + 1, before=before)
         #: The lanes of the page, and at the end the one of another page that most of them leave.
         self.lanes = page[:LANES]
@@ -113,14 +121,14 @@ class BranchList:
         self.older_before = self.lanes[-1].start_id if len(page) > LANES else None
         if self.older_before or before:
             self.lanes += self._trunk()
-        using = database_of(session)
-        self.histories = histories_at([lane.end_id for lane in self.lanes if lane.is_tip], using)
-        self._rows = self._read(quotes=quotes)
+        self.using = database_of(session)
+        self.histories = histories_at([lane.end_id for lane in self.lanes if lane.is_tip], self.using)
+        self._rows, self._events = self._read(), self._read_events()
 
     # -- reading ------------------------------------------------------------------------------------------
 
     def _messages(self) -> QuerySet[ChatMessage]:
-        return ChatMessage.objects.using(database_of(self.session)).filter(session=self.session)
+        return ChatMessage.objects.using(self.using).filter(session=self.session)
 
     def _trunk(self) -> tuple[Lane, ...]:
         """The lane that most of these leave, where it is older than they are."""
@@ -128,19 +136,30 @@ class BranchList:
         left = [lane.parent_lane_id for lane in self.lanes if lane.parent_lane_id and lane.parent_lane_id not in shown]
         return read_lanes(self.session, limit=1, before=mode(left) + 1) if left else ()
 
-    def _read(self, *, quotes: bool) -> dict[int, Any]:
-        """The ends of the lanes, the messages that they leave and the summaries in use; without ``quotes`` no text."""
+    def _read(self) -> dict[int, Any]:
+        """The ends of the lanes, the messages that they leave and the summaries in use."""
         made_by = CompactionRun.objects.filter(summary=OuterRef("pk")).order_by("id")
         ids = {pk for lane in self.lanes for pk in (lane.start_id, lane.end_id, lane.parent_id)}
         ids |= {tip.summary_id for tip in self.histories.values()}
-        rows = self._messages().filter(pk__in=ids - {None})
-        annotated = rows.annotate(
-            beginning=Left("content", _TEXT_READ) if quotes else Value("", CharField()),
-            cutoff_depth=F("last_summarized_message__depth"),
-            generation=Subquery(made_by.values("generation")[:1]),
+        annotated = (
+            self._messages()
+            .filter(pk__in=ids - {None})
+            .annotate(
+                beginning=Left("content", _TEXT_READ) if self.quotes else Value("", CharField()),
+                cutoff_depth=F("last_summarized_message__depth"),
+                generation=Subquery(made_by.values("generation")[:1]),
+            )
         )
         names = ("pk", "beginning", "created_at", "depth", "path_tokens", "cutoff_depth", "generation")
         return {row.pk: row for row in annotated.values_list(*names, named=True)}
+
+    def _read_events(self) -> dict[int | None, CompactionEvent]:
+        """The newest event of each tip that says why nothing was compacted there, for people who may view events."""
+        if not self.links.may_view("compactionevent"):
+            return {}
+        of_tips = CompactionEvent.objects.using(self.using).filter(message_id__in=list(self.histories))
+        newest = of_tips.filter(kind__in=_REASONS).values("message_id").annotate(newest=Max("pk")).values("newest")
+        return {event.message_id: event for event in CompactionEvent.objects.using(self.using).filter(pk__in=newest)}
 
     # -- the branches -------------------------------------------------------------------------------------
 
@@ -162,28 +181,40 @@ class BranchList:
         first, last = self._rows.get(lane.start_id), self._rows.get(lane.end_id)
         history = self.histories.get(lane.end_id)
         summary = self._rows.get(history.summary_id) if history and history.summary_id else None
-        covered, marks = 0, []
+        covered, marks, summary_link = 0, [], _("none")
         if summary is not None:
             # A summary is one level below its anchor.
-            covered, marks = summary.cutoff_depth, [("cutoff", summary.cutoff_depth), ("anchor", summary.depth - 1)]
-        parts = [("summary", "Messages summarized", covered), ("verbatim", "after them", lane.end_depth - covered)]
-        name = f"Summary {summary.pk}" if summary else ""
-        if summary and summary.generation:
-            name += f", compaction {summary.generation}"
-        link, depth = self.admin.link_to_message, lane.start_depth - 1
+            covered = summary.cutoff_depth
+            marks = [(_("cutoff"), summary.cutoff_depth), (_("anchor"), summary.depth - 1)]
+            name = _("Summary {id}, compaction {generation}") if summary.generation else _("Summary {id}")
+            name = name.format(id=summary.pk, generation=summary.generation)
+            summary_link = self.links.to("chatmessage", summary.pk, name)
+        parts = [
+            ("summary", _("Messages summarized"), covered),
+            ("verbatim", _("after them"), lane.end_depth - covered),
+        ]
         text = shortened(first.beginning, TEXT) if first else ""
+        may_compact = self.may_compact and history
         return Branch(
             lane=lane,
             level=level,
-            text=text or f"Message {lane.start_id} ({place(lane.start_depth)})",
+            text=text or _("Message {id} (#{depth})").format(id=lane.start_id, depth=number(lane.start_depth)),
             used=last.created_at if last else None,
             is_newest=is_newest and not self.is_older_page,
             history=history,
             budget=self.budget,
-            bar=bar("Messages from the root", parts, marks, longest),
-            tip=link(lane.end_id, "Message", lane.end_depth),
-            forks_from=link(lane.parent_id, "message", depth) if lane.parent_id else "the start",
-            summary=self.admin.link_to("chatmessage", summary.pk, name) if summary else "none",
-            transcript_url=self.admin.url("chatmessage_transcript", lane.end_id) if self.quotes else "",
-            compact_url=self.admin.url("chatmessage_compact", lane.end_id) if self.may_compact and history else "",
+            bar=bar(_("Messages from the root"), parts, marks, longest),
+            tip=self.links.message(lane.end_id, lane.end_depth),
+            forks_from=self.links.message(lane.parent_id, lane.start_depth - 1) if lane.parent_id else _("the start"),
+            summary=summary_link,
+            reason=self._reason(lane.end_id),
+            transcript_url=self.links.url("chatmessage_transcript", lane.end_id),
+            compact_url=self.links.url("chatmessage_compact", lane.end_id) if may_compact else "",
         )
+
+    def _reason(self, tip_id: int) -> str:
+        if (event := self._events.get(tip_id)) is None:
+            return ""
+        code = str(event.payload.get("reason") or event.payload.get("code") or "")
+        said = f"{event.get_kind_display()}: {words(code)}" if code else event.get_kind_display()
+        return format_html("{}, {}", self.links.to("compactionevent", event.pk, said), moment(event.created_at))

@@ -14,23 +14,25 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from django.utils import timezone
-from django.utils.formats import localize
+from django.utils.html import format_html
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 
 from compaction_app import chat
 from compaction_app.admin import display
-from compaction_app.admin.display import name_and_arguments, number, place, plural, shortened
+from compaction_app.admin.display import call_line, counted, messages, moment, number, percent, place, shortened
 from compaction_app.conf import Mode, Settings, get_settings, get_token_counter
 from compaction_app.context.assembly import as_sent
 from compaction_app.context.budget import calibration_of
-from compaction_app.context.pruning import MOST_TURNS_BEHIND, Pruned, micro_compact, prune
+from compaction_app.context.pruning import prune
 from compaction_app.exceptions import CompactionError, ContextOverflow
 from compaction_app.messages.openai_format import NO_RESULT, attachment_line
 from compaction_app.messages.transcript import summary_message
 from compaction_app.models import ChatMessage, CompactionEvent, sql
+from compaction_app.models.words import words
 from compaction_app.tokens import count_messages
 from compaction_app.tree import branches
-from compaction_app.values import ChatContext, ContextMessage, EventKind, Message, Origin, Role, Strategy
+from compaction_app.values import ChatContext, ContextMessage, EventKind, Origin, Role, Strategy
 
 #: Rows that a page lists from the beginning and from the end of a context.
 MOST_FIRST, MOST_LAST = 60, 140
@@ -42,46 +44,37 @@ MOST_SWITCHED_OFF = 2_000
 #: Origins of rows beside :class:`Origin`: not sent, required by the format, or too many for the page.
 DROPPED, SUPPLIED, FOLDED = "dropped", "supplied", "folded"
 #: Name and meaning of each origin, in the order of the totals.
-ORIGINS: dict[str, tuple[str, str]] = {
-    Origin.SYSTEM: ("System prompt", "the session's system prompt, never compacted"),
-    Origin.CONTRIBUTION: ("Contribution", "added to each request by the caller, not stored"),
-    Origin.SUMMARY: ("Summary", "replaces every message up to its cutoff"),
-    Origin.PINNED: ("Pinned", "the user message of the turn that contains the cutoff"),
-    Origin.VERBATIM: ("Verbatim", "a message after the cutoff, in full"),
-    Origin.PRUNED: ("Pruned", "a tool result after the cutoff, shortened"),
-    FOLDED: ("Sent, not listed", "sent, but too many to list on this page"),
-    DROPPED: ("Left out", "after the cutoff, not sent: it did not fit"),
-    SUPPLIED: ("Supplied", "added by the app, since providers require a result for every tool call"),
+ORIGINS: dict[str, tuple[Any, Any]] = {
+    Origin.SYSTEM: (gettext_lazy("System prompt"), gettext_lazy("the session's system prompt, never compacted")),
+    Origin.CONTRIBUTION: (
+        gettext_lazy("Contribution"),
+        gettext_lazy("added to each request by the caller, not stored"),
+    ),
+    Origin.SUMMARY: (gettext_lazy("Summary"), gettext_lazy("replaces every message up to its cutoff")),
+    Origin.PINNED: (gettext_lazy("Pinned"), gettext_lazy("the user message of the turn that contains the cutoff")),
+    Origin.VERBATIM: (gettext_lazy("Verbatim"), gettext_lazy("a message after the cutoff, in full")),
+    Origin.PRUNED: (gettext_lazy("Pruned"), gettext_lazy("a tool result after the cutoff, shortened")),
+    FOLDED: (gettext_lazy("Sent, not listed"), gettext_lazy("sent, but too many to list on this page")),
+    DROPPED: (gettext_lazy("Left out"), gettext_lazy("after the cutoff, not sent: it did not fit")),
+    SUPPLIED: (
+        gettext_lazy("Supplied"),
+        gettext_lazy("added by the app, since providers require a result for every tool call"),
+    ),
 }
-STRATEGY_WORDS: dict[str, str] = {
-    Strategy.NONE: "Everything verbatim",
-    Strategy.TOOL_RESULT_BUDGET: "Old tool results pruned",
-    Strategy.MICRO_COMPACT: "White space in old tool results collapsed",
-    Strategy.AUTO_COMPACT: "A summary is used",
-    Strategy.TRUNCATED: "Messages left out: the history does not fit the window",
+STRATEGY_WORDS: dict[str, Any] = {
+    Strategy.NONE: gettext_lazy("Everything verbatim"),
+    Strategy.TOOL_RESULT_BUDGET: gettext_lazy("Old tool results pruned"),
+    Strategy.MICRO_COMPACT: gettext_lazy("White space in old tool results collapsed"),
+    Strategy.AUTO_COMPACT: gettext_lazy("A summary is used"),
+    Strategy.TRUNCATED: gettext_lazy("Messages left out: the history does not fit the window"),
 }
-#: Why messages are left out.
-_NOT_YET = "The messages left out do not fit, and no summary covers them yet."
-_NOT_SINCE = (
-    "The messages left out do not fit. A summary of this branch was {} on {}: until the branch is compacted again, "
-    "none covers them."
-)
-_ERASURES: dict[str, str] = {EventKind.RETIRED: "retired", EventKind.INVALIDATED: "emptied by a redaction"}
-_EVERYTHING = (
-    "Compaction is off in this session, so everything is sent: {} messages, {} tokens. That is too much for this page."
-)
-_OFF = "Compaction is off in this session (MODE): the whole branch is sent in full, whatever its size."
-_OVERFLOW = (
-    "The newest user message and the last group alone take {} tokens; {} are available. Use a model with a larger "
-    "window, lower RESERVED_TOKENS, redact the message that is too long, or continue from an earlier message."
-)
 
 
 def _strategy(code: str, *, has_summary: bool) -> str:
     """What was done to the history; an unknown code in its own words."""
     if code == Strategy.AUTO_COMPACT and not has_summary:
-        return "A summary is needed; there is none yet"
-    return STRATEGY_WORDS.get(code, display.words(code))
+        return _("A summary is needed; there is none yet")
+    return str(STRATEGY_WORDS.get(code, words(code)))
 
 
 # -- messages that are not listed ---------------------------------------------------------------------------
@@ -97,33 +90,19 @@ class Unlisted(NamedTuple):
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """Messages of a branch that follow each other."""
-
-    first: ChatMessage
-    last: ChatMessage
-
-    @property
-    def messages(self) -> int:
-        return self.last.depth - self.first.depth + 1
-
-    @property
-    def tokens(self) -> int:
-        return self.last.path_tokens - self.first.path_tokens + self.first.token_count
-
-    def as_unlisted(self, origin: str) -> Unlisted:
-        return Unlisted(origin, self.messages, self.tokens, self.first.pk, self.last.pk)
+def unlisted(origin: str, first: ChatMessage, last: ChatMessage) -> Unlisted:
+    tokens = last.path_tokens - first.path_tokens + first.token_count
+    return Unlisted(origin, last.depth - first.depth + 1, tokens, first.pk, last.pk)
 
 
-def stretch(node_id: int, using: str, *, first: int, last: int) -> Stretch | None:
+def stretch(node_id: int, using: str, *, first: int, last: int, origin: str = DROPPED) -> Unlisted | None:
     """The part of a node's branch between two depths; None if there is none. One query, whatever its length."""
     if not 1 <= first <= last:
         return None
     ends = {"node": node_id, "first": first, "last": last}
     found = list(ChatMessage.objects.using(using).raw(sql.STRETCH_ENDS, ends))
     is_there = bool(found) and (found[0].depth, found[-1].depth) == (first, last)
-    return Stretch(found[0], found[-1]) if is_there else None
+    return unlisted(origin, found[0], found[-1]) if is_there else None
 
 
 # -- the table ----------------------------------------------------------------------------------------------
@@ -150,15 +129,15 @@ class Row:
 
     @property
     def origin_words(self) -> str:
-        return ORIGINS[self.origin][0]
+        return str(ORIGINS[self.origin][0])
 
 
 class Total(NamedTuple):
     """Everything of one origin."""
 
     origin: str
-    words: str
-    meaning: str
+    words: Any
+    meaning: Any
     messages: int
     tokens: int
 
@@ -180,6 +159,8 @@ class ContextTable:
     #: How full the window is, and whether the history is over the threshold.
     fullness: str = ""
     is_over: bool = False
+    history: str = ""
+    threshold: str = ""
 
     def fill(
         self,
@@ -208,27 +189,13 @@ class ContextTable:
                 rows.append(Row(origin=SUPPLIED, role=Role.TOOL, text=NO_RESULT))
                 continue
             if isinstance(shown, Unlisted):
-                of_several = (plural(shown.messages, "message"),)
-                rows.append(Row(origin=shown.origin, tokens=shown.tokens, notes=of_several, places=places))
+                notes = (messages(shown.messages),)
+                rows.append(Row(origin=shown.origin, tokens=shown.tokens, notes=notes, places=places))
                 continue
-            calls = ("{}({})".format(*name_and_arguments(call)) for call in shown.tool_calls)
-            said = [text for text in (shown.content, *calls) if text]
+            said = [text for text in (shown.content, *map(call_line, shown.tool_calls)) if text]
             line = shortened(" ".join(said))
             whole = "" if line == " ".join(said) else "\n".join(said)[: min(MOST_TEXT, max(room, 0))]
             room -= len(whole)
-            notes: list[str] = []
-            is_blank = not shown.content.strip() and not shown.tool_calls and not shown.attachments
-            if is_blank and shown.origin != Origin.SUMMARY:
-                notes.append("No text, so nothing is sent.")
-            if shown.left_out_bytes:
-                notes.append(f"{number(shown.left_out_bytes)} bytes left out")
-            if shown.origin == Origin.SUMMARY and cutoff[0]:
-                depth = known.get(cutoff[0], (None,))[0]
-                at = f" ({place(depth)})" if depth else ""
-                about = f"Summarizes everything up to message {cutoff[0]}{at}"
-                notes.append("; ".join(filter(None, (about, cutoff[1]))))
-            elif shown.origin != Origin.SUMMARY and known.get(shown.message_id or 0, (None, None))[1]:
-                notes.append("Redacted")
             rows.append(
                 Row(
                     origin=shown.origin,
@@ -238,12 +205,30 @@ class ContextTable:
                     text=line,
                     whole=whole,
                     attachments=tuple(attachment_line(one) for one in shown.attachments),
-                    notes=tuple(notes),
+                    notes=tuple(_notes(shown, known, *cutoff)),
                     message_id=shown.message_id,
                     places=places,
                 )
             )
         self.rows = tuple(rows)
+
+
+def _notes(
+    shown: ContextMessage, known: Mapping[int, tuple[int, Any]], cutoff_id: int | None, of_summary: str
+) -> Iterator[str]:
+    if shown.left_out_bytes:
+        yield counted(shown.left_out_bytes, "{} byte left out", "{} bytes left out")
+    if shown.origin == Origin.SUMMARY:
+        if cutoff_id:
+            depth = known.get(cutoff_id, (0, None))[0]
+            at = f"{cutoff_id} ({place(depth)})" if depth else str(cutoff_id)
+            about = _("Summarizes everything up to message {}").format(at)
+            yield "; ".join(filter(None, (about, of_summary)))
+        return
+    if not shown.content.strip() and not shown.tool_calls and not shown.attachments:
+        yield _("No text, so nothing is sent.")
+    if known.get(shown.message_id or 0, (0, None))[1]:
+        yield _("Redacted")
 
 
 def _ends(item: ContextMessage | Unlisted | None) -> tuple[int, ...]:
@@ -290,91 +275,110 @@ def context_here(message: ChatMessage) -> ContextTable:
     try:
         is_off = get_settings(message.session.settings).mode == Mode.OFF
         if message.depth > MOST_SWITCHED_OFF and is_off:
-            return ContextTable(problem=_EVERYTHING.format(number(message.depth), number(message.path_tokens)))
+            problem = _(
+                "Compaction is off in this session, so everything is sent: {} messages, {} tokens. That is too much "
+                "for this page."
+            )
+            return ContextTable(problem=problem.format(number(message.depth), number(message.path_tokens)))
         context = chat.get_context(message)
         history = branches.history_at(message.pk, using)
     except ContextOverflow as error:
-        return ContextTable(problem=_OVERFLOW.format(number(error.needed), number(error.available)))
+        problem = _(
+            "The newest user message and the last group alone take {} tokens; {} are available. Use a model with a "
+            "larger window, lower RESERVED_TOKENS, redact the message that is too long, or continue from an earlier "
+            "message."
+        )
+        return ContextTable(problem=problem.format(number(error.needed), number(error.available)))
     except CompactionError as error:
         return ContextTable(problem=str(error))
     available, sent = context.available_tokens, context.history_tokens
-    share = f" ({sent * 100 // available:,} %)" if available > 0 else ""
     system = sum(one.tokens for one in context.messages if one.origin == Origin.SYSTEM)
-    limits = {} if is_off else {"Threshold": number(context.threshold), "Target": number(context.target)}
+    calibration = calibration_of(message.session.token_calibration, context.model)
     table = ContextTable(
         context=context,
         # What is compared with the threshold is the full history, of which less may be sent.
         is_over=not is_off and history.tokens > context.threshold,
-        fullness=f"{number(sent)} of {number(available)} available tokens{share}",
+        fullness=_("{used} of {available} available tokens ({percent})").format(
+            used=number(sent), available=number(available), percent=percent(sent / max(available, 1))
+        ),
+        history=number(history.tokens),
+        threshold="" if is_off else number(context.threshold),
         figures={
-            "History": number(history.tokens),
-            **limits,
-            "Available": number(available),
-            "Window": number(context.window),
-            "Reserved": display.reserved(context.reserved_tokens, system),
-            "Token counts corrected by": display.calibration(
-                calibration_of(message.session.token_calibration, context.model)
-            ),
-            "Sent in total": number(context.tokens),
-            "Pruned": number(context.pruned),
-            "Left out": number(context.dropped),
-            "Strategy": _strategy(context.strategy, has_summary=context.summary_id is not None),
+            _("History tokens"): number(history.tokens),
+            **({} if is_off else {_("Threshold"): number(context.threshold), _("Target"): number(context.target)}),
+            _("Available"): number(available),
+            _("Window"): number(context.window),
+            _("Reserved"): display.reserved(context.reserved_tokens, system),
+            _("Token counts corrected by"): display.calibration(calibration),
+            _("Sent in total"): number(context.tokens),
+            _("Pruned"): number(context.pruned),
+            _("Left out"): number(context.dropped),
+            _("Strategy"): _strategy(context.strategy, has_summary=context.summary_id is not None),
         },
-        notes=[_OFF] if is_off else [],
     )
-    left_out = _left_out(message, context, history.summary_id, table.notes)
-    items: list[ContextMessage | Unlisted] = []
-    for one in context.messages:
-        items += [left_out[one.message_id], one] if one.message_id in left_out else [one]
+    if is_off:
+        table.notes.append(
+            _("Compaction is off in this session (MODE): the whole branch is sent in full, whatever its size.")
+        )
+    items: list[ContextMessage | Unlisted] = list(context.messages)
+    is_after = (one.origin in (Origin.VERBATIM, Origin.PRUNED) for one in context.messages)
+    at = next((place for place, found in enumerate(is_after) if found), len(items))
+    items[at:at] = _dropped(message, context, history.summary_id, table.notes)
     table.fill(items, using, cutoff=(context.cutoff_id, ""))
     return table
 
 
-def _left_out(
-    tip: ChatMessage, context: ChatContext, summary_id: int | None, notes: list[str]
-) -> dict[int | None, Unlisted]:
-    """What did not fit, by the id of the message that follows; with notes about why, a summary and its pin."""
+def _dropped(tip: ChatMessage, context: ChatContext, summary_id: int | None, notes: list[str]) -> list[Unlisted]:
+    """What does not fit, with notes about why, a summary and its pin."""
     if context.strategy != Strategy.TRUNCATED:
-        return {}
+        return []
     using = branches.database_of(tip)
     rows = ChatMessage.objects.using(using).filter(pk=summary_id)
     found = rows.values_list("last_summarized_message__depth", "pinned_message_id", "created_at").first()
     cutoff_depth, pinned_id, made = found or (0, None, None)
     if summary_id and context.summary_id is None:
-        notes.append(f"Summary {summary_id} was left out as well.")
+        notes.append(_("Summary {} was left out as well.").format(summary_id))
     if pinned_id and context.pinned_id is None:
-        notes.append(f"The pinned message {pinned_id} was left out as well.")
-    if not context.dropped:
-        return {}
+        notes.append(_("The pinned message {} was left out as well.").format(pinned_id))
+    if not context.dropped or context.first_shown_depth is None:
+        return []
     notes.append(_why_left_out(tip, made))
-    if context.first_shown_depth is None:
-        return {}
-    shown = [m.message_id or 0 for m in context.messages if m.origin in (Origin.VERBATIM, Origin.PRUNED)]
-    missing: dict[int | None, Unlisted] = {}
-    if context.first_shown_depth <= tip.depth - len(shown):
-        # Within a newest turn that alone is too large.
-        from_first = {"node": tip.pk, "min_depth": context.first_shown_depth}
-        gap: list[ChatMessage] = []
-        for message in ChatMessage.objects.using(using).raw(sql.PATH_PLACES, from_first):
-            if message.pk not in shown:
-                gap.append(message)
-            elif gap:
-                missing[message.pk], gap = Stretch(gap[0], gap[-1]).as_unlisted(DROPPED), []
-    if before := stretch(tip.pk, using, first=cutoff_depth + 1, last=context.first_shown_depth - 1):
-        missing[shown[0]] = before.as_unlisted(DROPPED)
-    return missing
+    return _left_out(tip.pk, using, cutoff_depth, context.first_shown_depth, context.dropped, notes)
+
+
+def _left_out(parent_id: int, using: str, cutoff: int, first: int, dropped: int, notes: list[str]) -> list[Unlisted]:
+    """What did not fit of the branch above a message, after the cutoff and before the first that is sent, by depths.
+
+    Where more are missing, they are of a newest turn that alone is too large.
+    """
+    before = stretch(parent_id, using, first=cutoff + 1, last=first - 1) if dropped else None
+    inner = dropped - (before.messages if before else 0)
+    if inner > 0:
+        said = ngettext(
+            "{} message within the newest turn is left out as well: the turn alone is too large.",
+            "{} messages within the newest turn are left out as well: the turn alone is too large.",
+            inner,
+        )
+        notes.append(said.format(number(inner)))
+    return [before] if before and inner >= 0 else []
 
 
 def _why_left_out(tip: ChatMessage, made: datetime | None) -> str:
     """Whether a summary of the branch was taken out of use since the newest one was ``made``."""
     using = branches.database_of(tip)
+    kinds = (EventKind.RETIRED, EventKind.INVALIDATED)
     of_session = CompactionEvent.objects.using(using).filter(session_id=tip.session_id)
-    erasures = of_session.filter(kind__in=_ERASURES, message__depth__lte=tip.depth).select_related("message")
+    erasures = of_session.filter(kind__in=kinds, message__depth__lte=tip.depth).select_related("message")
     event = (erasures.filter(created_at__gt=made) if made else erasures).order_by("-id").first()
     message = event.message if event else None
     if event and message and branches.is_on_branch(message.pk, message.depth, tip.pk, using):
-        return _NOT_SINCE.format(_ERASURES[event.kind], localize(timezone.localtime(event.created_at)))
-    return _NOT_YET
+        said = (
+            _("The messages left out do not fit. A summary of this branch was retired on {}: {}")
+            if event.kind == EventKind.RETIRED
+            else _("The messages left out do not fit. A summary of this branch was emptied by a redaction on {}: {}")
+        )
+        return format_html(said, moment(event.created_at), _("until the branch is compacted again, none covers them."))
+    return _("The messages left out do not fit, and no summary covers them yet.")
 
 
 # -- what was sent for a reply ------------------------------------------------------------------------------
@@ -383,7 +387,7 @@ def _why_left_out(tip: ChatMessage, made: datetime | None) -> str:
 def context_then(reply: ChatMessage) -> ContextTable | None:
     """What was sent to get this reply; None where nothing was recorded. At most six queries."""
     kept = reply.sent_context
-    return _Record(reply, kept).table if isinstance(kept, Mapping) and kept else None
+    return _Record(reply, kept).table() if isinstance(kept, Mapping) and kept else None
 
 
 class _Record:
@@ -391,25 +395,31 @@ class _Record:
 
     def __init__(self, reply: ChatMessage, kept: Mapping[str, Any]) -> None:
         self.reply, self.kept, self.using = reply, kept, branches.database_of(reply)
-        #: The tokens of all parts are known: none was erased or guessed.
-        self.is_whole = True
         self.summary_id, self.cutoff_id, self.pinned_id = map(self._number, ("summary_id", "cutoff_id", "pinned_id"))
         self.pruned, self.dropped = self._number("pruned") or 0, self._number("dropped") or 0
         self.first = self._number("first_shown_depth")
-        self.table = ContextTable(is_record=True, figures=self._figures())
-        self.notes = self.table.notes
+        self.notes = [
+            _(
+                "Contributions and tool schemas are not stored, so they are not listed; the system prompt is the "
+                "current one."
+            )
+        ]
         self.settings = self._settings()
         # Of any session, so that a row of another session is not reported as deleted.
         named = [pk for pk in (self.summary_id, self.cutoff_id, self.pinned_id) if pk]
         self.named = ChatMessage.objects.using(self.using).in_bulk(named) if named else {}
-        cutoff = self._named(self.cutoff_id, "The cutoff", may_be_gone=True)
-        self.cutoff_depth = cutoff.depth if cutoff else 0
+
+    def table(self) -> ContextTable:
+        cutoff = self._row(self.cutoff_id, _("The cutoff"), may_be_gone=True)
         before, of_summary = self._before_the_tail()
         tail = self._tail()
-        items = [*before, *(self._left_out() if tail else ()), *tail]
-        if self.is_whole and not any(isinstance(item, Unlisted) and item.origin == FOLDED for item in items):
-            self._compare(sum(item.tokens for item in items if isinstance(item, ContextMessage)))
-        self.table.fill(items, self.using, cutoff=(self.cutoff_id, of_summary))
+        parent, cutoff_depth = self.reply.parent_message_id or 0, cutoff.depth if cutoff else 0
+        left_out = (
+            _left_out(parent, self.using, cutoff_depth, self.first or 1, self.dropped, self.notes) if tail else []
+        )
+        table = ContextTable(is_record=True, figures=self._figures(), notes=self.notes)
+        table.fill([*before, *left_out, *tail], self.using, cutoff=(self.cutoff_id, of_summary))
+        return table
 
     def _number(self, name: str) -> int | None:
         """An id, a depth or a count. A host may have written anything there: what is no number is missing."""
@@ -418,47 +428,42 @@ class _Record:
         return value if is_number else None
 
     def _figures(self) -> dict[str, str]:
-        error, counted = self.kept.get("estimate_error"), self._number("provider_tokens")
+        error, by_provider = self.kept.get("estimate_error"), self._number("provider_tokens")
+        strategy = str(self.kept.get("strategy") or display.EMPTY)
         figures = {
-            "Sent in total": number(self._number("tokens")),
-            "Available for history": number(self._number("available_tokens")),
-            "Window": number(self._number("window")),
-            "Pruned": number(self.pruned),
-            "Left out": number(self.dropped),
-            "First message shown": place(self.first) if self.first else "",
-            "Strategy": _strategy(str(self.kept.get("strategy") or display.EMPTY), has_summary=bool(self.summary_id)),
-            "Counted by the provider": "" if counted is None else number(counted),
+            _("Sent in total"): number(self._number("tokens")),
+            _("Available for history"): number(self._number("available_tokens")),
+            _("Window"): number(self._number("window")),
+            _("Pruned"): number(self.pruned),
+            _("Left out"): number(self.dropped),
+            _("First message shown"): place(self.first) if self.first else "",
+            _("Strategy"): _strategy(strategy, has_summary=bool(self.summary_id)),
+            _("Counted by the provider"): "" if by_provider is None else number(by_provider),
         }
         if isinstance(error, int | float):
-            # A smaller error makes no difference.
-            exact = abs(error) < 0.0005
-            by = f"{abs(error):.1%} too {'small' if error < 0 else 'large'}"
-            figures["Token estimate"] = "within 0.1 % of the provider's count" if exact else by
+            said = _("{} too small") if error < 0 else _("{} too large")
+            figures[_("Token estimate")] = said.format(percent(abs(error), 1))
         return {name: text for name, text in figures.items() if text}
 
     def _settings(self) -> Settings | None:
-        self.notes.append(
-            "Contributions and tool schemas are not stored, so they are not listed; the system prompt is the current "
-            "one."
-        )
         try:
             settings = get_settings(self.reply.session.settings)
         except CompactionError as error:
-            self.notes.append(f"The current settings are invalid: {error}")
+            self.notes.append(_("The current settings are invalid: {}").format(error))
             return None
         if settings.redactor is not None:
-            self.notes.append("A REDACTOR is set: it may have removed parts of these texts before they were sent.")
+            self.notes.append(_("A REDACTOR is set: it may have removed parts of these texts before they were sent."))
         return settings
 
-    def _named(self, pk: int | None, name: str, *, may_be_gone: bool = False) -> ChatMessage | None:
+    def _row(self, pk: int | None, name: str, *, may_be_gone: bool = False) -> ChatMessage | None:
         row = self.named.get(pk or 0)
         if row and row.session_id == self.reply.session_id:
             return row
-        if pk and (row or not may_be_gone):
-            self.is_whole = False
+        if row:
             # A host that records contexts itself can write any id. Rows of other sessions are never shown.
-            where = "is recorded but not of this session" if row else "was sent and is deleted now"
-            self.notes.append(f"{name} {pk} {where}.")
+            self.notes.append(_("{} {} is recorded but not of this session.").format(name, pk))
+        elif pk and not may_be_gone:
+            self.notes.append(_("{} {} was sent and is deleted now.").format(name, pk))
         return None
 
     def _before_the_tail(self) -> tuple[list[ContextMessage], str]:
@@ -467,18 +472,18 @@ class _Record:
         if prompt := self.reply.session.system_prompt:
             tokens = count_messages([{"role": Role.SYSTEM, "content": prompt}], get_token_counter())[0]
             parts.append(ContextMessage(role=Role.SYSTEM, content=prompt, origin=Origin.SYSTEM, tokens=tokens))
-        if row := self._named(self.summary_id, "Summary"):
+        if row := self._row(self.summary_id, _("Summary")):
             if row.redacted_at:
-                of_summary = "erased since"
-                self.notes.append(f"Summary {row.pk} was sent, and its text has been erased since.")
+                of_summary = _("erased since")
+                self.notes.append(_("Summary {} was sent, and its text has been erased since.").format(row.pk))
             elif row.retired_at and row.retired_at > self.reply.created_at:
-                of_summary = "in use then, retired since"
+                of_summary = _("in use then, retired since")
             content = summary_message(row.text) if row.text else ""
             tokens = row.token_count
             parts.append(
                 ContextMessage(role=Role.USER, content=content, origin=Origin.SUMMARY, tokens=tokens, message_id=row.pk)
             )
-        if row := self._named(self.pinned_id, "The pinned message"):
+        if row := self._row(self.pinned_id, _("The pinned message")):
             parts.append(as_sent(branches.message_value(row), Origin.PINNED))
             self._note_redacted([row])
         return parts, of_summary
@@ -494,74 +499,31 @@ class _Record:
         outside = {"node": parent, "min_depth": first, "early": early, "late": late}
         found = list(ChatMessage.objects.using(self.using).raw(sql.PATH_OUTSIDE, outside))
         self._note_redacted(found)
-        pruned = self._pruned([branches.message_value(row) for row in found], is_long)
+        values, left_out = [branches.message_value(row) for row in found], dict[int, int]()
+        if self.pruned:
+            # By the current settings, if they shorten as many results as were shortened then.
+            if self.settings and not is_long:
+                turns, size = self.settings.prune_keep_turns, self.settings.prune_tool_result_bytes
+                shorter = prune(values, keep_turns=turns, max_bytes=size, count=get_token_counter())
+                if len(shorter.left_out) == self.pruned:
+                    values, left_out = list(shorter.messages), dict(shorter.left_out)
+            if not left_out:
+                said = ngettext(
+                    "{} tool result was sent shortened. Which one is not recorded, so all are shown in full.",
+                    "{} tool results were sent shortened. Which ones is not recorded, so all are shown in full.",
+                    self.pruned,
+                )
+                self.notes.append(said.format(number(self.pruned)))
         listed: list[ContextMessage | Unlisted] = [
-            as_sent(m, Origin.PRUNED if m.id in pruned.left_out else Origin.VERBATIM, pruned.left_out.get(m.id, 0))
-            for m in pruned.messages
+            as_sent(m, Origin.PRUNED if m.id in left_out else Origin.VERBATIM, left_out.get(m.id, 0)) for m in values
         ]
         if is_long:
-            folded = Stretch(found[MOST_FIRST], found[-MOST_LAST - 1]).as_unlisted(FOLDED)
-            listed[MOST_FIRST:-MOST_LAST] = [folded]
+            listed[MOST_FIRST:-MOST_LAST] = [unlisted(FOLDED, found[MOST_FIRST], found[-MOST_LAST - 1])]
         return listed
-
-    def _pruned(self, values: Sequence[Message], is_long: bool) -> Pruned:
-        """Shortened by the current settings, if they shorten as many results as were shortened then."""
-        if self.pruned and self.settings and not is_long and not self._inner_gap:
-            count, turns = get_token_counter(), self.settings.prune_keep_turns
-            # A boundary that lay behind shortened what more protected turns would.
-            tried = [
-                prune(values, keep_turns=turns + behind, max_bytes=self.settings.prune_tool_result_bytes, count=count)
-                for behind in range(MOST_TURNS_BEHIND)
-            ]
-            if self.settings.micro_compact:
-                tried.append(micro_compact(tried[0].messages, keep_turns=turns, count=count))
-            if alike := next((one for one in tried if len(one.left_out) == self.pruned), None):
-                return alike
-        if self.pruned:
-            self.is_whole = False
-            which = "Which one" if self.pruned == 1 else "Which ones"
-            results = plural(self.pruned, "tool result was", "tool results were")
-            self.notes.append(f"{results} sent shortened. {which} is not recorded, so all are shown in full.")
-        return Pruned(messages=tuple(values))
 
     def _note_redacted(self, found: Sequence[ChatMessage]) -> None:
         then = self.reply.created_at
         erased = [f"{row.pk} ({place(row.depth)})" for row in found if row.redacted_at and row.redacted_at > then]
         if erased:
-            self.is_whole = False
-            messages = "message" if len(erased) == 1 else "messages"
-            self.notes.append(f"Redacted since, so the text that was sent is gone: {messages} {', '.join(erased)}.")
-
-    @property
-    def _inner_gap(self) -> int:
-        """Messages left out after the first that was sent: of a newest turn that alone was too large."""
-        return self.dropped - ((self.first or 1) - 1 - self.cutoff_depth)
-
-    def _left_out(self) -> list[Unlisted]:
-        inner = self._inner_gap
-        if not self.dropped or self.first is None:
-            return []
-        if inner:
-            self.is_whole = False
-            if inner > 0:
-                missing = plural(inner, "message of the newest turn was", "messages of the newest turn were")
-                self.notes.append(f"{missing} left out as well. Which ones is not recorded.")
-            else:
-                covered = plural(-inner, "earlier message was", "earlier messages were")
-                self.notes.append(f"{covered} covered by a summary that was left out as well.")
-        parent = self.reply.parent_message_id or 0
-        before = stretch(parent, self.using, first=self.cutoff_depth + 1, last=self.first - 1)
-        return [before.as_unlisted(DROPPED)] if before and inner >= 0 else []
-
-    def _compare(self, rebuilt: int) -> None:
-        """The sum of the rows with the number that was recorded."""
-        recorded = self._number("tokens")
-        if recorded is None:
-            return
-        if recorded == rebuilt:
-            self.notes.append(f"The listed parts add up to the {number(rebuilt)} tokens recorded.")
-        elif recorded > rebuilt:
-            belong = "belong to parts that are not stored, or to a longer system prompt at the time"
-            self.notes.append(f"Of the {number(recorded)} tokens recorded, {number(recorded - rebuilt)} {belong}.")
-        else:
-            self.notes.append(f"The listed parts are {number(rebuilt - recorded)} tokens more than recorded.")
+            said = _("Redacted since, so the text that was sent is gone: {}.")
+            self.notes.append(said.format(", ".join(erased)))

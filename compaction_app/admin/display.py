@@ -1,7 +1,7 @@
 """Values as safe HTML. All text of a conversation is untrusted: it leaves only through here, escaped.
 
-Numbers have commas whatever the host's settings are, times are in the time zone and the language of the request, and
-bars are SVG with all sizes in attributes, so that no page needs an inline style.
+Numbers and times are written as the language of the request does, times with their zone; bars are SVG with all sizes
+in attributes, so that no page needs an inline style.
 """
 
 from __future__ import annotations
@@ -14,17 +14,21 @@ from decimal import Decimal
 from typing import Any
 
 from django.contrib import admin
-from django.urls import NoReverseMatch, reverse
-from django.utils.formats import date_format, get_format
+from django.db import models
+from django.utils.formats import date_format, number_format
+from django.utils.functional import lazy
 from django.utils.html import format_html, format_html_join
-from django.utils.http import urlencode
 from django.utils.safestring import SafeString
-from django.utils.timezone import get_current_timezone_name, localtime
+from django.utils.text import capfirst
+from django.utils.timezone import localtime
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 
 from compaction_app.context.budget import Calibration
 from compaction_app.messages.validation import canonical
 from compaction_app.models import CompactionRun
-from compaction_app.values import RunStatus, Strategy
+from compaction_app.models.words import words
+from compaction_app.values import Strategy
 
 #: Shown where there is no value.
 EMPTY = "–"
@@ -33,18 +37,6 @@ _LONGEST_TITLE = 500
 # A code of this app, or a name in JSON that is one.
 _CODE = re.compile(r"[a-z]+(?:_[a-z]+)*")
 _NAMED_BY_ID = frozenset({"summary", "run", "message", "base", "session", "tip", "anchor", "cutoff"})
-
-
-# -- links --------------------------------------------------------------------------------------------------
-
-
-def page_url(page: str, *arguments: Any, site: str = "admin", **query: Any) -> str:
-    """Address of one of this app's admin pages (``chatmessage_change``); "" where a host removed it."""
-    try:
-        url = reverse(f"admin:compaction_app_{page}", args=arguments, current_app=site)
-    except NoReverseMatch:
-        return ""
-    return f"{url}?{urlencode(query)}" if query else url
 
 
 def link(url: str, label: Any) -> str:
@@ -62,29 +54,22 @@ def joined(parts: Iterable[str], separator: str = " · ") -> str:
 def shortened(text: str, length: int = SHORT_TEXT) -> str:
     """The beginning on one line."""
     # Cut first: splitting four megabytes to show a line of them would take longer than the page.
-    words = " ".join(text[: length * 4].split())
-    return words if len(words) <= length and len(text) <= length * 4 else words[: length - 1] + "…"
+    flat = " ".join(text[: length * 4].split())
+    return flat if len(flat) <= length and len(text) <= length * 4 else flat[: length - 1] + "…"
 
 
-def line(text: str, *, is_cut: bool = False) -> str:
-    """A text on one line, in its own direction."""
-    flat = " ".join(text.split()) + ("…" if is_cut else "")
-    return format_html('<span dir="auto">{}</span>', flat) if flat else EMPTY
-
-
-def titled(text: str, length: int) -> str:
-    """The beginning of a text on one line; a longer text in full in the ``title``."""
+def line(text: str, length: int = _LONGEST_TITLE) -> str:
+    """The beginning of a text on one line, in its own direction; of a longer one more in the ``title``."""
     cut = shortened(text, length)
-    if cut == " ".join(text.split()):
-        return line(text)
-    return format_html('<span dir="auto" title="{}">{}</span>', shortened(text, _LONGEST_TITLE), cut)
+    title = shortened(text, _LONGEST_TITLE)
+    if cut == title:
+        return format_html('<span dir="auto">{}</span>', cut) if cut else EMPTY
+    return format_html('<span dir="auto" title="{}">{}</span>', title, cut)
 
 
 def text_block(text: str) -> str:
     """A text as it was written: white space kept, its own direction, in a box that scrolls."""
-    if not text:
-        return EMPTY
-    return format_html('<div class="compaction-text" dir="auto" tabindex="0">{}</div>', text)
+    return format_html('<div class="compaction-text" dir="auto" tabindex="0">{}</div>', text) if text else EMPTY
 
 
 def code_block(text: str) -> str:
@@ -93,22 +78,16 @@ def code_block(text: str) -> str:
 
 
 def json_block(value: Any) -> str:
-    if value in (None, {}, [], ""):
-        return EMPTY
-    return code_block(json.dumps(canonical(value), indent=2, ensure_ascii=False))
+    return code_block(json.dumps(canonical(value), indent=2, ensure_ascii=False)) if value else EMPTY
 
 
-def name_and_arguments(call: Mapping[str, Any]) -> tuple[str, str]:
+def call_line(call: Mapping[str, Any]) -> str:
+    """A tool call as ``name(arguments)``."""
     function = call.get("function") or {}
-    return str(function.get("name", "")), str(function.get("arguments", ""))
+    return f"{function.get('name', '')}({function.get('arguments', '')})"
 
 
 # -- words and numbers --------------------------------------------------------------------------------------
-
-
-def words(code: str) -> str:
-    """A stored code in plain words."""
-    return code.replace("_", " ")
 
 
 def badge(state: str, label: str) -> SafeString:
@@ -117,65 +96,84 @@ def badge(state: str, label: str) -> SafeString:
 
 
 def run_badge(run: CompactionRun) -> SafeString:
-    return badge(run.status, RunStatus(run.status).words.capitalize())
+    return badge(run.status, capfirst(words(run.status)))
 
 
-def number(value: int | None) -> str:
-    return EMPTY if value is None else f"{value:,}"
+def number(value: float | None, digits: int = 0) -> str:
+    # As a text: of a float Django would cut digits off.
+    return EMPTY if value is None else number_format(f"{value:.{digits}f}", force_grouping=True)
 
 
-def plural(count: int, one: str, many: str = "") -> str:
-    """``1 branch``, ``2 branches``; ``many`` is ``one`` with an "s" unless it is given."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+#: For texts that are made before the language is known.
+lazy_number = lazy(number, str)
+
+
+def counted(count: int, one: str, many: str) -> str:
+    """``counted(2, "{} run", "{} runs")``; ``make messages`` knows its texts as those of ``ngettext``."""
+    return ngettext(one, many, count).format(number(count))
+
+
+def messages(count: int) -> str:
+    return counted(count, "{} message", "{} messages")
+
+
+def tokens(count: int) -> str:
+    return counted(count, "{} token", "{} tokens")
+
+
+def runs(count: int) -> str:
+    return counted(count, "{} run", "{} runs")
 
 
 def place(depth: int) -> str:
     """A position on a branch, as chats number their messages."""
-    return f"#{depth:,}"
+    return f"#{number(depth)}"
 
 
 def percent(value: float | None, digits: int = 0) -> str:
-    return EMPTY if value is None else f"{value:.{digits}%}"
+    return EMPTY if value is None else _("{}%").format(number(value * 100, digits))
 
 
 #: Of a summary, by name: what its score counts.
-FOUND_AGAIN = "names, numbers and rules found again"
+FOUND_AGAIN = gettext_lazy("names, numbers and rules found again")
 
 
 def found_again(run: CompactionRun) -> str:
     """The share in the text alone, and with the ledger that is added to it."""
-    shares = ((run.retention_before, "in the text alone"), (run.retention_after, "with the ledger"))
-    return ", ".join(f"{share:.1%} {where}" for share, where in shares if share is not None) or EMPTY
+    shares = ((run.retention_before, _("{} in the text alone")), (run.retention_after, _("{} with the ledger")))
+    return ", ".join(where.format(percent(share, 1)) for share, where in shares if share is not None) or EMPTY
 
 
 def strategy_of(run: CompactionRun) -> str:
     is_summary = run.strategy == Strategy.AUTO_COMPACT
-    return "A summary replaces older messages" if is_summary else words(run.strategy)
+    return _("A summary replaces older messages") if is_summary else words(run.strategy)
+
+
+def history_tokens(run: CompactionRun) -> str:
+    """Of its branch, before and after."""
+    if run.tokens_before is None and run.tokens_after is None:
+        return EMPTY
+    return f"{number(run.tokens_before)} → {number(run.tokens_after)}"
 
 
 def money(amount: Decimal) -> str:
     """Without the zeros that the column keeps."""
-    return f"{amount:,.8f}".rstrip("0").rstrip(".")
+    return number_format(f"{amount:f}".rstrip("0").rstrip(".") if amount % 1 else int(amount), force_grouping=True)
 
 
-def reserved(tokens: int, system: int) -> str:
+def reserved(reserve: int, system: int) -> str:
     """Reserved tokens, and for what: ``RESERVED_TOKENS`` alone is the reply's part."""
     if not system:
-        return number(tokens)
-    reply = f"reply {number(tokens - system)}, " if tokens != system else ""
-    return f"{number(tokens)} ({reply}system prompt {number(system)})"
+        return number(reserve)
+    return _("{all} (reply {reply}, system prompt {system})").format(
+        all=number(reserve), reply=number(reserve - system), system=number(system)
+    )
 
 
 def calibration(learned: Calibration) -> str:
-    """How a provider counts, beside our own count."""
-    ratio, offset = f"{learned.ratio:g}", round(learned.offset)
-    plus = f", and {number(offset)} more for each prompt" if offset else ""
-    if learned.ratio == 1 and not plus:
-        return f"× {ratio}"
-    return (
-        f"× {ratio}: the provider counts {ratio} tokens for each one estimated{plus}; available, threshold and target "
-        "are divided by it"
-    )
+    """How a provider counts, beside our own count; available, threshold and target are divided by it."""
+    more = _(" and {} more for each prompt").format(number(round(learned.offset))) if round(learned.offset) else ""
+    return f"× {learned.ratio:g}{more}"
 
 
 def figures(payload: Mapping[str, Any]) -> str:
@@ -192,14 +190,14 @@ def figures(payload: Mapping[str, Any]) -> str:
 
 def _figure(key: str, value: Any) -> str:
     if value is None or isinstance(value, bool):
-        return {None: EMPTY, True: "yes", False: "no"}[value]
+        return EMPTY if value is None else _("yes") if value else _("no")
     if isinstance(value, list):
-        return ", ".join(_figure(key, one) for one in value) or "none"
+        return ", ".join(_figure(key, one) for one in value) or _("none")
     if isinstance(value, float):
-        return f"{value:.0%}" if key.startswith("retention") else f"{value:,g}"
+        return percent(value) if key.startswith("retention") else f"{value:,g}"
     if isinstance(value, int):
-        # An id is a name: it has no commas.
-        return str(value) if key in _NAMED_BY_ID or key.endswith("_id") else f"{value:,}"
+        # An id is a name: it is not grouped.
+        return str(value) if key in _NAMED_BY_ID or key.endswith("_id") else number(value)
     return _words_if_code(str(value))
 
 
@@ -211,39 +209,21 @@ def _words_if_code(text: str) -> str:
 
 
 def moment(when: datetime | None) -> str:
-    """A time as the admin writes it; its ``title`` names the second and the time zone."""
-    return _time(when, get_format("DATETIME_FORMAT"))
-
-
-def exact_moment(when: datetime | None) -> str:
-    """The same to the second, for what happens several times a minute."""
-    return _time(when, with_seconds(get_format("DATETIME_FORMAT")))
-
-
-def with_seconds(pattern: str) -> str:
-    """A date and time pattern with seconds added: Django's languages have none in theirs."""
-    if "P" in pattern:
-        # "10 a.m.", "noon": words that have no place for seconds.
-        return pattern.replace("P", "g:i:s a")
-    # The minutes, and what separates them from the hour; not a letter that is escaped.
-    return re.sub(r"(?<=[gGhH])([.:])i", r"\1i\1s", pattern)
-
-
-def _time(when: datetime | None, pattern: str) -> str:
+    """A time to the second, with the name of its zone."""
     if when is None:
         return EMPTY
     local = localtime(when)
-    exact = f"{date_format(local, with_seconds(get_format('DATETIME_FORMAT')))} {get_current_timezone_name()}"
-    return format_html(
-        '<time datetime="{}" title="{}">{}</time>', local.isoformat(), exact, date_format(local, pattern)
-    )
+    # A language may take a shorter form of its own.
+    day = date_format(local, _("DATE_FORMAT"))
+    shown = f"{day}, {date_format(local, 'H:i:s T')}"
+    return format_html('<time datetime="{}">{}</time>', local.isoformat(), shown)
 
 
 def lasted(span: timedelta) -> str:
     """A duration in its two largest units: "0.8 s", "4 min 10 s", "2 d 3 h"."""
     seconds = max(span.total_seconds(), 0.0)
     if seconds < 60:
-        return f"{seconds:.1f} s"
+        return f"{number(seconds, 1)} s"
     left = round(seconds)
     for unit, size, below, size_below in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
         if left >= size:
@@ -253,25 +233,31 @@ def lasted(span: timedelta) -> str:
 
 # -- columns ------------------------------------------------------------------------------------------------
 
+_BY_FIELD: dict[type[models.Field[Any, Any]], Callable[[Any], str]] = {
+    models.DateTimeField: moment,
+    models.JSONField: json_block,
+    models.IntegerField: number,
+    models.DecimalField: money,
+    models.TextField: text_block,
+}
 
-def column(description: str, value: Callable[[Any, Any], str], attribute: str = "") -> Any:
-    """A column of a list, or a field of a page, as an attribute of a ``ModelAdmin``: ``value(model_admin, obj)``.
 
-    ``attribute``: the one that it shows; a page leaves the field out where that is empty.
-    """
+def value_of(obj: Any, field: Any) -> str:
+    """A model's field as its kind asks for."""
+    value = getattr(obj, f"get_{field.name}_display")() if field.choices else getattr(obj, field.name)
+    show = next((show for kind, show in _BY_FIELD.items() if isinstance(field, kind)), None)
+    return EMPTY if value in (None, "") else show(value) if show else line(str(value))
+
+
+def column(name: str, description: Any, value: Callable[[Any], str]) -> Callable[[Any], str]:
+    """A column for ``get_list_display``; style sheets know it as ``column-name`` and ``field-name``."""
 
     @admin.display(description=description)
-    def field(model_admin: Any, obj: Any) -> str:
-        return value(model_admin, obj)
+    def shown(obj: Any) -> str:
+        return value(obj)
 
-    if attribute:
-        field.attribute = attribute  # type: ignore[attr-defined]  # read by RecordAdmin.hidden
-    return field
-
-
-def shown(name: str, show: Callable[[Any], str], description: str = "") -> Any:
-    """A column of one attribute: ``shown("created_at", moment)``. Without a description it is the attribute's name."""
-    return column(description or words(name), lambda _, obj: show(getattr(obj, name)), name)
+    shown.__name__ = name
+    return shown
 
 
 # -- bars ---------------------------------------------------------------------------------------------------

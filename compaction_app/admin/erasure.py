@@ -1,74 +1,81 @@
-"""Erasing from the admin: a page says in numbers, in a fixed number of queries, what else is erased before it is done.
+"""Redacting, retiring and deleting from the admin: a page says in numbers what else goes, in constant queries.
 
-Redacting removes the text of one message and empties every summary that may quote it. Deleting removes the message
-and everything below it. Both go through ``chat``, and neither leaves text of the conversation in the admin's log.
+Redacting removes the text of a message and empties every summary that may quote it. Retiring takes a summary out of
+use, with all that were built on it. Deleting removes a message and everything below it. All go through ``chat``, and
+none leaves text of the conversation in the admin's log.
+
+Without its summary a branch may be too long for its window until it is compacted again: the page says which messages
+the model no longer sees, by stored sums. The real context leaves out whole turns, up to an eighth of the window more,
+and shortens tool results first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 from django import forms
 from django.contrib import admin
 from django.contrib import messages as notes
+from django.db import connections
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Left
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 
 from compaction_app import chat
-from compaction_app.admin.compacting import requested_after
-from compaction_app.admin.display import place, plural, shortened
-from compaction_app.admin.records import CHANGES, KEPT, MOST_AT_ONCE, UNSEEN, RecordAdmin, Told, as_uuid, is_id, page
-from compaction_app.admin.unseen import Unseen, unseen_at, unseen_without_own
+from compaction_app.admin.compacting import held_back, requested_after
+from compaction_app.admin.display import joined, number, place, shortened
+from compaction_app.admin.links import Links
+from compaction_app.admin.records import CHANGES, KEPT, MOST_AT_ONCE, UNSEEN, RecordAdmin, Told, as_id, as_uuid
+from compaction_app.conf import Mode
+from compaction_app.context.reading import resolve_request
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, CompactionRun, sql
 from compaction_app.tree.branches import database_of, history_at
+from compaction_app.tree.lanes import newest_tip_below
 from compaction_app.values import OPEN_RUN_STATUSES, Kind
 
 #: Live summaries that a page names.
 _MOST_NAMED = 50
-_LONGEST_REPLACEMENT = 1000
-_REPLACEMENT = "[redacted]"
-_TITLE = "If the title of the session was made of the beginning of what goes, it is cleared too."
-#: Characters by which people recognize a message that they selected; the page shortens them.
-_LONGEST_SHOWN = 200
+_LONGEST_REPLACEMENT, _LONGEST_REASON = 1000, 255
+#: Characters by which people recognize a message that they selected.
+_LONGEST_SHOWN = 80
 
 
 class RedactForm(forms.Form):
     replacement = forms.CharField(
+        label=gettext_lazy("Replacement"),
         max_length=_LONGEST_REPLACEMENT,
-        initial=_REPLACEMENT,
+        initial="[redacted]",
         widget=forms.TextInput(attrs={"class": "vTextField", "dir": "auto"}),
-        help_text="Replaces the text. The model is sent this instead.",
+        help_text=gettext_lazy("Replaces the text. The model is sent this instead."),
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Affected:
-    """What depends on messages."""
-
-    #: The messages themselves and those below them, and how many of these are tips.
-    messages: int
-    tips: int
-    #: Summaries anchored at them or below them.
-    live: int
-    retired: int
-    #: Runs whose tip or anchor is there.
-    open_runs: int
-    ended_runs: int
-    #: The live summaries that a page names.
-    named: tuple[ChatMessage, ...]
+class RetireForm(forms.Form):
+    reason = forms.CharField(
+        label=gettext_lazy("Reason"),
+        max_length=_LONGEST_REASON,
+        widget=forms.TextInput(attrs={"class": "vTextField", "dir": "auto"}),
+        help_text=gettext_lazy("Stored with each summary that is retired."),
+    )
 
 
-def affected_by(*messages: ChatMessage) -> Affected:
-    """Of messages of one session. A constant number of queries, however much there is."""
-    using, ids = database_of(messages[0]), [message.pk for message in messages]
+# -- what depends on messages -------------------------------------------------------------------------------
+
+
+def affected_by(*erased: ChatMessage) -> tuple[dict[str, int], list[ChatMessage]]:
+    """What depends on messages of one session: how much, and the first live summaries. In constant queries.
+
+    Counted are the messages with those below them, the tips among these, the summaries anchored there and the runs
+    whose tip or anchor is there.
+    """
+    using, ids = database_of(erased[0]), [message.pk for message in erased]
     statement = sql.NODES_AND_BELOW.format(nodes=", ".join(["%s"] * len(ids)))
     at_or_below = RawSQL(statement, ids)  # noqa: S611  # names of tables, never a value
     nodes: QuerySet[ChatMessage] = ChatMessage.objects.using(using).filter(pk__in=at_or_below)
@@ -78,147 +85,176 @@ def affected_by(*messages: ChatMessage) -> Affected:
         messages=Count("pk", filter=Q(kind=Kind.MESSAGE)),
         tips=Count("pk", filter=Q(~Exists(following), kind=Kind.MESSAGE)),
         live=Count("pk", filter=is_live),
-        summaries=Count("pk", filter=Q(kind=Kind.SUMMARY)),
+        retired=Count("pk", filter=Q(kind=Kind.SUMMARY, retired_at__isnull=False)),
     )
     runs = CompactionRun.objects.using(using).filter(Q(tip_id__in=at_or_below) | Q(anchor_id__in=at_or_below))
     # A subtree has few runs: no index is needed.
     is_open = Q(status__in=OPEN_RUN_STATUSES)
-    of_runs = runs.aggregate(open=Count("pk", filter=is_open), all=Count("pk"))
-    return Affected(
-        messages=found["messages"],
-        tips=found["tips"],
-        live=found["live"],
-        retired=found["summaries"] - found["live"],
-        open_runs=of_runs["open"],
-        ended_runs=of_runs["all"] - of_runs["open"],
-        named=tuple(nodes.filter(is_live).defer("content", "ledger", "metadata").order_by("id")[:_MOST_NAMED]),
+    found |= runs.aggregate(open_runs=Count("pk", filter=is_open), ended_runs=Count("pk", filter=~is_open))
+    return found, list(nodes.filter(is_live).defer("content", "ledger", "metadata").order_by("id")[:_MOST_NAMED])
+
+
+def _live_on(summary: ChatMessage) -> list[ChatMessage]:
+    """The live ones among this summary and all built on it, oldest first, as ``chat.retire_summary`` has it."""
+    using = database_of(summary)
+    with connections[using].cursor() as cursor:
+        cursor.execute(sql.BUILT_ON, {"summary": summary.pk})
+        built = [pk for (pk,) in cursor.fetchall()]
+    rows = ChatMessage.objects.using(using).live().filter(pk__in=built)
+    return list(rows.defer("content", "ledger", "metadata").order_by("id"))
+
+
+# -- what the model no longer sees --------------------------------------------------------------------------
+
+
+def _unseen(links: Links, tip: ChatMessage | None, base_id: int | None) -> list[str]:
+    """The oldest messages of a branch that do not fit where this summary, or none, applies; [] if all of it fits."""
+    if tip is None:
+        return []
+    using, resolved = database_of(tip), resolve_request(tip.session)
+    base = ChatMessage.objects.using(using).select_related("last_summarized_message").filter(pk=base_id).first()
+    cutoff = base.last_summarized_message if base else None
+    start, depth = (cutoff.path_tokens, cutoff.depth) if cutoff else (0, 0)
+    over = tip.path_tokens - start + (base.token_count if base else 0) - resolved.budget.available
+    if over <= 0 or resolved.settings.mode == Mode.OFF:
+        return []
+    with connections[using].cursor() as cursor:
+        cursor.execute(sql.PATH_BEFORE, {"node": tip.parent_message_id, "min_depth": depth + 1, "end": start + over})
+        left_out, tokens = cursor.fetchone()
+    if not left_out:
+        return []
+    said = ngettext(
+        "The branch that ends at {} is then too long for its window. <strong>Until it is compacted, the oldest {} "
+        "message without a summary (about {} tokens) is not sent to the model.</strong> {}",
+        "The branch that ends at {} is then too long for its window. <strong>Until it is compacted, the oldest {} "
+        "messages without a summary (about {} tokens) are not sent to the model.</strong> {}",
+        left_out,
     )
+    then = _("A compaction is requested at once.")
+    if limit := held_back(tip.session):
+        then = format_html(_("<strong>No compaction starts now.</strong> {}"), limit)
+    return [format_html(said, links.record(tip), number(left_out), number(tokens), then)]
 
 
-def _unseen_above(message: ChatMessage) -> Unseen | None:
+def _unseen_without_own(links: Links, message: ChatMessage) -> list[str]:
+    """On the newest branch with the message, without the summaries whose anchor is at the message or below it."""
+    parent = message.parent_message_id
+    base_id = history_at(parent, database_of(message)).summary_id if parent else None
+    return _unseen(links, newest_tip_below(message), base_id)
+
+
+def _unseen_above(links: Links, message: ChatMessage) -> list[str]:
     """What a deletion leaves that does not fit: its parent may end a branch that was compacted only below it."""
     using, parent = database_of(message), message.parent_message_id
-    beside = ChatMessage.objects.using(using).messages().filter(parent=parent).exclude(pk=message.pk)
-    if parent is None or beside.exists():
-        return None
-    rows = ChatMessage.objects.using(using).select_related("session", "last_summarized_message")
-    base = rows.filter(pk=history_at(parent, using).summary_id).first()
-    return unseen_at(rows.filter(pk=parent).first(), base)
+    rows = ChatMessage.objects.using(using).messages()
+    if parent is None or rows.filter(parent=parent).exclude(pk=message.pk).exists():
+        return []
+    tip = rows.select_related("session").filter(pk=parent).first()
+    return _unseen(links, tip, history_at(parent, using).summary_id)
 
 
 class ErasingAdmin(RecordAdmin):
-    """The page before a redaction, and the contents of the page before a deletion."""
-
-    #: The session of the message that this copy has deleted.
-    deleted_from: UUID | None = None
+    """The pages before a redaction and a retirement, and the contents of the page before a deletion."""
 
     def has_redact_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("compaction_app.redact_chatmessage")
 
+    def has_retire_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("compaction_app.retire_summary")
+
+    def get_urls(self) -> list[Any]:
+        return [
+            self.page("<int:pk>/redact/", self.redact_view, "redact"),
+            self.page("redact/", self.redact_selected_view, "redact"),
+            self.page("<int:pk>/retire/", self.retire_view, "retire"),
+            *super().get_urls(),
+        ]
+
     # -- redacting ----------------------------------------------------------------------------------------
 
-    @page("<int:pk>/redact/", "redact")
-    def redact_view(self, request: HttpRequest, message: ChatMessage) -> HttpResponse:
-        here = self.page_of(message)
-        if message.is_summary:
-            self.message_user(request, "A summary cannot be redacted. Retire it instead.", notes.WARNING)
-            return HttpResponseRedirect(here)
-        return self._redaction(request, [message], title="Redact", obj=message, back=here)
+    def redact_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
+        if obj.is_summary:
+            raise Http404("A summary is retired, not redacted.")
+        return self._redaction(links, [obj], obj=obj, back=links.page_of(obj))
 
-    @admin.action(description="Redact selected messages", permissions=["redact"])
+    @admin.action(description=gettext_lazy("Redact selected messages"), permissions=["redact"])
     def redact_selected(self, request: HttpRequest, queryset: QuerySet[ChatMessage]) -> HttpResponse | None:
         selected = self.selected(request, queryset)
         if not selected:
             return None
-        ids = ",".join(str(message.pk) for message in selected)
-        session = selected[0].session_id
-        return HttpResponseRedirect(self.url("chatmessage_redact_selected", session=session, ids=ids))
+        ids, session = ",".join(str(message.pk) for message in selected), selected[0].session_id
+        return HttpResponseRedirect(self.links(request).url("chatmessage_redact_selected", session=session, ids=ids))
 
-    @page("redact/", "redact")
-    def redact_selected_view(self, request: HttpRequest) -> HttpResponse:
+    def redact_selected_view(self, request: HttpRequest, links: Links) -> HttpResponse:
         """The messages with these ids in one session: its lists offer the action."""
-        wanted = [int(pk) for pk in request.GET.get("ids", "").split(",") if is_id(pk)]
+        wanted = [pk for text in request.GET.get("ids", "").split(",") if (pk := as_id(text)) is not None]
         session = as_uuid(request.GET.get("session", ""))
         found = self.get_queryset(request).filter(kind=Kind.MESSAGE, session=session, pk__in=wanted[:MOST_AT_ONCE])
-        shown = found.annotate(beginning=Left("content", _LONGEST_SHOWN))
+        shown = found.annotate(beginning=Left("content", 4 * _LONGEST_SHOWN))
         selected = list(shown.defer(*self.texts).order_by("id"))
         if not selected:
-            self.message_user(request, "Nothing to redact: no message was selected.", notes.WARNING)
-            return HttpResponseRedirect(self.list_link()[0])
-        crumbs = [self.list_link(), (self._search_url(selected[0]), "Messages of one session")]
-        about = {"title": f"Redact {plural(len(selected), 'message')}", "crumbs": crumbs, "button": "Redact"}
-        return self._redaction(request, selected, back=crumbs[-1][0], **about)
+            self.message_user(request, _("Nothing to redact: no message was selected."), notes.WARNING)
+            return HttpResponseRedirect(links.url("chatmessage_changelist"))
+        return self._redaction(links, selected, back=_search_url(links, selected[0]))
 
-    def _redaction(self, request: HttpRequest, redacting: Sequence[ChatMessage], **about: Any) -> HttpResponse:
+    def _redaction(self, links: Links, redacting: Sequence[ChatMessage], **about: Any) -> HttpResponse:
         """The page before a redaction, and the redaction."""
-        only, repeat = ("this message is", "it") if len(redacting) == 1 else ("these messages are", "them")
+        question = _(
+            "This cannot be undone. <strong>Only the messages named here are erased.</strong> Replies, edits and other "
+            'branches may repeat them: <a href="{}">search this session</a>.'
+        )
         return self.confirm(
-            request,
-            lambda given: self._redact(request, redacting, given["replacement"]),
-            question=format_html(
-                "This cannot be undone. <strong>Only {} erased.</strong> Replies, edits and other branches may repeat "
-                '{}: <a href="{}">search this session</a>.',
-                *(only, repeat, self._search_url(redacting[0])),
-            ),
-            tell=partial(self._told_of_redacting, redacting),
+            links,
+            lambda given: self._redact(links, redacting, given["replacement"]),
+            title=_("Redact"),
+            question=format_html(question, _search_url(links, redacting[0])),
+            tell=partial(self._told_of_redacting, links, redacting),
             form=RedactForm,
             is_final=True,
             **about,
         )
 
-    def _told_of_redacting(self, redacting: Sequence[ChatMessage]) -> Told:
-        affected, is_one = affected_by(*redacting), len(redacting) == 1
-        again = "The messages that were summarized are sent in full again, as far as they fit."
-        lines: list[Any] = ["The text, tool arguments, reasoning, what came, attachments and metadata are erased."]
-        if affected.live:
-            lines.append(f"{plural(affected.live, 'summary is', 'summaries are')} retired and emptied. {again}")
-            lines.append(self._named(affected))
-        else:
-            lines.append(f"No live summary covers {'it' if is_one else 'them'}.")
-        if affected.retired:
-            lines.append(f"{plural(affected.retired, 'retired summary is', 'retired summaries are')} emptied as well.")
-        if affected.ended_runs:
-            lose = plural(affected.ended_runs, "run loses its", "runs lose their")
-            lines.append(f"{lose} instructions and error details.")
-        if affected.open_runs:
-            read = plural(affected.open_runs, "open run reads", "open runs read")
-            lines.append(f"{read} the branch again before writing.")
-        if redacting[0].session.title:
-            lines.append(_TITLE)
+    def _told_of_redacting(self, links: Links, redacting: Sequence[ChatMessage]) -> Told:
+        affected, live = affected_by(*redacting)
+        named = [
+            format_html(
+                '{}, {}: <span dir="auto">{}</span>',
+                *(links.record(message), place(message.depth)),
+                shortened(getattr(message, "beginning", "") or message.content, _LONGEST_SHOWN),
+            )
+            for message in redacting
+        ]
+        counts = {
+            _("Live summaries that are retired and emptied"): affected["live"],
+            _("Retired summaries that are emptied"): affected["retired"],
+            _("Runs that lose their instructions and error details"): affected["ended_runs"],
+            _("Open runs that read the branch again"): affected["open_runs"],
+        }
+        again = _("The messages that were summarized are sent in full again, as far as they fit.")
         # A new summary stands in for those that leave only.
-        unseen = affected.live and unseen_without_own(min(redacting, key=lambda message: message.depth))
-        selected = {} if is_one else {"Messages that are redacted": self._selected(redacting)}
+        highest = min(redacting, key=lambda message: message.depth)
         return {
-            **selected,
-            CHANGES: lines,
-            KEPT: ["Tool call ids, and every other message."],
-            UNSEEN: self._unseen(unseen),
+            CHANGES: [
+                _("The text, tool arguments, reasoning, what came, attachments and metadata are erased of:"),
+                named,
+                *_counts(counts),
+                *([again, _named(links, live)] if live else []),
+                *_cleared_title(redacting[0]),
+            ],
+            KEPT: [_("Tool call ids, and every other message.")],
+            UNSEEN: _unseen_without_own(links, highest) if live else [],
         }
 
-    def _selected(self, redacting: Sequence[Any]) -> list[str]:
-        beginnings = (shortened(getattr(message, "beginning", ""), 80) for message in redacting)
-        return [
-            format_html('{}, {}: <span dir="auto">{}</span>', self.link_to_record(message), place(message.depth), text)
-            for message, text in zip(redacting, beginnings, strict=True)
-        ]
-
-    def _named(self, affected: Affected) -> list[str]:
-        more = affected.live - len(affected.named)
-        named = [self.link_to_record(row) for row in affected.named]
-        return [*named, plural(more, "more summary", "more summaries")] if more else named
-
-    def _unseen(self, unseen: Unseen | int | None) -> list[str]:
-        return [unseen.sentence(self.link_to_record(unseen.tip))] if isinstance(unseen, Unseen) else []
-
-    def _redact(self, request: HttpRequest, redacting: Sequence[ChatMessage], replacement: str) -> HttpResponse | None:
+    def _redact(self, links: Links, redacting: Sequence[ChatMessage], replacement: str) -> HttpResponse | None:
         """Each in a transaction of its own; a message names those that failed."""
-        redacted, gone = [], 0
+        request, redacted, gone = links.request, [], 0
         for message in redacting:
             try:
                 chat.redact_message(message, replacement=replacement)
             except MessageNotFound:
                 gone += 1
-                self.message_user(request, f"{message} has been deleted in the meantime.", notes.WARNING)
+                told = _("{} has been deleted in the meantime.").format(message)
+                self.message_user(request, told, notes.WARNING)
             except CompactionError as error:
                 self.message_user(request, f"{message}: {error}", notes.ERROR)
             else:
@@ -226,54 +262,101 @@ class ErasingAdmin(RecordAdmin):
                 self.log_change(request, message, "Redacted.")
                 redacted.append(message)
         if redacted:
-            is_one = len(redacted) == 1
-            words = '{}. {}: <a href="{}">search this session</a>.'
-            done = f"{redacted[0]} is redacted" if is_one else f"{len(redacted)} messages are redacted"
-            only, repeated = ("this message is", "it") if is_one else ("these messages are", "them")
-            copies = f"Only {only} erased. Replies, edits and other branches may repeat {repeated}"
-            told = format_html(words, done, copies, self._search_url(redacted[0]))
-            requested = requested_after(self, [redacted[0].session])
-            self.message_user(request, format_html("{} {}", told, requested), notes.SUCCESS)
-        return HttpResponseRedirect(self.list_link()[0]) if gone == len(redacting) else None
+            said = _(
+                "Redacted: {}. Only these messages are erased. Replies, edits and other branches may repeat them: "
+                '<a href="{}">search this session</a>. {}'
+            )
+            then = requested_after(links, redacted[0].session)
+            named = ", ".join(map(str, redacted))
+            told = format_html(said, named, _search_url(links, redacted[0]), then)
+            self.message_user(request, told, notes.SUCCESS)
+        return HttpResponseRedirect(links.url("chatmessage_changelist")) if gone == len(redacting) else None
 
-    def _search_url(self, message: ChatMessage) -> str:
-        """The list that searches its session, without a text: a browser would keep it in its history."""
-        return self.url("chatmessage_changelist", session=message.session_id)
+    # -- retiring -----------------------------------------------------------------------------------------
+
+    def retire_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
+        retiring = _live_on(obj) if obj.is_summary else []
+        if not retiring:
+            raise Http404("There is no such live summary.")
+        return self.confirm(
+            links,
+            lambda given: self._retire(links, obj, given["reason"]),
+            obj=obj,
+            title=_("Retire"),
+            question=_(
+                "This summary is taken out of use, with every one that was built on it. The messages that were "
+                "summarized are sent in full again, as far as they fit."
+            ),
+            tell=partial(self._told_of_retiring, links, obj, retiring),
+            form=RetireForm,
+            back=links.page_of(obj),
+        )
+
+    def _told_of_retiring(self, links: Links, summary: ChatMessage, retiring: Sequence[ChatMessage]) -> Told:
+        run, anchor = summary.made_by.first(), summary.parent
+        return {
+            CHANGES: [_("Taken out of use:"), [links.record(one) for one in retiring]],
+            KEPT: [_("The summaries themselves, as a record, and every message.")],
+            # What the summary was built on still applies.
+            UNSEEN: _unseen(links, newest_tip_below(anchor) if anchor else None, run.base_id if run else None),
+        }
+
+    def _retire(self, links: Links, summary: ChatMessage, reason: str) -> None:
+        retired = sorted(chat.retire_summary(summary, reason=reason))
+        for one in ChatMessage.objects.using(database_of(summary)).defer("content", "ledger").filter(pk__in=retired):
+            # Without the reason: it may quote the summary, and this log outlives an erasure.
+            self.log_change(links.request, one, "Retired.")
+        named, then = joined(map(links.summary, retired), ", "), requested_after(links, summary.session)
+        said = format_html(_("Retired {}: {}. {}"), len(retired), named, then)
+        self.message_user(links.request, said, notes.SUCCESS)
 
     # -- deleting -----------------------------------------------------------------------------------------
 
-    def deletion(self, request: HttpRequest, obj: ChatMessage) -> dict[str, Any]:
-        affected, lines, kept = affected_by(obj), [str(obj)], ["Every other message."]
-        if affected.messages > 1:
-            of_branches = "the end of its branch" if affected.tips == 1 else f"the ends of {affected.tips:,} branches"
-            lines.append(f"{plural(affected.messages - 1, 'message after it', 'messages after it')}, {of_branches}")
-        told: list[Any] = lines
-        if affected.live:
-            told += [plural(affected.live, "live summary", "live summaries"), self._named(affected)]
-        if affected.retired:
-            told.append(plural(affected.retired, "retired summary", "retired summaries"))
-        if affected.open_runs:
-            told.append(f"{plural(affected.open_runs, 'open run writes', 'open runs write')} no summary.")
-        if obj.session.title:
-            told.append(_TITLE)
-        if runs := affected.open_runs + affected.ended_runs:
-            as_record = plural(runs, "run as a record", "runs as records")
-            kept.append(f"{as_record}, without instructions and links to the messages.")
-        question = "This message and everything after it are deleted. This cannot be undone."
-        if self.has_redact_permission(request):
-            way = ' To remove only this text, use <a href="{}">Redact</a>.'
-            question = format_html("{}" + way, question, self.url("chatmessage_redact", obj.pk))
-        return {"question": question, "told": {CHANGES: told, KEPT: kept, UNSEEN: self._unseen(_unseen_above(obj))}}
+    def may_delete(self, obj: ChatMessage) -> bool:
+        return not obj.is_summary
+
+    def deletion(self, links: Links, obj: ChatMessage) -> dict[str, Any]:
+        affected, live = affected_by(obj)
+        counts = {
+            _("Messages after it"): affected["messages"] - 1,
+            _("Ends of branches"): affected["tips"],
+            _("Live summaries"): affected["live"],
+            _("Retired summaries"): affected["retired"],
+            _("Open runs, which write no summary"): affected["open_runs"],
+        }
+        kept = {
+            _("Runs, without instructions and links to the messages"): affected["open_runs"] + affected["ended_runs"]
+        }
+        told = [str(obj), *_counts(counts), *([_named(links, live)] if live else []), *_cleared_title(obj)]
+        question: str = _("This message and everything after it are deleted. This cannot be undone.")
+        if self.has_redact_permission(links.request):
+            way = _('To remove only this text, use <a href="{}">Redact</a>.')
+            question = format_html("{} {}", question, format_html(way, links.url("chatmessage_redact", obj.pk)))
+        kept_lines = [_("Every other message."), *_counts(kept)]
+        return {"question": question, "told": {CHANGES: told, KEPT: kept_lines, UNSEEN: _unseen_above(links, obj)}}
 
     def delete_model(self, request: HttpRequest, obj: ChatMessage) -> None:
-        self.deleted_from = obj.session_id
-        try:
-            chat.delete_message(obj)
-        except MessageNotFound:
-            # Somebody else was faster. The result is the same.
-            self.message_user(request, f"{obj} had been deleted already.", notes.INFO)
+        chat.delete_message(obj)
 
-    def after_deletion(self) -> str:
+    def after_deletion(self, links: Links, obj: ChatMessage) -> str:
         """The page of its session, for people who may view sessions."""
-        session = self.url("chatsession_change", self.deleted_from) if self.deleted_from else ""
-        return session or super().after_deletion()
+        return links.page_of(obj.session) or super().after_deletion(links, obj)
+
+
+def _named(links: Links, summaries: Sequence[ChatMessage]) -> list[str]:
+    named = [links.record(row) for row in summaries]
+    return [*named, "…"] if len(named) == _MOST_NAMED else named
+
+
+def _counts(counts: Mapping[str, int]) -> list[str]:
+    return [f"{name}: {number(count)}" for name, count in counts.items() if count]
+
+
+def _cleared_title(message: ChatMessage) -> list[str]:
+    said = _("If the title of the session was made of the beginning of what goes, it is cleared too.")
+    return [said] if message.session.title else []
+
+
+def _search_url(links: Links, message: ChatMessage) -> str:
+    """The list that searches its session, without a text: a browser would keep it in its history."""
+    return links.url("chatmessage_changelist", session=message.session_id)

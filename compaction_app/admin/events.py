@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from django.contrib import admin
+from collections.abc import Sequence
+from typing import Any
 
-from compaction_app.admin import display
-from compaction_app.admin.records import SESSION_TEXTS, RecordAdmin, message_column, session_column
+from django.contrib import admin
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from compaction_app.admin.display import column, figures, shortened
+from compaction_app.admin.links import Links
+from compaction_app.admin.records import SESSION_TEXTS, RecordAdmin, Sections
 from compaction_app.models import CompactionEvent
 
 
 @admin.register(CompactionEvent)
 class CompactionEventAdmin(RecordAdmin):
-    title, list_title = "Event", "Events"
+    title, list_title = gettext_lazy("Event"), gettext_lazy("Events")
     texts = SESSION_TEXTS
-    list_display = ("event", "kind", "run_link", "in_session", "message_link", "numbers", "created")
     date_hierarchy = "created_at"
     list_filter = ("kind",)
     narrowed_by = ("session", "run", "message")
-    search_help_text = "Event ids or session ids."
-    sections = ((None, ["kind", "in_session", "run_link", "message_link", "all_numbers", "payload_block", "created"]),)
+    search_help_text = gettext_lazy("Event ids or session ids.")
 
-    event = display.column("event", lambda _, event: f"Event {event.pk}")
-    in_session = session_column
-    run_link = display.column("run", lambda self, event: self.link_to_run(event.run_id))
-    message_link = message_column("message_id", "message")
-    numbers = display.column("numbers", lambda _, event: display.shortened(display.figures(event.payload)))
-    all_numbers = display.shown("payload", display.figures, "numbers")
-    payload_block = display.shown("payload", display.json_block, "as stored")
-    created = display.shown("created_at", display.exact_moment)
+    def columns(self, links: Links) -> Sequence[Any]:
+        return (
+            column("event", _("event"), lambda event: _("Event {id}").format(id=event.pk)),
+            *links.columns(CompactionEvent, "kind", "run", "session", "message"),
+            column("numbers", _("numbers"), lambda event: shortened(figures(event.payload))),
+            *links.columns(CompactionEvent, "created_at"),
+        )
+
+    def sections(self, links: Links, obj: CompactionEvent) -> Sections:
+        numbers = (_("numbers"), figures(obj.payload))
+        return [("", links.facts(obj, "kind", "created_at", "session", "run", "message", numbers, "payload"))]

@@ -1,28 +1,27 @@
 """What is wrong with the background work right now, in one block on the app's page.
 
-Runs that wait without a worker, claims of dead workers that no sweep has reassigned, open breakers, a broker that does
-not answer: each with what to do. Failures are counted apart: a run that failed is no problem of the workers. Four
-queries, each bounded; the broker is asked with the time-out that enqueueing has.
+Runs that wait without a worker, claims of dead workers that no sweep has reassigned, a broker that does not answer:
+each with what to do. Failures are counted apart: a run that failed is no problem of the workers. Three queries, each
+bounded; the broker is asked with the time-out that enqueueing has.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from celery import current_app
-from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet
+from django.db.models import Count, Min, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from compaction_app import tasks
-from compaction_app.admin.display import plural
-from compaction_app.compaction.trigger import breaker_until
-from compaction_app.conf import Mode, get_settings, site_setting
+from compaction_app.admin.display import counted, number
+from compaction_app.conf import Mode, site_setting
 from compaction_app.exceptions import ConfigurationError
 from compaction_app.models import CompactionRun
 from compaction_app.models.managers import LOST_AFTER_SECONDS
@@ -32,13 +31,9 @@ from compaction_app.values import RunStatus
 LATE_SECONDS = 3 * LOST_AFTER_SECONDS
 #: Open runs of each status that are counted.
 MOST_OPEN = 1000
-#: The newest runs, among which failures are looked for.
-NEWEST_RUNS = 500
 #: Days of which failed runs are counted, and the newest runs among which they are.
 RECENT_DAYS = 7
 MOST_RECENT = 10_000
-#: No breaker stays open for longer.
-_LONGEST_BREAKER = timedelta(days=1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,10 +51,8 @@ class Problem:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Health:
     problems: tuple[Problem, ...]
-    #: Failed runs of the last ``days``, and whether there are more than were counted.
-    failed: int = 0
-    is_cut: bool = False
-    days: int = RECENT_DAYS
+    #: How many runs failed in the last days; "" where none did.
+    failed: str = ""
 
 
 def health_of(request: HttpRequest) -> Health | None:
@@ -78,12 +71,11 @@ def health_of(request: HttpRequest) -> Health | None:
     now = timezone.now()
     newest = CompactionRun.objects.filter(created_at__gt=now - timedelta(days=RECENT_DAYS)).order_by("-created_at")
     failed = Count("pk", filter=Q(status=RunStatus.FAILED))
-    counted = newest[: MOST_RECENT + 1].aggregate(all=Count("pk"), failed=failed)
-    return Health(
-        problems=(*_broker(), *_open_runs(now), *_breakers(now)),
-        failed=counted["failed"],
-        is_cut=counted["all"] > MOST_RECENT,
-    )
+    found = newest[: MOST_RECENT + 1].aggregate(all=Count("pk"), failed=failed)
+    said = counted(found["failed"], "{} run failed", "{} runs failed") if found["failed"] else ""
+    if found["all"] > MOST_RECENT:
+        said = _("At least {}").format(said)
+    return Health(problems=(*_broker(), *_open_runs(now)), failed=said)
 
 
 # -- the broker ---------------------------------------------------------------------------------------------
@@ -110,8 +102,8 @@ def _broker() -> Iterator[Problem]:
     except Exception as error:
         # A broker can raise anything. The page shows it, and a failing enqueue logs it.
         yield Problem(
-            text=f"The message broker does not answer ({type(error).__name__}).",
-            remedy=(
+            text=_("The message broker does not answer ({}).").format(type(error).__name__),
+            remedy=_(
                 "Start it, or correct the broker's address in Celery's settings. Chats continue and nothing is lost: "
                 "compactions wait in the database, and the next sweep enqueues them."
             ),
@@ -147,22 +139,28 @@ def _open_runs(now: datetime) -> Iterator[Problem]:
     waiting = ready.order_by("next_attempt_at")[: MOST_OPEN + 1].aggregate(
         late=Count("pk", filter=waits), enqueued=Count("enqueued_at", filter=waits), since=Min("due", filter=waits)
     )
-    if waiting["late"]:
+    if late_runs := waiting["late"]:
         if not waiting["enqueued"]:
-            why, remedy = "no broker took them", "Start the broker and beat, or run manage.py recover_compactions."
+            why = _("no broker took them")
+            remedy = _("Start the broker and beat, or run manage.py recover_compactions.")
         elif running["working"]:
-            why = f"{plural(running['working'], 'run is', 'runs are')} in progress"
-            remedy = "Start another worker, or put a faster model first (MODELS, TIMEOUT in SUMMARIZERS)."
+            why = counted(running["working"], "{} run is in progress", "{} runs are in progress")
+            remedy = _("Start another worker, or put a faster model first (MODELS, TIMEOUT in SUMMARIZERS).")
         else:
-            why, remedy = "no worker takes them", f"Start a worker, and beat for its sweep: {_worker()} --beat"
-        counted = _count(waiting["late"], "run waits", "runs wait")
-        yield Problem(
-            text=f"{counted} for too long: {why}.", remedy=remedy, since=waiting["since"], runs=RunStatus.READY
+            why = _("no worker takes them")
+            remedy = _("Start a worker, and beat for its sweep: {}").format(f"{_worker()} --beat")
+        said = ngettext("{} run waits for too long: {}.", "{} runs wait for too long: {}.", late_runs)
+        text, since = said.format(_up_to(late_runs), why), waiting["since"]
+        yield Problem(text=text, remedy=remedy, since=since, runs=RunStatus.READY)
+    if stalled := running["stalled"]:
+        said = ngettext(
+            "{} run has a worker that is gone, and no sweep came.",
+            "{} runs have a worker that is gone, and no sweep came.",
+            stalled,
         )
-    if running["stalled"]:
         yield Problem(
-            text=f"{_count(running['stalled'], 'run has', 'runs have')} a worker that is gone, and no sweep came.",
-            remedy="Start beat, whose sweep reassigns them, or run manage.py recover_compactions.",
+            text=said.format(_up_to(stalled)),
+            remedy=_("Start beat, whose sweep reassigns them, or run manage.py recover_compactions."),
             since=running["since"],
             runs=RunStatus.RUNNING,
         )
@@ -173,8 +171,8 @@ def _open(status: RunStatus) -> QuerySet[CompactionRun]:
     return CompactionRun.objects.open().filter(status=status)
 
 
-def _count(runs: int, one: str, many: str) -> str:
-    return f"More than {MOST_OPEN:,} {many}" if runs > MOST_OPEN else plural(runs, one, many)
+def _up_to(runs: int) -> str:
+    return _("More than {}").format(number(MOST_OPEN)) if runs > MOST_OPEN else number(runs)
 
 
 def _worker() -> str:
@@ -183,49 +181,3 @@ def _worker() -> str:
     except ConfigurationError:
         queue = None
     return f"celery -A {current_app.main or 'yourproject'} worker" + (f" -Q {queue}" if queue else "")
-
-
-# -- breakers -----------------------------------------------------------------------------------------------
-
-
-def _breakers(now: datetime) -> Iterator[Problem]:
-    """Sessions in which failures in a row hold back a branch's compactions, by the rule of ``trigger``. One query.
-
-    The trigger counts the failures of one branch; here those that started from one summary are counted, so forks below
-    it that fail in turn may be reported a little early. A session with invalid settings compacts nothing and is left
-    out.
-    """
-    newest = CompactionRun.objects.order_by("-pk").values("pk")[:NEWEST_RUNS]
-    # 0 is not an id: two runs that started from no summary have the same base, too.
-    runs = CompactionRun.objects.annotate(on_base=Coalesce("base_id", 0))
-    followed = runs.filter(
-        session=OuterRef("session"), on_base=OuterRef("on_base"), pk__gt=OuterRef("pk"), status=RunStatus.SUCCEEDED
-    )
-    in_a_row: dict[tuple[Any, int | None], list[CompactionRun]] = defaultdict(list)
-    for run in (
-        runs.filter(~Exists(followed), pk__in=newest, status=RunStatus.FAILED, finished_at__gt=now - _LONGEST_BREAKER)
-        .select_related("session")
-        .only("session__settings", "base", "error_code", "finished_at")
-        .order_by("-pk")
-    ):
-        in_a_row[run.session_id, run.base_id].append(run)
-    sessions, began, closes = set(), now, now
-    for failed in in_a_row.values():
-        try:
-            settings = get_settings(failed[0].session.settings)
-        except ConfigurationError:
-            continue
-        until = None if settings.mode in (Mode.OFF, Mode.DETERMINISTIC) else breaker_until(failed)
-        if until and until > now:
-            sessions.add(failed[0].session_id)
-            began, closes = min(began, failed[-1].finished_at or now), max(closes, until)
-    if sessions:
-        yield Problem(
-            text=f"Failures in a row hold back compactions in {plural(len(sessions), 'session')} (an open breaker).",
-            remedy=(
-                f"The last one closes by itself at {timezone.localtime(closes):%H:%M}, and the next turn tries again. "
-                "The error codes of the failed runs say what to fix. Compacting from the admin ignores the breaker."
-            ),
-            since=began,
-            runs=RunStatus.FAILED,
-        )

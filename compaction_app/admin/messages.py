@@ -8,24 +8,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from django.contrib import admin
-from django.contrib import messages as notes
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import Q, QuerySet, TextField, prefetch_related_objects
 from django.db.models.functions import Cast, Left
 from django.db.models.lookups import IContains
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.html import format_html
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from compaction_app import chat
-from compaction_app.admin import display, filters, records, summaries
-from compaction_app.admin.compacting import TOLD_OF_COMPACTING, CompactForm, Report, is_off
+from compaction_app.admin import display, records, summaries
+from compaction_app.admin.compacting import CompactForm, Report, is_off, told_of_compacting
 from compaction_app.admin.contexts import context_here, context_then
+from compaction_app.admin.display import column, number
 from compaction_app.admin.erasure import ErasingAdmin
-from compaction_app.admin.retiring import RetiringAdmin
-from compaction_app.admin.summaries import SummaryFields
+from compaction_app.admin.links import Links
 from compaction_app.admin.transcripts import transcript_of
 from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
@@ -33,7 +36,6 @@ from compaction_app.messages.validation import canonical
 from compaction_app.models import ChatMessage
 from compaction_app.values import Kind
 
-COLUMNS = ("message", "role", "begins_with", "in_session", "depth_shown", "own_tokens", "from_root", "created")
 #: Characters of a message that a list shows.
 SHOWN_IN_LISTS = 80
 #: Characters of a text that a page shows.
@@ -45,26 +47,99 @@ SENT = "sent"
 #: Texts that have an address of their own, by their name in it.
 _TEXTS = ("content", "tool_calls", "reasoning", "original", "attachments", "usage", "metadata", "sent_context")
 
-SECTIONS: records.Sections = (
-    (None, ["in_session", "role", "text", "calls", "tool_call_id", "name", "attached"]),
-    (
-        "Place",
-        ["parent_link variants", "following", "summaries_here", "runs_here", "depth_shown own_tokens from_root"],
-    ),
-    (
-        "Record",
-        ["created", "redacted", "model", "used", "stored", "external_id", "idempotency_key"],
-    ),
-)
+
+# -- the two lists ------------------------------------------------------------------------------------------
+
+KIND_WORDS = {Kind.MESSAGE: gettext_lazy("Messages"), Kind.SUMMARY: gettext_lazy("Summaries")}
+#: What only one of the lists offers; an address of another with one of these is refused.
+_OF_ONE_LIST = ["role__exact", "retired_at__isempty"]
+
+
+class KindFilter(admin.SimpleListFilter):
+    """Messages, or summaries: two lists of one table, never mixed."""
+
+    title, parameter_name = gettext_lazy("kind"), "kind"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(str(kind), str(title)) for kind, title in KIND_WORDS.items()]
+
+    def choices(self, changelist: ChangeList) -> Any:
+        for kind, title in self.lookup_choices:
+            yield {
+                "selected": kind == shown_kind(self.value()),
+                "query_string": changelist.get_query_string({self.parameter_name: kind}, _OF_ONE_LIST),
+                "display": title,
+            }
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return of_kind(queryset, shown_kind(self.value()))
+
+
+def shown_kind(value: str | None) -> Kind:
+    """The kind that an address asks for; messages unless it says summary."""
+    return Kind.SUMMARY if value == Kind.SUMMARY else Kind.MESSAGE
+
+
+def of_kind(queryset: QuerySet[Any], kind: Kind) -> QuerySet[Any]:
+    if kind == Kind.MESSAGE:
+        return queryset.filter(kind=kind)
+    # Only summaries have a cutoff. The second condition is the one that the partial index has.
+    return queryset.filter(kind=kind, last_summarized_message__isnull=False)
+
+
+class RetiredFilter(admin.EmptyFieldListFilter):
+    def choices(self, changelist: ChangeList) -> Any:
+        for choice, words in zip(super().choices(changelist), (_("All"), _("Live"), _("Retired")), strict=True):
+            yield {**choice, "display": words}
+
+
+class SessionOfMessagesFilter(admin.SimpleListFilter):
+    """One session's messages; ``ChatMessageAdmin`` orders them by session and id, as ``in_session`` needs it."""
+
+    title, parameter_name = gettext_lazy("session"), "session"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """Set by a link from another page, and shown only then, so that people can see it and remove it."""
+        return [(str(self.value()), _("session {}").format(self.value()))] if self.value() else []
+
+    def choices(self, changelist: ChangeList) -> Any:
+        everything, *others = super().choices(changelist)
+        yield {**everything, "query_string": changelist.get_query_string(remove=["session", "role__exact"])}
+        yield from others
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if not self.value():
+            return queryset
+        session_id = records.as_uuid(str(self.value()))
+        if session_id is None:
+            raise IncorrectLookupParameters(f"{self.value()!r} is no id of a session.")
+        found: QuerySet[Any] = queryset.in_session(session_id)  # type: ignore[attr-defined]  # our own
+        return found
+
+
+class MessageList(records.RecordList):
+    """A list that says which session it is narrowed to."""
+
+    @property
+    def whole(self) -> str:  # type: ignore[override]  # an attribute above
+        """Address of the list that is not narrowed."""
+        return self.links.url("chatmessage_changelist", kind=str(shown_kind(self.params.get("kind"))))
+
+    @property
+    def open_session(self) -> str:
+        return self.links.to_list("chatsession", _("Open a session"))
+
+    @property
+    def narrowing(self) -> list[str]:
+        if "session" not in self.params:
+            return []
+        # Its title comes with the rows.
+        rows = list(self.result_list[:1])
+        session = self.links.session(rows[0].session) if rows else records.as_uuid(str(self.params["session"]))
+        return [format_html(_("messages of {}"), session)]
+
+
 # -- texts of any size --------------------------------------------------------------------------------------
-
-
-def _text_of(message: ChatMessage, part: str) -> str:
-    """One of ``_TEXTS``; JSON formatted."""
-    value: Any = getattr(message, part)
-    if part == "content":
-        return message.text
-    return json.dumps(canonical(value), indent=2, ensure_ascii=False) if value else ""
 
 
 def _has_text(text: str) -> Q:
@@ -87,15 +162,13 @@ def _in_json(text: str) -> tuple[str, str]:
     return json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-def _with_rest(block: str, left_out: int, url: str) -> str:
-    if left_out <= 0:
-        return block
-    return format_html(
-        '{}<p class="compaction-note">{} more characters are not shown: <a href="{}">show the full text</a>.</p>',
-        block,
-        display.number(left_out),
-        url,
-    )
+def _beginning(text: str, show: Callable[[str], str], url: str) -> str:
+    """The beginning of a text, and the way to the rest."""
+    if len(text) <= SHOWN:
+        return show(text) if text else ""
+    rest = _('{} more characters are not shown: <a href="{}">show the full text</a>.')
+    rest = format_html(rest, number(len(text) - SHOWN), url)
+    return format_html('{}<p class="compaction-note">{}</p>', show(text[:SHOWN]), rest)
 
 
 def _plain_text(text: str, status: int = 200) -> HttpResponse:
@@ -111,101 +184,20 @@ def _plain_text(text: str, status: int = 200) -> HttpResponse:
     return HttpResponse(body, status=status, content_type="text/plain; charset=utf-8", headers=headers)
 
 
-# -- fields -------------------------------------------------------------------------------------------------
-
-
-class MessageFields(records.RecordAdmin):
-    message = display.column("message", lambda _, message: f"Message {message.pk}")
-    in_session = records.session_column
-    depth_shown = display.shown("depth", display.place)
-    own_tokens = display.shown("token_count", display.number, "own tokens")
-    from_root = display.shown("path_tokens", display.number, "tokens from the root")
-    parent_link = records.message_column("parent_message_id", "parent")
-    created = display.shown("created_at", display.exact_moment)
-    redacted = display.shown("redacted_at", display.exact_moment)
-    attached = display.shown("attachments", lambda many: display.joined(map(attachment_line, many)), "attachments")
-    used = display.shown("usage", display.figures, "usage")
-
-    @admin.display(description="begins with")
-    def begins_with(self, obj: ChatMessage) -> str:
-        beginning: str = obj.beginning  # annotated by for_list
-        return display.line(beginning, is_cut=len(beginning) == SHOWN_IN_LISTS)
-
-    @admin.display(description="text")
-    def text(self, obj: ChatMessage) -> str:
-        text = obj.text
-        if obj.is_summary and obj.redacted_at and not text:
-            words = "Erased on {}: a message that it may have quoted was redacted."
-            return format_html(words, display.moment(obj.redacted_at))
-        return _with_rest(display.text_block(text[:SHOWN]), len(text) - SHOWN, self.text_url(obj, "content"))
-
-    def _calls(self, obj: ChatMessage) -> str:
-        calls = "\n\n".join("{}({})".format(*display.name_and_arguments(call)) for call in obj.tool_calls or ())
-        return _with_rest(display.code_block(calls[:SHOWN]), len(calls) - SHOWN, self.text_url(obj, "tool_calls"))
-
-    calls = display.column("tool calls", _calls, "tool_calls")
-
-    @admin.display(description="as stored")
-    def stored(self, obj: ChatMessage) -> str:
-        """Links to what is JSON."""
-        parts = [part for part in _TEXTS[1:] if getattr(obj, part)]
-        return display.joined(display.link(self.text_url(obj, part), display.words(part)) for part in parts)
-
-    @admin.display(description="variants")
-    def variants(self, obj: ChatMessage) -> str:
-        """This message and its siblings, numbered as in a chat."""
-        siblings = ChatMessage.objects.get_siblings(obj).filter(kind=Kind.MESSAGE).values_list("pk", flat=True)
-
-        def link(pk: int, rank: int) -> str:
-            own = format_html('<strong aria-current="page">{}</strong>', rank)
-            return own if pk == obj.pk else self.link_to("chatmessage", pk, str(rank))
-
-        return _neighbors(siblings, link)
-
-    @admin.display(description="followed by")
-    def following(self, obj: ChatMessage) -> str:
-        children = ChatMessage.objects.get_children(obj).filter(kind=Kind.MESSAGE).only("id", "kind", "role")
-        return _neighbors(children, lambda child, _: self.link_to_record(child), "Nothing: this is a tip")
-
-    @admin.display(description="summaries anchored here")
-    def summaries_here(self, obj: ChatMessage) -> str:
-        children = ChatMessage.objects.get_children(obj).filter(kind=Kind.SUMMARY)
-        return _neighbors(
-            children.only("id", "kind", "last_summarized_message", "retired_at"),
-            lambda child, _: display.joined((self.link_to_record(child), summaries.state_of(child)), " "),
-        )
-
-    @admin.display(description="runs from here")
-    def runs_here(self, obj: ChatMessage) -> str:
-        return display.joined(
-            (
-                self.link_to_list("compactionrun", "Runs with this tip", tip=obj.pk),
-                self.link_to_list("compactionrun", "with this anchor", anchor=obj.pk),
-                self.link_to_list("compactionevent", "Events", message=obj.pk),
-            )
-        )
-
-    def text_url(self, obj: ChatMessage, part: str) -> str:
-        return self.url("chatmessage_text", obj.pk, part)
-
-
 def _neighbors(rows: QuerySet[Any, Any], link: Callable[[Any, int], str], none: str = display.EMPTY) -> str:
     """The first of these rows, each as ``link(row, rank)``."""
     found = list(rows[: _MOST_NEIGHBORS + 1])
     links = [link(row, rank) for rank, row in enumerate(found[:_MOST_NEIGHBORS], start=1)]
-    return display.joined([*links, "and more"] if len(found) > len(links) else links) if found else none
+    return display.joined([*links, _("and more")] if len(found) > len(links) else links) if found else none
 
 
 # -- the admin ----------------------------------------------------------------------------------------------
 
 
 @admin.register(ChatMessage)
-class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin):
+class ChatMessageAdmin(ErasingAdmin):
     texts = (*_TEXTS, "ledger", *records.SESSION_TEXTS)
-    actions = ("compact_now", "retire", "redact_selected")
-    # So that the context is near.
-    collapsed = "Record"
-    search_help_text = "Message ids. Open a session to search its messages."
+    actions = ("redact_selected",)
 
     class Media:
         css = {"all": ["compaction_app/message.css"]}
@@ -213,51 +205,61 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
     # -- lists --------------------------------------------------------------------------------------------
 
     def kind(self, request: HttpRequest) -> Kind:
-        return filters.shown_kind(request.GET.get("kind"))
+        return shown_kind(request.GET.get("kind"))
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[filters.MessageList]:
-        return filters.MessageList
+    def list_name(self, request: HttpRequest) -> str:
+        return str(KIND_WORDS[self.kind(request)])
 
-    def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
-        columns = summaries.COLUMNS if self.kind(request) == Kind.SUMMARY else COLUMNS
-        # Within one session every row would name it.
-        return tuple(name for name in columns if name != "in_session" or "session" not in request.GET)
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[MessageList]:
+        return MessageList
+
+    def columns(self, links: Links) -> Sequence[Any]:
+        if self.kind(links.request) == Kind.SUMMARY:
+            return summaries.columns(links)
+        # Within one session every row would name it. The beginning is annotated by for_list.
+        session = () if "session" in links.request.GET else ("session",)
+        return (
+            column("message", _("message"), lambda message: _("Message {id}").format(id=message.pk)),
+            *links.columns(ChatMessage, "role"),
+            column("begins_with", _("begins with"), lambda message: display.line(message.beginning, SHOWN_IN_LISTS)),
+            *links.columns(ChatMessage, *session),
+            column("position", _("position"), lambda message: display.place(message.depth)),
+            *links.columns(ChatMessage, "token_count", "path_tokens", "created_at"),
+        )
 
     def get_list_filter(self, request: HttpRequest) -> tuple[Any, ...]:
         if self.kind(request) == Kind.SUMMARY:
-            return (filters.KindFilter, ("retired_at", filters.RetiredFilter), filters.SessionOfMessagesFilter)
+            return (KindFilter, ("retired_at", RetiredFilter), SessionOfMessagesFilter)
         # No index has roles: they are filtered within one session, not in the whole table.
         if "session" not in request.GET:
-            return (filters.KindFilter, filters.SessionOfMessagesFilter)
-        return (filters.KindFilter, "role", filters.SessionOfMessagesFilter)
+            return (KindFilter, SessionOfMessagesFilter)
+        return (KindFilter, "role", SessionOfMessagesFilter)
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         return ("-session_id", "-id") if "session" in request.GET else self.ordering
 
     def get_actions(self, request: HttpRequest, action_location: Any = None) -> dict[str, Any]:
         actions = super().get_actions(request, action_location)
-        is_of_summaries = self.kind(request) == Kind.SUMMARY
-        actions.pop("compact_now" if is_of_summaries else "retire", None)
-        if is_of_summaries or "session" not in request.GET:
-            # The page before a redaction is about one session.
-            actions.pop("redact_selected", None)
-        return actions
+        # The page before a redaction is about the messages of one session.
+        return actions if self.kind(request) == Kind.MESSAGE and "session" in request.GET else {}
 
     def for_list(self, request: HttpRequest, queryset: QuerySet[ChatMessage]) -> QuerySet[ChatMessage]:
         lean = super().for_list(request, queryset)
         if self.kind(request) == Kind.SUMMARY:
             return lean.prefetch_related(summaries.RUNS)
-        with_beginnings: QuerySet[ChatMessage] = lean.annotate(beginning=Left("content", SHOWN_IN_LISTS))
+        with_beginnings: QuerySet[ChatMessage] = lean.annotate(beginning=Left("content", 4 * SHOWN_IN_LISTS))
         return with_beginnings
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         found = super().get_changelist_instance(request)
-        found.title = filters.KIND_WORDS[self.kind(request)]
-        if "session" in request.GET:
-            found.search_help_text = (
+        found.search_help_text = (
+            _(
                 "Text, name, tool calls, reasoning, what came, attachments and metadata of this session's messages; "
                 "message ids; whole external ids."
             )
+            if "session" in request.GET
+            else _("Message ids. Open a session to search its messages.")
+        )
         return found
 
     def search_conditions(self, request: HttpRequest, text: str) -> list[Q]:
@@ -267,117 +269,152 @@ class ChatMessageAdmin(MessageFields, SummaryFields, RetiringAdmin, ErasingAdmin
 
     def search_for(self, request: HttpRequest, term: str) -> Q | None:
         """Messages by id; within a session also by external id: the index has both together."""
-        found = Q(pk=int(term)) if records.is_id(term) else None
+        pk = records.as_id(term)
+        found = None if pk is None else Q(pk=pk)
         if "session" in request.GET:
             external = Q(external_id=term)
             return external if found is None else found | external
         return found
 
-    def list_link(self, obj: ChatMessage | None = None) -> tuple[str, str]:
-        if obj is not None and obj.is_summary:
-            return self.url("chatmessage_changelist", kind=str(Kind.SUMMARY)), filters.KIND_WORDS[Kind.SUMMARY]
-        return self.url("chatmessage_changelist"), filters.KIND_WORDS[Kind.MESSAGE]
+    def crumbs(self, links: Links, obj: Any = None) -> list[tuple[str, str]]:
+        """Summaries have a list of their own."""
+        kind = Kind.SUMMARY if obj is not None and obj.is_summary else Kind.MESSAGE
+        query = {"kind": str(kind)} if kind == Kind.SUMMARY else {}
+        above = [(links.url("chatmessage_changelist", **query), str(KIND_WORDS[kind]))]
+        return above if obj is None else [*above, (links.page_of(obj), str(obj))]
 
     # -- a message's page ---------------------------------------------------------------------------------
 
-    def sections_of(self, obj: ChatMessage | None) -> records.Sections:
-        return summaries.SECTIONS if obj is not None and obj.is_summary else SECTIONS
-
     def title_of(self, obj: ChatMessage) -> str:
-        return "Summary" if obj.is_summary else "Message"
+        return _("Summary") if obj.is_summary else _("Message")
 
-    def tools(self, request: HttpRequest, obj: ChatMessage) -> dict[str, str]:
+    def tools(self, links: Links, obj: ChatMessage) -> dict[str, str]:
         if obj.is_summary:
-            may_retire = obj.retired_at is None and self.has_retire_permission(request)
-            return {"Retire": self.url("chatmessage_retire", ids=obj.pk)} if may_retire else {}
-        tools = {"Transcript": self.url("chatmessage_transcript", obj.pk)}
-        if self.has_compact_permission(request) and not is_off(obj.session):
-            tools["Compact now"] = self.url("chatmessage_compact", obj.pk)
-        if self.has_redact_permission(request):
-            tools["Redact"] = self.url("chatmessage_redact", obj.pk)
+            may_retire = obj.retired_at is None and self.has_retire_permission(links.request)
+            return {_("Retire"): links.url("chatmessage_retire", obj.pk)} if may_retire else {}
+        tools = {_("Transcript"): links.url("chatmessage_transcript", obj.pk)}
+        if self.has_compact_permission(links.request) and not is_off(obj.session):
+            tools[_("Compact now")] = links.url("chatmessage_compact", obj.pk)
+        if self.has_redact_permission(links.request):
+            tools[_("Redact")] = links.url("chatmessage_redact", obj.pk)
         return tools
 
-    def page_context(self, request: HttpRequest, obj: ChatMessage) -> dict[str, Any]:
+    def sections(self, links: Links, obj: ChatMessage) -> records.Sections:
+        def url(part: str) -> str:
+            return links.url("chatmessage_text", obj.pk, part)
+
+        text = _beginning(obj.text, display.text_block, url("content"))
+        parts = [part for part in _TEXTS[1:] if getattr(obj, part)]
+        stored = display.joined(display.link(url(part), obj._meta.get_field(part).verbose_name) for part in parts)
         if obj.is_summary:
-            # Before the fields are rendered, which read them too.
+            if obj.redacted_at and not text:
+                text = _("Erased on {}: a message that it may have quoted was redacted.")
+                text = format_html(text, display.moment(obj.redacted_at))
+            return summaries.sections(links, obj, text, stored)
+        calls = "\n\n".join(map(display.call_line, obj.tool_calls or ()))
+        attached = display.joined(map(attachment_line, obj.attachments or ()))
+        runs = (
+            links.to_list("compactionrun", _("Runs with this tip"), tip=obj.pk),
+            links.to_list("compactionrun", _("with this anchor"), anchor=obj.pk),
+            links.to_list("compactionevent", _("Events"), message=obj.pk),
+        )
+        facts, texts = partial(links.facts, obj), (_("text"), text)
+        called = (_("tool calls"), _beginning(calls, display.code_block, url("tool_calls")))
+        place = (*self._family(links, obj), (_("runs from here"), display.joined(runs)))
+        position = (_("position"), display.place(obj.depth))
+        record = ("created_at", "redacted_at", "model", "finish_reason", (_("usage"), display.figures(obj.usage or {})))
+        return [
+            ("", facts("session", "role", texts, called, "tool_call_id", "name", (_("attachments"), attached))),
+            (_("Place"), facts("parent", *place, position, "token_count", "path_tokens")),
+            (_("Record"), facts(*record, (_("as stored"), stored), "external_id", "idempotency_key")),
+        ]
+
+    def _family(self, links: Links, obj: ChatMessage) -> list[tuple[str, str]]:
+        """Variants are this message and its siblings, numbered as in a chat."""
+        siblings = ChatMessage.objects.get_siblings(obj).filter(kind=Kind.MESSAGE).values_list("pk", flat=True)
+        children = ChatMessage.objects.get_children(obj).filter(kind=Kind.MESSAGE).only("id", "kind", "role")
+        anchored = ChatMessage.objects.get_children(obj).filter(kind=Kind.SUMMARY)
+        anchored = anchored.only("id", "kind", "last_summarized_message", "retired_at")
+
+        def variant(pk: int, rank: int) -> str:
+            own = format_html('<strong aria-current="page">{}</strong>', rank)
+            return own if pk == obj.pk else links.to("chatmessage", pk, str(rank))
+
+        def summary(row: ChatMessage, _rank: int) -> str:
+            return display.joined((links.record(row), summaries.state_of(row)), " ")
+
+        tip = _("Nothing: this is a tip")
+        return [
+            (_("variants"), _neighbors(siblings, variant)),
+            (_("followed by"), _neighbors(children, lambda child, _rank: links.record(child), tip)),
+            (_("summaries anchored here"), _neighbors(anchored, summary)),
+        ]
+
+    def page_context(self, links: Links, obj: ChatMessage) -> dict[str, Any]:
+        if obj.is_summary:
+            # Before the sections are made, which read them too.
             prefetch_related_objects([obj], *summaries.OF_PAGE)
-            return {"events": summaries.events_of(obj), "summary": summaries.page_of(obj)}
+            summary = summaries.page_of(obj)
+            return {"summary": summary, "events": summary["events"]}
         then = context_then(obj)
         return {
             "has_record": then is not None,
-            "table": context_here(obj) if then is None or request.GET.get(SENT) == "now" else then,
-            "prompt_url": self.url("chatsession_change", obj.session_id),
-            "as_sent_url": self.url("chatmessage_context", obj.pk),
+            "table": context_here(obj) if then is None or links.request.GET.get(SENT) == "now" else then,
+            "prompt_url": links.url("chatsession_change", obj.session_id),
+            "as_sent_url": links.url("chatmessage_context", obj.pk),
         }
 
-    @records.page("<int:pk>/text/<str:part>/")
-    def text_view(self, request: HttpRequest, message: ChatMessage, part: str) -> HttpResponse:
-        """One of a message's texts in full."""
+    # -- additional pages ---------------------------------------------------------------------------------
+
+    def get_urls(self) -> list[Any]:
+        return [
+            self.page("<int:pk>/text/<str:part>/", self.text_view),
+            self.page("<int:pk>/context/", self.context_view),
+            self.page("<int:pk>/transcript/", self.transcript_view),
+            self.page("<int:pk>/compact/", self.compact_view, "compact"),
+            *super().get_urls(),
+        ]
+
+    def text_view(self, request: HttpRequest, links: Links, obj: ChatMessage, part: str) -> HttpResponse:
+        """One of a message's texts in full; JSON formatted."""
         if part not in _TEXTS:
             raise Http404("A message has no such part.")
-        return _plain_text(_text_of(message, part))
+        value: Any = obj.text if part == "content" else getattr(obj, part)
+        is_text = part == "content" or not value
+        return _plain_text(value or "" if is_text else json.dumps(canonical(value), indent=2, ensure_ascii=False))
 
-    @records.page("<int:pk>/context/")
-    def context_view(self, request: HttpRequest, message: ChatMessage) -> HttpResponse:
+    def context_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
         """The context as the ``openai`` client takes it, as JSON, or the reason why there is none."""
         try:
-            sent = chat.get_context(message).to_openai()
+            sent = chat.get_context(obj).to_openai()
         except CompactionError as error:
             return _plain_text(str(error), status=409)
         return _plain_text(json.dumps(sent, indent=2, ensure_ascii=False))
 
-    @records.page("<int:pk>/transcript/")
-    def transcript_view(self, request: HttpRequest, message: ChatMessage) -> HttpResponse:
+    def transcript_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
         """The branch that ends at a message, a page at a time."""
-        if message.is_summary:
+        if obj.is_summary:
             raise Http404("A summary ends no branch.")
-        end = request.GET.get("end", "")
-        last = int(end) if records.is_id(end) else None
-        shown = transcript_of(message, self.text_url, end=last)
-        about = {
-            "title": "Transcript",
-            "subject": self.name_of(message.session),
-            "original": message.session,
-            "transcript": shown,
-        }
-        return self.own_page(request, "chatmessage/transcript.html", obj=message, **about)
-
-    # -- deleting -----------------------------------------------------------------------------------------
-
-    def may_delete(self, obj: ChatMessage) -> bool:
-        return not obj.is_summary
-
-    def delete_view(
-        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        obj = self.get_object(request, object_id)
-        if obj is not None and obj.is_summary and self.has_view_permission(request, obj):
-            self.message_user(request, "A summary cannot be deleted. Retire it instead.", notes.WARNING)
-            return HttpResponseRedirect(self.page_of(obj))
-        return super().delete_view(request, object_id, extra_context)
+        shown = transcript_of(obj, links, end=records.as_id(request.GET.get("end", "")))
+        about = {"title": _("Transcript"), "subject": links.name(obj.session), "original": obj.session}
+        return self.own_page(links, "chatmessage/transcript.html", obj=obj, transcript=shown, **about)
 
     # -- compacting ---------------------------------------------------------------------------------------
 
-    @admin.action(description="Compact now, in the background", permissions=["compact"])
-    def compact_now(self, request: HttpRequest, queryset: QuerySet[ChatMessage]) -> None:
-        self._compact(request, self.selected(request, queryset))
+    def compact_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
+        def act(given: dict[str, Any]) -> None:
+            report = Report(self, links)
+            if run := report.compact(obj, given["instructions"]):
+                self.log_change(request, obj, f"Compaction requested: run {run.pk}.")
+            report.send()
 
-    def _compact(self, request: HttpRequest, tips: Sequence[ChatMessage], instructions: str = "") -> None:
-        report = Report(self, request)
-        for tip in tips:
-            if run := report.compact(tip, instructions):
-                self.log_change(request, tip, f"Compaction requested: run {run.pk}.")
-        report.send()
-
-    @records.page("<int:pk>/compact/", "compact")
-    def compact_view(self, request: HttpRequest, tip: ChatMessage) -> HttpResponse:
         return self.confirm(
-            request,
-            lambda given: self._compact(request, [tip], given["instructions"]),
-            obj=tip,
-            title="Compact now",
-            question="The older part of the branch that ends here is summarized in the background.",
-            tell=lambda: TOLD_OF_COMPACTING,
+            links,
+            act,
+            obj=obj,
+            title=_("Compact now"),
+            question=_("The older part of the branch that ends here is summarized in the background."),
+            tell=told_of_compacting,
             form=CompactForm,
-            back=self.page_of(tip),
+            back=links.page_of(obj),
         )

@@ -1,12 +1,14 @@
-"""Sessions: the branches of each, and links to what belongs to it. Title and settings can be edited.
+"""Sessions: how full each is and how its newest run went; the branches of one. Title and settings can be edited.
 
-Every count stops at a bound and says so.
+Every count stops at a bound and says so. The list takes four queries for what it says of a page of sessions, whatever
+their sizes, and reads no text of a conversation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from difflib import get_close_matches
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 from django import forms
@@ -14,32 +16,138 @@ from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.admin.widgets import AdminTextareaWidget, AdminTextInputWidget
 from django.contrib.auth import get_user_model
-from django.core.exceptions import ValidationError
-from django.db.models import Q, QuerySet
+from django.db import connections
+from django.db.models import BigIntegerField, OuterRef, Q, Subquery, Value
+from django.db.models.expressions import RawSQL
+from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.text import format_lazy
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from compaction_app import chat
 from compaction_app.admin import display, records
-from compaction_app.admin.branches import BranchList
-from compaction_app.admin.compacting import TOLD_OF_COMPACTING, Report, being_compacted, is_off
-from compaction_app.admin.dashboard import State, shown_budget, states_of
-from compaction_app.admin.filters import of_kind
-from compaction_app.admin.unseen import held_back
-from compaction_app.conf import DEFAULTS, Mode
+from compaction_app.admin.branches import BranchList, percent_of
+from compaction_app.admin.compacting import Report, being_compacted, held_back, is_off, told_of_compacting
+from compaction_app.admin.display import column, number
+from compaction_app.admin.links import Links
+from compaction_app.admin.messages import of_kind
+from compaction_app.conf import Mode
 from compaction_app.context.budget import calibration_of
-from compaction_app.context.reading import resolve_request
+from compaction_app.context.reading import ResolvedRequest, resolve_request
 from compaction_app.exceptions import CompactionError, InvalidMessage
 from compaction_app.messages.validation import validate_session
-from compaction_app.models import ChatSession
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
+from compaction_app.models.words import words
 from compaction_app.spending import session_spending
-from compaction_app.tree.branches import database_of
-from compaction_app.values import Kind, RunStatus
+from compaction_app.tree import lanes
+from compaction_app.tree.branches import TipHistory, database_of
+from compaction_app.values import Budget, Kind, RunStatus
 
 #: In an address: the lane before which the list of branches continues.
 OLDER_THAN = "before"
 #: The newest sessions, which are searched by title.
 TITLES = 10_000
+#: Characters of a system prompt that are counted: a list of fifty may have megabytes of them.
+MOST_PROMPT = 20_000
+#: The newest lanes of a session, of which the list shows the fullest branch.
+LANES_COMPARED = 20
+
+
+# -- what the list says of each -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Of one session: its fullest branch, and its newest run."""
+
+    session: ChatSession
+    depth: int | None = None
+    history: TipHistory | None = None
+    run: CompactionRun | None = None
+
+    @property
+    def branch(self) -> str:
+        """How long that branch is, in percent of the available tokens as on the session's page."""
+        if self.depth is None or self.history is None:
+            return format_html('<span class="compaction-note">{}</span>', _("no messages"))
+        numbers = display.messages(self.depth), display.tokens(self.history.tokens)
+        size = format_html_join(" ", '<span class="compaction-note compaction-below">{}</span>', zip(numbers))
+        try:
+            resolved = resolve_request(self.session)
+        except CompactionError:
+            return format_html("{} {}", _("wrong settings"), size)
+        budget = shown_budget(resolved)
+        over = display.badge("failed", _("over threshold")) if self.history.tokens > budget.threshold else ""
+        return format_html("{} {} {}", percent_of(self.history, budget), over, size)
+
+    def compaction(self, links: Links) -> str:
+        """The outcome of the newest run, and when it was."""
+        run = self.run
+        if run is None:
+            return display.EMPTY
+        reason = words(run.error_code) if run.status == RunStatus.FAILED else ""
+        when = format_html('<span class="compaction-note compaction-below">{}</span>', display.moment(run.finished_at))
+        label = links.to("compactionrun", run.pk, display.run_badge(run))
+        return display.joined(filter(None, (label, reason, when if run.finished_at else "")), " ")
+
+
+def shown_budget(resolved: ResolvedRequest) -> Budget:
+    """Without compaction there is no threshold: pages compare with what is available instead."""
+    budget = resolved.budget
+    return replace(budget, threshold=budget.available) if resolved.settings.mode == Mode.OFF else budget
+
+
+def states_of(sessions: Sequence[ChatSession], using: str, *, with_runs: bool) -> dict[object, State]:
+    """The state of each of these sessions, by its primary key; ``with_runs`` for people who may view runs."""
+    keys = [session.pk for session in sessions]
+    # Both bounds and this order, as in ``in_session``: PostgreSQL may otherwise walk the primary key.
+    messages = ChatMessage.objects.filter(session__gte=OuterRef("pk"), session__lte=OuterRef("pk"), kind=Kind.MESSAGE)
+    runs = CompactionRun.objects.filter(session=OuterRef("pk")).order_by("-id")
+    rows = list(
+        ChatSession.objects.using(using)
+        .filter(pk__in=keys)
+        .defer("system_prompt", "metadata")
+        .annotate(
+            prompt=Left("system_prompt", MOST_PROMPT),
+            newest=Subquery(messages.order_by("-session_id", "-id").values("pk")[:1]),
+            newest_run=Subquery(runs.values("pk")[:1]) if with_runs else Value(None, BigIntegerField()),
+        )
+    )
+    for row in rows:
+        row.system_prompt = row.prompt
+    # The newest branch, and the ends of the newest lanes. SQLite stores a UUID as text.
+    nodes, field = ChatMessage.objects.using(using), ChatMessage._meta.get_field("session")
+    bounds = [one for key in keys for one in (field.get_db_prep_value(key, connections[using]), LANES_COMPARED)]
+    statement = " UNION ALL ".join([sql.TIPS] * len(keys))
+    newest = Q(pk__in=[row.newest for row in rows if row.newest is not None])
+    tips = nodes.filter(newest | Q(pk__in=RawSQL(statement, bounds)))  # noqa: S611  # names of tables, never a value
+    places = {pk: (session, depth) for pk, session, depth in tips.values_list("pk", "session", "depth")}
+    fullest: dict[object, tuple[int, TipHistory]] = {}
+    for history in lanes.histories_at(list(places), using).values():
+        session, depth = places[history.tip_id]
+        if session not in fullest or history.tokens > fullest[session][1].tokens:
+            fullest[session] = depth, history
+    found = CompactionRun.objects.using(using).only("status", "error_code", "created_at", "finished_at")
+    newest_runs = found.in_bulk([row.newest_run for row in rows if row.newest_run is not None])
+    states: dict[object, State] = {}
+    for row in rows:
+        depth, longest = fullest.get(row.pk, (None, None))
+        states[row.pk] = State(row, depth, longest, newest_runs.get(row.newest_run))
+    return states
+
+
+class SessionList(records.RecordList):
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        rows: list[Any] = self.result_list
+        with_runs = self.links.may_view("compactionrun")
+        states = states_of(rows, database_of(rows[0]), with_runs=with_runs) if rows else {}
+        for row in rows:
+            # One that is missing was deleted since the list was read.
+            row.state = states.get(row.pk, State(row))
 
 
 # -- the form -----------------------------------------------------------------------------------------------
@@ -56,11 +164,8 @@ class ChatSessionForm(forms.ModelForm):  # type: ignore[type-arg]  # subscriptin
         }
 
     def clean_settings(self) -> Any:
-        overrides = self.cleaned_data["settings"]
-        if isinstance(overrides, dict) and (unknown := sorted(key for key in overrides if key not in DEFAULTS)):
-            raise ValidationError(_unknown_keys(unknown))
-        # An empty field means "no overrides"; the column takes no NULL.
-        return {} if overrides is None else overrides
+        """An empty field means "no overrides"; the column takes no NULL."""
+        return {} if self.cleaned_data["settings"] is None else self.cleaned_data["settings"]
 
     def clean(self) -> dict[str, Any]:
         """Refuse what the database cannot store, here where the user can correct it."""
@@ -72,68 +177,42 @@ class ChatSessionForm(forms.ModelForm):  # type: ignore[type-arg]  # subscriptin
         return cleaned
 
 
-def _unknown_keys(unknown: list[str]) -> str:
-    """The model's own error lists every key; this one names the most similar."""
-    problem = f"Unknown settings: {', '.join(unknown)}."
-    near = dict.fromkeys(name for key in unknown for name in get_close_matches(key.upper(), DEFAULTS, 2))
-    hint = f"Did you mean {' or '.join(near)}?" if near else "The documentation lists all settings."
-    return f"{problem} {hint}"
-
-
 # -- the admin ----------------------------------------------------------------------------------------------
 
 
 @admin.register(ChatSession)
 class ChatSessionAdmin(records.RecordAdmin):
     form = ChatSessionForm
-    #: Of the sessions of this list; the copy that answers one request has them.
-    states: Mapping[object, State] = {}
     editable = ("title", "settings")
     texts = ("system_prompt", "settings", "token_calibration", "metadata")
-    title, list_title = "Session", "Sessions"
-    list_display = ("session", "branch", "compaction", "short_owner", "updated")
+    title, list_title = gettext_lazy("Session"), gettext_lazy("Chat sessions")
     list_select_related = ("owner",)
     ordering = ("-updated_at", "-id")
     list_filter = (("updated_at", admin.DateFieldListFilter),)
-    search_help_text = (
-        f"Part of a title, among the newest {TITLES:,} sessions; whole session ids, external ids or names of owners."
-    )
-    actions = ("compact_every_branch",)
-    sections = (
-        (None, ["title", "settings"]),
-        ("Owner and prompt", ["short_owner model", "system_prompt_text"]),
-        ("Record", ["id", "external_id", "calibration", "erased", "metadata_block", "created updated"]),
+    search_help_text = format_lazy(
+        gettext_lazy(
+            "Part of a title, among the newest {} sessions; whole session ids, external ids or names of owners."
+        ),
+        display.lazy_number(TITLES),
     )
 
     class Media:
         css = {"all": ["compaction_app/session.css"]}
 
-    # -- columns and fields -------------------------------------------------------------------------------
+    # -- the list -----------------------------------------------------------------------------------------
 
-    session = display.column("session", lambda self, session: display.titled(self.name_of(session), 48))
-    short_owner = display.column("owner", lambda _, session: display.titled(str(session.owner or ""), 20))
-    branch = display.column("fullest branch", lambda self, session: self.state_of(session).branch)
-    compaction = display.column("last compaction", lambda self, session: self.state_of(session).compaction(self))
-    system_prompt_text = display.shown("system_prompt", display.text_block)
-    calibration = display.shown("token_calibration", display.json_block, "token counts corrected by")
-    erased = display.column("redactions and deletions", lambda _, session: _erasures(session))
-    metadata_block = display.shown("metadata", display.json_block)
-    created = display.shown("created_at", display.moment)
-    updated = display.shown("updated_at", display.moment)
+    def columns(self, links: Links) -> Sequence[Any]:
+        last = column("compaction", _("last compaction"), lambda session: session.state.compaction(links))
+        return (
+            column("session", _("session"), lambda session: display.line(links.name(session), 48)),
+            column("branch", _("fullest branch"), lambda session: session.state.branch),
+            *([last] if links.may_view("compactionrun") else []),
+            column("owner", _("owner"), lambda session: display.line(str(session.owner or ""), 20)),
+            *links.columns(ChatSession, "updated_at"),
+        )
 
-    def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
-        hidden = set() if self.may_view("compactionrun") else {"compaction"}
-        return tuple(name for name in self.list_display if name not in hidden)
-
-    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
-        found = super().get_changelist_instance(request)
-        if rows := found.result_list:
-            self.states = states_of(rows, database_of(rows[0]), with_runs=self.may_view("compactionrun"))
-        return found
-
-    def state_of(self, session: ChatSession) -> State:
-        # One that is missing was deleted since the list was read.
-        return self.states.get(session.pk, State(session))
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return SessionList
 
     def search_conditions(self, request: HttpRequest, text: str) -> list[Q]:
         """Also by title, among the newest sessions only: a search never reads the whole table."""
@@ -154,48 +233,52 @@ class ChatSessionAdmin(records.RecordAdmin):
 
     # -- a session's page ---------------------------------------------------------------------------------
 
-    def page_context(self, request: HttpRequest, obj: ChatSession) -> dict[str, Any]:
-        """The branches and the numbers below them, in a constant number of queries."""
+    def sections(self, links: Links, obj: ChatSession) -> records.Sections:
+        after = _(". A summary that was begun before the last of them is not stored.") if obj.erasures else ""
+        erased, facts = (_("redactions and deletions"), f"{number(obj.erasures)}{after}"), partial(links.facts, obj)
+        record = ("id", "external_id", "created_at", "updated_at", erased, "token_calibration", "metadata")
+        return [(_("Owner and prompt"), facts("owner", "model", "system_prompt")), (_("Record"), facts(*record))]
+
+    def page_context(self, links: Links, obj: ChatSession) -> dict[str, Any]:
+        """The branches and the numbers beside them, in a constant number of queries."""
         resolved, budget, problem = None, None, ""
         try:
             resolved = resolve_request(obj)
+            budget = shown_budget(resolved)
         except CompactionError as error:
             problem = str(error)
         is_off = resolved is not None and resolved.settings.mode == Mode.OFF
-        if resolved:
-            budget = shown_budget(resolved)
-        before = request.GET.get(OLDER_THAN, "")
-        quotes = self.may_view("chatmessage")
-        may_compact, newer = self.has_compact_permission(request) and not is_off, records.is_id(before)
-        found = BranchList(self, obj, budget, int(before) if newer else None, quotes=quotes, may_compact=may_compact)
-        here = self.page_of(obj)
+        before = records.as_id(links.request.GET.get(OLDER_THAN, ""))
+        may_compact = self.has_compact_permission(links.request) and not is_off
+        found = BranchList(links, obj, budget, before, may_compact=may_compact)
+        here = links.page_of(obj)
         return {
             "branches": found,
             "is_off": is_off,
             "older_url": f"{here}?{OLDER_THAN}={found.older_before}#compaction-branches" if found.older_before else "",
             "newest_url": f"{here}#compaction-branches" if found.is_older_page else "",
-            "counts": self._counts(obj),
+            "counts": {
+                name: links.to_list(model, records.bounded_count(rows), session=obj.pk, **query)
+                for name, (model, rows, query) in self._lists(obj).items()
+            },
             "spending": session_spending(obj),
             "resolved": resolved,
             "calibration": calibration_of(obj.token_calibration, resolved.model) if resolved else None,
             "settings_problem": problem,
-            "being_compacted": being_compacted(self, [obj]),
+            "being_compacted": being_compacted(links, obj),
             "held_back": held_back(obj) if resolved and not is_off else "",
-            "search_url": self.url("chatmessage_changelist") if found.lanes else "",
+            "search_url": links.url("chatmessage_changelist") if found.lanes else "",
         }
 
-    def _counts(self, obj: ChatSession) -> dict[str, str]:
-        """Links to what belongs to a session, with how many there are."""
-        lists = {
-            "Messages": ("chatmessage", of_kind(obj.messages.all(), Kind.MESSAGE), {}),
-            "Summaries": ("chatmessage", of_kind(obj.messages.all(), Kind.SUMMARY), {"kind": str(Kind.SUMMARY)}),
-            "Runs": ("compactionrun", obj.runs.all(), {}),
-            "Failed runs": ("compactionrun", obj.runs.filter(status=RunStatus.FAILED), {"status__exact": "failed"}),
-            "Events": ("compactionevent", obj.events.all(), {}),
-        }
+    def _lists(self, obj: ChatSession) -> dict[str, tuple[str, Any, dict[str, str]]]:
+        """What belongs to a session: name → model, rows, and how the address of their list goes on."""
+        failed, summaries = obj.runs.filter(status=RunStatus.FAILED), of_kind(obj.messages.all(), Kind.SUMMARY)
         return {
-            name: self.link_to_list(page, records.bounded_count(rows), session=obj.pk, **query)
-            for name, (page, rows, query) in lists.items()
+            _("Messages"): ("chatmessage", of_kind(obj.messages.all(), Kind.MESSAGE), {}),
+            _("Summaries"): ("chatmessage", summaries, {"kind": str(Kind.SUMMARY)}),
+            _("Runs"): ("compactionrun", obj.runs.all(), {}),
+            _("Failed runs"): ("compactionrun", failed, {"status__exact": "failed"}),
+            _("Events"): ("compactionevent", obj.events.all(), {}),
         }
 
     def save_model(self, request: HttpRequest, obj: ChatSession, form: Any, change: bool) -> None:
@@ -208,49 +291,35 @@ class ChatSessionAdmin(records.RecordAdmin):
     def may_delete(self, obj: ChatSession) -> bool:
         return True
 
-    def deletion(self, request: HttpRequest, obj: ChatSession) -> dict[str, Any]:
-        related = {
-            ("message", "messages"): of_kind(obj.messages.all(), Kind.MESSAGE),
-            ("summary", "summaries"): of_kind(obj.messages.all(), Kind.SUMMARY),
-            ("run", "runs"): obj.runs.all(),
-            ("event", "events"): obj.events.all(),
-        }
-        counts = {words: records.bounded_count(rows) for words, rows in related.items()}
-        below = [f"{count} {words[count != '1']}" for words, count in counts.items() if count != "0"]
-        question = "The session is deleted with everything in it. This cannot be undone."
-        return {"question": question, "told": {records.CHANGES: [self.name_of(obj), below] if below else []}}
+    def deletion(self, links: Links, obj: ChatSession) -> dict[str, Any]:
+        counts = [f"{name}: {records.bounded_count(rows)}" for name, (_model, rows, _query) in self._lists(obj).items()]
+        question = _("The session is deleted with everything in it. This cannot be undone.")
+        return {"question": question, "told": {records.CHANGES: [links.name(obj), counts]}}
 
     def delete_model(self, request: HttpRequest, obj: ChatSession) -> None:
         chat.delete_session(obj)
 
     # -- compacting ---------------------------------------------------------------------------------------
 
-    def tools(self, request: HttpRequest, obj: ChatSession) -> dict[str, str]:
-        may_compact = self.has_compact_permission(request) and not is_off(obj)
-        return {"Compact every branch": self.url("chatsession_compact", obj.pk)} if may_compact else {}
+    def get_urls(self) -> list[Any]:
+        return [self.page("<uuid:pk>/compact/", self.compact_view, "compact"), *super().get_urls()]
 
-    @admin.action(description="Compact every branch in the background", permissions=["compact"])
-    def compact_every_branch(self, request: HttpRequest, queryset: QuerySet[ChatSession]) -> None:
-        self._compact(request, self.selected(request, queryset))
+    def tools(self, links: Links, obj: ChatSession) -> dict[str, str]:
+        may_compact = self.has_compact_permission(links.request) and not is_off(obj)
+        return {_("Compact every branch"): links.url("chatsession_compact", obj.pk)} if may_compact else {}
 
-    def _compact(self, request: HttpRequest, sessions: list[ChatSession]) -> None:
-        report = Report(self, request)
-        report.compact_sessions(sessions)
-        report.send()
+    def compact_view(self, request: HttpRequest, links: Links, obj: ChatSession) -> HttpResponse:
+        def act(_given: dict[str, Any]) -> None:
+            report = Report(self, links)
+            report.compact_session(obj)
+            report.send()
 
-    @records.page("<uuid:pk>/compact/", "compact")
-    def compact_view(self, request: HttpRequest, session: ChatSession) -> HttpResponse:
         return self.confirm(
-            request,
-            lambda _: self._compact(request, [session]),
-            obj=session,
-            title="Compact every branch",
-            question="Every branch over its threshold is compacted in the background, shallow branches first.",
-            tell=lambda: TOLD_OF_COMPACTING,
-            back=self.page_of(session),
+            links,
+            act,
+            obj=obj,
+            title=_("Compact every branch"),
+            question=_("Every branch over its threshold is compacted in the background, shallow branches first."),
+            tell=told_of_compacting,
+            back=links.page_of(obj),
         )
-
-
-def _erasures(session: ChatSession) -> str:
-    after = ". A summary that was begun before the last of them is not stored." if session.erasures else ""
-    return f"{session.erasures:,}{after}"

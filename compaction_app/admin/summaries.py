@@ -7,38 +7,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from difflib import SequenceMatcher
+from functools import partial
 from itertools import groupby, islice
 from typing import Any, NamedTuple, cast
 
-from django.contrib import admin
 from django.db import connections
 from django.db.models import F, Prefetch
 from django.utils.html import format_html
+from django.utils.translation import gettext as _
 
 from compaction_app.admin import contexts, display
-from compaction_app.admin.display import number
-from compaction_app.admin.records import EVENTS, RUN_TEXTS, RecordAdmin, Sections, message_column
-from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun, sql
+from compaction_app.admin.display import column
+from compaction_app.admin.links import Links
+from compaction_app.admin.records import EVENTS, RUN_TEXTS, Sections
+from compaction_app.models import ChatMessage, CompactionRun, sql
 from compaction_app.retention.statements import NOBODY
 from compaction_app.retention.writing import read_back
 from compaction_app.tree.branches import database_of
-from compaction_app.values import EventKind
 
-COLUMNS = ("summary", "state", "in_session", "generation", "tokens", "created", "cutoff", "anchor")
-SECTIONS: Sections = (
-    (None, ["state", "retired", "in_session", "text"]),
-    ("Place", ["cutoff anchor pin", "messages_compacted tokens own_tokens"]),
-    (
-        "How it was made",
-        [
-            *("run generation base", "trigger", "summarizer", "instructions_text"),
-            *("cost", "found_again", "built_on_it"),
-        ],
-    ),
-    ("Record", ["created redacted", "stored"]),
-)
 #: The runs that made the summaries of a list, in one query and without their texts.
 RUNS = Prefetch("made_by", CompactionRun.objects.defer(*RUN_TEXTS).order_by("-id"))
 _WITHOUT_TEXTS = ChatMessage.objects.defer(
@@ -62,7 +49,7 @@ _SHOWN_SAME = 250
 _MOST_ENTRIES = 500
 
 
-# -- fields -------------------------------------------------------------------------------------------------
+# -- in a list, and the fields of its page ------------------------------------------------------------------
 
 
 def run_of(summary: ChatMessage) -> CompactionRun | None:
@@ -70,75 +57,43 @@ def run_of(summary: ChatMessage) -> CompactionRun | None:
     return next(iter(summary.made_by.all()), None)
 
 
-def events_of(summary: ChatMessage) -> list[CompactionEvent]:
-    """Those of its run, and the one that retired it: one more query, for a retired summary only."""
-    run, retired_at = run_of(summary), summary.retired_at
-    made = list(run.events.all()) if run else []
-    if retired_at is None:
-        return made
-    # The event names another row where a base was retired, or a message redacted. It is written under the session's
-    # lock right after the summary was, so it is the first one from that moment; an erasure may empty many before.
-    found = CompactionEvent.objects.using(database_of(summary)).filter(
-        session_id=summary.session_id,
-        kind__in=(EventKind.RETIRED, EventKind.INVALIDATED),
-        created_at__range=(retired_at, retired_at + timedelta(minutes=1)),
-    )
-    return [*made, *found.order_by("created_at", "id")[:1]]
-
-
 def state_of(summary: ChatMessage) -> str:
-    return display.badge("retired", "Retired") if summary.retired_at else display.badge("live", "Live")
+    return display.badge("retired", _("Retired")) if summary.retired_at else display.badge("live", _("Live"))
 
 
-def _of_run(description: str) -> Callable[[Callable[[Any, CompactionRun], Any]], Any]:
-    """A field that shows something of the run that made the summary: ``shown(model_admin, run)``."""
+def columns(links: Links) -> Sequence[Any]:
+    def of_run(show: Callable[[CompactionRun], str]) -> Callable[[ChatMessage], str]:
+        return lambda summary: show(run) if (run := run_of(summary)) else display.EMPTY
 
-    def decorate(shown: Callable[[Any, CompactionRun], Any]) -> Any:
-        def value(model_admin: Any, summary: ChatMessage) -> Any:
-            run = run_of(summary)
-            return (shown(model_admin, run) if run else "") or display.EMPTY
-
-        return display.column(description, value)
-
-    return decorate
-
-
-class SummaryFields(RecordAdmin):
-    summary = display.column("summary", lambda _, summary: f"Summary {summary.pk}")
-    state = display.column("state", lambda _, summary: state_of(summary))
-    cutoff = message_column("last_summarized_message_id", "cutoff")
-    anchor = message_column("parent_message_id", "anchor")
-    pin = message_column("pinned_message_id", "pinned message")
-    built_on_it = display.column(
-        "built on it",
-        lambda self, summary: self.link_to_list("compactionrun", "Runs with this base", base=summary.pk),
+    return (
+        column("summary", _("summary"), lambda summary: _("Summary {id}").format(id=summary.pk)),
+        column("state", _("state"), state_of),
+        *links.columns(ChatMessage, "session"),
+        column("generation", _("compaction"), of_run(lambda run: display.number(run.generation))),
+        column("tokens", _("history tokens"), of_run(display.history_tokens)),
+        *links.columns(ChatMessage, "created_at", "last_summarized_message"),
+        column("anchor", _("anchor"), lambda summary: links.message(summary.parent_message_id, summary.depth - 1)),
     )
-    run = _of_run("run")(lambda self, run: self.link_to_run(run.pk))
-    base = _of_run("base")(lambda self, run: self.link_to_message(run.base_id, "Summary"))
-    generation = _of_run("compaction")(lambda _, run: number(run.generation))
-    messages_compacted = _of_run("messages compacted")(lambda _, run: number(run.messages_compacted))
-    trigger = _of_run("trigger")(lambda _, run: run.get_trigger_display())
-    instructions_text = _of_run("instructions")(lambda _, run: display.text_block(run.instructions))
-    cost = _of_run("cost")(lambda _, run: "" if run.cost is None else display.money(run.cost))
-    found_again = _of_run(display.FOUND_AGAIN)(lambda _, run: display.found_again(run))
 
-    @_of_run("history tokens")
-    def tokens(self, run: CompactionRun) -> str:
-        """Of its branch, before and after."""
-        if run.tokens_before is None or run.tokens_after is None:
-            return ""
-        return f"{number(run.tokens_before)} → {number(run.tokens_after)}"
 
-    @admin.display(description="model")
-    def summarizer(self, obj: ChatMessage) -> str:
-        run = run_of(obj)
-        return (run.summarizer_model if run else obj.model) or display.EMPTY
-
-    def _retired(self, obj: ChatMessage) -> str:
-        reason = format_html('<span dir="auto">{}</span>', obj.retired_reason or "no reason given")
-        return display.joined((display.moment(obj.retired_at), reason))
-
-    retired = display.column("retired", _retired, "retired_at")
+def sections(links: Links, summary: ChatMessage, text: str, stored: str) -> Sections:
+    run, made = run_of(summary), list[tuple[Any, str]]()
+    if run is not None:
+        history = (_("history tokens"), display.history_tokens(run))
+        found_again = (display.FOUND_AGAIN, display.found_again(run))
+        by_run = ("base", "generation", "trigger", "summarizer_model", "instructions", "cost", history, found_again)
+        made = links.facts(run, (_("run"), links.run(run.pk)), *by_run)
+    reason = format_html('<span dir="auto">{}</span>', summary.retired_reason or _("no reason given"))
+    retired = display.joined((display.moment(summary.retired_at), reason)) if summary.retired_at else ""
+    anchor = (_("anchor"), links.message(summary.parent_message_id, summary.depth - 1))
+    built_on = (_("built on it"), links.to_list("compactionrun", _("Runs with this base"), base=summary.pk))
+    facts = partial(links.facts, summary)
+    return [
+        ("", facts((_("state"), state_of(summary)), (_("retired"), retired), "session", (_("text"), text))),
+        (_("Place"), facts("last_summarized_message", anchor, "pinned_message", "token_count")),
+        (_("How it was made"), [*made, built_on]),
+        (_("Record"), facts("created_at", "redacted_at", (_("as stored"), stored))),
+    ]
 
 
 # -- generations --------------------------------------------------------------------------------------------
@@ -188,7 +143,9 @@ class Coverage(NamedTuple):
     #: Messages from the root to the cutoff.
     messages: int
     #: Those that the base does not cover; None where the base is gone.
-    new: contexts.Stretch | None
+    new: contexts.Unlisted | None
+    #: The position of the first of these.
+    new_from: int
     #: Tokens of what it replaced: its base and the new messages.
     replaced: int
     #: Messages after the cutoff, up to the anchor.
@@ -201,12 +158,11 @@ def coverage_of(summary: ChatMessage, base: ChatMessage | None) -> Coverage:
     # A constraint says that a summary has both.
     cutoff, anchor = cast(ChatMessage, summary.last_summarized_message), cast(ChatMessage, summary.parent)
     of_base = base.last_summarized_message if base else None
-    new = contexts.stretch(
-        cutoff.pk, database_of(summary), first=of_base.depth + 1 if of_base else 1, last=cutoff.depth
-    )
+    first = of_base.depth + 1 if of_base else 1
+    new = contexts.stretch(cutoff.pk, database_of(summary), first=first, last=cutoff.depth)
     replaced = (base.token_count if base else 0) + (new.tokens if new else 0)
     tail_tokens = anchor.path_tokens - cutoff.path_tokens
-    return Coverage(cutoff.depth, new, replaced, anchor.depth - cutoff.depth, tail_tokens)
+    return Coverage(cutoff.depth, new, first, replaced, anchor.depth - cutoff.depth, tail_tokens)
 
 
 # -- the page -----------------------------------------------------------------------------------------------
@@ -219,6 +175,7 @@ def page_of(summary: ChatMessage) -> dict[str, Any]:
     coverage, run = coverage_of(summary, base), run_of(summary)
     changed, no_difference = _changed(summary, base)
     return {
+        "events": run.events.all() if run else [],
         "coverage": coverage,
         "saved": 1 - summary.token_count / coverage.replaced if coverage.replaced else None,
         "generations": generations,
@@ -258,12 +215,12 @@ def _pieces(operation: str, old: Sequence[str], new: Sequence[str]) -> list[tupl
 def _changed(summary: ChatMessage, base: ChatMessage | None) -> tuple[list[tuple[str, str]], str]:
     """What changed since the previous generation, or why that is not known."""
     if base is None:
-        return [], "This is the first generation: there is no earlier summary."
+        return [], _("This is the first generation: there is no earlier summary.")
     before = ChatMessage.objects.using(database_of(summary)).filter(pk=base.pk).only("content", "ledger").first()
     if not (before and before.text and summary.text):
-        return [], "One of the two texts has been erased."
+        return [], _("One of the two texts has been erased.")
     if before.text == summary.text:
-        return [], "None: the texts are the same."
+        return [], _("None: the texts are the same.")
     return difference(before.text, summary.text), ""
 
 

@@ -5,16 +5,19 @@ A page reads its own messages only. The way to them goes from lane to lane.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.db import connections
 from django.db.models.functions import Left, Length
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from compaction_app import chat
 from compaction_app.admin import contexts
-from compaction_app.admin.display import name_and_arguments, shortened
+from compaction_app.admin.display import call_line, shortened
+from compaction_app.admin.links import Links
 from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.models import ChatMessage, sql
@@ -25,39 +28,22 @@ from compaction_app.values import ChatContext, Kind, Origin
 PAGE, SHOWN = 50, 4_000
 #: What became of a message, beside the origins of a context.
 SUMMARIZED = "summarized"
-MARKS: dict[str, tuple[str, str]] = {
-    SUMMARIZED: ("Summarized", "the model sees the summary instead"),
+MARKS: dict[str, tuple[Any, Any]] = {
+    SUMMARIZED: (gettext_lazy("Summarized"), gettext_lazy("the model sees the summary instead")),
     Origin.PINNED: contexts.ORIGINS[Origin.PINNED],
-    Origin.VERBATIM: ("Verbatim", "the model sees it in full"),
-    Origin.PRUNED: ("Pruned", "the model sees it shortened"),
-    contexts.DROPPED: ("Left out", "the model does not see it: it did not fit"),
+    Origin.VERBATIM: (gettext_lazy("Verbatim"), gettext_lazy("the model sees it in full")),
+    Origin.PRUNED: (gettext_lazy("Pruned"), gettext_lazy("the model sees it shortened")),
+    contexts.DROPPED: (gettext_lazy("Left out"), gettext_lazy("the model does not see it: it did not fit")),
 }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
-    """One message."""
-
-    row: ChatMessage
-    #: One of ``MARKS``; "" where there is no context.
-    mark: str
-    mark_words: str
-    #: Its beginning.
-    text: str
-    #: Characters that are not shown.
-    left_out: int
-    #: Of the whole text.
-    text_url: str
-    calls: tuple[str, ...]
-    attachments: tuple[str, ...]
-    #: Summaries of this branch whose cutoff it is, newest first, with their state in words.
-    summaries: tuple[tuple[ChatMessage, str], ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Transcript:
     tip: ChatMessage
-    lines: Sequence[Line]
+    #: Rows of messages, with ``mark`` (one of ``MARKS``; "" where there is no context), ``beginning``, ``left_out``
+    #: characters that are not shown, ``text_url`` of the whole text, ``calls``, ``attached``, and ``summaries`` of this
+    #: branch whose cutoff it is, newest first, with their state in words.
+    lines: Sequence[Any]
     #: Depths of the first and the last message of the page.
     first: int
     end: int
@@ -74,15 +60,13 @@ class Transcript:
         return min(self.end + PAGE, self.tip.depth) if self.end < self.tip.depth else None
 
     @property
-    def marks(self) -> list[tuple[str, str, str]]:
+    def marks(self) -> list[tuple[str, Any, Any]]:
         """(mark, name, meaning) of those on this page."""
         here = {line.mark for line in self.lines}
         return [(mark, *words) for mark, words in MARKS.items() if mark in here]
 
 
-def transcript_of(
-    tip: ChatMessage, text_url: Callable[[ChatMessage, str], str], *, end: int | None = None
-) -> Transcript:
+def transcript_of(tip: ChatMessage, links: Links, *, end: int | None = None) -> Transcript:
     """The page of a branch that ends at depth ``end``, by default at its tip."""
     using = database_of(tip)
     end = min(max(end or tip.depth, 1), tip.depth)
@@ -94,7 +78,7 @@ def transcript_of(
     lean = lean.annotate(beginning=Left("content", SHOWN), characters=Length("content"))
     rows: list[Any] = []
     if stretch:
-        rows = list(lean.filter(pk__in=path_ids(stretch.last.pk, using, first)).order_by("depth"))
+        rows = list(lean.filter(pk__in=path_ids(stretch.last, using, first)).order_by("depth"))
     context, problem = None, ""
     try:
         context = chat.get_context(tip)
@@ -105,24 +89,15 @@ def transcript_of(
     cutoff = 0
     if context and context.cutoff_id:
         cutoff = nodes.filter(pk=context.cutoff_id).values_list("depth", flat=True).first() or 0
-    lines = []
     for row in rows:
-        mark: str = sent.get(row.pk) or (SUMMARIZED if row.depth <= cutoff else contexts.DROPPED)
-        calls = ("{}({})".format(*name_and_arguments(call)) for call in row.tool_calls or ())
-        lines.append(
-            Line(
-                row=row,
-                mark=mark if context else "",
-                mark_words=MARKS[mark][0] if context else "",
-                text=row.beginning,
-                left_out=max(0, row.characters - SHOWN),
-                text_url=text_url(row, "content"),
-                calls=tuple(shortened(call, 400) for call in calls),
-                attachments=tuple(attachment_line(attachment) for attachment in row.attachments or ()),
-                summaries=summaries.get(row.pk, ()),
-            )
-        )
-    return Transcript(tip=tip, lines=lines, first=first, end=end, problem=problem)
+        row.mark = (sent.get(row.pk) or (SUMMARIZED if row.depth <= cutoff else contexts.DROPPED)) if context else ""
+        row.mark_words = MARKS[row.mark][0] if context else ""
+        row.left_out = max(0, row.characters - SHOWN)
+        row.text_url = links.url("chatmessage_text", row.pk, "content")
+        row.calls = [shortened(call_line(call), 400) for call in row.tool_calls or ()]
+        row.attached = [attachment_line(attachment) for attachment in row.attachments or ()]
+        row.summaries = summaries.get(row.pk, ())
+    return Transcript(tip=tip, lines=rows, first=first, end=end, problem=problem)
 
 
 def _summaries(
@@ -140,9 +115,10 @@ def _summaries(
         # A summary is on its anchor's lane, one level below it.
         if summary.depth - 1 <= lanes.get(summary.lane_id or 0, 0):
             if summary.retired_at is not None:
-                state = "retired"
+                state = _("retired")
             else:
-                state = "in use" if context and context.summary_id == summary.pk else "a newer one is used"
+                is_used = context and context.summary_id == summary.pk
+                state = _("in use") if is_used else _("a newer one is used")
             cutoff = summary.last_summarized_message_id or 0
             by_cutoff[cutoff] = (*by_cutoff.get(cutoff, ()), (summary, state))
     return by_cutoff

@@ -20,6 +20,8 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 from treebeard.al_tree import AL_Node
 
 from compaction_app.conf import find_session_error
@@ -28,6 +30,7 @@ from compaction_app.messages.validation import validate_session
 from compaction_app.models import sql
 from compaction_app.models.fields import ParentMessageField
 from compaction_app.models.managers import ChatMessageManager, CompactionRunQuerySet
+from compaction_app.models.words import lazy_words, words
 from compaction_app.values import (
     OPEN_RUN_STATUSES,
     EventKind,
@@ -43,36 +46,46 @@ if TYPE_CHECKING:
     from django.db.models.fields.related_descriptors import RelatedManager
 
 
-def display_words(enum: type[StrEnum]) -> list[tuple[str, str]]:
+def display_words(enum: type[StrEnum]) -> list[tuple[str, Any]]:
     """A field's choices: the stored value and the displayed one."""
-    return [(member.value, member.value.replace("_", " ").capitalize()) for member in enum]
+    return [(member.value, lazy_words(member.value)) for member in enum]
 
 
 class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the plugin finds no manager behind treebeard
     """A conversation: its messages are a tree, sent to ``model`` with ``system_prompt`` and ``settings``."""
 
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    id = models.UUIDField(_("ID"), primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey(
         django_settings.AUTH_USER_MODEL,
         on_delete=models.CASCADE,
         null=True,
         blank=True,
         related_name="chat_sessions",
+        verbose_name=_("owner"),
     )
-    title = models.CharField(max_length=255, blank=True, default="")
-    model = models.CharField(max_length=255, blank=True, default="", help_text="The chat model's name.")
-    system_prompt = models.TextField(blank=True, default="", help_text="Sent first, never compacted.")
-    settings = models.JSONField(default=dict, blank=True, help_text="Overrides of COMPACTION for this session.")
+    title = models.CharField(_("title"), max_length=255, blank=True, default="")
+    model = models.CharField(_("model"), max_length=255, blank=True, default="", help_text=_("The chat model's name."))
+    system_prompt = models.TextField(
+        _("system prompt"), blank=True, default="", help_text=_("Sent first, never compacted.")
+    )
+    settings = models.JSONField(
+        _("settings"), default=dict, blank=True, help_text=_("Overrides of COMPACTION for this session.")
+    )
     token_calibration = models.JSONField(
-        default=dict, blank=True, help_text="Model name → provider's tokens ÷ our estimate, smoothed."
+        _("token counts corrected by"),
+        default=dict,
+        blank=True,
+        help_text=_("Model name → provider's tokens ÷ our estimate, smoothed."),
     )
     erasures = models.PositiveIntegerField(
-        default=0, help_text="Counts redactions and deletions: a run that started before one can not commit."
+        _("erasures"),
+        default=0,
+        help_text=_("Counts redactions and deletions: a run that started before one can not commit."),
     )
-    external_id = models.CharField(max_length=255, blank=True, default="")
-    metadata = models.JSONField(default=dict, blank=True)
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
-    updated_at = models.DateTimeField(default=timezone.now, editable=False)
+    external_id = models.CharField(_("external id"), max_length=255, blank=True, default="")
+    metadata = models.JSONField(_("metadata"), default=dict, blank=True)
+    created_at = models.DateTimeField(_("created at"), default=timezone.now, editable=False)
+    updated_at = models.DateTimeField(_("updated at"), default=timezone.now, editable=False)
 
     # Django adds these; without its mypy plugin a type checker knows only what is declared.
     if TYPE_CHECKING:
@@ -82,6 +95,7 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
         events: RelatedManager[CompactionEvent]
 
     class Meta:
+        verbose_name, verbose_name_plural = _("chat session"), _("chat sessions")
         constraints = [
             models.UniqueConstraint(
                 fields=["external_id", "owner"],
@@ -103,7 +117,7 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
 
     def __str__(self) -> str:
         """Without the title, which may quote a message: this ends up in logs and on pages that anybody may see."""
-        return f"Session {self.pk}"
+        return gettext("Session {id}").format(id=self.pk)
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         update_fields: Iterable[str] | None = kwargs.get("update_fields")
@@ -130,9 +144,14 @@ class ChatMessage(AL_Node):
     summary it is the anchor, and ``last_summarized_message`` the cutoff.
     """
 
-    id = models.BigAutoField(primary_key=True)
+    id = models.BigAutoField(_("ID"), primary_key=True)
     session = models.ForeignKey(
-        ChatSession, on_delete=models.CASCADE, related_name="messages", db_index=False, editable=False
+        ChatSession,
+        on_delete=models.CASCADE,
+        related_name="messages",
+        db_index=False,
+        editable=False,
+        verbose_name=_("session"),
     )
     # No index of its own: (parent, sib_order) begins with it. The manager deletes a subtree in one statement; with a
     # cascade here Django's delete pages would recurse once per level.
@@ -144,6 +163,7 @@ class ChatMessage(AL_Node):
         blank=True,
         db_index=False,
         editable=False,
+        verbose_name=_("parent"),
     )
     # The cutoff and the pin are above the summary, so they can only be deleted together with it.
     last_summarized_message = models.ForeignKey(
@@ -154,7 +174,7 @@ class ChatMessage(AL_Node):
         blank=True,
         db_index=False,
         editable=False,
-        verbose_name="cutoff",
+        verbose_name=_("cutoff"),
     )
     pinned_message = models.ForeignKey(
         "self",
@@ -164,6 +184,7 @@ class ChatMessage(AL_Node):
         blank=True,
         db_index=False,
         editable=False,
+        verbose_name=_("pinned message"),
     )
     # A lane is a line of messages without a fork: the first child of a message continues its lane, every other child
     # begins a new one. Lanes never change and there are few, so queries about branches read lanes instead of messages.
@@ -176,60 +197,70 @@ class ChatMessage(AL_Node):
         blank=True,
         db_index=False,
         editable=False,
-        help_text="The first message of its lane; empty on that message itself.",
+        help_text=_("The first message of its lane; empty on that message itself."),
+        verbose_name=_("lane"),
     )
-    kind = models.CharField(max_length=10, choices=display_words(Kind), default=Kind.MESSAGE)
-    role = models.CharField(max_length=10, choices=display_words(Role))
-    content = models.TextField(blank=True, default="")
-    tool_calls = models.JSONField(null=True, blank=True)
-    tool_call_id = models.TextField(blank=True, default="")
-    name = models.CharField(max_length=255, blank=True, default="")
-    reasoning = models.JSONField(null=True, blank=True)
-    attachments = models.JSONField(null=True, blank=True)
+    kind = models.CharField(_("kind"), max_length=10, choices=display_words(Kind), default=Kind.MESSAGE)
+    role = models.CharField(_("role"), max_length=10, choices=display_words(Role))
+    content = models.TextField(_("content"), blank=True, default="")
+    tool_calls = models.JSONField(_("tool calls"), null=True, blank=True)
+    tool_call_id = models.TextField(_("tool call id"), blank=True, default="")
+    name = models.CharField(_("name"), max_length=255, blank=True, default="")
+    reasoning = models.JSONField(_("reasoning"), null=True, blank=True)
+    attachments = models.JSONField(_("attachments"), null=True, blank=True)
     original = models.JSONField(
+        _("what came"),
         null=True,
         blank=True,
-        help_text="{format, endpoint, data}: what came, where the fields could not give it back.",
+        help_text=_("{format, endpoint, data}: what came, where the fields could not give it back."),
     )
     # The defaults of the database serve the code of before, which may still be running while this is migrated.
     is_extract = models.BooleanField(
+        _("is an extract"),
         default=False,
         db_default=False,
-        help_text="Of a summary: its text is quoted from the conversation, not written by a model.",
+        help_text=_("Of a summary: its text is quoted from the conversation, not written by a model."),
     )
     ledger = models.TextField(
+        _("ledger"),
         blank=True,
         default="",
         db_default="",
-        help_text="Of a summary: what is quoted beside the text, since the text does not tell it.",
+        help_text=_("Of a summary: what is quoted beside the text, since the text does not tell it."),
     )
-    token_count = models.PositiveIntegerField(default=0, help_text="Tokens of what is sent, wrapper included.")
-    path_tokens = models.PositiveBigIntegerField(default=0, help_text="Tokens from the root to here, inclusive.")
-    depth = models.PositiveIntegerField(default=1, help_text="1 for a root.")
-    sib_order = models.PositiveIntegerField(default=1)
-    usage = models.JSONField(null=True, blank=True)
-    model = models.CharField(max_length=255, blank=True, default="")
+    token_count = models.PositiveIntegerField(
+        _("own tokens"), default=0, help_text=_("Tokens of what is sent, wrapper included.")
+    )
+    path_tokens = models.PositiveBigIntegerField(
+        _("tokens from the root"), default=0, help_text=_("Tokens from the root to here, inclusive.")
+    )
+    depth = models.PositiveIntegerField(_("position"), default=1, help_text=_("1 for a root."))
+    sib_order = models.PositiveIntegerField(_("place among its siblings"), default=1)
+    usage = models.JSONField(_("usage"), null=True, blank=True)
+    model = models.CharField(_("model"), max_length=255, blank=True, default="")
     finish_reason = models.CharField(
+        _("finish reason"),
         max_length=255,
         blank=True,
         default="",
         db_default="",
-        help_text="Of a reply: how it ended, in the provider's word.",
+        help_text=_("Of a reply: how it ended, in the provider's word."),
     )
-    metadata = models.JSONField(default=dict, blank=True)
+    metadata = models.JSONField(_("metadata"), default=dict, blank=True)
     sent_context = models.JSONField(
-        null=True, blank=True, help_text="On replies: what was really sent to get this reply."
+        _("context sent"), null=True, blank=True, help_text=_("On replies: what was really sent to get this reply.")
     )
-    external_id = models.CharField(max_length=255, blank=True, default="")
-    idempotency_key = models.CharField(max_length=255, blank=True, default="")
-    retired_at = models.DateTimeField(null=True, blank=True)
-    retired_reason = models.CharField(max_length=255, blank=True, default="")
-    redacted_at = models.DateTimeField(null=True, blank=True)
-    created_at = models.DateTimeField(default=timezone.now)
+    external_id = models.CharField(_("external id"), max_length=255, blank=True, default="")
+    idempotency_key = models.CharField(_("idempotency key"), max_length=255, blank=True, default="")
+    retired_at = models.DateTimeField(_("retired at"), null=True, blank=True)
+    retired_reason = models.CharField(_("retired reason"), max_length=255, blank=True, default="")
+    redacted_at = models.DateTimeField(_("redacted at"), null=True, blank=True)
+    created_at = models.DateTimeField(_("created at"), default=timezone.now)
 
     objects = ChatMessageManager()
 
     class Meta:
+        verbose_name, verbose_name_plural = _("chat message"), _("chat messages")
         db_table = sql.MESSAGES
         constraints = [
             models.CheckConstraint(
@@ -298,8 +329,9 @@ class ChatMessage(AL_Node):
     def __str__(self) -> str:
         """Without content: this ends up in logs, error pages and admin breadcrumbs."""
         if self.kind == Kind.SUMMARY:
-            return f"Summary {self.pk} up to message {self.last_summarized_message_id}"
-        return f"Message {self.pk} ({self.role})"
+            said = gettext("Summary {id} up to message {cutoff}")
+            return said.format(id=self.pk, cutoff=self.last_summarized_message_id)
+        return gettext("Message {id} ({role})").format(id=self.pk, role=words(self.role))
 
     @property
     def text(self) -> str:
@@ -386,69 +418,97 @@ class CompactionRun(models.Model):
     None: the message was deleted.
     """
 
-    session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="runs")
-    tip = models.ForeignKey(ChatMessage, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs_at_tip")
+    session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="runs", verbose_name=_("session"))
+    tip = models.ForeignKey(
+        ChatMessage, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs_at_tip", verbose_name=_("tip")
+    )
     anchor = models.ForeignKey(
-        ChatMessage, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs_at_anchor"
+        ChatMessage,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="runs_at_anchor",
+        verbose_name=_("anchor"),
     )
     cutoff = models.ForeignKey(
-        ChatMessage, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs_at_cutoff"
+        ChatMessage,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="runs_at_cutoff",
+        verbose_name=_("cutoff"),
     )
     base = models.ForeignKey(
-        ChatMessage, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs_built_on"
+        ChatMessage,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="runs_built_on",
+        verbose_name=_("base"),
     )
-    summary = models.ForeignKey(ChatMessage, on_delete=models.SET_NULL, null=True, blank=True, related_name="made_by")
+    summary = models.ForeignKey(
+        ChatMessage, on_delete=models.SET_NULL, null=True, blank=True, related_name="made_by", verbose_name=_("summary")
+    )
     previous_run = models.ForeignKey(
-        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="follow_ups"
+        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="follow_ups", verbose_name=_("continues")
     )
-    generation = models.PositiveIntegerField(null=True, blank=True)
-    trigger = models.CharField(max_length=10, choices=display_words(Trigger))
-    status = models.CharField(max_length=10, choices=display_words(RunStatus), default=RunStatus.READY)
+    generation = models.PositiveIntegerField(_("compaction"), null=True, blank=True)
+    trigger = models.CharField(_("trigger"), max_length=10, choices=display_words(Trigger))
+    status = models.CharField(_("status"), max_length=10, choices=display_words(RunStatus), default=RunStatus.READY)
     strategy = models.CharField(
-        max_length=20, choices=display_words(Strategy), default=Strategy.AUTO_COMPACT, blank=True
+        _("strategy"), max_length=20, choices=display_words(Strategy), default=Strategy.AUTO_COMPACT, blank=True
     )
-    skip_reason = models.CharField(max_length=30, blank=True, default="")
-    error_code = models.CharField(max_length=30, blank=True, default="")
-    error_detail = models.TextField(blank=True, default="")
-    instructions = models.TextField(blank=True, default="")
-    policy_line = models.TextField(blank=True, default="")
-    summarizer_model = models.CharField(max_length=255, blank=True, default="")
-    prompt_version = models.CharField(max_length=50, blank=True, default="")
-    nonce = models.CharField(max_length=40, blank=True, default="")
-    settings = models.JSONField(default=dict, blank=True, help_text="Resolved when the run was opened.")
-    budget = models.JSONField(default=dict, blank=True, help_text="Window, reserve and allowances then, tokens.")
+    skip_reason = models.CharField(_("skip reason"), max_length=30, blank=True, default="")
+    error_code = models.CharField(_("error code"), max_length=30, blank=True, default="")
+    error_detail = models.TextField(_("error details"), blank=True, default="")
+    instructions = models.TextField(_("instructions"), blank=True, default="")
+    policy_line = models.TextField(_("line of the policy"), blank=True, default="")
+    summarizer_model = models.CharField(_("model"), max_length=255, blank=True, default="")
+    prompt_version = models.CharField(_("prompt version"), max_length=50, blank=True, default="")
+    nonce = models.CharField(_("mark of the prompt"), max_length=40, blank=True, default="")
+    settings = models.JSONField(
+        _("settings"), default=dict, blank=True, help_text=_("Resolved when the run was opened.")
+    )
+    budget = models.JSONField(
+        _("budget"), default=dict, blank=True, help_text=_("Window, reserve and allowances then, tokens.")
+    )
     shortened_inputs = models.JSONField(
-        default=list, blank=True, help_text="Messages that the summarizer was shown head-and-tail."
+        _("shortened inputs"),
+        default=list,
+        blank=True,
+        help_text=_("Messages that the summarizer was shown head-and-tail."),
     )
     request = models.JSONField(
+        _("request"),
         default=dict,
         blank=True,
-        help_text="What its prompt was made of beside the messages, and its digest.",
+        help_text=_("What its prompt was made of beside the messages, and its digest."),
     )
-    reserved_tokens = models.PositiveIntegerField(default=0)
-    input_tokens = models.PositiveIntegerField(null=True, blank=True)
-    output_tokens = models.PositiveIntegerField(null=True, blank=True)
-    cached_tokens = models.PositiveIntegerField(null=True, blank=True)
-    cost = models.DecimalField(max_digits=14, decimal_places=8, null=True, blank=True)
-    tokens_before = models.PositiveIntegerField(null=True, blank=True)
-    tokens_after = models.PositiveIntegerField(null=True, blank=True)
-    messages_compacted = models.PositiveIntegerField(null=True, blank=True)
-    retention_before = models.FloatField(null=True, blank=True)
-    retention_after = models.FloatField(null=True, blank=True)
-    attempts = models.PositiveIntegerField(default=0)
-    next_attempt_at = models.DateTimeField(null=True, blank=True)
-    claim_token = models.UUIDField(null=True, blank=True)
-    lease_expires_at = models.DateTimeField(null=True, blank=True)
-    erasures_seen = models.PositiveIntegerField(default=0)
-    task_id = models.CharField(max_length=255, blank=True, default="")
-    enqueued_at = models.DateTimeField(null=True, blank=True)
-    started_at = models.DateTimeField(null=True, blank=True)
-    finished_at = models.DateTimeField(null=True, blank=True)
-    created_at = models.DateTimeField(default=timezone.now)
+    reserved_tokens = models.PositiveIntegerField(_("reserved tokens"), default=0)
+    input_tokens = models.PositiveIntegerField(_("input tokens"), null=True, blank=True)
+    output_tokens = models.PositiveIntegerField(_("output tokens"), null=True, blank=True)
+    cached_tokens = models.PositiveIntegerField(_("cached tokens"), null=True, blank=True)
+    cost = models.DecimalField(_("cost"), max_digits=14, decimal_places=8, null=True, blank=True)
+    tokens_before = models.PositiveIntegerField(_("tokens before"), null=True, blank=True)
+    tokens_after = models.PositiveIntegerField(_("tokens after"), null=True, blank=True)
+    messages_compacted = models.PositiveIntegerField(_("messages compacted"), null=True, blank=True)
+    retention_before = models.FloatField(_("found again in the text"), null=True, blank=True)
+    retention_after = models.FloatField(_("found again with the ledger"), null=True, blank=True)
+    attempts = models.PositiveIntegerField(_("attempts"), default=0)
+    next_attempt_at = models.DateTimeField(_("next attempt at"), null=True, blank=True)
+    claim_token = models.UUIDField(_("claim token"), null=True, blank=True)
+    lease_expires_at = models.DateTimeField(_("lease"), null=True, blank=True)
+    erasures_seen = models.PositiveIntegerField(_("erasures before"), default=0)
+    task_id = models.CharField(_("task id"), max_length=255, blank=True, default="")
+    enqueued_at = models.DateTimeField(_("enqueued at"), null=True, blank=True)
+    started_at = models.DateTimeField(_("started at"), null=True, blank=True)
+    finished_at = models.DateTimeField(_("finished at"), null=True, blank=True)
+    created_at = models.DateTimeField(_("created at"), default=timezone.now)
 
     objects = CompactionRunQuerySet.as_manager()
 
     class Meta:
+        verbose_name, verbose_name_plural = _("compaction run"), _("compaction runs")
         db_table = sql.RUNS
         constraints = [
             # Even if the broker delivers a task twice: one open run per anchor. One per branch depends on it.
@@ -476,7 +536,7 @@ class CompactionRun(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"Run {self.pk} ({RunStatus(self.status).words})"
+        return gettext("Run {id} ({status})").format(id=self.pk, status=words(self.status))
 
     @property
     def is_open(self) -> bool:
@@ -489,20 +549,28 @@ class CompactionEvent(models.Model):
     ``kind`` is :class:`EventKind`, ``payload`` depends on it.
     """
 
-    session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="events")
-    run = models.ForeignKey(CompactionRun, on_delete=models.CASCADE, null=True, blank=True, related_name="events")
-    message = models.ForeignKey(
-        ChatMessage, on_delete=models.SET_NULL, null=True, blank=True, related_name="compaction_events"
+    session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="events", verbose_name=_("session"))
+    run = models.ForeignKey(
+        CompactionRun, on_delete=models.CASCADE, null=True, blank=True, related_name="events", verbose_name=_("run")
     )
-    kind = models.CharField(max_length=40, choices=display_words(EventKind))
-    payload = models.JSONField(default=dict, blank=True)
-    created_at = models.DateTimeField(default=timezone.now)
+    message = models.ForeignKey(
+        ChatMessage,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="compaction_events",
+        verbose_name=_("message"),
+    )
+    kind = models.CharField(_("kind"), max_length=40, choices=display_words(EventKind))
+    payload = models.JSONField(_("payload"), default=dict, blank=True)
+    created_at = models.DateTimeField(_("created at"), default=timezone.now)
 
     class Meta:
+        verbose_name, verbose_name_plural = _("compaction event"), _("compaction events")
         indexes = [
             models.Index(F("session"), F("id").desc(), name="compaction_session_events"),
             models.Index(fields=["created_at"], name="compaction_events_by_time"),
         ]
 
     def __str__(self) -> str:
-        return f"Event {self.pk} ({self.get_kind_display().lower()})"
+        return gettext("Event {id} ({kind})").format(id=self.pk, kind=words(self.kind))

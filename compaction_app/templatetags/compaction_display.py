@@ -1,4 +1,4 @@
-"""Values as the admin shows them, ``{{ when|moment }}``, and links: ``{% message_link pk %}``."""
+"""Values as the admin shows them, ``{{ when|moment }}``, and links, ``{% message_link pk %}``."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from typing import Any
 
 from django import template
 
-from compaction_app.admin import display
+from compaction_app.admin import display, health
+from compaction_app.models.words import words
 
 register = template.Library()
-register.filter("moment", display.moment)
-register.filter("exact_moment", display.exact_moment)
-register.filter("figures", display.figures)
-register.filter("money", display.money)
-register.filter("place", display.place)
-register.filter("reserved", display.reserved)
-register.filter("calibration", display.calibration)
+for show in (
+    *(display.moment, display.figures, display.money, display.place, display.reserved, display.calibration),
+    *(display.messages, display.tokens, display.runs, words),
+):
+    register.filter(show.__name__, show)
 
 
 # A template passes "" where an attribute on the way to the number is missing.
@@ -31,26 +30,27 @@ def percent(value: Any, digits: int = 0) -> str:
     return display.percent(None if value == "" else value, digits)
 
 
-@register.filter
-def plural(count: int, words: str) -> str:
-    """``{{ count|plural:"summary is,summaries are" }}``"""
-    return display.plural(count, *words.split(","))
-
-
 # -- links that the user may follow -------------------------------------------------------------------------
 
 
 @register.simple_tag(takes_context=True)
-def message_link(context: Any, pk: int, label: str = "Message", depth: Any = None) -> Any:
-    return context["records"].link_to_message(pk, label, depth)
+def message_link(context: Any, pk: int, depth: Any = None) -> Any:
+    return context["links"].message(pk, depth)
 
 
 @register.simple_tag(takes_context=True)
-def record_link(context: Any, page: str, pk: Any, label: Any) -> Any:
-    return context["records"].link_to(page, pk, label)
+def summary_link(context: Any, pk: int) -> Any:
+    return context["links"].summary(pk)
 
 
 @register.simple_tag(takes_context=True)
-def list_link(context: Any, page: str, label: str, **query: Any) -> Any:
-    """To a list, narrowed."""
-    return context["records"].link_to_list(page, label, **query)
+def record_link(context: Any, model_name: str, pk: Any, label: Any) -> Any:
+    return context["links"].to(model_name, pk, label)
+
+
+@register.inclusion_tag("admin/compaction_app/includes/health.html", takes_context=True)
+def compaction_health(context: Any) -> dict[str, Any]:
+    """What is wrong with the background work, for the page of the app."""
+    # From the context itself: a host may not have the request context processor.
+    request = getattr(context, "request", None) or context.get("request")
+    return {"health": health.health_of(request) if request is not None else None}

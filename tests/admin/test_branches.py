@@ -8,6 +8,7 @@ import pytest
 from compaction_app import chat
 from compaction_app.admin import branches
 from compaction_app.admin.display import link
+from compaction_app.models import CompactionEvent
 from tests.admin.pages import ARABIC, MARKUP, figures, page_of, queries_of, url
 from tests.admin.records import forked, words
 from tests.trees import chain, star, start_session
@@ -41,8 +42,8 @@ def test_a_fork_is_below_the_branch_that_it_leaves_and_says_where(viewer):
     assert [one.forks_from for one in found] == [
         "the start",
         "the start",
-        message_link(main[3], "message"),
-        message_link(side[0], "message"),
+        message_link(main[3]),
+        message_link(side[0]),
     ]
     assert [one.is_newest for one in found] == [True, False, False, False]
     assert found[1].tip == message_link(main[-1])
@@ -109,6 +110,19 @@ def test_a_branch_over_its_threshold_says_so_in_words_and_has_a_meter(viewer):
     assert f"over the threshold of {branch.budget.threshold:,}" in branch.fullness
     assert "Over threshold</span>" in response.text
     assert f'high="{branch.budget.threshold}" optimum="0" value="{branch.history.tokens}"' in response.text
+
+
+def test_a_branch_over_its_threshold_says_why_it_was_not_compacted(viewer):
+    session = start_session()
+    tip = chat.append_message(session, role="user", content=words(1000, "harbour"))
+    for kind, payload in (("failed", {"code": "timeout"}), ("suppressed", {"reason": "cooldown"}), ("started", {})):
+        CompactionEvent.objects.create(session=session, message=tip, kind=kind, payload=payload)
+    page = viewer.get(page_of(session)).text
+    event = CompactionEvent.objects.get(kind="suppressed")
+    assert f'Why it was not compacted</dt><dd><a href="{page_of(event)}">Suppressed: cooldown</a>' in page
+    below = chat.append_message(start_session(), role="user", content="hi")
+    CompactionEvent.objects.create(session=below.session, message=below, kind="suppressed", payload={})
+    assert "Why it was not" not in viewer.get(page_of(below.session)).text
 
 
 def test_the_branch_in_use_alone_is_open(viewer):

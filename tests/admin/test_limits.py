@@ -27,7 +27,7 @@ def test_a_messages_page_says_what_is_reserved_and_what_the_limits_are_divided_b
     found = here(viewer, tip)
     assert prompt > 0
     assert found["Reserved"] == f"{200 + prompt} (reply 200, system prompt {prompt})"
-    assert found["Token counts corrected by"].startswith("× 0.8131: the provider counts 0.8131 tokens")
+    assert found["Token counts corrected by"] == "× 0.8131"
     assert found["Available"] == f"{int((4000 - 200 - prompt) / 0.8131):,}"
 
 

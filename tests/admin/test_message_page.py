@@ -65,8 +65,8 @@ def test_a_field_that_would_be_empty_is_left_out(viewer):
     session = start_session()
     message = chat.append_message(session, role="assistant", content="hi")
     called = chat.append_message(session, message, role="assistant", tool_calls=calls("c1"))
-    assert "field-calls" not in viewer.get(page_of(message)).text
-    assert "field-calls" in viewer.get(page_of(called)).text
+    assert "Tool calls</dt>" not in viewer.get(page_of(message)).text
+    assert "Tool calls</dt>" in viewer.get(page_of(called)).text
 
 
 def test_other_parts_of_a_row_are_not_to_be_had(viewer):

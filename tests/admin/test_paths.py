@@ -19,10 +19,6 @@ def place(node):
     return node.pk, node.depth, node.token_count, node.path_tokens
 
 
-def ends(stretch):
-    return place(stretch.first), place(stretch.last)
-
-
 def random_tree(seed, size=60):
     """Branches that leave each other anywhere, with summaries among them and a part that was deleted again."""
     chance, session = random.Random(seed), start_session()
@@ -47,7 +43,7 @@ def test_the_ends_of_a_stretch_are_those_that_a_walk_finds(seed):
         for _ in range(5):
             first, last = sorted(chance.choices(range(1, len(branch) + 1), k=2))
             found = contexts.stretch(tip.pk, "default", first=first, last=last)
-            assert ends(found) == (branch[first - 1], branch[last - 1])
+            assert (found.first, found.last) == (branch[first - 1][0], branch[last - 1][0])
             assert found.messages == last - first + 1
             assert found.tokens == sum(tokens for _, _, tokens, _ in branch[first - 1 : last])
 

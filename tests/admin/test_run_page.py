@@ -85,43 +85,22 @@ class TestPage:
             *(
                 f"Summary {base.pk}",
                 f"Summary {summary.pk}",
-                f"Continues: Run {before.pk}",
-                f"Continued by: Run {after.pk}",
+                f"Continues Run {before.pk}",
+                f"Continued by Run {after.pk}",
             ),
             *(
                 "96,210 → 41,208",
                 "55,002 (57%)",
                 "113",
                 "62.1% in the text alone, 94.4% with the ledger",
-                f"Shortened inputs: Message {nodes[0].pk}",
+                f"Shortened inputs Message {nodes[0].pk}",
             ),
             *("quick-model", "p-42", "Keep the prices.", "Keep the names.", "60,211", "2,217", "11,003", "0.0148"),
-            *("12.4 s", "3 of at most 8", "Nov. 3, 2026, 8:00:00 a.m.", "8:00:01", "8:01:01", "8:01:13", "8:01:30"),
-            *("expired at Nov. 3, 2026, 8:06:01 a.m.", "task-77", "8,191", "4321", "a1b2c3d4"),
+            *("12.4 s", "3 of at most 8", "Nov. 3, 2026, 08:00:00 UTC", "08:00:01", "08:01:01", "08:01:13", "08:01:30"),
+            *("expired at Nov. 3, 2026, 08:06:01 UTC", "task-77", "8,191", "4,321", "a1b2c3d4"),
             *("&quot;MODE&quot;: &quot;aggressive&quot;", "128111", "abc123"),
         ):
             assert shown in page, shown
-
-    def test_no_column_of_a_run_is_forgotten(self):
-        """Those that stand for themselves under another name are named here."""
-        named = {
-            "status": "outcome", "session": "in_session", "error_detail": "error_text", "skip_reason": "why",
-            "error_code": "why", "tip": "tip_link", "anchor": "anchor_link", "cutoff": "cutoff_link",
-            "base": "base_link", "summary": "summary_link", "previous_run": "continues", "strategy": "how",
-            "instructions": "instructions_text", "policy_line": "policy_text", "summarizer_model": "summarizer_name",
-            "settings": "settings_block", "budget": "budget_block", "request": "request_block",
-            "shortened_inputs": "shortened", "input_tokens": "input_tokens_shown", "cost": "price",
-            "output_tokens": "output_tokens_shown", "cached_tokens": "cached_tokens_shown",
-            "tokens_before": "tokens", "tokens_after": "tokens", "retention_before": "found_again",
-            "retention_after": "found_again", "attempts": "attempts_shown", "next_attempt_at": "next_attempt",
-            "lease_expires_at": "lease", "enqueued_at": "enqueued", "started_at": "begun", "finished_at": "ended",
-            "created_at": "opened", "generation": "compaction", "messages_compacted": "compacted",
-            "reserved_tokens": "reserved",
-        }  # fmt: skip
-        shown = {name for _, lines in runs.SECTIONS for line in lines for name in line.split()}
-        # The id is in the title; the claim's token is of no use to anybody but its holder.
-        stored = {field.name for field in CompactionRun._meta.concrete_fields} - {"id", "claim_token"}
-        assert {named.get(name, name) for name in stored} <= shown
 
     def test_a_code_that_does_not_say_enough_is_explained(self, viewer, tip):
         """Issue 12.1: a model's error message that was taken for no summary; 12.18: a run that used up its time."""
@@ -139,7 +118,7 @@ class TestPage:
         CompactionEvent.objects.create(
             session=tip.session, run=run, kind=EventKind.STARTED, created_at=opened + timedelta(seconds=5)
         )
-        assert "Waited: 5.0 s" in page_text(viewer, run)
+        assert "Waited 5.0 s" in page_text(viewer, run)
 
     def test_a_run_that_waits_says_for_how_long_and_for_whom(self, viewer, tip):
         late = run_of(tip, status="ready", created_at=timezone.now() - timedelta(hours=2), enqueued_at=timezone.now())

@@ -77,7 +77,7 @@ def pages(records):
     found += [page_of(record) for record in records]
     found += [url(f"{row._meta.model_name}_history", row.pk) for row in records]
     found += [url(f"{row._meta.model_name}_delete", row.pk) for row in records]
-    found += [url("chatmessage_retire", ids=summary.pk)]
+    found += [url("chatmessage_retire", summary.pk)]
     found += [url("chatsession_compact", session.pk), url("chatmessage_compact", records[1].pk)]
     found += [url("chatmessage_text", records[1].pk, "content"), url("chatmessage_context", records[1].pk)]
     found += [url("chatmessage_redact", records[1].pk), url("chatmessage_transcript", records[1].pk)]
@@ -150,7 +150,7 @@ def test_an_action_alone_leads_to_no_page(login, marked):
     for page in (
         url("chatsession_compact", session.pk),
         *(url("chatmessage_compact", message.pk), url("chatmessage_redact", message.pk)),
-        *(url("chatmessage_retire", ids=summary.pk), url("compactionrun_retry", failed.pk)),
+        *(url("chatmessage_retire", summary.pk), url("compactionrun_retry", failed.pk)),
     ):
         assert (client.get(page).status_code, client.post(page).status_code) == (403, 403), page
 

@@ -28,7 +28,7 @@ def test_a_first_generation_takes_in_everything_up_to_its_cutoff(viewer):
     assert (coverage.messages, coverage.new.messages, coverage.replaced) == (2, 2, 20)
     assert (coverage.tail, coverage.tail_tokens) == (1, 10)
     found = figures_of(viewer.get(page_of(summary)).text)
-    assert found["New messages"] == f"Message {nodes[0].pk} (#1) to Message {nodes[1].pk} (#2)"
+    assert found["New messages"] == f"Message {nodes[0].pk} (#1) – Message {nodes[1].pk} (#2)"
     assert found["Own tokens"] == "8 (60% less)"
 
 
@@ -37,7 +37,7 @@ def test_a_later_generation_takes_in_what_came_after_its_bases_cutoff(viewer, th
     coverage = shown(viewer, second).coverage
     assert (coverage.messages, coverage.new.messages) == (4, 2)
     assert coverage.replaced == 9 + 20, "its base and the two messages that it took in"
-    assert (coverage.new.first.id, coverage.new.last.id) == (nodes[2].pk, nodes[3].pk)
+    assert (coverage.new.first, coverage.new.last) == (nodes[2].pk, nodes[3].pk)
 
 
 def test_positions_are_told_with_the_ids(viewer, three):

@@ -75,7 +75,7 @@ def test_pages_need_no_inline_script_and_no_inline_style(superuser):
     """So they work under a strict Content-Security-Policy."""
     session, nodes, summary, run, _ = compacted()
     pages = [*all_pages(), page_of(reply_to(nodes[-1]))]
-    pages += [url("chatmessage_compact", nodes[0].pk), url("chatmessage_retire", ids=summary.pk)]
+    pages += [url("chatmessage_compact", nodes[0].pk), url("chatmessage_retire", summary.pk)]
     for page in [*pages, url("compactionrun_retry", run.pk), url("chatsession_compact", session.pk)]:
         text = superuser.get(page).text
         assert not re.search(r"<style|\sstyle=|\son[a-z]+=|javascript:", text), page

@@ -17,7 +17,7 @@ def page(client, tip, **query):
 
 def marks(response):
     """Depth → mark of each message on the page."""
-    return {line.row.depth: line.mark for line in response.context["transcript"].lines}
+    return {line.depth: line.mark for line in response.context["transcript"].lines}
 
 
 def test_messages_are_in_order_with_what_the_model_sees_of_them(viewer):
@@ -74,7 +74,7 @@ def test_it_follows_the_branch_through_its_forks(viewer):
     nodes = chain(start_session(), 80)
     fork = chain(nodes[0].session, 30, parent=nodes[39])
     shown = page(viewer, fork[-1], end=60).context["transcript"].lines
-    assert [line.row.pk for line in shown] == [one.pk for one in [*nodes[10:40], *fork[:20]]]
+    assert [line.pk for line in shown] == [one.pk for one in [*nodes[10:40], *fork[:20]]]
 
 
 def test_texts_are_escaped_cut_and_turned(viewer):
@@ -85,7 +85,7 @@ def test_texts_are_escaped_cut_and_turned(viewer):
     assert ARABIC in text
     assert "more characters" in text
     assert 'class="compaction-said" dir="auto"' in text
-    assert str(display.exact_moment(tip.created_at)) in text
+    assert str(display.moment(tip.created_at)) in text
 
 
 def test_it_takes_the_same_few_queries_whatever_its_length(viewer):

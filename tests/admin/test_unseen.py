@@ -50,7 +50,7 @@ def test_the_page_before_a_redaction_says_what_the_model_will_not_see(eraser, co
 
 def test_the_page_before_a_retirement_says_it_too(eraser, compacted):
     summary = chat.find_summary(compacted[-1])
-    page = eraser.get(url("chatmessage_retire", ids=summary.pk)).text
+    page = eraser.get(url("chatmessage_retire", summary.pk)).text
     chat.retire_summary(summary)
     assert number_said(page) == pytest.approx(chat.get_context(compacted[-1]).dropped, rel=0.05)
 
@@ -96,13 +96,13 @@ def test_at_a_spending_limit_no_page_promises_a_compaction(eraser, compacted, se
     settings.COMPACTION = small(SPENDING_LIMITS={"session": ["1 runs/d"]})
     address = {
         "redact": url("chatmessage_redact", compacted[200].pk),
-        "retire": url("chatmessage_retire", ids=summary.pk),
+        "retire": url("chatmessage_retire", summary.pk),
         "delete": url("chatmessage_delete", summary.parent_message_id),
     }[name]
     page = eraser.get(address).text
     assert number_said(page)
     assert "No compaction starts now" in page
-    assert "In the last day compactions of this session used 1 run; SPENDING_LIMITS allows 1." in page
+    assert "SPENDING_LIMITS allows 1 runs in a day for this session; 1 are used." in page
     assert "requested at once" not in page
 
 
@@ -147,7 +147,7 @@ def test_what_an_erasure_requested_is_named_afterwards(eraser, compacted, monkey
         response = eraser.post(url("chatmessage_redact", compacted[3].pk), {"replacement": "[gone]"})
     else:
         summary = chat.find_summary(compacted[-1])
-        response = eraser.post(url("chatmessage_retire", ids=summary.pk), {"reason": "x"})
+        response = eraser.post(url("chatmessage_retire", summary.pk), {"reason": "x"})
     [run] = CompactionRun.objects.open()
     assert told(response).endswith(f"Open runs: Run {run.pk} (waiting).")
 

@@ -3,14 +3,12 @@
 import re
 
 import pytest
-from django.utils import timezone
 
 from compaction_app import chat
-from compaction_app.models import ChatMessage, CompactionEvent
-from compaction_app.values import EventKind
+from compaction_app.models import ChatMessage
 from tests.admin.pages import VIEW, page_of, told, url
 from tests.admin.records import compacted, conversation, run_at, summarized
-from tests.trees import chain, start_session, summarize
+from tests.trees import chain, start_session
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
@@ -30,23 +28,9 @@ def crumbs_of(page):
 
 def test_retiring_from_a_summarys_page_leads_back_to_it(everything):
     _, _, summary, *_ = compacted()
-    page = url("chatmessage_retire", ids=summary.pk)
+    page = url("chatmessage_retire", summary.pk)
     assert f'<a href="{page_of(summary)}" class="closelink">Back</a>' in everything.get(page).text
     assert everything.post(page, {"reason": "wrong"}).headers["Location"] == page_of(summary)
-
-
-def test_retiring_from_the_list_leads_back_to_the_list(everything):
-    _, _, summary, *_ = compacted()
-    chosen = {"action": "retire", "_selected_action": [summary.pk], "index": 0}
-    page = everything.post(url("chatmessage_changelist", kind="summary"), chosen).headers["Location"]
-    summaries = url("chatmessage_changelist", kind="summary")
-    assert f'<a href="{summaries}" class="closelink">Back</a>' in everything.get(page).text
-    assert everything.post(page, {"reason": "wrong"}).headers["Location"] == summaries
-
-
-def test_retiring_a_retired_summary_leads_back_to_it_as_well(everything):
-    _, _, summary, *_ = compacted(retired_at=timezone.now())
-    assert everything.get(url("chatmessage_retire", ids=summary.pk)).headers["Location"] == page_of(summary)
 
 
 def test_deleting_a_message_leads_to_its_session(everything):
@@ -66,7 +50,7 @@ def test_without_seeing_sessions_it_leads_to_the_messages(login):
 def test_the_list_and_the_record_stand_above_every_page_of_an_action(everything):
     session, nodes, summary, *_ = compacted()
     failed = run_at(nodes[-1], status="failed")
-    sessions, runs = (url("chatsession_changelist"), "Sessions"), (url("compactionrun_changelist"), "Runs")
+    sessions, runs = (url("chatsession_changelist"), "Chat sessions"), (url("compactionrun_changelist"), "Runs")
     messages = (url("chatmessage_changelist"), "Messages")
     summaries = (url("chatmessage_changelist", kind="summary"), "Summaries")
     for page, above, record in (
@@ -75,7 +59,7 @@ def test_the_list_and_the_record_stand_above_every_page_of_an_action(everything)
         (url("chatmessage_compact", nodes[0].pk), messages, nodes[0]),
         (url("chatmessage_redact", nodes[0].pk), messages, nodes[0]),
         (url("chatmessage_delete", nodes[0].pk), messages, nodes[0]),
-        (url("chatmessage_retire", ids=summary.pk), summaries, summary),
+        (url("chatmessage_retire", summary.pk), summaries, summary),
         (url("compactionrun_retry", failed.pk), runs, failed),
     ):
         name = "Harbour" if record == session else str(record)
@@ -91,7 +75,7 @@ def test_red_marks_what_can_not_be_undone(everything):
             url("chatmessage_redact", nodes[0].pk),
             url("chatmessage_delete", nodes[0].pk),
             url("chatsession_delete", session.pk),
-            url("chatmessage_retire", ids=summary.pk),
+            url("chatmessage_retire", summary.pk),
             url("chatsession_compact", session.pk),
             url("compactionrun_retry", failed.pk),
         )
@@ -135,33 +119,6 @@ def test_the_run_of_a_real_summary_records_that_the_ledger_was_off(viewer):
     assert ledger_of(viewer, chat.find_summary(tip)) == "Off: LEDGER_TOKENS was 0."
 
 
-def test_the_events_of_a_summary_tell_its_retirement(viewer):
-    _, nodes, summary, _, event = compacted()
-    chat.retire_summary(summary, reason="wrong")
-    retired = CompactionEvent.objects.get(kind=EventKind.RETIRED)
-    # Another one, later: not its own.
-    other = summarize(nodes[3], nodes[2])
-    chat.retire_summary(other, reason="wrong too")
-    events = viewer.get(page_of(summary)).context["events"]
-    assert [shown.pk for shown in events] == [event.pk, retired.pk]
-    assert [shown.kind for shown in viewer.get(page_of(other)).context["events"]] == [EventKind.RETIRED]
-
-
-def test_so_do_those_of_a_summary_that_went_along_with_its_base(viewer):
-    nodes = chain(start_session(), 6)
-    base, built = summarize(nodes[1], nodes[0]), summarize(nodes[3], nodes[2])
-    run_at(nodes[-1], status="succeeded", generation=1, summary=built, base=base)
-    chat.retire_summary(base, reason="wrong")
-    events = viewer.get(page_of(built)).context["events"]
-    assert [shown.payload["summary"] for shown in events] == [base.pk]
-
-
-def test_and_those_of_one_that_a_redaction_took_out_of_use(viewer):
-    nodes, summary = summarized()
-    chat.redact_message(nodes[0])
-    assert [shown.kind for shown in viewer.get(page_of(summary)).context["events"]] == [EventKind.INVALIDATED]
-
-
 # -- a record that names what is elsewhere ----------------------------------------------------------------------
 
 
@@ -192,16 +149,3 @@ def test_a_record_that_names_rows_of_another_session_says_so_and_shows_none_of_t
 def test_a_record_that_names_what_is_nowhere_says_that_it_was_deleted(viewer):
     reply = with_record(chain(start_session(), 3), summary_id=10**9)
     assert f"Summary {10**9} was sent and is deleted now." in notes_then(viewer, reply)
-
-
-def test_telling_the_two_apart_takes_no_query_more(viewer, django_assert_max_num_queries):
-    there, summary = summarized()
-    own, elsewhere = summarized()[1], summary
-    replies = []
-    for row in (own, elsewhere):
-        ids = {"summary_id": row.pk, "cutoff_id": row.last_summarized_message_id, "pinned_id": there[0].pk}
-        replies.append(with_record(chain(row.session if row is own else start_session(title="x"), 3), **ids))
-    with django_assert_max_num_queries(40) as few:
-        viewer.get(page_of(replies[0]))
-    with django_assert_max_num_queries(len(few)):
-        viewer.get(page_of(replies[1]))

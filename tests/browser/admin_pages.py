@@ -63,7 +63,7 @@ PAGES: dict[str, Callable[[Harbour], list[str]]] = {
     "chatmessage_redact_selected": lambda h: [
         url("chatmessage_redact_selected", session=h.session.pk, ids=f"{h.first.pk},{h.tip.pk}")
     ],
-    "chatmessage_retire": lambda h: [url("chatmessage_retire", ids=h.generations[0].pk)],
+    "chatmessage_retire": lambda h: [url("chatmessage_retire", h.generations[0].pk)],
     "compactionrun_changelist": lambda h: [url("compactionrun_changelist")],
     "compactionrun_change": lambda h: [url("compactionrun_change", run.pk) for run in (h.run, h.failed)],
     "compactionrun_retry": lambda h: [url("compactionrun_retry", h.failed.pk)],

@@ -124,7 +124,7 @@ def test_the_pages_before_an_erasure_that_hides_messages_have_no_serious_fault(l
     summary = chat.find_summary(path[-1])
     pages = [
         admin_pages.url("chatmessage_redact", path[2].pk),
-        admin_pages.url("chatmessage_retire", ids=summary.pk),
+        admin_pages.url("chatmessage_retire", summary.pk),
         admin_pages.url("chatmessage_delete", summary.parent_message_id),
     ]
     wrong, _ = looked_at(admin, pages)

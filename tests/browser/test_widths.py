@@ -77,11 +77,15 @@ def test_no_word_makes_a_page_wider_than_a_phone(open_page):
 @pytest.mark.parametrize(
     ("name", "query", "columns"),
     [
-        ("chatsession", {}, ("session", "branch", "compaction", "short_owner", "updated")),
-        ("chatmessage", {}, ("message", "role", "begins_with", "in_session", "own_tokens", "created")),
-        ("chatmessage", {"kind": "summary"}, ("summary", "state", "in_session", "tokens", "cutoff", "created")),
-        ("compactionrun", {}, ("run", "outcome", "in_session", "made", "asked", "opened")),
-        ("compactionevent", {}, ("event", "kind", "run_link", "in_session", "numbers", "created")),
+        ("chatsession", {}, ("session", "branch", "compaction", "owner", "updated_at")),
+        ("chatmessage", {}, ("message", "role", "begins_with", "session", "token_count", "created_at")),
+        (
+            "chatmessage",
+            {"kind": "summary"},
+            ("summary", "state", "session", "tokens", "last_summarized_message", "created_at"),
+        ),
+        ("compactionrun", {}, ("run", "outcome", "session", "made", "asked", "created_at")),
+        ("compactionevent", {}, ("event", "kind", "run", "session", "numbers", "created_at")),
     ],
 )
 def test_beside_the_sidebar_of_a_desktop_no_column_that_matters_is_cut(open_page, name, query, columns):

@@ -125,7 +125,7 @@ def story(session: ChatSession, admin_client: Client) -> dict[str, Any]:
     reply = chat.append_message(session, paid, role="assistant", content="It is paid.", context=context)
     trunk = grow(session, reply, "u a " * 32)[-1]
     first = chat.compact(trunk, instructions=f"Dwell on {mark('instruction')}.").summary
-    confirm = reverse("admin:compaction_app_chatmessage_retire", query={"ids": first.pk})
+    confirm = reverse("admin:compaction_app_chatmessage_retire", args=[first.pk])
     assert admin_client.post(confirm, {"reason": f"It says {mark('reason')}."}).status_code == 302
     # The retirement requested a compaction, and no worker came.
     assert CompactionRun.objects.filter(status="ready").update(created_at=timezone.now() - timedelta(hours=1)) == 1

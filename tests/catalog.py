@@ -1,0 +1,111 @@
+"""Collects what staff read, and compiles its translations: ``make messages``. Nothing but babel is needed.
+
+Texts are those in ``gettext`` calls and templates, and the words of stored codes. What is new in a ``django.po`` has an
+empty translation, which a test refuses.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+
+from babel.messages.catalog import Catalog
+from babel.messages.extract import extract
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po, write_po
+from django.utils.translation.template import templatize
+
+import compaction_app
+from compaction_app import values
+
+PACKAGE = Path(compaction_app.__file__).parent
+LOCALE = PACKAGE / "locale"
+#: The same texts make the same files.
+_NO_DATE = datetime(2026, 1, 1, tzinfo=UTC)
+KEYWORDS = {
+    **dict.fromkeys(("_", "gettext", "gettext_lazy", "gettext_noop", "pgettext")),
+    **dict.fromkeys(("ngettext", "ngettext_lazy"), (1, 2)),
+    "counted": (2, 3),
+}
+ENUMS = [one for one in vars(values).values() if isinstance(one, type) and issubclass(one, StrEnum) and one != StrEnum]
+#: Names in the payload of an event, of a limit of spending, and of what a link narrows a list to.
+OTHER_CODES = """
+    anchor attempt attempts available base cached_tokens clamped code counted covered_messages cutoff day declared
+    dropped dropped_messages dropped_tokens draft_tokens erasure estimate_error history_tokens hour input_tokens
+    layer limit message messages model models of output_tokens parameters period previous_run provider_tokens reason
+    reasoning_turns redaction deletion retention_after retention_before run runs session summaries summary
+    summary_tokens target target_tokens threshold tip tokens tokens_after tokens_before trigger turns unit used user
+    waiting window
+"""
+
+
+_MEANINGLESS = tuple(
+    f'"{name}'.encode()
+    for name in (
+        "Project-Id",
+        "Report-Msgid",
+        "POT-Creation",
+        "PO-Revision",
+        "Last-Tr",
+        "Language-Team",
+        "Generated-By",
+    )
+)
+
+
+def collected() -> Catalog:
+    catalog = Catalog(project="django-chat-compaction", charset="utf-8", fuzzy=False)
+    for place, text, plural in texts():
+        catalog.add((text, plural) if plural else text, locations=[(place, 0)])
+    return catalog
+
+
+def texts() -> Iterator[tuple[str, str, str]]:
+    """(file, text, its plural or "") of everything that is translated."""
+    for path in sorted(PACKAGE.rglob("*")):
+        if path.suffix not in (".py", ".html") or "migrations" in path.parts:
+            continue
+        source = path.read_text()
+        if path.suffix == ".html":
+            # Django makes calls of gettext of its tags; indented, they would be no Python.
+            source = "\n".join(line.strip() for line in templatize(source).splitlines())
+        found = extract("python", io.BytesIO(source.encode()), keywords=KEYWORDS, options={"encoding": "utf-8"})
+        for _line, text, _comments, _context in found:
+            one, many = text if isinstance(text, tuple) else (text, "")
+            yield path.relative_to(PACKAGE).as_posix(), one, many
+    for code in sorted({member.value for enum in ENUMS for member in enum} | set(OTHER_CODES.split())):
+        yield "values.py", code.replace("_", " "), ""
+
+
+def main() -> None:
+    template = collected()
+    for po in sorted(LOCALE.glob("*/LC_MESSAGES/django.po")):
+        language = po.parts[-3]
+        catalog = read_po(io.BytesIO(po.read_bytes()), locale=language)
+        catalog.update(template, no_fuzzy_matching=True)
+        catalog.obsolete.clear()
+        catalog.creation_date = catalog.revision_date = _NO_DATE
+        po.write_bytes(as_po(catalog))
+        with po.with_suffix(".mo").open("wb") as compiled:
+            write_mo(compiled, catalog)
+        missing = sum(not all(text_of(message.string)) for message in catalog if message.id)
+        print(f"{language}: {len(catalog)} texts, {missing} to translate in {po}")
+
+
+def as_po(catalog: Catalog) -> bytes:
+    written = io.BytesIO()
+    write_po(written, catalog, width=110, sort_output=True, include_lineno=False)
+    # Of the header only what means something.
+    lines = written.getvalue().split(b"\n")
+    return b"\n".join(line for line in lines if not line.startswith(_MEANINGLESS))
+
+
+def text_of(string: str | tuple[str, ...]) -> tuple[str, ...]:
+    return string if isinstance(string, tuple) else (string,)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""What staff read is translated: every text, with the same places to fill in, and compiled as it is written."""
+
+import gettext
+import io
+import re
+
+import pytest
+from babel.messages.pofile import read_po
+from django.utils import translation
+
+from compaction_app import chat
+from tests import catalog
+from tests.admin.pages import log_in, page_of, url
+from tests.trees import chain, start_session
+
+LANGUAGES = [path.parts[-3] for path in catalog.LOCALE.glob("*/LC_MESSAGES/django.po")]
+PLACES = re.compile(r"\{\w*\}|%\(\w+\)s|<a href=[^>]*>|</?strong>|</?ins>|</?del>")
+
+
+def written(language):
+    po = catalog.LOCALE / language / "LC_MESSAGES" / "django.po"
+    return po, read_po(io.BytesIO(po.read_bytes()), locale=language)
+
+
+@pytest.mark.pure
+def test_there_is_a_german_translation():
+    assert "de" in LANGUAGES
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_text_is_translated_and_no_other(language):
+    """Else: make messages, and translate what is empty."""
+    _, found = written(language)
+    wanted = {catalog.text_of(message.id)[0] for message in catalog.collected() if message.id}
+    assert {catalog.text_of(message.id)[0] for message in found if message.id} == wanted
+    assert [
+        message.id for message in found if message.id and (message.fuzzy or not all(catalog.text_of(message.string)))
+    ] == []
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_translation_has_the_places_and_the_markup_of_its_text(language):
+    _, found = written(language)
+    for message in found:
+        for text in catalog.text_of(message.string):
+            assert sorted(PLACES.findall(text)) == sorted(PLACES.findall(catalog.text_of(message.id)[-1])), message.id
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_is_compiled_is_what_is_written(language):
+    po, found = written(language)
+    with po.with_suffix(".mo").open("rb") as file:
+        compiled = gettext.GNUTranslations(file)
+    for message in found:
+        if isinstance(message.id, tuple):
+            assert (compiled.ngettext(*message.id, 1), compiled.ngettext(*message.id, 2)) == message.string
+        elif message.id:
+            assert compiled.gettext(message.id) == message.string
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_no_other_app_says_it_in_another_way(language):
+    """Django puts the catalogs of all apps together, and the first has its way."""
+    _, found = written(language)
+    with translation.override(language):
+        shown = {one.id: translation.gettext(one.id) for one in found if one.id and isinstance(one.id, str)}
+    assert {text: here for text, here in shown.items() if here != found[text].string} == {}
+
+
+@pytest.mark.django_db
+def test_the_admin_speaks_german(client, settings):
+    settings.LANGUAGE_CODE, settings.COMPACTION = "de", {"CONTEXT_WINDOW": 200_000}
+    tip = chain(start_session(), 3)[-1]
+    viewer = log_in(client, "view_chatsession", "view_chatmessage", "compact_chatsession")
+    page = viewer.get(page_of(tip.session)).text
+    for text in ("Zweige</h2>", "3 Nachrichten", "In Gebrauch", "Jeden Zweig verdichten", ">200.000<"):
+        assert text in page, text
+    page = viewer.get(page_of(tip)).text
+    assert "Was jetzt gesendet würde</h2>" in page
+    assert f"Nachricht {tip.pk} (Benutzer)" in page
+    listed = viewer.get(url("chatmessage_changelist")).text
+    assert f">Nachricht {tip.pk}</a>" in listed
+    assert chat.get_branch(tip)[0].kind == "message", "what is stored is not translated"
