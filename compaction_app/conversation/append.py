@@ -303,8 +303,11 @@ def _becomes_system_prompt(node: ChatMessage, given: Mapping[str, Any], using: s
     without = ChatSession.objects.using(using).filter(pk=node.session_id, system_prompt="")
     if not without.update(system_prompt=node.content):
         return False
-    others = (key for key in _MESSAGE_KEYS if key not in ("role", "content", "original", "created_at"))
-    if lost := [key for key in others if given.get(key) and getattr(node, key)]:
+    ignored = {"role", "content", "original", "created_at"}
+    if not given.get("metadata"):
+        # Unknown keys, such as an id.
+        ignored.add("metadata")
+    if lost := [key for key in _MESSAGE_KEYS if key not in ignored and getattr(node, key)]:
         raise InvalidMessage(
             "A system message that opens a conversation becomes the session's system prompt, which is a text only: "
             f"leave out {', '.join(lost)}.",
