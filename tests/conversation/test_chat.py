@@ -72,12 +72,7 @@ class TestAppend:
         return chat.start_session()
 
     def test_it_is_checked_and_read_like_any_other(self, session):
-        for wrong in (
-            {"content": 5},
-            {"content": {"a": 1}},
-            {"content": "a\x00b"},
-            {"content": "x", "extrnal_id": "1"},
-        ):
+        for wrong in ({"content": 5}, {"content": {"a": 1}}, {"content": "a\x00b"}, {"content": "x", "contnt": 1}):
             with pytest.raises(InvalidMessage):
                 chat.append_messages(session, None, [{"role": "system", **wrong}])
         parts = [{"type": "text", "text": "Be kind."}, {"type": "text", "text": "Be brief."}]
