@@ -145,7 +145,7 @@ def test_every_kind_happens_and_holds_numbers_and_codes_alone(session, kind):
 
 
 class TestReasoning:
-    """Which rule the reasoning of each turn went by (design §4), and what is said when it became text."""
+    """Which rule the reasoning of each turn went by, and what is said when it became text."""
 
     def turns(self, session, reasonings):
         tip = None

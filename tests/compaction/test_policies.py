@@ -161,7 +161,7 @@ def test_it_is_asked_over_the_threshold_only(tip):
 
 @pytest.mark.parametrize("name", ["always_asked", "AlwaysAsked"])
 class TestBelowTheThreshold:
-    """Issue 12.10: ``POLICY="force"`` below the threshold did nothing."""
+    """``POLICY="force"`` below the threshold did nothing."""
 
     @pytest.fixture
     def quiet(self):

@@ -1,4 +1,4 @@
-"""Ten thousand random tool results through prune and fit: never larger, always valid, pairs whole (design §9)."""
+"""Ten thousand random tool results through prune and fit: never larger, always valid, pairs whole."""
 
 from __future__ import annotations
 

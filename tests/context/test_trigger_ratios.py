@@ -1,4 +1,4 @@
-"""A trigger for each model, beside the window for each model (issue 12.10)."""
+"""A trigger for each model, beside the window for each model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Issue 12.7: an erasure that brings messages back asks for the compaction that is now needed."""
+"""An erasure that brings messages back asks for the compaction that is now needed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from compaction_app.tree.verify import verify_session
 from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-EXTRACTIVE = "compaction_app.summarizers.ExtractiveSummarizer"
 
 
 def talk(session: ChatSession, parent: ChatMessage | None, turns: int) -> list[ChatMessage]:

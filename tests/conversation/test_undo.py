@@ -131,36 +131,6 @@ def test_at_the_same_tip_it_can_be_made_anew_at_once(session):
     assert chat.compact(tip).skip_reason == "nothing_to_compact"
 
 
-def test_over_the_threshold_the_background_goes_on_from_the_live_one(session):
-    tip, made = go_on(session, None, 5)
-    chat.retire_summary(made[1])
-    assert not chat.should_compact(tip), "with the originals back it is still under"
-    tip = grow(session, tip, "u a " * 10)[-1]
-    assert chat.should_compact(tip)
-    run = chat.request_compaction(tip)
-    assert run is not None
-    assert run.base_id == made[0].pk
-    assert tasks.compact_branch(run.pk) == "succeeded"
-    check_branch(tip, generation=6)
-    assert not chat.should_compact(tip)
-
-
-def test_undoing_what_was_made_after_an_undo(session):
-    """Back and forth: what was built on a retired one stays retired, what is new goes by its own line."""
-    tip, made = go_on(session, None, 3)
-    chat.retire_summary(made[1])
-    tip, (fourth, fifth) = go_on(session, tip, 2)
-    assert chat.retire_summary(fifth) == [fifth.pk]
-    check_branch(tip, generation=4)
-    assert chat.retire_summary(made[2]) == [], "it went with the second"
-    assert chat.retire_summary(made[0]) == [made[0].pk, fourth.pk]
-    check_branch(tip, generation=None)
-    run = chat.compact(tip)
-    assert (run.generation, run.base_id) == (6, None)
-    check_branch(tip, generation=6)
-    assert generations(session) == [1, 2, 3, 4, 5, 6]
-
-
 def test_what_was_undone_holds_nothing_back(session, settings, monkeypatch):
     """The cool-down is of the summary in use: the last one made is out of use, and the branch over its threshold."""
     first = grow(session, None, "u a " * 20)[-1]
