@@ -17,12 +17,11 @@ from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from project.celery import app as celery_app
+from tests import small
 from tests.conftest import REPOSITORY, live_database_url
 from tests.hanging import WORD
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-SENTENCES = "The harbour office keeps the tide tables for {0}, and Ida wrote the number {0} on the board. "
 
 
 @pytest.fixture(autouse=True)
@@ -31,12 +30,7 @@ def window_of_4000(settings):
 
 
 def talk(session, parent=None, turns=60):
-    """A branch over the threshold, in real words."""
-    messages = []
-    for number in range(turns):
-        messages.append({"role": "user", "content": SENTENCES.format(number) * 2})
-        messages.append({"role": "assistant", "content": f"Noted: {number} is on the board."})
-    return chat.append_messages(session, parent, messages)[-1]
+    return small.talk(session, parent, turns)[-1]
 
 
 def asking(server):

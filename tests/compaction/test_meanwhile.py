@@ -88,7 +88,7 @@ class TestMeanwhile:
     def test_who_waits_is_told_that_another_worker_took_the_run(self, session, branch, meanwhile, compact, monkeypatch):
         """An erasure gives the run back, and a second worker takes it at once. It was "(running)"."""
         release = runs.release
-        monkeypatch.setattr(runs, "release", lambda run: release(run) and runs.claim(run.pk, "default"))
+        monkeypatch.setattr(runs, "release", lambda run: release(run) and runs.claim(run.pk, "default", 60))
         meanwhile(lambda: chat.redact_message(branch[1]))
         with pytest.raises(CompactionFailed, match="Another worker took this run") as caught:
             compact(branch[-1])
@@ -110,14 +110,14 @@ class TestMeanwhile:
     def test_a_worker_whose_lease_ran_out_can_not_commit(self, session, branch, meanwhile, monkeypatch):
         """The first worker is stopped while it waits for its model, so nothing renews its lease; another takes over."""
         monkeypatch.setattr(
-            "compaction_app.compaction.lease.keep", lambda run: nullcontext(SimpleNamespace(time_left=lambda: 60))
+            "compaction_app.compaction.lease.keep", lambda *_: nullcontext(SimpleNamespace(time_left=lambda: 60))
         )
-        monkeypatch.setattr("compaction_app.compaction.runs.lease_seconds", lambda *_: 0.05)
+        monkeypatch.setattr("compaction_app.compaction.runs.MAX_LEASE_SECONDS", 0.05)
         run = chat.request_compaction(branch[-1])
 
         def takeover():
             threading.Event().wait(0.1)
-            monkeypatch.setattr("compaction_app.compaction.runs.lease_seconds", lambda *_: 60)
+            monkeypatch.setattr("compaction_app.compaction.runs.MAX_LEASE_SECONDS", 60)
             assert compact_chat_history(run.pk).run.status == "succeeded"
 
         meanwhile(takeover)

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 from django.db import connections
 
-from compaction_app import chat, spending
+from compaction_app import chat, telemetry
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.conf import find_problems, settings_from_snapshot
 from compaction_app.exceptions import CompactionFailed, SummarizerError
@@ -175,7 +175,7 @@ class TestRuns:
         assert spent(run)[:2] == (3_000, 10)
 
     def test_a_model_without_a_price_is_logged_once(self, settings, server, branch, caplog, monkeypatch):
-        monkeypatch.setattr(spending, "_logged_models", set())
+        monkeypatch.setattr(telemetry, "_said", set())
         settings.COMPACTION = {**settings.COMPACTION, "MODELS": {}}
         with caplog.at_level(logging.INFO, logger="compaction_app.spending"):
             first = chat.compact(branch[-1])

@@ -251,29 +251,3 @@ class TestInFlight:
         assert newest is not None
         check_branch(tip, generation=newest.made_by.get().generation)
         assert generations(session) == list(range(1, len(generations(session)) + 1))
-
-
-def test_a_request_that_was_pinned_is_pinned_again(session):
-    """Three generations inside one turn; whichever is undone, the question stays in sight, and stands once."""
-    tip, made = None, []
-    tip = grow(session, None, "u")[0]
-    request = tip
-    for _ in range(3):
-        tip = grow(session, tip, "c t " * 35)[-1]
-        made.append(chat.compact(tip).summary)
-    assert [summary.pinned_message_id for summary in made] == [request.pk] * 3
-    chat.retire_summary(made[1])
-    no_worker_comes()
-    path = [message.pk for message in chat.get_branch(tip)]
-    context = chat.get_context(tip, reserved_tokens=0)
-    assert (context.summary_id, context.pinned_id) == (made[0].pk, request.pk)
-    assert [m.message_id for m in context.messages][:2] == [made[0].pk, request.pk]
-    tip = grow(session, tip, "c t")[-1]
-    run = chat.compact(tip)
-    assert (run.base_id, run.summary.pinned_message_id) == (made[0].pk, request.pk)
-    told = {asked.nonce: asked for asked in FakeSummarizer.requests}
-    covered = [message.id for one in line_of(run.summary) for message in told[one.nonce].covered]
-    assert covered == path[1 : len(covered) + 1], "the pin is told to nobody, all others once"
-    assert shown_ids(tip)[:2] == [run.summary_id, request.pk]
-    assert shown_ids(tip)[2:] == [m.pk for m in chat.get_branch(tip)][len(covered) + 1 :]
-    assert verify_session(session).problems == []
