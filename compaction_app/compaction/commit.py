@@ -229,7 +229,7 @@ def _commit(work: Work, draft: SummaryDraft, kept: str) -> None:
     run.save(using=work.using, update_fields=_COMMITTED_FIELDS)
     for kind, payload in work.events:
         runs.record_run_event(run, kind, payload)
-    _record_end(work)
+    _tell_of_summary(work)
 
 
 def _request_record(work: Work, *, tightened: bool) -> dict[str, Any]:
@@ -253,7 +253,7 @@ def digest(request: SummaryRequest) -> str:
     return hashlib.sha256(f"{request.system}\0{request.user}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _record_end(work: Work) -> None:
+def _tell_of_summary(work: Work) -> None:
     """The events, the log line and the signal of a summary that was stored."""
     run = work.run
     # A summarizer that works without reasoning says so by reads_reasoning.
