@@ -34,12 +34,7 @@ compaction_finished = Signal()
 compaction_failed = Signal()
 summary_retired = Signal()
 
-_NAMES = {
-    id(compaction_started): "compaction_started",
-    id(compaction_finished): "compaction_finished",
-    id(compaction_failed): "compaction_failed",
-    id(summary_retired): "summary_retired",
-}
+_NAMES = {id(value): name for name, value in vars().items() if isinstance(value, Signal)}
 
 
 def after_commit(function: Callable[..., object], *arguments: Any, using: str, **named: Any) -> None:

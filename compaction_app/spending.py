@@ -182,9 +182,6 @@ def cost_of_call(call: ModelCall, prices: Mapping[str, Price]) -> Decimal | None
 
 SPENDING_FIELDS = ("input_tokens", "output_tokens", "cached_tokens", "cost")
 
-# Models that were already logged as unpriced: one line per model and process, not one per run.
-_logged_models: set[str] = set()
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spending:
@@ -209,8 +206,15 @@ def add_spending(run: CompactionRun, calls: Sequence[ModelCall], prices: Mapping
     """
     if not calls:
         return
-    calls = [_checked(call) for call in calls]
-    _log_unpriced(calls, prices)
+    # A host's summarizer may report anything; a value that is not a number of tokens counts as not reported.
+    counts = ("input_tokens", "output_tokens", "cached_tokens")
+    checked: list[dict[str, Any]] = [{name: token_count(getattr(call, name)) or 0 for name in counts} for call in calls]
+    calls = [replace(call, **numbers) for call, numbers in zip(calls, checked, strict=True)]
+    for call in calls:
+        if cost_of_call(call, prices) is None:
+            reason = "not_in_prices" if call.input_tokens + call.output_tokens else "no_usage_reported"
+            name = call.model or "(none)"
+            log(logger, logging.INFO, "unpriced", once_for=name, model=name, reason=reason)
     row = CompactionRun.objects.using(database_of(run)).filter(pk=run.pk)
     row.update(
         input_tokens=Coalesce(F("input_tokens"), 0) + sum(call.input_tokens for call in calls),
@@ -248,21 +252,3 @@ def session_spending(session: ChatSession) -> Spending:
         cost=Sum("cost"),
     )
     return Spending(**sums)
-
-
-def _checked(call: ModelCall) -> ModelCall:
-    """A host's summarizer may report anything; a value that is not a number of tokens counts as not reported."""
-    return replace(
-        call,
-        input_tokens=token_count(call.input_tokens) or 0,
-        output_tokens=token_count(call.output_tokens) or 0,
-        cached_tokens=token_count(call.cached_tokens) or 0,
-    )
-
-
-def _log_unpriced(calls: Sequence[ModelCall], prices: Mapping[str, Price]) -> None:
-    for call in calls:
-        if cost_of_call(call, prices) is None and call.model not in _logged_models:
-            _logged_models.add(call.model)
-            reason = "not_in_prices" if call.input_tokens + call.output_tokens else "no_usage_reported"
-            log(logger, logging.INFO, "unpriced", model=call.model or "(none)", reason=reason)

@@ -17,10 +17,10 @@ from django.conf import settings as django_settings
 from django.db import InterfaceError, OperationalError, connections, router
 from django.utils import timezone
 
-from compaction_app.compaction import lease, runs
+from compaction_app.compaction import runs
 from compaction_app.compaction.execute import Outcome, compact_chat_history, run_to_end
 from compaction_app.compaction.trigger import CompactionRequest, open_run
-from compaction_app.conf import Settings, get_settings, site_setting
+from compaction_app.conf import get_settings, site_setting
 from compaction_app.context.reading import is_over_threshold, resolve_request
 from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun, ReplyClaim
@@ -52,7 +52,7 @@ def enqueue(run: CompactionRun, *, countdown: float = 0.0) -> bool:
     using = database_of(run)
     marked = CompactionRun.objects.using(using).filter(pk=run.pk)
     marked.update(enqueued_at=timezone.now() + timedelta(seconds=countdown))
-    options = {"countdown": countdown or None, **_limits(runs.times_of(run))}
+    options = {"countdown": countdown or None, **_limits(runs.Times.of(run))}
     task_id = _publish("compact_branch", [run.pk, using], options, run=run.pk)
     if task_id is None:
         marked.update(enqueued_at=None)
@@ -68,13 +68,13 @@ def enqueue_session(session: ChatSession, below: int | None = None) -> bool:
     ``below``: only branches that contain the message with this id.
     """
     arguments = [str(session.pk), database_of(session), below]
-    options = _limits(get_settings(session.settings), SESSION_SECONDS)
+    options = _limits(runs.Times.by(get_settings(session.settings)), SESSION_SECONDS)
     return _publish("compact_session", arguments, options, session=session.pk) is not None
 
 
-def _limits(settings: Settings, more_seconds: float = 0.0) -> dict[str, float]:
+def _limits(times: runs.Times, more_seconds: float = 0.0) -> dict[str, float]:
     """Of a task. A run fails at its own limit (see :mod:`compaction.lease`); these end the task that still hangs."""
-    soft = lease.time_limit(settings) + more_seconds + TASK_MARGIN_SECONDS
+    soft = times.limit + more_seconds + TASK_MARGIN_SECONDS
     return {"soft_time_limit": soft, "time_limit": soft + TASK_MARGIN_SECONDS}
 
 
@@ -213,10 +213,13 @@ def recover_compactions() -> dict[str, Any]:
         for run in _waiting_runs(using):
             found["runs"] += 1
             most = runs.MAX_LOST if run.status == RunStatus.RUNNING else runs.MAX_ATTEMPTS
-            if run.attempts >= most:
-                found["given_up"] += _abandon(run, using)
-            else:
+            if run.attempts < most:
                 found["enqueued"] += enqueue(run)
+            elif claimed := runs.claim(run.pk, using, ENQUEUE_TIMEOUT_SECONDS):
+                # A worker that was lost left no code: killed, stopped, or so busy that it did not renew its lease.
+                code = ErrorCode.TIME_LIMIT if run.status == RunStatus.RUNNING else ErrorCode.PROVIDER_ERROR
+                detail = f"Abandoned after {run.attempts} attempts."
+                found["given_up"] += runs.fail(claimed, run.error_code or code, detail)
         found["events"] += _delete_old_events(using)
         # What killed processes left at questions that nobody asked again.
         ReplyClaim.objects.using(using).filter(lease_expires_at__lt=timezone.now() - timedelta(hours=1)).delete()
@@ -251,15 +254,6 @@ def _waiting_runs(using: str) -> Iterator[CompactionRun]:
     while batch := list(found.filter(pk__gt=last)[:_SWEEP_BATCH]):
         yield from batch
         last = batch[-1].pk
-
-
-def _abandon(run: CompactionRun, using: str) -> bool:
-    claimed = runs.claim(run.pk, using, ENQUEUE_TIMEOUT_SECONDS)
-    if claimed is None:
-        return False
-    # A worker that was lost left no code: killed, stopped, or at work for so long that it did not renew its lease.
-    code = ErrorCode.TIME_LIMIT if run.status == RunStatus.RUNNING else ErrorCode.PROVIDER_ERROR
-    return runs.fail(claimed, run.error_code or code, f"Abandoned after {run.attempts} attempts.")
 
 
 def _databases() -> list[str]:

@@ -161,12 +161,15 @@ def model_call(model: str, url: str, **requested: Any) -> Iterator[CallSpan]:
 
     ``requested`` are parameters that the conventions name ``gen_ai.request.…``; None is left out.
     """
-    attributes = {
+    attributes: dict[str, Any] = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": provider_of(url),
         "gen_ai.request.model": model,
-        **_server(url),
     }
+    parts = urlsplit(url)
+    if parts.hostname:
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        attributes |= {"server.address": parts.hostname, "server.port": port}
     asked = {f"gen_ai.request.{name}": value for name, value in requested.items() if value is not None}
     began = time.perf_counter()
     with _span(f"chat {model}", SpanKind.CLIENT, {**attributes, **asked}) as span:
@@ -184,14 +187,6 @@ def provider_of(url: str) -> str:
     """The conventions' name of a provider; an unknown endpoint has the name of the API it implements."""
     host = urlsplit(url).hostname or ""
     return "azure.ai.openai" if host.endswith(".openai.azure.com") else "openai"
-
-
-def _server(url: str) -> dict[str, Any]:
-    parts = urlsplit(url)
-    if not parts.hostname:
-        return {}
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    return {"server.address": parts.hostname, "server.port": port}
 
 
 def count_run(run: Any) -> None:
@@ -239,12 +234,24 @@ def record_estimate_error(error: float, *, model: str) -> None:
 
 
 _PLAIN = re.compile(r"[^\s\"=]+")
+# Cleared when full: a long-lived process meets every session, and a session's owner may name any model.
+_said: set[tuple[str, object]] = set()
+_MOST_SAID = 10_000
 
 
-def log(logger: logging.Logger, level: int, event: str, /, **values: Any) -> None:
-    """Log one line; None is left out. For JSON formatters the record has the same values in ``record.compaction``."""
+def log(logger: logging.Logger, level: int, event: str, /, *, once_for: object = None, **values: Any) -> None:
+    """Log one line; None is left out. For JSON formatters the record has the same values in ``record.compaction``.
+
+    ``once_for``: what a process says this event of once, a session or a model.
+    """
     if not logger.isEnabledFor(level):
         return
+    if once_for is not None:
+        if (event, once_for) in _said:
+            return
+        if len(_said) >= _MOST_SAID:
+            _said.clear()
+        _said.add((event, once_for))
     fields = {name: _simple(value) for name, value in values.items() if value is not None}
     # stacklevel: the record names the caller's line, not this one.
     logger.log(level, "%s", line(event, fields), extra={"compaction": {"event": event, **fields}}, stacklevel=2)
@@ -274,14 +281,10 @@ def _simple(value: Any) -> Any:
     if isinstance(value, float):
         return round(value, 3)
     if isinstance(value, Decimal):
-        return _amount(value)
+        # Money as people write it: ``0.0004825``, and ``0`` for a stored ``0E-8``.
+        text = format(value, "f")
+        return (text.rstrip("0").rstrip(".") or "0") if "." in text else text
     return [_simple(item) for item in value] if isinstance(value, list | tuple) else str(value)
-
-
-def _amount(value: Decimal) -> str:
-    """Money as people write it: ``0.0004825``, and ``0`` for a stored ``0E-8``."""
-    text = format(value, "f")
-    return (text.rstrip("0").rstrip(".") or "0") if "." in text else text
 
 
 def _shown(value: Any) -> str:

@@ -292,14 +292,11 @@ class Branch:
     already_compacted: bool = False
 
     @property
-    def pinned_tokens(self) -> int:
-        return self.base.pinned.tokens if self.base and self.base.pinned else 0
-
-    @property
     def history_tokens(self) -> int:
         """Tokens of summary + pinned + everything after the cutoff; never the raw branch."""
-        summary = self.base.tokens if self.base else 0
-        return summary + self.pinned_tokens + self.unread_tokens + sum(m.tokens for m in self.tail)
+        pinned = self.base.pinned if self.base else None
+        shown = (self.base, pinned, *self.tail)
+        return self.unread_tokens + sum(part.tokens for part in shown if part is not None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

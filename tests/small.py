@@ -44,6 +44,18 @@ def shown_ids(tip):
     return [message.message_id for message in chat.get_context(tip).messages if message.message_id]
 
 
+def talk(session, parent=None, turns=60):
+    """A branch in real words; of sixty turns one over the threshold of a window of 4,000."""
+    messages = []
+    for number in range(turns):
+        tables = (
+            f"The harbour office keeps the tide tables for {number}, and Ida wrote the number {number} on the board. "
+        )
+        messages.append({"role": "user", "content": tables * 2})
+        messages.append({"role": "assistant", "content": f"Noted: {number} is on the board."})
+    return chat.append_messages(session, parent, messages)
+
+
 def turns_with_results(*results):
     """A turn for each result: the question, the call, the result, the answer."""
     messages = []

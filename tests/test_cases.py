@@ -1,7 +1,7 @@
-"""The cases with numbers (design §17): which test holds each, and those that only a whole turn can show.
+"""The cases with numbers that only a whole turn can show.
 
-``HELD`` names for every case the tests that hold it. What planning, pruning and fitting answer by themselves is
-tested there, on values; here the same numbers go through the public door and a database.
+What planning, pruning, fitting and the choice of a summary answer by themselves is tested there, on values; here the
+same numbers go through the public door and a database.
 """
 
 from __future__ import annotations
@@ -14,121 +14,12 @@ from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, Com
 from compaction_app.testing.builders import grow, words
 from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.tree.verify import verify_session
-from tests.docs.origins import names_of_tests
 from tests.small import anchored_summary, shown_ids, small, turns_with_results
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
-BRANCHES, PROMPTS = "tests/tree/test_branches.py", "tests/summarizers/test_prompts.py"
-SUMMARIZING = "tests/compaction/test_summarizing.py"
-BUDGET, PLANNING, PRUNING = (
-    "tests/context/test_budget.py",
-    "tests/compaction/test_planning.py",
-    "tests/context/test_pruning.py",
-)
-HERE, REFUSALS = "tests/test_cases.py", "tests/summarizers/test_refusals.py"
-
-PRUNED = f"{HERE}::TestPrune::test_old_results_are_shortened_where_they_are_shown_and_kept_as_they_were"
-LEFT_OUT = f"{HERE}::TestFit::test_what_is_left_out_is_counted"
-
-#: Case of the design → tests, in its order.
-HELD: dict[str, list[str]] = {
-    # Budget
-    "window 10,000, reserved 2,000: 6,000 no, 6,001 yes": [
-        f"{HERE}::TestBudget::test_compaction_is_wanted_strictly_over_the_threshold"
-    ],
-    "7,000: a tail budget of 1,400": [f"{BUDGET}::test_the_tail_budget_is_a_share_of_the_history"],
-    "four messages and no summary: 400": [
-        f"{HERE}::TestBudget::test_the_history_is_summary_pin_and_tail_and_never_the_raw_branch"
-    ],
-    "ten messages, cutoff at the 8th, summary of 30: 230; with a pin: 330": [
-        f"{HERE}::TestBudget::test_the_history_is_summary_pin_and_tail_and_never_the_raw_branch"
-    ],
-    "presets at 200,000 and at 5,000": [f"{HERE}::TestBudget::test_the_presets_have_their_numbers"],
-    # Cut
-    "the six splits": [f"{PLANNING}::TestSplitting::test_the_newest_messages_within_the_budget_stay"],
-    "a cutoff at 2: 1 and 2 nowhere but in the summary": [
-        f"{BRANCHES}::TestApplies::test_a_summary_applies_where_its_anchor_is_on_the_branch"
-    ],
-    "an empty history: nothing, no model call": [
-        f"{PLANNING}::TestCuts::test_an_empty_history_has_nothing_to_compact",
-        f"{SUMMARIZING}::TestOneSummary::test_an_empty_history_calls_no_model",
-    ],
-    "one request and 200 pairs; 200 more; a new turn": [
-        f"{PLANNING}::TestCuts::test_a_tool_loop_is_cut_inside_its_turn",
-        f"{HERE}::TestCut::test_the_request_of_a_tool_loop_is_pinned_inherited_and_in_the_end_covered_once",
-    ],
-    # Applies
-    "branch 1, 2, 3, anchor 3, cutoff 2: yes": [
-        f"{BRANCHES}::TestApplies::test_a_summary_applies_where_its_anchor_is_on_the_branch"
-    ],
-    "branch 1, 2, 6, 7, anchor 5, cutoff 4: no": [
-        f"{BRANCHES}::TestApplies::test_a_summary_does_not_apply_where_its_anchor_is_not"
-    ],
-    "a fork below the anchor shares": [f"{BRANCHES}::TestApplies::test_a_fork_below_the_anchor_shares_the_summary"],
-    "a fork between cutoff and anchor falls back": [
-        f"{BRANCHES}::TestApplies::test_a_fork_between_cutoff_and_anchor_falls_back_to_the_older_generation"
-    ],
-    "equal timestamps: the deeper anchor": [f"{BRANCHES}::TestApplies::test_position_decides_and_never_time"],
-    "base anchor 6, the last turn deleted: not above 6": [
-        f"{HERE}::TestAnchors::test_after_the_last_turn_is_deleted_the_new_anchor_is_not_above_the_old_one",
-    ],
-    "LOOKAHEAD changed from tip to none: the second wins": [
-        f"{HERE}::TestAnchors::test_a_look_ahead_that_was_shortened_does_not_bring_the_older_summary_back"
-    ],
-    # Prune
-    "4,096 bytes unchanged": [PRUNED],
-    "4,097 bytes: at most 4,096 and smaller": [PRUNED],
-    "50,000 of three-byte characters": [PRUNED],
-    "101 bytes at 100; a budget smaller than the notice": [
-        f"{PRUNING}::TestPrune::test_a_limit_smaller_than_the_notice_still_shortens"
-    ],
-    "user and assistant messages of 50,000 bytes untouched": [PRUNED],
-    "the last three turns byte-identical": [PRUNED],
-    # Fit
-    "u a u a u a with room for 350: 5, 6 kept, 4 dropped": [LEFT_OUT],
-    "a 100 + u 100,000 with room for 50: ContextOverflow": [
-        f"{HERE}::TestFit::test_what_can_not_fit_is_an_error_with_the_numbers"
-    ],
-    "u a(9,000) u at 8,000: the last u alone": [LEFT_OUT],
-    "u a with room for 500: nothing dropped": [LEFT_OUT],
-    # Idempotent
-    "twice with nothing new: skipped, no model call": [
-        f"{SUMMARIZING}::TestOneSummary::test_compacting_twice_is_compacting_once"
-    ],
-    "five compactions down one branch": [
-        f"{SUMMARIZING}::TestOneSummary::test_five_generations_rise_and_stay_readable"
-    ],
-    "drafts refused; 30 characters accepted": [
-        f"{PROMPTS}::TestDrafts::test_each_refusal_has_its_code",
-        f"{SUMMARIZING}::TestRefusals::test_thirty_characters_are_a_summary",
-        f"{REFUSALS}::TestManual::test_each_code_is_on_the_run_and_in_the_event_and_nothing_is_changed",
-        f"{HERE}::TestDrafts::test_a_draft_larger_than_what_it_replaces_is_refused",
-    ],
-    "irreducible once, no loop": [
-        f"{HERE}::TestDrafts::test_what_can_not_be_made_smaller_is_said_once_until_a_message_is_appended"
-    ],
-    "calibration 1.5 and 4,900 tokens: wanted": [
-        f"{BUDGET}::test_calibration_divides_the_limits_before_the_comparison",
-        f"{HERE}::TestBudget::test_a_model_that_counts_more_triggers_earlier",
-    ],
-    "a call left open at the cutoff, answered on another branch": [
-        f"{HERE}::TestAnchors::test_a_call_open_at_the_cutoff_and_answered_elsewhere_leaves_no_orphan_result",
-    ],
-    "LOOKAHEAD_TOKENS exhausted: the anchor stays": [
-        f"{PLANNING}::TestAnchors::test_the_anchor_stays_where_it_was_when_the_lookahead_is_exhausted",
-    ],
-}
-
 #: A recap without a ledger's worth of facts in it.
 RECAP = "## Recap\n\nEarlier matter was told and settled, all of it."
-
-
-def test_every_case_is_held_by_tests_that_exist():
-    tests = [test for names in HELD.values() for test in names]
-    missing = [test for test in tests if test.partition("::")[2] not in names_of_tests(test.partition("::")[0])]
-    assert missing == []
-    assert all(HELD.values())
 
 
 class TestBudget:
@@ -302,7 +193,7 @@ class TestFit:
         assert context.history_tokens <= context.available_tokens == room
 
     def test_a_smaller_chat_model_is_shown_the_newest_turns_until_a_summary_fits(self, settings):
-        """Issue 12.4: one message of 7 tokens was shown of 6,144, and nothing made it better."""
+        """One message of 7 tokens was shown of 6,144, and nothing made it better."""
         windows = {"large": 128_000, "little": 8_192}
         settings.COMPACTION = small(
             CONTEXT_WINDOW=None,
@@ -328,7 +219,7 @@ class TestFit:
         assert (context.strategy, context.dropped) == ("auto_compact", 0)
 
     def test_an_older_summary_that_fits_is_shown_instead(self, session):
-        """Issue 12.4: of the summaries that apply the newest that leaves room."""
+        """Of the summaries that apply the newest that leaves room."""
         rows = grow(session, None, "u a " * 60)
         older = anchored_summary(rows[39], rows[37])
         anchored_summary(rows[99], rows[99], tokens=7_900)
@@ -337,7 +228,7 @@ class TestFit:
         assert context.history_tokens > 7_000
 
     def test_a_tip_that_is_cutoff_and_anchor_is_shown_where_its_summary_cannot_be(self, session):
-        """Issue 12.9: the prompt was empty, nothing was dropped, and there was no error."""
+        """The prompt was empty, nothing was dropped, and there was no error."""
         rows = grow(session, None, "u a u a u a")
         anchored_summary(rows[3], rows[3], tokens=900)
         assert shown_ids(rows[3])[0] not in {row.pk for row in rows}

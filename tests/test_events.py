@@ -1,6 +1,5 @@
 """Events: every kind made to happen, in numbers and codes alone; what they say of reasoning and of the estimate."""
 
-import json
 import re
 
 import openai
@@ -145,7 +144,7 @@ def test_every_kind_happens_and_holds_numbers_and_codes_alone(session, kind):
 
 
 class TestReasoning:
-    """Which rule the reasoning of each turn went by (design §4), and what is said when it became text."""
+    """Which rule the reasoning of each turn went by, and what is said when it became text."""
 
     def turns(self, session, reasonings):
         tip = None
@@ -243,17 +242,6 @@ class TestDoubleRan:
                 {"compactions": 1, "extra_input_tokens": 180_000, "extra_output_tokens": 3_500},
                 id="Anthropic's iterations",
             ),
-            pytest.param(
-                {"metadata": {"output": [{"type": "compaction", "encrypted_content": "x"}, {"type": "message"}]}},
-                {"compactions": 1},
-                id="OpenAI's output item",
-            ),
-            pytest.param(
-                {"metadata": {"provider_specific_fields": {"compaction_blocks": [{"type": "compaction"}]}}},
-                {"compactions": 1},
-                id="LiteLLM's blocks",
-            ),
-            pytest.param({"metadata": {"stop_reason": "compaction"}}, {"compactions": 1}, id="a stop reason"),
         ],
     )
     def test_a_reply_that_reports_it_says_what_was_done(self, session, report, payload):
@@ -352,25 +340,9 @@ class TestEstimate:
 
 def test_a_stream_reports_it_in_a_chunk_of_its_own(session):
     """LiteLLM puts Anthropic's blocks on the delta."""
-
     block = {"compaction_blocks": [{"type": "compaction", "content": SECRET}]}
-    deltas = [
-        ({"role": "assistant", "content": "Noted."}, None),
-        ({"provider_specific_fields": block}, None),
-        ({}, "stop"),
-    ]
-
-    def answer(exchange):
-        exchange.start(200, "text/event-stream", {"Connection": "close"})
-        for delta, ended in deltas:
-            choice = {"index": 0, "delta": delta, "finish_reason": ended}
-            chunk = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "m", "choices": [choice]}
-            exchange.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
-        exchange.write(b"data: [DONE]\n\n")
-        exchange.hang_up()
-
     tip = grow(session, None, "u")[-1]
-    with ScriptedOpenAIServer([answer]) as server:
+    with ScriptedOpenAIServer([steps.stream_of("Noted.", {"provider_specific_fields": block})]) as server:
         list(chat.stream(tip, client=client_of(server)))
     [event] = of_kind(session, "double_ran")
     assert event.payload == {"compactions": 1}

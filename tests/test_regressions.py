@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import pytest
 
 from compaction_app import chat, tasks
@@ -49,16 +47,6 @@ def test_a_summarizer_that_fails_after_its_session_was_deleted_is_no_error(sessi
     tasks.compact_branch(run.pk)
     assert not CompactionRun.objects.exists()
     assert not CompactionEvent.objects.exists()
-
-
-def test_an_error_that_quotes_what_was_redacted_meanwhile_is_not_kept(session, branch):
-    """Redaction empties the error details that stand then; this one was written after it."""
-    run = chat.request_compaction(branch[-1])
-    Interfering.action = lambda: chat.redact_message(branch[0])
-    Interfering.error = SummarizerError("can't read 'word word'", transient=True)
-    tasks.compact_branch(run.pk)
-    run.refresh_from_db()
-    assert (run.status, run.error_code, run.error_detail) == ("ready", "provider_error", "")
 
 
 def test_a_worker_that_lost_its_claim_writes_nothing_about_its_failure(session, branch):
@@ -120,15 +108,6 @@ def test_a_turn_that_is_only_read_in_part_is_left_out_whole(session):
     context = chat.get_context(tip)
     assert [message.role for message in context.messages] == ["user", "assistant"]
     assert (context.strategy, context.dropped) == ("truncated", 3)
-
-
-def test_a_manual_compaction_that_an_erasure_interrupts_is_not_left_for_the_sweep(session, branch):
-    """The caller was told that nothing was changed, and a run stayed open that a worker then carried out."""
-    other = grow(session, branch[0], "u")[0]
-    Interfering.action = lambda: chat.delete_message(other)
-    with suppress(CompactionFailed):
-        chat.compact(branch[-1])
-    assert not CompactionRun.objects.filter(session=session).open().exists()
 
 
 class WordyThenVain(FakeSummarizer):

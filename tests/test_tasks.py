@@ -17,13 +17,11 @@ from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from project.celery import app as celery_app
+from tests import small
 from tests.conftest import REPOSITORY, live_database_url
 from tests.hanging import WORD
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-EXTRACTIVE = "compaction_app.summarizers.ExtractiveSummarizer"
-SENTENCES = "The harbour office keeps the tide tables for {0}, and Ida wrote the number {0} on the board. "
 
 
 @pytest.fixture(autouse=True)
@@ -32,12 +30,12 @@ def window_of_4000(settings):
 
 
 def talk(session, parent=None, turns=60):
-    """A branch over the threshold, in real words."""
-    messages = []
-    for number in range(turns):
-        messages.append({"role": "user", "content": SENTENCES.format(number) * 2})
-        messages.append({"role": "assistant", "content": f"Noted: {number} is on the board."})
-    return chat.append_messages(session, parent, messages)[-1]
+    return small.talk(session, parent, turns)[-1]
+
+
+def asking(server):
+    model = {"model": "m", "base_url": server.url, "api_key_env": "SCRIPTED_KEY"}
+    return {"CONTEXT_WINDOW": 4_000, "SUMMARIZERS": {"default": {"TIMEOUT": 1.5, "MODELS": [model]}}}
 
 
 def summaries():
@@ -98,15 +96,7 @@ class TestWorkers:
         """The lease runs out by itself, the sweep finds the run, another worker finishes it."""
         recap = steps.reply("## Recap\n\n" + "All is on the board. " * 4)
         with ScriptedOpenAIServer([steps.hang(60)], default=recap) as server:
-            settings.COMPACTION = {
-                "CONTEXT_WINDOW": 4_000,
-                "SUMMARIZERS": {
-                    "default": {
-                        "TIMEOUT": 1.5,
-                        "MODELS": [{"model": "m", "base_url": server.url, "api_key_env": "SCRIPTED_KEY"}],
-                    }
-                },
-            }
+            settings.COMPACTION = asking(server)
             keys = {"SCRIPTED_KEY": "none", "COMPACTION_SWEEP_SECONDS": "1"}
             session = chat.start_session()
             tip = talk(session)
@@ -127,18 +117,10 @@ class TestWorkers:
 
     @pytest.mark.long
     def test_a_worker_that_is_stopped_for_longer_than_its_lease_writes_nothing(self, celery_worker, settings):
-        """Issue 12.6: it cannot renew the lease, another makes the summary, and it sees that when it goes on."""
+        """It cannot renew the lease, another makes the summary, and it sees that when it goes on."""
         recap = steps.reply("## Recap\n\n" + "All is on the board. " * 4)
         with ScriptedOpenAIServer([steps.hang(60)], default=recap) as server:
-            settings.COMPACTION = {
-                "CONTEXT_WINDOW": 4_000,
-                "SUMMARIZERS": {
-                    "default": {
-                        "TIMEOUT": 1.5,
-                        "MODELS": [{"model": "m", "base_url": server.url, "api_key_env": "SCRIPTED_KEY"}],
-                    }
-                },
-            }
+            settings.COMPACTION = asking(server)
             session = chat.start_session()
             tip = talk(session)
             first = celery_worker(env={"SCRIPTED_KEY": "none"})
@@ -161,7 +143,7 @@ class TestWorkers:
 
     @pytest.mark.long
     def test_a_message_that_makes_a_worker_hang_occupies_it_once(self, celery_worker, settings, monkeypatch):
-        """Issue 12.18: the run fails for good at its limit, and the task's own limit frees the worker."""
+        """The run fails for good at its limit, and the task's own limit frees the worker."""
         monkeypatch.setattr(tasks, "TASK_MARGIN_SECONDS", 2)
         settings.COMPACTION |= {
             "SUMMARIZERS": {"default": {"BACKEND": "tests.hanging.HangingSummarizer"}},

@@ -1,4 +1,4 @@
-"""What goes wrong, what happens then, and who sees it: a test for each row of the table in design §10.
+"""What goes wrong, what happens then, and who sees it: one story for each fault.
 
 With a real HTTP server in the model's place, real workers where a model is asked in the background, and the pages
 of the admin as a person reads them. Two rows are shown elsewhere: a worker that dies in the middle of a call in

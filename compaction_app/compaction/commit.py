@@ -19,7 +19,7 @@ from django.db.models import Max
 from django.utils import timezone
 
 from compaction_app.compaction import runs
-from compaction_app.compaction.trigger import open_next_generation
+from compaction_app.compaction.trigger import CompactionRequest, open_run
 from compaction_app.compaction.work import Event, Work
 from compaction_app.conf import ReasoningRule
 from compaction_app.context.budget import ReservedParts
@@ -77,7 +77,8 @@ def record_result(work: Work, result: SummaryDraft | SummarizerError) -> Compact
     if isinstance(result, SummaryDraft) and (refused := work.refusal(result)):
         result = SummarizerError(f"The draft was refused: {refused}.", error_code=refused, model=result.model)
     if isinstance(result, SummarizerError):
-        _end_with(work.run, result, work.events)
+        failure = result
+        write_if_due(work.run, lambda: _record_failure(work.run, failure, work.events))
         return None
     draft = prose_draft(result)
     draft = replace(draft, text=draft.text.strip())
@@ -111,7 +112,7 @@ def fail_unexpected(run: CompactionRun, error: Exception) -> None:
     try:
         # A connection that broke in the middle of a statement takes no other one.
         runs.give_back_connection(database_of(run))
-        _end_with(run, recorded)
+        write_if_due(run, lambda: _record_failure(run, recorded, ()))
     except Error:
         raise error from None
 
@@ -125,11 +126,6 @@ def release_interrupted(run: CompactionRun) -> None:
     except Error as error:
         # The claim ends with its lease. The caller is to see the interruption, not this error.
         log_error(logger, error, run=run.pk, session=run.session_id, step="release")
-
-
-def _end_with(run: CompactionRun, error: SummarizerError, events: Iterable[Event] = ()) -> None:
-    """Record why there is no summary; a transient error in the background is tried again later."""
-    write_if_due(run, lambda: _record_failure(run, error, events))
 
 
 def write_if_due(run: CompactionRun, write: Callable[[], None]) -> bool:
@@ -148,12 +144,14 @@ def write_if_due(run: CompactionRun, write: Callable[[], None]) -> bool:
 
 
 def _record_failure(run: CompactionRun, error: SummarizerError, events: Iterable[Event]) -> None:
+    """Why there is no summary; a transient error in the background is tried again later."""
     # A host's summarizer may put any text here.
     run.error_code, run.error_detail = make_storable(str(error.error_code))[:30], make_storable(str(error))[:2000]
     if _erased_since_read(run):
         # It may quote what has been erased meanwhile.
         run.error_detail = ""
-    _write_events(run, events)
+    for kind, payload in events:
+        runs.record_run_event(run, kind, payload)
     in_background = run.trigger == Trigger.THRESHOLD
     if error.transient and in_background and run.attempts < runs.MAX_ATTEMPTS:
         delay = runs.backoff_seconds(run.attempts, error.retry_after, random.random())
@@ -215,7 +213,9 @@ def _commit(work: Work, draft: SummaryDraft, kept: str) -> None:
         model=draft.model[:255],
     )
     ChatMessage.objects.db_manager(work.using).add_child(anchor, instance=summary)
-    run.summary, run.generation = summary, _next_generation(work)
+    # Safe, because the session is locked.
+    latest = CompactionRun.objects.using(work.using).filter(session=run.session_id).aggregate(Max("generation"))
+    run.summary, run.generation = summary, (latest["generation__max"] or 0) + 1
     run.status, run.finished_at = RunStatus.SUCCEEDED, timezone.now()
     run.anchor_id, run.cutoff_id = plan.anchor_id, plan.cutoff.id
     run.tokens_before = work.branch.history_tokens
@@ -227,14 +227,9 @@ def _commit(work: Work, draft: SummaryDraft, kept: str) -> None:
     run.claim_token = run.lease_expires_at = None
     run.error_code = run.error_detail = ""
     run.save(using=work.using, update_fields=_COMMITTED_FIELDS)
-    _write_events(run, work.events)
-    _record_end(work)
-
-
-def _next_generation(work: Work) -> int:
-    """One more than the session's highest. Safe because the session is locked."""
-    runs_of_session = CompactionRun.objects.using(work.using).filter(session=work.run.session_id)
-    return (runs_of_session.aggregate(latest=Max("generation"))["latest"] or 0) + 1
+    for kind, payload in work.events:
+        runs.record_run_event(run, kind, payload)
+    _tell_of_summary(work)
 
 
 def _request_record(work: Work, *, tightened: bool) -> dict[str, Any]:
@@ -258,7 +253,7 @@ def digest(request: SummaryRequest) -> str:
     return hashlib.sha256(f"{request.system}\0{request.user}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _record_end(work: Work) -> None:
+def _tell_of_summary(work: Work) -> None:
     """The events, the log line and the signal of a summary that was stored."""
     run = work.run
     # A summarizer that works without reasoning says so by reads_reasoning.
@@ -304,12 +299,15 @@ def _open_follow_up(work: Work) -> CompactionRun | None:
         budget=Budget(**run.budget),
         count=work.count,
     )
-    return open_next_generation(run, resolved)
-
-
-def _write_events(run: CompactionRun, events: Iterable[Event]) -> None:
-    for kind, payload in events:
-        runs.record_run_event(run, kind, payload)
+    request = CompactionRequest(
+        tip=ChatMessage.objects.using(work.using).get(pk=run.tip_id),
+        trigger=Trigger(run.trigger),
+        resolved=resolved,
+        instructions=run.instructions,
+        policy_line=run.policy_line,
+        previous=run,
+    )
+    return open_run(request).run
 
 
 def turns_by_rule(plan: CompactionPlan, *, as_text: bool, cleared_turns: int = 0) -> dict[str, int]:
@@ -318,8 +316,7 @@ def turns_by_rule(plan: CompactionPlan, *, as_text: bool, cleared_turns: int = 0
     ``as_text``: the summarizer was shown it. ``cleared_turns``: how many the provider reports to have cleared from
     the last prompt; it clears the oldest first.
     """
-    covered = list(_turns_with_reasoning(plan.covered))
-    kept = len(list(_turns_with_reasoning(plan.kept)))
+    covered, kept = _turns_with_reasoning(plan.covered), len(_turns_with_reasoning(plan.kept))
     summarized = sum(as_text and any(map(_has_readable_reasoning, turn)) for turn in covered)
     cleared = min(cleared_turns, kept)
     return {
@@ -340,16 +337,13 @@ def _cleared_turns(work: Work) -> int:
     return int(newest.get("cleared_thinking_turns", 0)) if newest else 0
 
 
-def _turns_with_reasoning(messages: Sequence[Message]) -> Iterable[list[Message]]:
-    turn: list[Message] = []
+def _turns_with_reasoning(messages: Sequence[Message]) -> list[list[Message]]:
+    turns: list[list[Message]] = [[]]
     for message in messages:
         if message.starts_turn:
-            if any(m.reasoning for m in turn):
-                yield turn
-            turn = []
-        turn.append(message)
-    if any(m.reasoning for m in turn):
-        yield turn
+            turns.append([])
+        turns[-1].append(message)
+    return [turn for turn in turns if any(message.reasoning for message in turn)]
 
 
 def _has_readable_reasoning(message: Message) -> bool:

@@ -89,17 +89,22 @@ async def acompact_chat_history(run_id: int, using: str = "default") -> Outcome 
 
 async def _carry_out(run_id: int, using: str, way: Way) -> Outcome | None:
     await way.do(runs.require_no_transaction, using)
-    run = await way.do(runs.claim, run_id, using)
+    times = await way.do(runs.find_times, run_id, using)
+    run = times and await way.do(runs.claim, run_id, using, times.lease)
     if run is None:
         return None
     # The claim as it was taken: a commit that fails half-way has changed the other instance.
     claimed = copy(run)
-    with telemetry.run_span(run) as span, lease.keep(run) as held:
+    with telemetry.run_span(run) as span, lease.keep(run, times) as held:
         follow_up = None
         try:
             work = await way.do(prepare, run, held.time_left)
             while work:
-                result = await _draft_of(work, way)
+                result: SummaryDraft | SummarizerError
+                try:
+                    result = await ask_summarizer(work.summarizer, work.request, work.refusal, work.on_event, way)
+                except SummarizerError as error:
+                    result = error
                 smaller = await way.do(prepare_smaller, work, result)
                 if smaller is None:
                     code = result.error_code if isinstance(result, SummarizerError) else ""
@@ -114,13 +119,6 @@ async def _carry_out(run_id: int, using: str, way: Way) -> Outcome | None:
             raise
         outcome: Outcome = await way.do(_outcome, run, span, follow_up)
         return outcome
-
-
-async def _draft_of(work: Work, way: Way) -> SummaryDraft | SummarizerError:
-    try:
-        return await ask_summarizer(work.summarizer, work.request, work.refusal, work.on_event, way)
-    except SummarizerError as error:
-        return error
 
 
 def _outcome(run: CompactionRun, span: Span, follow_up: CompactionRun | None) -> Outcome:
@@ -201,9 +199,12 @@ def _load(
     count = get_token_counter()
     branch = branches.with_already_compacted(branch, using)
     capacity = _capacity_of(summarizer, at_most)
-    budget = _writable(Budget(**run.budget), capacity)
+    budget = Budget(**run.budget)
     limit = None
     if capacity is not None:
+        # A summary may be longer than its target: the target leaves room for that in the longest reply.
+        longest = max(1, int(capacity.output_tokens / OVERSIZE_FACTOR))
+        budget = replace(budget, summary_target=min(budget.summary_target, longest))
         limit = SummarizerLimit(capacity.input_tokens, settings, count, **_parts_of_request(run, settings))
     plan = plan_compaction(
         branch,
@@ -241,14 +242,6 @@ def _capacity_of(summarizer: Summarizer, at_most: Capacity | None) -> Capacity |
     return windows.smaller(own, at_most) if at_most else own
 
 
-def _writable(budget: Budget, capacity: Capacity | None) -> Budget:
-    """A summary may be longer than its target: the target leaves room for that in the longest reply."""
-    if capacity is None:
-        return budget
-    longest = max(1, int(capacity.output_tokens / OVERSIZE_FACTOR))
-    return replace(budget, summary_target=min(budget.summary_target, longest))
-
-
 def request_of(run: CompactionRun, settings: Settings, plan: CompactionPlan, limits: dict[int, int]) -> SummaryRequest:
     """What a plan asks the summarizer for.
 
@@ -281,10 +274,10 @@ def run_to_end(run: CompactionRun, *, task_id: str = "") -> Outcome | None:
 
     ``task_id``: the task that does so, to be recorded on each run.
     """
-    return without_waiting(_run_to_end(run, BLOCKING, task_id))
+    return without_waiting(_carry_out_generations(run, BLOCKING, task_id))
 
 
-async def _run_to_end(
+async def _carry_out_generations(
     run: CompactionRun, way: Way, task_id: str = "", hand_over: Callable[[CompactionRun], object] | None = None
 ) -> Outcome | None:
     using = database_of(run)
@@ -294,19 +287,15 @@ async def _run_to_end(
         if task_id:
             CompactionRun.objects.using(using).filter(pk=following.pk).update(task_id=task_id)
         outcome = await _carry_out(following.pk, using, way)
-        following = _next_run(outcome)
+        if outcome is None or outcome.is_gone:
+            break
+        # The next generation, or the same run after an erasure.
+        again = outcome.run.status == RunStatus.READY and outcome.run.next_attempt_at is None
+        following = outcome.follow_up or (outcome.run if again else None)
         if following is not None and hand_over is not None:
             await way.do(hand_over, following)
             break
     return outcome
-
-
-def _next_run(outcome: Outcome | None) -> CompactionRun | None:
-    """What a caller who waits carries out next: the next generation, or the same run after an erasure."""
-    if outcome is None or outcome.is_gone:
-        return None
-    again = outcome.run.status == RunStatus.READY and outcome.run.next_attempt_at is None
-    return outcome.follow_up or (outcome.run if again else None)
 
 
 async def wait_for_end(
@@ -317,10 +306,10 @@ async def wait_for_end(
     A run that was skipped when it was opened, with nothing to compact, is returned as it is. ``hand_over`` takes the
     next generation, which is not waited for then.
     """
-    return _ended_run(await _run_to_end(run, way, hand_over=hand_over), run.pk) if run.is_open else run
-
-
-def _ended_run(outcome: Outcome | None, run_id: int) -> CompactionRun:
+    if not run.is_open:
+        return run
+    run_id = run.pk
+    outcome = await _carry_out_generations(run, way, hand_over=hand_over)
     # Also where it was given back, after an erasure for example, and taken by another worker before it was read again.
     if outcome is None or (outcome.run.status == RunStatus.RUNNING and not outcome.is_gone):
         raise CompactionFailed("Another worker took this run; look at its status.", error_code=CLAIMED, run_id=run_id)

@@ -19,17 +19,13 @@ from typing import ClassVar
 from django.db import connections
 
 from compaction_app.compaction import runs
-from compaction_app.conf import Settings
 from compaction_app.models import CompactionRun
-from compaction_app.summarizers import cascade
 from compaction_app.telemetry import log_error
 from compaction_app.tree.branches import database_of
 from compaction_app.values import ErrorCode
 
 logger = logging.getLogger("compaction_app.runs")
 
-#: Seconds beyond the models' time-outs for reading the branch, the ledger and the commit, where RUN_TIME_LIMIT is None.
-LOCAL_SECONDS = 600.0
 #: The lease is renewed this often before it would end.
 _RENEWALS = 3
 #: A worker that asks no model any more has so long to fail its run itself, with what was spent: at most so many
@@ -37,13 +33,6 @@ _RENEWALS = 3
 _GRACE_SECONDS, _GRACE_SHARE = 2.0, 0.1
 #: Seconds between two tries to write, where the database is away.
 _RETRY_SECONDS = 1.0
-
-
-def time_limit(settings: Settings) -> float:
-    """Seconds that one run may take."""
-    if settings.run_time_limit is not None:
-        return settings.run_time_limit
-    return cascade.longest_seconds(settings) + LOCAL_SECONDS
 
 
 class Held:
@@ -137,17 +126,16 @@ class _Keeper(threading.Thread):
 
 
 @contextmanager
-def keep(run: CompactionRun) -> Iterator[Held]:
+def keep(run: CompactionRun, times: runs.Times) -> Iterator[Held]:
     """Renew the lease of a claimed run until the block ends, and fail the run at its time limit."""
-    settings, claimed = runs.times_of(run), copy(run)
-    limit, lease = time_limit(settings), runs.lease_seconds(settings)
+    claimed = copy(run)
     held = Held(
         database_of(run),
-        lease=lease,
-        seconds=limit,
-        grace=min(_GRACE_SECONDS, limit * _GRACE_SHARE),
-        renew=lambda: runs.renew(claimed, lease),
-        expire=lambda: runs.fail(claimed, ErrorCode.TIME_LIMIT, f"Not finished after {limit:g} s."),
+        lease=times.lease,
+        seconds=times.limit,
+        grace=min(_GRACE_SECONDS, times.limit * _GRACE_SHARE),
+        renew=lambda: runs.renew(claimed, times.lease),
+        expire=lambda: runs.fail(claimed, ErrorCode.TIME_LIMIT, f"Not finished after {times.limit:g} s."),
     )
     try:
         yield held

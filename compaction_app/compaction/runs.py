@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -33,6 +34,8 @@ logger = logging.getLogger("compaction_app.runs")
 MAX_ATTEMPTS = 8
 #: After this many claims a run whose worker was lost is abandoned: what killed or stopped these workers would the next.
 MAX_LOST = 3
+#: Seconds beyond the models' time-outs for reading the branch, the ledger and the commit, where RUN_TIME_LIMIT is None.
+LOCAL_SECONDS = 600.0
 #: A lease covers loading, planning and the commit beside the model's call, and a killed worker is replaced after this.
 LEASE_MARGIN, MAX_LEASE_SECONDS = 10.0, 120.0
 BACKOFF_SECONDS = 2.0
@@ -81,32 +84,44 @@ def record_run_event(run: CompactionRun, kind: EventKind, payload: Mapping[str, 
     record_event(run.session_id, kind, using=database_of(run), run=run, message_id=run.tip_id, payload=payload)
 
 
-def lease_seconds(settings: Settings) -> float:
-    """Seconds until a run may be taken from a worker that no longer renews its claim (see :mod:`lease`)."""
-    return min(cascade.longest_seconds(settings) + LEASE_MARGIN, MAX_LEASE_SECONDS)
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How long a run may take, in seconds: decided before it is claimed, and passed on from there."""
+
+    #: Until it fails.
+    limit: float
+    #: Until another worker may take it from one that no longer renews its claim (see :mod:`lease`).
+    lease: float
+
+    @classmethod
+    def by(cls, settings: Settings) -> Times:
+        asking = cascade.longest_seconds(settings)
+        limit = asking + LOCAL_SECONDS if settings.run_time_limit is None else settings.run_time_limit
+        return cls(limit=limit, lease=min(asking + LEASE_MARGIN, MAX_LEASE_SECONDS))
+
+    @classmethod
+    def of(cls, run: CompactionRun) -> Times:
+        """Where its settings cannot be read, which fails it as soon as it is claimed, those of the defaults."""
+        try:
+            return cls.by(settings_from_snapshot(run.settings))
+        except ConfigurationError:
+            return cls.by(Settings())
 
 
-def times_of(run: CompactionRun) -> Settings:
-    """The run's settings, of which only the times may be used: where they cannot be read, which fails the run as soon
-    as it is claimed, these are the defaults."""
-    try:
-        return settings_from_snapshot(run.settings)
-    except ConfigurationError:
-        return Settings()
+def find_times(run_id: int, using: str) -> Times | None:
+    """The times of a run that is to be claimed; None, without an error, where it was deleted."""
+    run = CompactionRun.objects.using(using).only("settings").filter(pk=run_id).first()
+    if run is None:
+        log(logger, logging.INFO, "skip", run=run_id, reason="gone")
+    return Times.of(run) if run else None
 
 
-def claim(run_id: int, using: str, lease: float | None = None) -> CompactionRun | None:
-    """Take ownership of a run, by default for :func:`lease_seconds`.
+def claim(run_id: int, using: str, lease: float) -> CompactionRun | None:
+    """Take ownership of a run for ``lease`` seconds.
 
     Who may claim it is decided by ``CompactionRunQuerySet.claimable``. None, without an error, where another worker
     has it or it is finished or deleted.
     """
-    if lease is None:
-        known = CompactionRun.objects.using(using).filter(pk=run_id).first()
-        if known is None:
-            log(logger, logging.INFO, "skip", run=run_id, reason="gone")
-            return None
-        lease = lease_seconds(times_of(known))
     now = timezone.now()
     claimed = (
         CompactionRun.objects.using(using)

@@ -119,21 +119,11 @@ def open_run(request: CompactionRequest) -> Decision:
     # The commit of the previous generation has decided, and has the lock.
     decision = open_under_lock(request) if request.previous else _decide(request)
     if decision.run is None:
-        _log_skip(request, decision)
+        # What happens at every turn of every chat would hide the other lines.
+        level = logging.DEBUG if decision.repeated or not decision.reason else logging.INFO
+        values = {"reason": decision.reason or "under_threshold", "trigger": request.trigger, **decision.numbers}
+        log(logger, level, "skip", session=request.tip.session_id, tip=request.tip.pk, **values)
     return decision
-
-
-def open_next_generation(previous: CompactionRun, resolved: ResolvedRequest) -> CompactionRun | None:
-    """Open the run that continues a partial generation, in the commit of that one."""
-    request = CompactionRequest(
-        tip=ChatMessage.objects.using(branches.database_of(previous)).get(pk=previous.tip_id),
-        trigger=Trigger(previous.trigger),
-        resolved=resolved,
-        instructions=previous.instructions,
-        policy_line=previous.policy_line,
-        previous=previous,
-    )
-    return open_run(request).run
 
 
 def _decide(request: CompactionRequest) -> Decision:
@@ -142,13 +132,17 @@ def _decide(request: CompactionRequest) -> Decision:
     if request.trigger == Trigger.THRESHOLD:
         tokens = pruned_history_tokens(request.tip, request.resolved)
         over = tokens > request.resolved.budget.threshold
-        if not over and not _is_asked_below(request.resolved.settings):
+        policy_path = request.resolved.settings.policy
+        # Few policies want to be asked on every turn. For all others, deciding takes one statement.
+        if not over and not (policy_path and getattr(load(policy_path), "asked_below_threshold", False)):
             return _under_threshold(request, tokens)
         policy = _ask_policy(request)
         if not over and policy.action != "force":
             return _under_threshold(request, tokens)
         if policy.action == "defer":
-            return _suppress(request, Suppression.POLICY, {"code": _reason_code(policy)})
+            # Events contain codes only: a reason in words may quote the conversation.
+            code = policy.reason if not policy.reason or _CODE.fullmatch(policy.reason) else "not_a_code"
+            return _suppress(request, Suppression.POLICY, {"code": code})
         # The caller may have forced it already: compacting a whole session waits for no cool-down.
         forced = request.forced or policy.action == "force"
         request = replace(request, forced=forced, policy_line=policy.prompt_line, below_threshold=not over)
@@ -216,7 +210,14 @@ def _nothing_to_compact(request: CompactionRequest, branch: Branch, over: bool) 
     if request.below_threshold:
         return _under_threshold(request, branch.history_tokens)
     if request.trigger != Trigger.THRESHOLD:
-        return Decision(_skipped_run(request, branch), SkipReason.NOTHING_TO_COMPACT)
+        run = _new_run(request, branch)
+        run.status, run.skip_reason = RunStatus.SKIPPED, SkipReason.NOTHING_TO_COMPACT
+        run.finished_at = timezone.now()
+        run.save(using=request.using, force_insert=True)
+        values = {"run": run.pk, "session": run.session_id, "reason": run.skip_reason, "history": branch.history_tokens}
+        log(logger, logging.INFO, "skip", **values)
+        runs.announce_end(run)
+        return Decision(run, SkipReason.NOTHING_TO_COMPACT)
     recorded = CompactionEvent.objects.using(request.using).filter(
         session_id=request.tip.session_id,
         message_id=request.tip.pk,
@@ -257,30 +258,18 @@ def _create(request: CompactionRequest, branch: Branch, plan: CompactionPlan) ->
     if request.by_threshold and not request.below_threshold:
         budget = request.resolved.budget
         tokens = max(branch.history_tokens, request.with_reasoning)
-        numbers = {"history_tokens": tokens, "threshold": budget.threshold, "window": budget.window}
-        runs.record_run_event(run, EventKind.THRESHOLD_HIT, {**numbers, **_estimate_of(request)})
+        known, model = request.resolved.session.token_calibration, request.resolved.model
+        numbers = {
+            "history_tokens": tokens,
+            "threshold": budget.threshold,
+            "window": budget.window,
+            # How far off the token estimate was when a provider last counted, if one has.
+            "calibration": calibration_of(known, model).ratio if model in known else None,
+            "estimate_error": (request.tip.sent_context or {}).get("estimate_error"),
+        }
+        told = {name: number for name, number in numbers.items() if number is not None}
+        runs.record_run_event(run, EventKind.THRESHOLD_HIT, told)
     return Decision(run)
-
-
-def _estimate_of(request: CompactionRequest) -> dict[str, Any]:
-    """How far off the token estimate was when a provider last counted, if one has."""
-    known, model = request.resolved.session.token_calibration, request.resolved.model
-    estimate = {
-        "calibration": calibration_of(known, model).ratio if model in known else None,
-        "estimate_error": (request.tip.sent_context or {}).get("estimate_error"),
-    }
-    return {name: value for name, value in estimate.items() if value is not None}
-
-
-def _skipped_run(request: CompactionRequest, branch: Branch) -> CompactionRun:
-    run = _new_run(request, branch)
-    run.status, run.skip_reason = RunStatus.SKIPPED, SkipReason.NOTHING_TO_COMPACT
-    run.finished_at = timezone.now()
-    run.save(using=request.using, force_insert=True)
-    values = {"run": run.pk, "session": run.session_id, "reason": run.skip_reason, "history": branch.history_tokens}
-    log(logger, logging.INFO, "skip", **values)
-    runs.announce_end(run)
-    return run
 
 
 def _new_run(request: CompactionRequest, branch: Branch) -> CompactionRun:
@@ -301,14 +290,6 @@ def _new_run(request: CompactionRequest, branch: Branch) -> CompactionRun:
         tokens_before=branch.history_tokens,
         erasures_seen=resolved.session.erasures,
     )
-
-
-def _log_skip(request: CompactionRequest, decision: Decision) -> None:
-    """One line where no run was opened: why, and the numbers behind it."""
-    # What happens at every turn of every chat would hide the other lines.
-    level = logging.DEBUG if decision.repeated or not decision.reason else logging.INFO
-    values = {"reason": decision.reason or "under_threshold", "trigger": request.trigger, **decision.numbers}
-    log(logger, level, "skip", session=request.tip.session_id, tip=request.tip.pk, **values)
 
 
 def find_suppression(
@@ -357,11 +338,6 @@ def breaker_until(failures: Sequence[CompactionRun]) -> datetime | None:
     return newest + timedelta(seconds=BREAKER_SECONDS) if newest else None
 
 
-def _is_asked_below(settings: Settings) -> bool:
-    """Whether the policy wants to be asked on every turn. For all others, deciding takes one statement."""
-    return settings.policy is not None and bool(getattr(load(settings.policy), "asked_below_threshold", False))
-
-
 def _ask_policy(request: CompactionRequest) -> PolicyDecision:
     """What ``POLICY`` decides; allow where there is none, or where its answer cannot be used."""
     path, tip = request.resolved.settings.policy, request.tip
@@ -374,33 +350,20 @@ def _ask_policy(request: CompactionRequest) -> PolicyDecision:
         return PolicyDecision()
     if answer is None:
         return PolicyDecision()
-    if wrong := _problem_of_answer(answer):
-        log(logger, logging.ERROR, "error", step="policy", policy=path, session=tip.session_id, tip=tip.pk, **wrong)
-        return PolicyDecision()
-    decision: PolicyDecision = answer
-    return decision
-
-
-def _problem_of_answer(answer: Any) -> dict[str, str]:
-    """Why a policy's answer cannot be used, as values of a log line: types and names, none of its text."""
     if isinstance(answer, Coroutine):
         # Never awaited; Python would warn about it.
         answer.close()
-    if not isinstance(answer, PolicyDecision):
-        return {"answered": type(answer).__name__, "known": PolicyDecision.__name__}
+    known = {"action": "allow,defer,force", "reason": "str", "prompt_line": "str"}
     # A dataclass does not check its types.
-    action: Any = answer.action
-    if not isinstance(action, str) or action not in POLICY_ACTIONS:
-        word = isinstance(action, str) and _CODE.fullmatch(action)
-        shown = action if word else type(action).__name__
-        return {"answered": shown, "known": ",".join(POLICY_ACTIONS)}
-    for name in ("reason", "prompt_line"):
-        text = getattr(answer, name)
-        if not isinstance(text, str) or not is_storable(text):
-            return {"answered": f"{name}:{type(text).__name__}", "known": "str"}
-    return {}
-
-
-def _reason_code(policy: PolicyDecision) -> str:
-    """Events contain codes only: a reason in words may quote the conversation."""
-    return policy.reason if not policy.reason or _CODE.fullmatch(policy.reason) else "not_a_code"
+    is_decision = isinstance(answer, PolicyDecision)
+    given = {name: getattr(answer, name) for name in known} if is_decision else {}
+    wrong = [name for name, value in given.items() if not isinstance(value, str) or not is_storable(value)]
+    if is_decision and not wrong and answer.action in POLICY_ACTIONS:
+        decision: PolicyDecision = answer
+        return decision
+    # Types and names, none of its text.
+    name = next(iter(wrong), "action")
+    answered = f"{name}:{type(given[name]).__name__}" if is_decision else type(answer).__name__
+    what = {"answered": answered, "known": known[name] if is_decision else PolicyDecision.__name__}
+    log(logger, logging.ERROR, "error", step="policy", policy=path, session=tip.session_id, tip=tip.pk, **what)
+    return PolicyDecision()

@@ -91,9 +91,6 @@ def _address_of(path: str, attachment: Mapping[str, Json]) -> str | None:
     return ""
 
 
-# -- the layers ---------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, kw_only=True)
 class ShownHistory:
     """What the layers leave of a branch."""
@@ -183,9 +180,6 @@ def _added(first: Mapping[int, int], second: Mapping[int, int]) -> dict[int, int
     return {key: first.get(key, 0) + second.get(key, 0) for key in (*first, *second)}
 
 
-# -- messages of a context ----------------------------------------------------------------------------------
-
-
 def _history_messages(shown: ShownHistory) -> list[ContextMessage]:
     messages = []
     if shown.summary:
@@ -244,9 +238,6 @@ def _redact_reserved_parts(
     return replace(parts, messages=messages, tokens=parts.tokens + grown), budget
 
 
-# -- reasoning ----------------------------------------------------------------------------------------------
-
-
 def with_reasoning_that_fits(context: ChatContext, count: Count, *, room: int | None) -> ChatContext:
     """The context with the newest reasoning blocks that fit ``room`` tokens, counted; None: all of them.
 
@@ -277,7 +268,13 @@ def reasoning_sizes(
     """
     sizes: list[int | None] = [None] * len(messages)
     places = [place for place, message in enumerate(messages) if message.reasoning is not None]
-    counts = count([_reasoning_json(messages[place]) for place in places])
+    texts = []
+    for place in places:
+        reasoning = messages[place].reasoning
+        is_counted = set(strings(reasoning)) <= set(strings(messages[place].original))
+        as_text = reasoning if isinstance(reasoning, str) else json.dumps(reasoning, ensure_ascii=False, sort_keys=True)
+        texts.append("" if is_counted else as_text)
+    counts = count(texts)
     used = 0
     for place, size in reversed(list(zip(places, counts, strict=True))):
         if room is not None and used + size > room:
@@ -285,10 +282,3 @@ def reasoning_sizes(
         used += size
         sizes[place] = size
     return sizes
-
-
-def _reasoning_json(message: Message | ContextMessage) -> str:
-    reasoning = message.reasoning
-    if set(strings(reasoning)) <= set(strings(message.original)):
-        return ""
-    return reasoning if isinstance(reasoning, str) else json.dumps(reasoning, ensure_ascii=False, sort_keys=True)

@@ -27,10 +27,6 @@ logger = logging.getLogger("compaction_app.budget")
 
 Number = TypeVar("Number", int, float)
 
-# Cleared when full: a session's owner may name any model.
-_logged_models: set[str] = set()
-_MOST_LOGGED_MODELS = 1_000
-
 #: A ratio outside this range comes from cached or injected tokens, not from another tokenizer.
 CALIBRATION_RANGE = (0.8, 2.0)
 #: More than any provider adds to a prompt by itself.
@@ -78,12 +74,8 @@ def window_or_default(model: str, settings: Settings, learned: int | None = None
     """:func:`window_of`; else ``DEFAULT_CONTEXT_WINDOW``, with a log line once a model and process."""
     if found := window_of(model, settings, learned):
         return found
-    tokens = settings.default_context_window
-    if model not in _logged_models:
-        if len(_logged_models) >= _MOST_LOGGED_MODELS:
-            _logged_models.clear()
-        _logged_models.add(model)
-        log(logger, logging.INFO, "window", model=model or "none", tokens=tokens, reason="unknown_model")
+    tokens, name = settings.default_context_window, model or "none"
+    log(logger, logging.INFO, "window", once_for=name, model=name, tokens=tokens, reason="unknown_model")
     return tokens
 
 

@@ -274,8 +274,9 @@ class _Fitting:
         """
         total = self.total()
         wanted = total - -(-(total - limit) // step) * step
+        # Sizes within a factor of four are alike: two bits each.
         places = [
-            (_magnitude(message.tokens), g, m)
+            (message.tokens.bit_length() // 2, g, m)
             for g, group in enumerate(self.groups)
             for m, message in enumerate(group)
             if message.role == Role.TOOL
@@ -305,8 +306,3 @@ class _Fitting:
             summary=self.show_summary,
             pinned=self.show_pinned,
         )
-
-
-def _magnitude(tokens: int) -> int:
-    """Sizes within a factor of four are alike: two bits each."""
-    return tokens.bit_length() // 2

@@ -29,10 +29,6 @@ from compaction_app.values import Branch, Budget, ChatContext, Role
 
 logger = logging.getLogger("compaction_app.budget")
 
-# Logged once per session, and cleared when full: a long-lived process meets every session.
-_logged_sessions: set[Any] = set()
-_MOST_LOGGED_SESSIONS = 10_000
-
 _CONTRIBUTION_ROLES = (Role.SYSTEM, Role.DEVELOPER, Role.USER, Role.ASSISTANT)
 
 
@@ -70,19 +66,15 @@ class ContextRequest:
         check_budget_arguments(self.model, self.tools, self.reserved_tokens)
         check_list_of_dicts(self.contributions, "contributions", "messages (dicts with role and content)")
         for contribution in self.contributions:
-            _check_contribution(contribution)
-
-
-def _check_contribution(contribution: Mapping[str, Any]) -> None:
-    if contribution.get("role") not in _CONTRIBUTION_ROLES:
-        raise InvalidMessage(
-            "A contribution is a dict with the role system, developer, user or assistant, and content.",
-            field="contributions",
-        )
-    if not isinstance(contribution.get("content"), str):
-        raise InvalidMessage("A contribution's content is a text.", field="contributions")
-    for text in (contribution["content"], str(contribution.get("name") or "")):
-        check_text(text, "contributions")
+            if contribution.get("role") not in _CONTRIBUTION_ROLES:
+                raise InvalidMessage(
+                    "A contribution is a dict with the role system, developer, user or assistant, and content.",
+                    field="contributions",
+                )
+            if not isinstance(contribution.get("content"), str):
+                raise InvalidMessage("A contribution's content is a text.", field="contributions")
+            for text in (contribution["content"], str(contribution.get("name") or "")):
+                check_text(text, "contributions")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +124,14 @@ def resolve_request(session: ChatSession, request: ContextRequest | None = None)
             reply = max(reply, min(request.reply_tokens, window - reserved_parts.tokens - window // 4))
         parts = replace(reserved_parts, reply_tokens=reply)
         if parts.total > window // 2:
-            _warn_of_reserve(session, parts.total, window)
+            # Compaction will be frequent.
+            values = {
+                "session": session.pk,
+                "reserved": parts.total,
+                "window": window,
+                "reason": "over_half_the_window",
+            }
+            log(logger, logging.WARNING, "reserve", once_for=session.pk, **values)
         return ResolvedRequest(
             session=session,
             settings=settings,
@@ -154,17 +153,6 @@ def resolve_request(session: ChatSession, request: ContextRequest | None = None)
             raise
         return resolved_for(configured, reply)
     return resolved if request.window else replace(resolved, without_learned=resolved_for(configured, reply))
-
-
-def _warn_of_reserve(session: ChatSession, reserved: int, window: int) -> None:
-    """With over half the window reserved, compaction will be frequent."""
-    if session.pk in _logged_sessions:
-        return
-    if len(_logged_sessions) >= _MOST_LOGGED_SESSIONS:
-        _logged_sessions.clear()
-    _logged_sessions.add(session.pk)
-    reason = "over_half_the_window"
-    log(logger, logging.WARNING, "reserve", session=session.pk, reserved=reserved, window=window, reason=reason)
 
 
 def get_context(tip: ChatMessage, **options: Unpack[TurnOptions]) -> ChatContext:

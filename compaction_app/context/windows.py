@@ -91,8 +91,6 @@ def narrowed(capacity: Capacity, overflow: Overflow, size: int) -> Capacity:
     return smaller(capacity, Capacity(int((overflow.window - output) / ratio), output))
 
 
-# -- what is remembered -------------------------------------------------------------------------------------
-
 #: Where a model is asked, and its name.
 Place = tuple[str, str]
 

@@ -152,7 +152,11 @@ async def open_stream(client: Any, request: Mapping[str, Any], way: Way) -> Open
     """Send the request as a stream; the errors are those of :func:`ask`."""
     with _errors_translated():
         client = client or await _default_client(way)
-        source = await way.call(client.chat.completions.create, **_streaming(request))
+        # With usage at its end, unless the caller sets ``stream_options``; None is not sent.
+        asked = {"stream_options": {"include_usage": True}, **request, "stream": True}
+        if asked["stream_options"] is None:
+            del asked["stream_options"]
+        source = await way.call(client.chat.completions.create, **asked)
         opened = OpenedStream(client, source, way)
         try:
             opened.first = [await opened.read()]
@@ -160,14 +164,6 @@ async def open_stream(client: Any, request: Mapping[str, Any], way: Way) -> Open
             await opened.close()
             raise
         return opened
-
-
-def _streaming(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The request as a stream, with usage at its end unless the caller sets ``stream_options`` (None: not sent)."""
-    result = {"stream_options": {"include_usage": True}, **request, "stream": True}
-    if result["stream_options"] is None:
-        del result["stream_options"]
-    return result
 
 
 #: Words in a finish_reason of a reply that is none: the provider failed, or took back what the model wrote.

@@ -72,7 +72,7 @@ def retire_summary(summary: ChatMessage, *, reason: str = "") -> list[int]:
                 payload={"summaries": len(ids), "summary": summary.pk},
             )
             _announce_retired(summary.session_id, ids, reason[:255], using)
-            _compact_after_commit(summary.session_id, summary.parent_message_id, using)
+            signals.after_commit(_compact_below, summary.session_id, summary.parent_message_id, using, using=using)
     log(logger, logging.INFO, "retired", session=summary.session_id, summaries=ids)
     return ids
 
@@ -101,22 +101,31 @@ def redact_message(message: ChatMessage, *, replacement: str = "[redacted]") -> 
 def blank_message(row: ChatMessage, replacement: str, using: str) -> None:
     """Replace the text of a locked session's message; the summaries that may repeat it are left to the caller."""
     content, before = row.content, row.token_count
-    after = _blank(row, replacement, using)
+    # What the count includes beyond the message's own text stays: placeholder results for calls without an answer.
+    # An attachment may have been counted by another rule, so the rest of the count does not tell how many.
+    beyond = before - count_messages([vars(row)], get_token_counter())[0]
+    if row.attachments:
+        beyond = calls_unanswered_before(row, using) * TOKENS_PER_MISSING_RESULT
+    row.content = replacement
+    row.tool_calls = [blanked_call(call) for call in row.tool_calls or ()] or None
+    row.reasoning = row.attachments = row.original = None
+    row.finish_reason = ""
+    row.metadata, row.usage = {}, numbers_in(row.usage)
+    if row.role != Role.TOOL:
+        # A person's name. A tool result has the name of its function, which the call keeps too.
+        row.name = ""
+    row.redacted_at = timezone.now()
+    row.token_count = beyond + count_messages([vars(row)], get_token_counter())[0]
     row.save_base(using=using, update_fields=_BLANKED_FIELDS)
     _clear_title(row.session_id, content, using)
     with connections[using].cursor() as cursor:
-        cursor.execute(sql.SHIFT_PATH_TOKENS, {"node": row.pk, "delta": after - before})
+        cursor.execute(sql.SHIFT_PATH_TOKENS, {"node": row.pk, "delta": row.token_count - before})
 
 
 def _announce_retired(session_id: Any, ids: Sequence[int], reason: str, using: str) -> None:
     signals.send_after_commit(
         signals.summary_retired, ChatMessage, using=using, session_id=session_id, summary_ids=list(ids), reason=reason
     )
-
-
-def _compact_after_commit(session_id: Any, message_id: int | None, using: str) -> None:
-    """Ask for what is now needed at or below a message whose summaries are out of use."""
-    signals.after_commit(_compact_below, session_id, message_id, using, using=using)
 
 
 def _compact_below(session_id: Any, message_id: int | None, using: str) -> None:
@@ -131,26 +140,6 @@ def _compact_below(session_id: Any, message_id: int | None, using: str) -> None:
         tip = newest_tip_below(message) if message else None
         if tip is not None:
             request_compaction(tip)
-
-
-def _blank(row: ChatMessage, replacement: str, using: str) -> int:
-    """Blank the row in memory; returns its new token count."""
-    # What the count includes beyond the message's own text stays: placeholder results for calls without an answer.
-    # An attachment may have been counted by another rule, so the rest of the count does not tell how many.
-    beyond = row.token_count - count_messages([vars(row)], get_token_counter())[0]
-    if row.attachments:
-        beyond = calls_unanswered_before(row, using) * TOKENS_PER_MISSING_RESULT
-    row.content = replacement
-    row.tool_calls = [blanked_call(call) for call in row.tool_calls or ()] or None
-    row.reasoning = row.attachments = row.original = None
-    row.finish_reason = ""
-    row.metadata, row.usage = {}, numbers_in(row.usage)
-    if row.role != Role.TOOL:
-        # A person's name. A tool result has the name of its function, which the call keeps too.
-        row.name = ""
-    row.redacted_at = timezone.now()
-    row.token_count = beyond + count_messages([vars(row)], get_token_counter())[0]
-    return row.token_count
 
 
 def blanked_call(call: Mapping[str, Any]) -> dict[str, Any]:
@@ -211,7 +200,7 @@ def empty_summaries(session_id: Any, ids: Sequence[int], using: str, tops: Seque
     if retired:
         _announce_retired(session_id, retired, "redaction", using)
         for top in tops:
-            _compact_after_commit(session_id, top, using)
+            signals.after_commit(_compact_below, session_id, top, using, using=using)
     log(logger, logging.INFO, "erased", session=session_id, message=message_id, by="redaction", summaries=emptied)
 
 

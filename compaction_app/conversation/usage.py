@@ -87,7 +87,7 @@ def provider_compaction(usage: Mapping[str, Any] | None, metadata: Mapping[str, 
     """What a reply's usage and metadata report about the provider's own compaction."""
     reported = [part for part in (usage, metadata) if isinstance(part, Mapping)]
     reported += [inner for part in reported if isinstance(inner := part.get("provider_specific_fields"), Mapping)]
-    edits = [edit for part in reported for edit in _edits(part)]
+    edits = _edits_in(*(part.get("context_management") for part in reported))
     iterations = [step for part in reported for step in _mappings(part.get("iterations")) if _is_compaction(step)]
     blocks = sum(
         _is_compaction(block) for part in reported for name in _BLOCK_FIELDS for block in _mappings(part.get(name))
@@ -111,8 +111,7 @@ def report_of(reported: Any) -> dict[str, Any]:
     Numbers and types only: the text of a compaction block is left out.
     """
     fields = reported if isinstance(reported, Mapping) else {}
-    inside = fields.get("context_management")
-    edits = [_without_text(e) for part in (fields, inside) if isinstance(part, Mapping) for e in _edits_of(part)]
+    edits = [_without_text(edit) for edit in _edits_in(fields, fields.get("context_management"))]
     blocks = sum(_is_compaction(block) for block in _mappings(fields.get("compaction_blocks")))
     report: dict[str, Any] = {"context_management": {"applied_edits": edits}} if edits else {}
     return report | ({"compaction_blocks": [{"type": "compaction"}] * blocks} if blocks else {})
@@ -125,13 +124,9 @@ def _without_text(edit: Mapping[str, Any]) -> dict[str, Any]:
     return kind | {name: n for name, n in numbers.items() if name and not _NO_WORD.search(name)}
 
 
-def _edits_of(management: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return _mappings(management.get("applied_edits"))
-
-
-def _edits(part: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    management = part.get("context_management")
-    return _edits_of(management) if isinstance(management, Mapping) else []
+def _edits_in(*parts: Any) -> list[Mapping[str, Any]]:
+    found = (_mappings(part.get("applied_edits")) for part in parts if isinstance(part, Mapping))
+    return [edit for edits in found for edit in edits]
 
 
 def _mappings(items: Any) -> list[Mapping[str, Any]]:
@@ -184,41 +179,33 @@ def record_reply(
 ) -> None:
     """Write the events, metrics and calibration of a reply, in the transaction that stores it."""
     if context is not None:
-        record_prompt(reply, context, using)
-    if report.compaction.ran:
-        record_double_ran(reply, report.compaction, using)
-    if context is not None and report.counted:
-        calibrate(session, report.counted, context, using)
-
-
-def record_prompt(reply: ChatMessage, context: ChatContext, using: str) -> None:
-    """Count a prompt by the layer it needed; an event and a warning where it had to leave messages out.
-
-    Compaction is late or failing then.
-    """
-    signals.after_commit(telemetry.count_prompt, layer=str(context.strategy), using=using)
-    if context.fallback_used:
-        payload = {"dropped": context.dropped, "pruned": context.pruned, "tokens": context.tokens}
-        numbers = {"dropped": context.dropped, "pruned": context.pruned, "tokens": context.history_tokens}
-        where = {"session": reply.session_id, "tip": context.tip_id}
-        log(logger, logging.WARNING, "fallback", **where, **numbers, available=context.available_tokens)
+        signals.after_commit(telemetry.count_prompt, layer=str(context.strategy), using=using)
+    if context is not None and context.fallback_used:
+        # Compaction is late or failing.
+        left_out = {"dropped": context.dropped, "pruned": context.pruned}
+        where = {"session": reply.session_id, "tip": context.tip_id, **left_out}
+        log(
+            logger,
+            logging.WARNING,
+            "fallback",
+            **where,
+            tokens=context.history_tokens,
+            available=context.available_tokens,
+        )
+        payload: dict[str, Any] = {**left_out, "tokens": context.tokens}
         record_event(reply.session_id, EventKind.FALLBACK_USED, using=using, message_id=context.tip_id, payload=payload)
+    if report.compaction.ran:
+        stored = ChatSession.objects.using(using).only("settings").get(pk=reply.session_id)
+        if get_settings(stored.settings).mode != Mode.OFF:
+            # This app's record is the one that counts: what the provider left out is still in the branch.
+            payload = {name: number for name, number in asdict(report.compaction).items() if number}
+            record_event(reply.session_id, EventKind.DOUBLE_RAN, using=using, message_id=reply.pk, payload=payload)
+            log(logger, logging.WARNING, "double", session=reply.session_id, message=reply.pk, **payload)
+    if context is not None and report.counted:
+        _calibrate(session, report.counted, context, using)
 
 
-def record_double_ran(reply: ChatMessage, compaction: ProviderCompaction, using: str) -> None:
-    """An event says what the provider compacted by itself.
-
-    This app's record is the one that counts: what the provider left out is still in the branch.
-    """
-    session = ChatSession.objects.using(using).only("settings").get(pk=reply.session_id)
-    if get_settings(session.settings).mode == Mode.OFF:
-        return
-    payload = {name: number for name, number in asdict(compaction).items() if number}
-    record_event(reply.session_id, EventKind.DOUBLE_RAN, using=using, message_id=reply.pk, payload=payload)
-    log(logger, logging.WARNING, "double", session=reply.session_id, message=reply.pk, **payload)
-
-
-def calibrate(session: ChatSession, counted: int, context: ChatContext, using: str) -> None:
+def _calibrate(session: ChatSession, counted: int, context: ChatContext, using: str) -> None:
     """Learn how the context's model counts, from the prompt tokens that its provider reports."""
     lock_session(session.pk, using)
     row = ChatSession.objects.using(using).only("token_calibration").get(pk=session.pk)

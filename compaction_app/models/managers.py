@@ -157,8 +157,6 @@ if TYPE_CHECKING:
         def messages(self) -> ChatMessageQuerySet: ...
         def summaries(self) -> ChatMessageQuerySet: ...
 
-        def get_annotated_list_qs(self, qs: Any) -> list[tuple[ChatMessage, dict[str, Any]]]: ...
-
     def check_create_args(method: _Method) -> _Method: ...
 
 else:
@@ -257,21 +255,6 @@ class ChatMessageManager(_NodeManager):
             siblings = self.in_database_of(node).filter(session_id=node.session_id, parent__isnull=True)
         return siblings.order_by("sib_order")
 
-    def get_prev_sibling(self, node: ChatMessage) -> ChatMessage | None:
-        return self.get_siblings(node).filter(sib_order__lt=node.sib_order).last()
-
-    def get_next_sibling(self, node: ChatMessage) -> ChatMessage | None:
-        return self.get_siblings(node).filter(sib_order__gt=node.sib_order).first()
-
-    def get_annotated_list(
-        self, parent: ChatMessage | None = None, max_depth: int | None = None
-    ) -> list[tuple[ChatMessage, dict[str, Any]]]:
-        """Depth first with ``open``, ``close`` and ``level``; ``max_depth`` counts from the root."""
-        nodes = self.get_tree(parent, max_depth=_levels_below(parent, max_depth))
-        if max_depth:
-            nodes = [node for node in nodes if node.depth <= max_depth]
-        return self.get_annotated_list_qs(nodes)
-
     # -- writes -----------------------------------------------------------------------------------------
 
     @check_create_args
@@ -310,7 +293,10 @@ class ChatMessageManager(_NodeManager):
         _check_session([node], target.session_id)
         if target.parent_message_id is None:
             return self.db_manager(self._writing_to(target)).append_chain(None, [node])[0]
-        return self.append_chain(self._stub(target), [node])[0]
+        # The parent, not read yet: ``append_chain`` reads what it needs under the lock.
+        parent = self.model(id=target.parent_message_id, session_id=target.session_id)
+        parent._state.db = target._state.db
+        return self.append_chain(parent, [node])[0]
 
     def append_chain(
         self,
@@ -360,12 +346,6 @@ class ChatMessageManager(_NodeManager):
 
     def _writing_to(self, near: models.Model) -> str:
         return self._db or router.db_for_write(self.model, instance=near)
-
-    def _stub(self, child: ChatMessage) -> ChatMessage:
-        """The parent of a node, not read yet: ``append_chain`` reads what it needs under the lock."""
-        parent = self.model(id=child.parent_message_id, session_id=child.session_id)
-        parent._state.db = child._state.db
-        return parent
 
     def delete_subtree(self, node_id: int) -> int:
         """Delete a node and all below it; returns how many. References from runs and events follow ``on_delete``."""
@@ -537,13 +517,6 @@ def depth_first(rows: Iterable[ChatMessage], top: int | None) -> list[ChatMessag
         ordered.append(node)
         stack.extend(children.get(node.pk, ()))
     return ordered
-
-
-def _levels_below(parent: ChatMessage | None, max_depth: int | None) -> int | None:
-    """A depth counted from the root as levels below ``parent``; at least 1, because 0 means all."""
-    if not max_depth:
-        return None
-    return max_depth if parent is None else max(max_depth - parent.depth, 1)
 
 
 def _check_session(nodes: Sequence[ChatMessage], session_id: Any) -> None:

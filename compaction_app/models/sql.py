@@ -51,7 +51,7 @@ walk(id, parent_id, depth, role, calls, n, shown, newest_group, users, summary_i
 )"""
 
 
-# The columns of ``tree.rows.Row``. Where only positions are needed, content is not read; times are for summarizers.
+# The columns of ``tree.branches.Row``. Where only positions are needed, content is not read; times are for summarizers.
 _COLUMNS = """m.id, m.session_id, m.parent_message_id, m.kind, m.role, {content} AS content, m.tool_calls,
     m.tool_call_id, m.name, {reasoning} AS reasoning, {original} AS original, m.attachments, m.token_count,
     m.path_tokens, m.depth, {created_at} AS created_at, {ledger} AS ledger, m.is_extract"""

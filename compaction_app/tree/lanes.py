@@ -1,4 +1,4 @@
-"""The shape of a session: its lanes, where they fork, what is summarized on them, how many tokens are at their tips.
+"""The shape of a session: its lanes, where they fork, how many tokens are at their tips.
 
 A branch is a path through lanes, and its tip is the end of one. Every question here is answered from lanes, of which
 there is one per fork, so a conversation of a hundred thousand messages is as fast to draw as one of ten.
@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime
 from uuid import UUID
 
 from django.db import connections
-from django.db.models import Exists, F, OuterRef, Q, Subquery
-from django.db.models.functions import Coalesce
+from django.db.models import Exists, Q, Subquery
 
 from compaction_app.exceptions import MessageNotFound
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
+from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.tree.branches import TipHistory, check_tip, database_of
-from compaction_app.values import Kind
 
 _ANY_ID = 2**63 - 1
 
@@ -43,26 +40,6 @@ class Lane:
     end_path_tokens: int
     #: False if its end has children, all in other lanes: the one that continued this lane was deleted.
     is_tip: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SummarySpan:
-    """Where a summary is in the tree: it covers up to its cutoff, and applies from its anchor down."""
-
-    summary_id: int
-    generation: int | None
-    tokens: int
-    retired_at: datetime | None
-    anchor_id: int
-    anchor_depth: int
-    anchor_lane_id: int
-    cutoff_id: int
-    cutoff_depth: int
-    cutoff_lane_id: int
-
-    @property
-    def is_live(self) -> bool:
-        return self.retired_at is None
 
 
 def read_lanes(session: ChatSession, *, limit: int = 60, before: int | None = None) -> tuple[Lane, ...]:
@@ -106,30 +83,6 @@ def newest_tip_below(message: ChatMessage) -> ChatMessage | None:
     # A message that was deleted may have left its place on the lane to others.
     found = rows.filter(Q(pk__in=[message.pk, newest]) | Q(pk=Subquery(own)), Exists(rows.filter(pk=message.pk)))
     return found.select_related("session").defer("reasoning", "original").order_by("-id").first()
-
-
-def read_summary_spans(session: ChatSession, *, limit: int = 200) -> tuple[SummarySpan, ...]:
-    """The newest summaries, live and retired, newest first, in one query without text."""
-    made_by = CompactionRun.objects.filter(summary=OuterRef("pk")).order_by("id")
-    # The condition on the cutoff is implied by the kind; it makes the database use the partial index on cutoffs.
-    summaries = (
-        ChatMessage.objects.using(database_of(session))
-        .filter(session=session, kind=Kind.SUMMARY, last_summarized_message__isnull=False)
-        .order_by("-id")
-        .values(
-            "retired_at",
-            summary_id=F("pk"),
-            generation=Subquery(made_by.values("generation")[:1]),
-            tokens=F("token_count"),
-            anchor_id=F("parent_message_id"),
-            anchor_depth=F("depth") - 1,
-            anchor_lane_id=F("lane_id"),
-            cutoff_id=F("last_summarized_message_id"),
-            cutoff_depth=F("last_summarized_message__depth"),
-            cutoff_lane_id=Coalesce("last_summarized_message__lane_id", "last_summarized_message_id"),
-        )
-    )
-    return tuple(SummarySpan(**row) for row in summaries[:limit])
 
 
 def histories_at(tip_ids: Collection[int], using: str) -> dict[int, TipHistory]:

@@ -310,9 +310,8 @@ class _Verification:
             # Every counter counts what is around a message: 0 was never counted.
             if stored and (node.kind == Kind.SUMMARY or row["path_tokens"] == node.sums[0]):
                 self.doubtful.append(self.found.problems[-1])
-                self.recounted_until_doubtful = (
-                    self.recounted_until_doubtful if node.kind == Kind.SUMMARY else self.recounted
-                )
+                if node.kind == Kind.MESSAGE:
+                    self.recounted_until_doubtful = self.recounted
         if row["path_tokens"] in node.sums:
             return
         carried = stored if node.kind == Kind.MESSAGE else 0
@@ -363,7 +362,8 @@ class _Verification:
             return
         if row["pinned_message_id"] is not None:
             self._check_pin(node, cutoff, anchor, row["pinned_message_id"])
-        self._check_only_live_one(node, cutoff, anchor)
+        if not node.retired and (other := self.live.setdefault((anchor.id, cutoff.id), node.id)) != node.id:
+            self._wrong(Finding.TWO_LIVE, f"#{other} is also live, with the same anchor and cutoff", node=node)
         self._check_base(node, cutoff, anchor)
 
     def _check_pin(self, node: _Node, cutoff: _Node, anchor: _Node, pin_id: int) -> None:
@@ -388,13 +388,6 @@ class _Verification:
             return None
         following = below.at_depth(cutoff.depth + 1)
         return following if following is not cutoff else None
-
-    def _check_only_live_one(self, node: _Node, cutoff: _Node, anchor: _Node) -> None:
-        if node.retired:
-            return
-        other = self.live.setdefault((anchor.id, cutoff.id), node.id)
-        if other != node.id:
-            self._wrong(Finding.TWO_LIVE, f"#{other} is also live, with the same anchor and cutoff", node=node)
 
     def _check_base(self, node: _Node, cutoff: _Node, anchor: _Node) -> None:
         """A summary replaces its base: it covers more, and applies only where its base applies."""
@@ -421,12 +414,9 @@ class _Verification:
     def _check_runs(self) -> None:
         earlier: set[int] = set()
         for run in self.runs:
-            if run["previous_run_id"] is not None and run["previous_run_id"] not in earlier:
-                self._wrong(
-                    Finding.RUN,
-                    f"its previous run {run['previous_run_id']} is not an earlier run of this session",
-                    run=run,
-                )
+            previous = run["previous_run_id"]
+            if previous is not None and previous not in earlier:
+                self._wrong(Finding.RUN, f"its previous run {previous} is not an earlier run of this session", run=run)
             earlier.add(run["id"])
             problem = self._wrong_reference(run) or self._wrong_position(run) or self._wrong_result(run)
             if problem:
@@ -434,14 +424,8 @@ class _Verification:
         self._check_generations()
 
     def _wrong_reference(self, run: dict[str, Any]) -> str:
-        kinds = {
-            "tip": Kind.MESSAGE,
-            "anchor": Kind.MESSAGE,
-            "cutoff": Kind.MESSAGE,
-            "base": Kind.SUMMARY,
-            "summary": Kind.SUMMARY,
-        }
-        for name, kind in kinds.items():
+        for name in ("tip", "anchor", "cutoff", "base", "summary"):
+            kind = Kind.SUMMARY if name in ("base", "summary") else Kind.MESSAGE
             node = self.nodes.get(run[f"{name}_id"])
             if run[f"{name}_id"] is not None and (node is None or node.kind != kind):
                 return f"its {name} #{run[f'{name}_id']} is not a {kind} of this session"
@@ -475,7 +459,10 @@ class _Verification:
         numbered.sort(key=lambda run: int(run["generation"]))
         written = 0
         for expected, run in enumerate(numbered, start=1):
-            generation, summary_id = run["generation"], self._made_by(run)
+            generation, node = run["generation"], self.nodes.get(run["summary_id"])
+            # 0 where the summary was deleted, or another run made it.
+            made = node and node.kind == Kind.SUMMARY and self.maker[node.id]["id"] == run["id"]
+            summary_id = node.id if node and made else 0
             if run["status"] != RunStatus.SUCCEEDED:
                 problem = f"it is {run['status']}, but has generation {generation}"
             elif generation != expected:
@@ -487,12 +474,6 @@ class _Verification:
                 continue
             self._wrong(Finding.GENERATION, problem, run=run)
             return
-
-    def _made_by(self, run: dict[str, Any]) -> int:
-        """The summary that the run made; 0 if it was deleted or another run made it."""
-        node = self.nodes.get(run["summary_id"])
-        made = node is not None and node.kind == Kind.SUMMARY and self.maker[node.id]["id"] == run["id"]
-        return node.id if node is not None and made else 0
 
 
 def _why_invalid(row: Mapping[str, Any]) -> str:

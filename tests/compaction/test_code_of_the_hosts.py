@@ -19,7 +19,7 @@ from compaction_app.summarizers import Summarizer
 from compaction_app.testing.builders import WordTokenCounter
 from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.values import SummaryDraft
-from tests.compaction.world import Interfering, kinds
+from tests.compaction.world import kinds
 from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -215,18 +215,6 @@ class TestCodeOfTheHosts:
         assert refused.value.run_id == run.pk
         again = chat.compact(branch[-1])
         assert (again.pk, again.status, again.attempts) == (run.pk, "succeeded", 2)
-
-    def test_an_interrupt_leaves_it_too(self, session, branch, settings):
-        def interrupt():
-            raise KeyboardInterrupt
-
-        settings.COMPACTION = small(SUMMARIZERS={"default": {"BACKEND": "tests.compaction.world.Interfering"}})
-        Interfering.action = staticmethod(interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            chat.compact(branch[-1])
-        run = CompactionRun.objects.get(session=session)
-        assert (run.status, run.claim_token) == ("ready", None)
-        assert compact_chat_history(run.pk).run.status == "succeeded"
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Issue 12.6 and 12.18: who lives keeps its run; who hangs loses it at the time limit, for good."""
+"""Who lives keeps its run; who hangs loses it at the time limit, for good."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.db import InterfaceError, OperationalError, connections
 from django.utils import timezone
 
 from compaction_app import chat, tasks
-from compaction_app.compaction import lease, runs
+from compaction_app.compaction import runs
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.conf import get_settings
 from compaction_app.models import ChatMessage, CompactionRun
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def short_lease(monkeypatch):
-    monkeypatch.setattr("compaction_app.compaction.runs.lease_seconds", lambda *_: 0.3)
+    monkeypatch.setattr("compaction_app.compaction.runs.MAX_LEASE_SECONDS", 0.3)
 
 
 def during_the_call(monkeypatch, happens):
@@ -135,12 +135,12 @@ def test_a_worker_that_lost_its_run_asks_no_other_model(branch, short_lease, set
 
 def test_the_limit_is_the_models_time_and_ten_minutes(settings):
     settings.COMPACTION = {"SUMMARIZERS": {"default": {"MODELS": ["gpt-4o", "gpt-4.1"], "TIMEOUT": 30}}}
-    assert lease.time_limit(get_settings()) == 2 * 60 + 600
+    assert runs.Times.by(get_settings()).limit == 2 * 60 + 600
     # Of the chat models a session has one at most.
     settings.COMPACTION["SUMMARIZERS"]["default"]["CHAT_MODELS"] = ["gpt-4", {"model": "slow", "timeout": 45}]
-    assert lease.time_limit(get_settings()) == 2 * (60 + 45) + 600
+    assert runs.Times.by(get_settings()).limit == 2 * (60 + 45) + 600
     settings.COMPACTION = {"RUN_TIME_LIMIT": 90}
-    assert lease.time_limit(get_settings()) == 90
+    assert runs.Times.by(get_settings()).limit == 90
 
 
 def test_a_deleted_run_is_not_renewed(branch, short_lease, monkeypatch, caplog):
@@ -164,16 +164,6 @@ def test_a_task_ends_after_its_run(branch, settings, monkeypatch):
     tasks.enqueue_session(run.session)
     limits = {name: (options["soft_time_limit"], options["time_limit"]) for name, options in sent}
     assert limits == {"compact_branch": (130, 160), "compact_session": (1930, 1960)}
-
-
-def test_a_task_that_continues_another_keeps_its_limits(branch, settings, monkeypatch):
-    """compact_session retries itself where another worker is in the way."""
-    tasks.compact_session.push_request(timelimit=(60, 50), called_directly=False)
-    try:
-        again = tasks.compact_session.signature_from_request(tasks.compact_session.request)
-    finally:
-        tasks.compact_session.pop_request()
-    assert (again.options["time_limit"], again.options["soft_time_limit"]) == (60, 50)
 
 
 def test_a_session_with_many_branches_goes_on_in_another_task(session, branch, monkeypatch):
@@ -248,7 +238,7 @@ def test_a_database_that_is_away_is_asked_again_but_not_all_the_time(branch, sho
 
 def test_a_run_is_ended_and_told_of_in_one_transaction(branch, monkeypatch):
     """Else the session could be deleted in between, and the run would have failed without an event."""
-    run = runs.claim(chat.request_compaction(branch[-1]).pk, "default")
+    run = runs.claim(chat.request_compaction(branch[-1]).pk, "default", 60)
 
     def away(*_, **__):
         raise OperationalError("the database is away")

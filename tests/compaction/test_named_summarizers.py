@@ -1,4 +1,4 @@
-"""A site offers summarizers by name, and a session picks one (issue 12.10)."""
+"""A site offers summarizers by name, and a session picks one."""
 
 from __future__ import annotations
 
@@ -45,11 +45,6 @@ def test_a_name_that_is_not_offered_is_refused_when_it_is_chosen():
     with pytest.raises(ConfigurationError, match="'remote' is not in SUMMARIZERS, which has"):
         chat.start_session(settings={"SUMMARIZER": "remote"})
     assert not ChatSession.objects.exists()
-
-
-def test_a_session_may_not_describe_one_of_its_own():
-    with pytest.raises(ConfigurationError, match="A session may not override SUMMARIZERS"):
-        chat.start_session(settings={"SUMMARIZERS": {"mine": {}}})
 
 
 def test_where_the_site_removes_one_its_sessions_go_on_and_only_their_compactions_fail(settings, local):

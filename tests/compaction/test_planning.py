@@ -1,4 +1,4 @@
-"""Where to cut, what to show, where to anchor: design §6 and the cases of §17."""
+"""Where to cut, what to show, where to anchor."""
 
 import pytest
 from hypothesis import given
@@ -148,20 +148,20 @@ class TestTargets:
         assert made.target_tokens == 240
 
     def test_a_kept_part_over_the_threshold_alone_makes_it_a_fifth_too(self):
-        """Issue 12.5: it was the full target there, and such a summary did not fit beside a larger kept part."""
+        """It was the full target there, and such a summary did not fit beside a larger kept part."""
         made = plan(" ".join(["u a"] * 10) + " u(3000) a(3000)")
         assert sum(message.tokens for message in made.kept) == 6_000
         assert made.target_tokens == 240
 
     def test_the_target_is_never_more_than_what_will_be_shown(self):
-        """Issue 12.5: the newest turn of 7,600 leaves 400 of 8,000, also for a draft of 1.5 times its target."""
+        """The newest turn of 7,600 leaves 400 of 8,000, also for a draft of 1.5 times its target."""
         made = plan(" ".join(["u a"] * 10) + " u(3700) a(3900)")
         assert made.target_tokens == int((400 - 2 * SUMMARY_WRAPPER_TOKENS) / 1.5)
         made = plan(" ".join(["u a"] * 10) + " u(3700) c t(3900)")
         assert made.target_tokens == 240, "a result may be shown shortened"
 
     def test_nothing_is_paid_for_a_summary_that_cannot_be_shown(self):
-        """Issue 12.5: the newest turn leaves 50 tokens of what is available."""
+        """The newest turn leaves 50 tokens of what is available."""
         made = plan(" ".join(["u a"] * 10) + " u(4000) a(3950)")
         assert made == Skip(reason=SkipReason.NOTHING_TO_COMPACT)
 

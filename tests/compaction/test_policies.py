@@ -7,7 +7,6 @@ import logging
 import warnings
 from typing import Any
 
-import openai
 import pytest
 
 from compaction_app import chat, tasks
@@ -17,6 +16,7 @@ from compaction_app.testing.builders import grow
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.values import Budget, PolicyDecision
+from tests.conversation.asking import completed, streamed
 from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -75,15 +75,13 @@ def tip():
 #: What is no answer → what the log line says that it was.
 WRONG: dict[str, tuple[Any, str]] = {
     "the word": ("allow", "str"),
-    "another word": ("defer", "str"),
     "False": (False, "bool"),
-    "an empty text": ("", "str"),
     "a dict": ({"action": "defer"}, "dict"),
     "the class": (lambda: PolicyDecision, "type"),
     "a coroutine": (deferring, "coroutine"),
-    "an action that is none": (PolicyDecision(action="perhaps"), "perhaps"),
-    "an action in words": (PolicyDecision(action="Ida said: not now"), "str"),
-    "an action of another type": (PolicyDecision(action=["defer"]), "list"),  # type: ignore[arg-type]
+    "an action that is none": (PolicyDecision(action="perhaps"), "action:str"),
+    "an action in words": (PolicyDecision(action="Ida said: not now"), "action:str"),
+    "an action of another type": (PolicyDecision(action=["defer"]), "action:list"),  # type: ignore[arg-type]
     "a reason that is no text": (PolicyDecision(action="defer", reason=7), "reason:int"),  # type: ignore[arg-type]
     "a line that is no text": (PolicyDecision(prompt_line=b"x"), "prompt_line:bytes"),  # type: ignore[arg-type]
     "a line that can not be stored": (PolicyDecision(prompt_line="a\x00"), "prompt_line:str"),
@@ -161,7 +159,7 @@ def test_it_is_asked_over_the_threshold_only(tip):
 
 @pytest.mark.parametrize("name", ["always_asked", "AlwaysAsked"])
 class TestBelowTheThreshold:
-    """Issue 12.10: ``POLICY="force"`` below the threshold did nothing."""
+    """``POLICY="force"`` below the threshold did nothing."""
 
     @pytest.fixture
     def quiet(self):
@@ -211,18 +209,11 @@ def test_a_class_is_made_an_instance_of_and_called(tip, settings):
     assert suppressed() == [{"reason": "policy", "code": "over_6000"}]
 
 
-@pytest.mark.parametrize("door", ["complete", "stream"])
-def test_a_turn_gives_back_its_reply_whatever_the_policy_answers(tip, door):
+@pytest.mark.parametrize("ask", [completed, streamed])
+def test_a_turn_gives_back_its_reply_whatever_the_policy_answers(tip, ask):
     ANSWER[0] = "allow"
     with ScriptedOpenAIServer(default=steps.reply("Aye.")) as server:
-        client = openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
-        if door == "complete":
-            assert chat.complete(tip, client=client).content == "Aye."
-        else:
-            with chat.stream(tip, client=client) as stream:
-                list(stream)
-            assert stream.message is not None
-            assert stream.message.content == "Aye."
+        assert ask(tip, server).content == "Aye."
     assert ChatMessage.objects.filter(parent=tip, kind="message").count() == 1
     assert CompactionRun.objects.get().status == "ready"
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 from django.db import connections
 
-from compaction_app import chat, spending
+from compaction_app import chat, telemetry
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.conf import find_problems, settings_from_snapshot
 from compaction_app.exceptions import CompactionFailed, SummarizerError
@@ -69,24 +69,6 @@ class TestCost:
         assert cost_of([call(input=100, cached=5_000)], PRICES) == cost_of([call(input=100, cached=100)], PRICES)
 
 
-class TestSetting:
-    @pytest.mark.parametrize(
-        ("price", "said"),
-        [
-            ([], "must be a dict"),
-            ({}, "['input'] must be given"),
-            ({"input": 1, "output": 1, "prompt": 1}, "unknown keys prompt"),
-            ({"input": -1, "output": 1}, "['input'] must be greater than or equal to 0, not -1"),
-            ({"input": 1, "output": Decimal("NaN")}, "['output'] must be a finite number"),
-        ],
-    )
-    def test_a_wrong_price_says_what_is_wrong(self, price, said):
-        [problem] = find_problems({"MODELS": {"m": {"price": price}}})
-        assert problem.id == "compaction_app.E151"
-        assert problem.message.startswith("COMPACTION['MODELS']['m']['price']")
-        assert said in problem.message
-
-
 @pytest.fixture
 def server(monkeypatch):
     """Its usage is in round numbers, fewer than were sent: no prompt was cut for that."""
@@ -147,18 +129,6 @@ class TestRuns:
         assert run.cost == Decimal("0.00060375") + Decimal("0.00603")
         assert run.events.get(kind="failed").payload["input_tokens"] == 6_000
 
-    def test_a_refused_draft_is_paid_for_where_the_next_model_cannot_be_asked(
-        self, server, settings, branch, monkeypatch
-    ):
-        monkeypatch.setenv("ODD_KEY", "sk-\u2013abc")
-        models = settings.COMPACTION["SUMMARIZERS"]["default"]["MODELS"]
-        odd = [models[0], {**models[1], "api_key_env": "ODD_KEY"}]
-        settings.COMPACTION = {**settings.COMPACTION, "SUMMARIZERS": {"default": {"MODELS": odd}}}
-        server.script([steps.reply("", usage=usage(3_000, 0))], model="small-model")
-        with pytest.raises(CompactionFailed, match="empty"):
-            chat.compact(branch[-1])
-        assert spent(CompactionRun.objects.get()) == (3_000, 0, 0, Decimal("0.0006"))
-
     def test_attempts_add_up(self, server, branch):
         """The first attempt gets a refused draft and a 500, which waits; the second a summary."""
         server.script([steps.reply("", usage=usage(3_000, 0))], model="small-model")
@@ -205,7 +175,7 @@ class TestRuns:
         assert spent(run)[:2] == (3_000, 10)
 
     def test_a_model_without_a_price_is_logged_once(self, settings, server, branch, caplog, monkeypatch):
-        monkeypatch.setattr(spending, "_logged_models", set())
+        monkeypatch.setattr(telemetry, "_said", set())
         settings.COMPACTION = {**settings.COMPACTION, "MODELS": {}}
         with caplog.at_level(logging.INFO, logger="compaction_app.spending"):
             first = chat.compact(branch[-1])

@@ -1,4 +1,4 @@
-"""Issue 12.15: a conversation that is summarized by a private model leaves for no other address."""
+"""A conversation that is summarized by a private model leaves for no other address."""
 
 import pytest
 

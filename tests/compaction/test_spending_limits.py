@@ -1,4 +1,4 @@
-"""Issue 12.16: what compactions may use is bounded by the host, whoever or whatever asks for them."""
+"""What compactions may use is bounded by the host, whoever or whatever asks for them."""
 
 from __future__ import annotations
 

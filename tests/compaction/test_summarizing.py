@@ -1,4 +1,4 @@
-"""Making summaries: claim, plan, draft, commit; what is refused, and what is too large at once (design §8, §10)."""
+"""Making summaries: claim, plan, draft, commit; what is refused, and what is too large at once."""
 
 import pytest
 from django.db import transaction

@@ -77,7 +77,7 @@ def test_instructions_are_for_a_summary_made_with_them(tip, waiting):
 
 def test_whoever_loses_the_race_for_it_is_told_so(tip, waiting, monkeypatch):
     change(waiting, created_at=timezone.now() - LONG_AGO)
-    monkeypatch.setattr("compaction_app.compaction.runs.claim", lambda run_id, using: None)
+    monkeypatch.setattr("compaction_app.compaction.runs.claim", lambda *_: None)
     with pytest.raises(CompactionFailed) as caught:
         chat.compact(tip)
     assert caught.value.error_code == "claimed"

@@ -1,4 +1,4 @@
-"""What a context says of itself, proved by the rows it was made from (design §9)."""
+"""What a context says of itself, proved by the rows it was made from."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class TestFigures:
 
 
 class TestPrefix:
-    """Issue 12.8: a provider's prompt cache is kept where the prompt of the turn before is a prefix of the next."""
+    """A provider's prompt cache is kept where the prompt of the turn before is a prefix of the next."""
 
     @pytest.mark.parametrize(
         ("changes", "size", "least"),

@@ -1,4 +1,4 @@
-"""How much room there is and when to act: design §5 and the numbers of §17."""
+"""How much room there is and when to act."""
 
 import pytest
 from django.test import override_settings

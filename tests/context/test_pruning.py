@@ -1,4 +1,4 @@
-"""Shortening what is shown: prune and fit, design §9 and the cases of §17."""
+"""Shortening what is shown: prune and fit."""
 
 import pytest
 from hypothesis import given
@@ -49,7 +49,7 @@ class TestPrune:
         assert len(after.content.encode()) <= len(before.content.encode())
 
     def test_the_boundary_lies_behind_as_long_as_there_is_room(self):
-        """Issue 12.8: with each turn one result more was shortened, in the middle of the prompt."""
+        """With each turn one result more was shortened, in the middle of the prompt."""
         boundaries = []
         for turns in range(4, 34):
             pruned = self.behind(turns, rooms=(20_000,))
@@ -81,12 +81,12 @@ def fitted(shorthand, room, **options):
 
 class TestFit:
     def test_what_is_available_is_used(self):
-        """Issue 12.8: it went down to the target, and a third of the room was empty."""
+        """It went down to the target, and a third of the room was empty."""
         result = fitted("u a u a u a u a", 700)
         assert ids(result.messages) == [3, 4, 5, 6, 7, 8]
 
     def test_results_are_shortened_before_turns_are_left_out(self):
-        """Issue 12.8: the turns of two large results were left out, and the third was shown in full."""
+        """The turns of two large results were left out, and the third was shown in full."""
         result = fitted(conversation(*["big " * 3_000] * 3), 6_000, count=ExactTokenCounter())
         assert result.dropped == 0
         assert set(result.left_out) == {3, 6}, "the oldest of like size, and no more than a step"
@@ -94,7 +94,7 @@ class TestFit:
         assert (result.dropped, set(result.left_out)) == (0, {3})
 
     def test_the_boundary_moves_in_steps(self):
-        """Issue 12.8: it moved in each of these turns, and with it the beginning of the prompt."""
+        """It moved in each of these turns, and with it the beginning of the prompt."""
         starts = [ids(fitted("u a " * turns, 8_000).messages)[0] for turns in range(60, 100)]
         assert starts == sorted(starts)
         assert len(set(starts)) <= 12
@@ -102,20 +102,20 @@ class TestFit:
         assert min(shown) >= 7_000
 
     def test_the_boundary_does_not_depend_on_how_far_back_was_read(self):
-        """Issue 12.8: of a long branch only what can fit is read, and that begins elsewhere in each turn."""
+        """Of a long branch only what can fit is read, and that begins elsewhere in each turn."""
         whole = messages_of("u a " * 70)
         results = [fitted(whole[unread:], 8_000, unread=unread) for unread in range(58, 61)]
         assert {ids(result.messages)[0] for result in results} == {ids(fitted(whole, 8_000).messages)[0]}
         assert {result.dropped + len(result.messages) for result in results} == {140}
 
     def test_a_summary_that_cannot_be_shown_makes_room_for_the_newest_turns(self):
-        """Issue 12.4: 7 tokens were shown of 6,144, all else was left out for a summary that did not fit either."""
+        """7 tokens were shown of 6,144, all else was left out for a summary that did not fit either."""
         result = fitted("u(500) a(500) " * 20 + "u(7)", 6_144, summary_tokens=7_570)
         assert not result.summary
         assert sum(m.tokens for m in result.messages) > 5_000
 
     def test_a_summary_alone_that_is_too_large_is_an_error(self):
-        """Issue 12.9: the prompt was empty, with nothing said."""
+        """The prompt was empty, with nothing said."""
         with pytest.raises(ContextOverflow) as caught:
             fitted("", 300, summary_tokens=400)
         assert (caught.value.needed, caught.value.available) == (400, 300)

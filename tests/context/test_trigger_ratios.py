@@ -1,4 +1,4 @@
-"""A trigger for each model, beside the window for each model (issue 12.10)."""
+"""A trigger for each model, beside the window for each model."""
 
 from __future__ import annotations
 
@@ -19,38 +19,25 @@ def _ratios(settings):
 
 
 @pytest.mark.parametrize(
-    ("model", "threshold"),
+    ("model", "own", "threshold"),
     [
-        ("house-small", 4_000),
-        pytest.param("house-large-2", 7_200, id="the longest prefix counts"),
-        pytest.param("another", 6_000, id="any other has the ratio of all"),
-        pytest.param("", 6_000, id="no model"),
+        ("house-small", {}, 4_000),
+        pytest.param("house-large-2", {}, 7_200, id="the longest prefix counts"),
+        pytest.param("another", {}, 6_000, id="any other has the ratio of all"),
+        pytest.param("", {}, 6_000, id="no model"),
+        pytest.param("house-small", {"TRIGGER_RATIO": 0.6}, 4_800, id="a session's own ratio goes first"),
+        pytest.param("house-small", {"MODE": "aggressive"}, 4_000, id="what is set explicitly beats a preset"),
     ],
 )
-def test_the_threshold_is_the_models(model, threshold):
-    session = chat.start_session(model=model)
-    under = grow(session, None, " ".join(["u"] * (threshold // 100)))[-1]
-    over = grow(session, under, "a")[-1]
-    assert chat.get_context(under).threshold == threshold
-    assert not chat.should_compact(under)
-    assert chat.should_compact(over)
-    run = chat.request_compaction(over)
-    assert run is not None
-    assert run.budget["threshold"] == threshold
+def test_the_threshold_is_the_models(model, own, threshold):
+    tip = grow(chat.start_session(model=model, settings=own), None, "u")[-1]
+    assert chat.get_context(tip).threshold == threshold
 
 
 def test_it_is_that_of_the_model_that_is_asked():
     tip = grow(chat.start_session(model="another"), None, " ".join(["u"] * 41))[-1]
     assert not chat.should_compact(tip)
     assert chat.should_compact(tip, model="house-small")
-
-
-def test_a_sessions_own_ratio_goes_first():
-    session = chat.start_session(model="house-small", settings={"TRIGGER_RATIO": 0.6})
-    assert chat.get_context(grow(session, None, "u")[-1]).threshold == 4_800
-
-
-def test_a_sessions_mode_does_not():
-    """What is set explicitly beats a preset."""
-    session = chat.start_session(model="house-small", settings={"MODE": "aggressive"})
-    assert chat.get_context(grow(session, None, "u")[-1]).threshold == 4_000
+    run = chat.request_compaction(tip, model="house-small")
+    assert run is not None
+    assert run.budget["threshold"] == 4_000

@@ -1,39 +1,25 @@
-"""The public door: appending, asking, bad input, the async twins (design §11)."""
+"""The public door: appending, asking, bad input, the async twins."""
 
 import asyncio
 
 import openai
 import pytest
 from asgiref.sync import async_to_sync
-from django.db import connection, transaction
+from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
 from compaction_app.exceptions import (
-    ContextOverflow,
-    DurableTransactionRequired,
     InvalidMessage,
-    InvalidParent,
 )
-from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.models import ChatSession, CompactionEvent, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow, words
 from compaction_app.testing.summarizers import FakeSummarizer
-from tests.small import anchored_summary, small
+from tests.conversation.asking import acompleted, completed
+from tests.small import small
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
-
-
-def complete(tip, server):
-    return chat.complete(tip, client=openai.OpenAI(base_url=server.url, api_key="none", max_retries=0))
-
-
-def acomplete(tip, server):
-    async def ask():
-        async with openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0) as client:
-            return await chat.acomplete(tip, client=client)
-
-    return async_to_sync(ask)()
 
 
 class TestAppend:
@@ -44,28 +30,6 @@ class TestAppend:
             chat.append_message(tip.session, tip, role="user", content="hello")
         verbs = [query["sql"].split()[0] for query in captured if query["sql"].split()[0] not in {"BEGIN", "COMMIT"}]
         assert verbs == ["UPDATE", "WITH", "INSERT"]
-
-    def test_a_refused_message_leaves_the_callers_transaction_as_it_was(self):
-        tip = grow(chat.start_session(), None, "u a")[-1]
-        summary = anchored_summary(tip, chat.get_branch(tip)[0])
-        with transaction.atomic():
-            for append in (
-                lambda: chat.append_message(tip.session, summary, role="user", content="below a summary"),
-                lambda: chat.append_messages(tip.session, summary, [{"role": "user", "content": "x"}]),
-                lambda: ChatMessage.objects.add_child(summary, instance=ChatMessage(role="user", content="x")),
-            ):
-                with pytest.raises(InvalidParent):
-                    append()
-            stored = chat.append_message(tip.session, tip, role="user", content="hello")
-        assert chat.get_branch(stored)[-1] == stored
-
-    def test_a_system_message_that_opens_an_import_becomes_the_system_prompt(self):
-        session = chat.start_session()
-        messages = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "hello"}]
-        stored = chat.append_messages(session, None, messages)
-        session.refresh_from_db()
-        assert session.system_prompt == "Be kind."
-        assert [m.role for m in stored] == ["user"]
 
     @pytest.fixture
     def session(self):
@@ -117,11 +81,6 @@ class TestAppend:
         with pytest.raises(InvalidMessage, match=f"{name} must be a string"):
             chat.start_session(**{name: value})
 
-    def test_a_chain_is_stored_whole_or_not_at_all(self, session):
-        with pytest.raises(InvalidMessage):
-            chat.append_messages(session, None, [{"role": "user", "content": "a"}, {"role": "nobody", "content": "b"}])
-        assert not ChatMessage.objects.exists()
-
 
 class TestBadInput:
     def test_instructions_have_a_limit(self, session):
@@ -149,7 +108,7 @@ class TestComplete:
         assert CompactionRun.objects.get(session=session).trigger == "threshold"
 
     @pytest.mark.parametrize("dialect", ["openai", "llama.cpp"])
-    @pytest.mark.parametrize("complete", [complete, acomplete])
+    @pytest.mark.parametrize("complete", [completed, acompleted])
     def test_a_prompt_too_long_for_the_provider_is_compacted_and_sent_once_more(
         self, session, server, dialect, complete
     ):
@@ -161,19 +120,6 @@ class TestComplete:
         assert (run.trigger, run.status) == ("overflow", "succeeded")
         assert len(server.requests) == 2
         assert len(server.requests[1]["messages"]) < len(server.requests[0]["messages"])
-
-    def test_what_stays_too_long_is_an_overflow(self, session, client, server):
-        server.script(default=steps.context_overflow(dialect="openai"))
-        tip = grow(session, None, "u a " * 20 + "u")[-1]
-        with pytest.raises(ContextOverflow):
-            chat.complete(tip, client=client)
-        assert len(server.requests) <= 4
-        assert ChatMessage.objects.filter(session=session, role="assistant").count() == 20
-
-    def test_no_transaction_waits_for_the_model(self, session, client):
-        tip = grow(session, None, "u")[0]
-        with pytest.raises(DurableTransactionRequired), transaction.atomic():
-            chat.complete(tip, client=client)
 
     def test_a_provider_that_compacts_too_is_noted_once(self, session, client, settings):
         settings.COMPACTION = small(PROVIDER_CONTEXT_MANAGEMENT=True)

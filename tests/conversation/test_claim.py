@@ -1,4 +1,4 @@
-"""A question has one reply under way, whoever else asks (design §8); what is stored is not bought again."""
+"""A question has one reply under way, whoever else asks; what is stored is not bought again."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from typing import Any
 import openai
 import pytest
 from asgiref.sync import async_to_sync
-from django.db import OperationalError, connection, connections, transaction
+from django.db import connection, connections
 from django.db.models import QuerySet
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from compaction_app import chat, tasks
 from compaction_app.conversation import claim
-from compaction_app.exceptions import InvalidMessage, MessageNotFound, ReplyUnderWay, StreamInterrupted
+from compaction_app.exceptions import InvalidMessage, MessageNotFound, ReplyUnderWay
 from compaction_app.models import ChatMessage, ChatSession, ReplyClaim
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.exchange import Exchange, Step
 from compaction_app.testing.server import ScriptedOpenAIServer
+from tests.conversation.asking import EACH, completed
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -44,42 +45,7 @@ def server() -> Iterator[ScriptedOpenAIServer]:
         yield running
 
 
-def completed(tip: ChatMessage, server: ScriptedOpenAIServer, **options: Any) -> ChatMessage:
-    with openai.OpenAI(base_url=server.url, api_key="none", max_retries=0, timeout=5) as client:
-        return chat.complete(tip, client=client, **options)
-
-
-def acompleted(tip: ChatMessage, server: ScriptedOpenAIServer, **options: Any) -> ChatMessage:
-    async def ask() -> ChatMessage:
-        async with openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0, timeout=5) as client:
-            return await chat.acomplete(tip, client=client, **options)
-
-    return async_to_sync(ask)()
-
-
-def streamed(tip: ChatMessage, server: ScriptedOpenAIServer, **options: Any) -> ChatMessage:
-    with openai.OpenAI(base_url=server.url, api_key="none", max_retries=0, timeout=5) as client:
-        stream = chat.stream(tip, client=client, **options)
-        assert text_of(list(stream)) == stream.text == stream.message.content
-        return stream.message
-
-
-def astreamed(tip: ChatMessage, server: ScriptedOpenAIServer, **options: Any) -> ChatMessage:
-    async def ask() -> ChatMessage:
-        async with openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0, timeout=5) as client:
-            stream = chat.astream(tip, client=client, **options)
-            assert text_of([chunk async for chunk in stream]) == stream.text == stream.message.content
-            return stream.message
-
-    return async_to_sync(ask)()
-
-
-def text_of(chunks: list[Any]) -> str:
-    return "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
-
-
 Ask = Callable[..., ChatMessage]
-EACH = pytest.mark.parametrize("ask", [completed, acompleted, streamed, astreamed])
 
 
 def while_answering(then: Callable[[], Any], step: Step) -> tuple[Step, list[Any]]:
@@ -220,12 +186,6 @@ class TestStreams:
             time.sleep(0.01)
         assert completed(tip, server).content == "Aye, aye, Sir."
 
-    def test_one_that_breaks_off(self, tip, server):
-        server.script([steps.stream_of("Aye", ", aye", then=steps.drop())])
-        with pytest.raises(StreamInterrupted):
-            streamed(tip, server)
-        assert not ReplyClaim.objects.exists()
-
     def test_cancelled_before_it_is_open(self, tip, server):
         async def cancel() -> None:
             async with openai.AsyncOpenAI(base_url=server.url, api_key="none") as client:
@@ -323,40 +283,6 @@ def test_it_is_renewed_in_the_context_that_it_was_taken_in(session, monkeypatch)
     assert set(seen) == {"acme", "globex"}
 
 
-def test_the_one_thread_goes_on_when_a_renewal_fails(tip, monkeypatch):
-    monkeypatch.setattr(claim, "LEASE_SECONDS", 0.6)
-    update, failed = QuerySet.update, []
-
-    def away(self: Any, **values: Any) -> int:
-        if self.model is ReplyClaim and not failed:
-            failed.append(1)
-            raise OperationalError("the database is away")
-        return update(self, **values)
-
-    monkeypatch.setattr(QuerySet, "update", away)
-    with held_claim(tip) as held:
-        held.take(regenerate=False)
-        time.sleep(1)
-        assert failed
-        assert claim.is_under_way(tip)
-
-
-def test_it_is_renewed_in_the_schema_of_the_tenant(tip, monkeypatch):
-    """The keeper's connection sees another schema than the turn's: maciej-gol/tenant-schemas-celery#18."""
-    monkeypatch.setattr(claim, "LEASE_SECONDS", 0.6)
-    set_by: dict[Any, Any] = {}
-    kind = type(connections["default"])
-    monkeypatch.setattr(kind, "set_tenant", lambda self, tenant: set_by.update({tenant: self}), raising=False)
-    monkeypatch.setattr(connections["default"], "tenant", "acme", raising=False)
-    with held_claim(tip) as held:
-        held.take(regenerate=False)
-        deadline = time.monotonic() + 5
-        while "acme" not in set_by:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-    assert set_by["acme"] is not connections["default"]
-
-
 def test_many_at_once_buy_one(tip, server):
     """``complete(q)`` three times at once bought three replies."""
     server.script([steps.late(0.5, steps.reply("Aye."))])
@@ -392,18 +318,3 @@ def test_it_costs_the_same_statements_whatever_is_stored(session, server):
         counts.append([statements(queries), statements(stored)])
         tip = grow(session, tip, "a u " * 15)[-1]
     assert counts == [[4, 3]] * 2
-
-
-def test_it_holds_no_transaction(tip):
-    with held_claim(tip) as held:
-        held.take(regenerate=False)
-        assert not connection.in_atomic_block
-        with transaction.atomic():
-            chat.redact_message(tip)
-    assert not ReplyClaim.objects.exists()
-
-
-def test_a_session_is_deleted_with_its_claims(session, tip):
-    ReplyClaim.objects.create(message=tip, token=uuid.uuid4(), lease_expires_at=timezone.now())
-    chat.delete_session(session)
-    assert not ReplyClaim.objects.exists()

@@ -1,22 +1,21 @@
-"""One asking of the chat model: reasoning sent back, replies that are none (design §9, §11)."""
+"""One asking of the chat model: reasoning sent back, replies that are none."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-import openai
 import pytest
-from asgiref.sync import async_to_sync
-from django.db import connection, connections
+from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
-from compaction_app.exceptions import CompactionError, EmptyReply, InvalidReply, MessageNotFound
+from compaction_app.exceptions import CompactionError, EmptyReply, InvalidReply
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.builders import WordTokenCounter, grow, words
 from compaction_app.testing.exchange import Step
+from tests.conversation.asking import acompleted, astreamed
 from tests.small import small
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
@@ -55,22 +54,10 @@ class TestReasoning:
 
     def test_the_twins_send_it_too(self, session, server):
         tip = thinkers(session, 10)[-1]
-
-        async def main() -> None:
-            client = openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0)
-            await chat.acomplete(tip, client=client, include_reasoning=True)
-            async for _ in chat.astream(tip, client=client, include_reasoning=True, regenerate=True):
-                pass
-
-        async_to_sync(main)()
+        acompleted(tip, server, include_reasoning=True)
+        astreamed(tip, server, include_reasoning=True, regenerate=True)
         for sent in server.requests:
             assert sent["messages"][1]["reasoning"] == blocks(10)
-
-    def test_it_is_counted_with_what_was_sent(self, session, client):
-        tip = thinkers(session, 10, 20)[-1]
-        context = chat.get_context(tip)
-        reply = chat.complete(tip, client=client, include_reasoning=True)
-        assert reply.sent_context["tokens"] == context.tokens + 30
 
     def test_only_what_there_is_room_for_is_sent_the_newest_first(self, session, client, server):
         """500 tokens of history, 8,000 available: 7,500 are left for reasoning."""
@@ -153,11 +140,6 @@ class TestNoReply:
             ask(grow(session, None, "u")[0], client=client)
         assert ChatMessage.objects.count() == 1
 
-    def test_a_call_without_content_is_a_reply(self, session, client, server):
-        server.script([steps.tool_call()])
-        reply = chat.complete(grow(session, None, "u")[0], client=client)
-        assert (reply.content, len(reply.tool_calls)) == ("", 1)
-
 
 def message(**parts: Any) -> Step:
     """A reply of these parts, whatever they are."""
@@ -187,22 +169,6 @@ class TestUnstorable:
         assert chat.complete(tip, client=client).tool_calls == [CALL]
         assert (reply := chat.complete(tip, client=client, regenerate=True)).tool_calls is None
         assert reply.original["data"]["tool_calls"] == "look"
-
-    def test_a_branch_that_went_meanwhile_is_no_fault_of_the_reply(self, session, client, server):
-        tip = grow(session, None, "u")[0]
-
-        def delete(exchange: Any) -> None:
-            chat.delete_message(tip)
-            # In a thread of the server's, whose connection is its own.
-            connections.close_all()
-            exchange.send_message({"role": "assistant", "content": "Aye."}, finish_reason="stop")
-
-        server.script([delete])
-        with pytest.raises(MessageNotFound) as caught:
-            chat.complete(tip, client=client)
-        # It was paid for.
-        assert caught.value.reply["content"] == "Aye."
-        assert caught.value.completion.choices[0].message.content == "Aye."
 
 
 def test_a_turn_takes_the_same_queries_whole_and_streamed_whatever_the_length(session, client):

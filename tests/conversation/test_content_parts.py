@@ -1,4 +1,4 @@
-"""Content as a list of parts, as the OpenAI chat format allows it (issue 12.10)."""
+"""Content as a list of parts, as the OpenAI chat format allows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Without ``client=`` one client of the environment is kept (issue 12.11): a turn opens no new connection."""
+"""Without ``client=`` one client of the environment is kept: a turn opens no new connection."""
 
 from __future__ import annotations
 

@@ -135,18 +135,6 @@ def test_a_queryset_takes_whole_subtrees_and_counts_each_node_once() -> None:
         session.messages.all()[:1].delete()
 
 
-def test_all_messages_of_a_session_go_as_one_subtree_a_root() -> None:
-    counts = []
-    for length in (1, 500):
-        session = start_session()
-        deep_chain(session, length)
-        with CaptureQueriesContext(connection) as queries:
-            session.messages.all().delete()
-        counts.append(len(queries))
-        assert not session.messages.exists()
-    assert counts[0] == counts[1]
-
-
 def test_a_message_that_is_gone_says_so() -> None:
     message = chain(start_session(), 1)[0]
     copy = ChatMessage.objects.get(pk=message.pk)

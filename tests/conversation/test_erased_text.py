@@ -115,6 +115,17 @@ def marked_reply(session: ChatSession, parent: ChatMessage) -> ChatMessage:
     )
 
 
+#: Where the marks stand before an erasure. What was sent, the events and the admin's log hold none of them.
+EVERYWHERE = {
+    *(
+        f"{MESSAGES}.{c}"
+        for c in "content ledger name reasoning original attachments usage metadata tool_calls".split()
+    ),
+    f"{MESSAGES}.retired_reason",
+    *(f"{RUNS}.{c}" for c in ("instructions", "error_detail", "policy_line")),
+}
+
+
 @pytest.fixture
 def story(session: ChatSession, admin_client: Client) -> dict[str, Any]:
     """A marked reply, and below it all that can come to hold its marks."""
@@ -140,36 +151,14 @@ def story(session: ChatSession, admin_client: Client) -> dict[str, Any]:
     waiting = chat.request_compaction(tip)
     assert waiting is not None
     assert {run.status for run in CompactionRun.objects.all()} == {"succeeded", "failed", "ready"}
-    return {"told": told, "tip": tip, "summaries": [first, second, *built], "waiting": waiting}
-
-
-EVERYWHERE = {
-    *(
-        f"{MESSAGES}.{c}"
-        for c in (
-            "content",
-            "ledger",
-            "name",
-            "reasoning",
-            "original",
-            "attachments",
-            "usage",
-            "metadata",
-            "tool_calls",
-        )
-    ),
-    f"{MESSAGES}.retired_reason",
-    *(f"{RUNS}.{c}" for c in ("instructions", "error_detail", "policy_line")),
-}
-
-
-def test_the_marks_stand_where_they_were_planted(story: dict[str, Any]) -> None:
-    """Else the tests below could not fail. What was sent, the events and the admin's log hold none of them."""
+    # Else no test of an erasure could fail.
     assert columns_with(MARK) == EVERYWHERE
+    summaries = [first, second, *built]
     for place in ("content", "argument", "reasoning", "attachment", "instruction"):
-        summaries = [summary for summary in story["summaries"] if mark(place) in summary.content]
-        assert len(summaries) == (1 if place == "instruction" else 4), place
+        telling = [summary for summary in summaries if mark(place) in summary.content]
+        assert len(telling) == (1 if place == "instruction" else 4), place
     assert ChatMessage.objects.filter(sent_context__isnull=False).exists()
+    return {"told": told, "tip": tip, "summaries": summaries, "waiting": waiting}
 
 
 class TestRedaction:

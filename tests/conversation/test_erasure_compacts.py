@@ -1,4 +1,4 @@
-"""Issue 12.7: an erasure that brings messages back asks for the compaction that is now needed."""
+"""An erasure that brings messages back asks for the compaction that is now needed."""
 
 from __future__ import annotations
 
@@ -9,19 +9,9 @@ from compaction_app import chat, tasks
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing.builders import grow
 from compaction_app.tree.verify import verify_session
-from tests.small import small
+from tests.small import small, talk
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-EXTRACTIVE = "compaction_app.summarizers.ExtractiveSummarizer"
-
-
-def talk(session: ChatSession, parent: ChatMessage | None, turns: int) -> list[ChatMessage]:
-    messages = []
-    for number in range(turns):
-        messages.append({"role": "user", "content": f"The tide at pier {number} is {number} feet, Ida wrote. " * 2})
-        messages.append({"role": "assistant", "content": f"Noted: pier {number} is on the board."})
-    return chat.append_messages(session, parent, messages)
 
 
 def test_a_redacted_middle_message_does_not_hide_those_before_it_for_long(celery_worker, settings):
@@ -39,7 +29,7 @@ def test_a_redacted_middle_message_does_not_hide_those_before_it_for_long(celery
     worker.wait_until(lambda: not chat.should_compact(tip), seconds=60)
     context = chat.get_context(tip)
     assert (context.dropped, context.strategy) == (0, "auto_compact")
-    assert "tide at pier 75 " not in str(context.to_openai())
+    assert "tables for 75," not in str(context.to_openai())
     assert verify_session(session).problems == []
 
 

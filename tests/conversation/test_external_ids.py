@@ -1,4 +1,4 @@
-"""An external_id that is taken is a typed conflict (issue 12.12)."""
+"""An external_id that is taken is a typed conflict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A caller sees while it happens that a prompt was cut to fit (issue 12.10)."""
+"""A caller sees while it happens that a prompt was cut to fit."""
 
 from __future__ import annotations
 

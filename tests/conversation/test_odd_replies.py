@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from compaction_app import chat
-from compaction_app.conversation.chat_model import endpoint_of
 from compaction_app.exceptions import EmptyReply, InvalidReply
 from compaction_app.models import ChatMessage
 from compaction_app.testing import steps
@@ -197,6 +196,16 @@ def piece(arguments: Any = None, name: str | None = None, **more: Any) -> dict[s
 ZERO = {"index": 0}
 #: Pieces → the arguments of the calls that began.
 PARALLEL: dict[str, tuple[Step, list[str]]] = {
+    "numbered": (
+        pieces(
+            piece("", "look", id="a", index=0),
+            piece('{"n"', index=0),
+            piece("", "look", id="b", index=1),
+            piece(": 1}", index=0),
+            piece('{"n": 2}', index=1),
+        ),
+        ['{"n": 1}', '{"n": 2}'],
+    ),
     "all of index 0 with ids": (
         pieces(piece('{"n": 1}', "look", id="a", **ZERO), piece('{"n": 2}', "look", id="b", **ZERO)),
         ['{"n": 1}', '{"n": 2}'],
@@ -395,9 +404,3 @@ def test_another_model_at_a_gateway_is_sent_the_fields(tip, client, server):
         assert asked["tool_calls"][0]["id"] == answered["tool_call_id"]
         assert (asked["tool_calls"] == [call("c" * 391, note=1)]) is as_it_came
         assert (len(answered["tool_call_id"]) <= 40) is not as_it_came
-
-
-def test_an_endpoint_is_told_without_its_key_and_query(client):
-    given = client.with_options(base_url="https://me:secret@a.example/v1/?key=secret")
-    assert endpoint_of(given) == "https://a.example/v1"
-    assert endpoint_of(object()) == ""

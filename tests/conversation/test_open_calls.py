@@ -1,17 +1,16 @@
-"""A tip with open tool calls is refused (issue 12.11): the prompt would contain "[no result]" for each of them."""
+"""A tip with open tool calls is refused: the prompt would contain "[no result]" for each of them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import openai
 import pytest
-from asgiref.sync import async_to_sync
 
 from compaction_app import chat
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.models import ChatMessage
 from compaction_app.testing.builders import grow
+from tests.conversation.asking import EACH
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -31,36 +30,17 @@ def result(parent: ChatMessage, number: int) -> ChatMessage:
     return chat.append_message(parent.session, parent, role="tool", content="reef", tool_call_id=f"c{number}")
 
 
-def ask(door: str, tip: ChatMessage, server: Any) -> None:
-    options: dict[str, Any] = {"base_url": server.url, "api_key": "none", "max_retries": 0}
-
-    async def main() -> None:
-        async with openai.AsyncOpenAI(**options) as client:
-            if door == "acomplete":
-                await chat.acomplete(tip, client=client)
-            else:
-                async for _ in chat.astream(tip, client=client):
-                    pass
-
-    if door == "complete":
-        chat.complete(tip, client=openai.OpenAI(**options))
-    elif door == "stream":
-        list(chat.stream(tip, client=openai.OpenAI(**options)))
-    else:
-        async_to_sync(main)()
-
-
-@pytest.mark.parametrize("door", ["complete", "stream", "acomplete", "astream"])
-def test_every_door_refuses_until_each_call_has_its_result(door, asked, server):
+@EACH
+def test_every_door_refuses_until_each_call_has_its_result(ask, asked, server):
     with pytest.raises(InvalidMessage, match="c1, c2 have no result yet") as caught:
-        ask(door, asked, server)
+        ask(asked, server)
     assert caught.value.field == "tip"
     first = result(asked, 2)
     with pytest.raises(InvalidMessage, match="The tool calls c1 have no result yet"):
-        ask(door, first, server)
+        ask(first, server)
     assert server.requests == []
     last = result(first, 1)
-    ask(door, last, server)
+    ask(last, server)
     assert len(server.requests) == 1
     assert ChatMessage.objects.get(parent=last).content == "Aye."
 

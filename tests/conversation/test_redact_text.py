@@ -1,4 +1,4 @@
-"""What quotes a text is found in a conversation and redacted, whatever its case and white space (design §10)."""
+"""What quotes a text is found in a conversation and redacted, whatever its case and white space."""
 
 from __future__ import annotations
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import openai
 import pytest
-from asgiref.sync import async_to_sync
 from django.core.cache import cache
 
 from compaction_app import chat
@@ -19,6 +17,7 @@ from compaction_app.testing.builders import grow, words
 from compaction_app.testing.exchange import Exchange, Step
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
+from tests.conversation.asking import acompleted, astreamed
 from tests.small import small
 from tests.summarizers.summarizing import KEY, KEY_VARIABLE, entry
 
@@ -89,14 +88,8 @@ class TestRecovery:
     def test_the_twins_do_the_same(self, session, server):
         server.script(default=takes(3_000))
         tip = long_branch(session)
-
-        async def ask() -> None:
-            async_client = openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0)
-            await chat.acomplete(tip, client=async_client)
-            async for _ in chat.astream(tip, client=async_client, regenerate=True):
-                pass
-
-        async_to_sync(ask)()
+        acompleted(tip, server)
+        astreamed(tip, server, regenerate=True)
         assert len(server.requests) == 3, "the second turn knows the window"
 
     def test_later_turns_there_are_within_it_and_others_are_not(self, session, client, server):

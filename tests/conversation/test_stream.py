@@ -1,4 +1,4 @@
-"""Streams: the provider's chunks as they are, the reply stored whole or not at all (design §9, §11)."""
+"""Streams: the provider's chunks as they are, the reply stored whole or not at all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from compaction_app.conversation import chat_model
 from compaction_app.exceptions import (
     ContextOverflow,
     DurableTransactionRequired,
-    EmptyReply,
     InvalidMessage,
     InvalidReply,
     StreamInterrupted,
@@ -29,6 +28,7 @@ from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.exchange import Exchange, Step
 from compaction_app.testing.server import ScriptedOpenAIServer
+from tests.conversation.asking import BOTH_STREAMS, aclient_of, client_of, text_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -44,40 +44,11 @@ def server():
         yield running
 
 
-def client_of(server: ScriptedOpenAIServer) -> openai.OpenAI:
-    return openai.OpenAI(base_url=server.url, api_key="none", max_retries=0, timeout=5)
-
-
-def aclient_of(server: ScriptedOpenAIServer) -> openai.AsyncOpenAI:
-    return openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0, timeout=5)
-
-
-def drained(tip: ChatMessage, server: ScriptedOpenAIServer, **options: Any) -> tuple[list[Any], chat.ReplyStream]:
-    stream = chat.stream(tip, client=client_of(server), **options)
-    return list(stream), stream
-
-
-def adrained(tip: ChatMessage, server: ScriptedOpenAIServer, **options: Any) -> tuple[list[Any], chat.AsyncReplyStream]:
-    async def drain() -> tuple[list[Any], chat.AsyncReplyStream]:
-        async with aclient_of(server) as client:
-            stream = chat.astream(tip, client=client, **options)
-            return [chunk async for chunk in stream], stream
-
-    return async_to_sync(drain)()
-
-
-BOTH = pytest.mark.parametrize("drain", [drained, adrained], ids=["stream", "astream"])
-
-
-def text_of(chunks: list[Any]) -> str:
-    return "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
-
-
 def replies() -> list[ChatMessage]:
     return list(ChatMessage.objects.filter(role="assistant").order_by("id"))
 
 
-@BOTH
+@BOTH_STREAMS
 class TestWhole:
     def test_the_chunks_are_the_providers_and_the_reply_is_appended(self, tip, server, drain):
         chunks, stream = drain(tip, server)
@@ -101,42 +72,6 @@ class TestWhole:
         sent, streamed = (dict(request) for request in server.requests)
         assert (streamed.pop("stream"), streamed.pop("stream_options")) == (True, {"include_usage": True})
         assert streamed == sent
-
-    def test_the_next_compaction_is_requested(self, session, server, drain):
-        drain(grow(session, None, "u a " * 34 + "u")[-1], server)
-        assert CompactionRun.objects.get(session=session).trigger == "threshold"
-
-    def test_calls_are_put_together_from_their_pieces(self, tip, server, drain):
-        def piece(index: int, arguments: str, **start: Any) -> dict[str, Any]:
-            name = {"name": start.pop("name")} if start else {}
-            return {"tool_calls": [{"index": index, **start, "function": {**name, "arguments": arguments}}]}
-
-        pieces = [
-            piece(0, "", id="call_a", type="function", name="look"),
-            piece(0, '{"at": "'),
-            piece(1, "", id="call_b", type="function", name="list"),
-            piece(0, 'the tide"}'),
-            piece(1, "{}"),
-        ]
-        server.script([steps.stream_of("Let me look.", *pieces, finish_reason="tool_calls")])
-        drain(tip, server)
-        [reply] = replies()
-        assert reply.content == "Let me look."
-        assert [(c["id"], c["function"]["name"], c["function"]["arguments"]) for c in reply.tool_calls] == [
-            ("call_a", "look", '{"at": "the tide"}'),
-            ("call_b", "list", "{}"),
-        ]
-
-    @pytest.mark.parametrize("index", [{"index": 0}, {}], ids=["all under 0", "no index"])
-    def test_servers_that_do_not_number_their_calls_are_understood(self, tip, server, drain, index):
-        calls = [{**index, "id": f"c{n}", "function": {"name": "look", "arguments": f'{{"n": {n}}}'}} for n in (1, 2)]
-        server.script([steps.stream_of(*[{"tool_calls": [call]} for call in calls], finish_reason="tool_calls")])
-        drain(tip, server)
-        [reply] = replies()
-        assert [(c["id"], c["function"]["arguments"]) for c in reply.tool_calls] == [
-            ("c1", '{"n": 1}'),
-            ("c2", '{"n": 2}'),
-        ]
 
     @pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
     def test_reasoning_is_kept(self, tip, server, drain, name):
@@ -168,7 +103,7 @@ class TestWhole:
         assert [(reply.content, reply.usage) for reply in replies()] == [("Aye.", {})]
 
 
-@BOTH
+@BOTH_STREAMS
 class TestTooLong:
     @pytest.mark.parametrize(
         "refusal",
@@ -222,7 +157,7 @@ BROKEN: list[Any] = [
 ]
 
 
-@BOTH
+@BOTH_STREAMS
 class TestAborted:
     @pytest.mark.parametrize(("step", "partial", "has_cause"), BROKEN)
     def test_a_stream_that_breaks_off_leaves_the_tip_as_it_was(self, tip, server, drain, step, partial, has_cause):
@@ -234,22 +169,9 @@ class TestAborted:
         assert partial not in str(caught.value) or not partial
         assert ChatMessage.objects.count() == 1
         assert not CompactionRun.objects.exists()
+        assert not ReplyClaim.objects.exists()
         drain(tip, server)
         assert len(replies()) == 1
-
-    @pytest.mark.parametrize(
-        "step",
-        [
-            pytest.param(steps.empty(), id="no content"),
-            pytest.param(steps.reply(" \n"), id="blanks"),
-            pytest.param(steps.stream_of({"reasoning": "hm"}, finish_reason="length"), id="reasoning only"),
-        ],
-    )
-    def test_an_empty_reply_is_not_stored(self, tip, server, drain, step):
-        server.script([step])
-        with pytest.raises(EmptyReply):
-            drain(tip, server)
-        assert ChatMessage.objects.count() == 1
 
     def test_an_error_before_the_first_chunk_is_the_clients_own(self, tip, server, drain):
         server.script([steps.server_error(), steps.error_event("Overloaded.")])
@@ -288,12 +210,6 @@ class TestLeft:
             server.wait_for_disconnects(1)
         finally:
             gc.enable()
-        assert ChatMessage.objects.count() == 1
-
-    def test_a_stream_that_nobody_reads_leaves_nothing(self, tip, server):
-        server.script([steps.stream_of("Aye,", then=steps.hang())])
-        chat.stream(tip, client=client_of(server)).close()
-        server.wait_for_disconnects(1)
         assert ChatMessage.objects.count() == 1
 
     def test_whoever_sees_the_finish_finds_the_reply_stored(self, tip, server):
@@ -420,12 +336,6 @@ class TestLeft:
         assert (stream.text, stream.message, replies()) == ("Half a reply", None, [])
         assert chat.complete(tip, client=client_of(server)).content == "Aye, aye, Sir."
 
-    def test_one_that_is_read_to_its_end_is_whole(self, tip, server):
-        with chat.stream(tip, client=client_of(server), on_stop="keep") as stream:
-            list(stream)
-        assert [reply.finish_reason for reply in replies()] != ["stopped"]
-        assert stream.message.content == "Aye, aye, Sir."
-
     def test_one_that_is_dropped_is_not_kept(self, tip, server):
         """``__del__`` does no database work."""
         server.script([steps.stream_of("Aye,", then=steps.hang())])
@@ -549,7 +459,7 @@ def test_a_cancelled_task_is_cancelled_though_what_was_to_be_kept_was_taken_back
     assert (replies(), ReplyClaim.objects.count()) == ([], 0)
 
 
-@BOTH
+@BOTH_STREAMS
 def test_a_reply_has_bounds_whatever_client_reads_it(tip, server, drain, monkeypatch):
     """The default client bounds what it reads; one that the host passes may not."""
     monkeypatch.setattr(chat_model, "MOST_BYTES", 10_000)
@@ -593,19 +503,7 @@ def texts(stream: chat.ReplyStream) -> Any:
                 yield chunk.choices[0].delta.content
 
 
-async def atexts(stream: chat.AsyncReplyStream) -> Any:
-    async with stream:
-        async for chunk in stream:
-            if chunk.choices and chunk.choices[0].delta.content:
-                yield chunk.choices[0].delta.content
-
-
 class TestViews:
-    def test_a_response_streams_the_reply(self, tip, server):
-        response = StreamingHttpResponse(texts(chat.stream(tip, client=client_of(server))), content_type="text/plain")
-        assert response.getvalue() == b"Aye, aye, Sir."
-        assert len(replies()) == 1
-
     def test_a_browser_that_leaves_closes_the_stream(self, tip, server):
         server.script([steps.stream_of("Aye,", then=steps.hang())])
         response = StreamingHttpResponse(texts(chat.stream(tip, client=client_of(server))))
@@ -613,12 +511,3 @@ class TestViews:
         response.close()
         server.wait_for_disconnects(1)
         assert ChatMessage.objects.count() == 1
-
-    def test_an_async_response_streams_the_reply(self, tip, server):
-        async def answer() -> bytes:
-            stream = await chat.astream(tip, client=aclient_of(server))
-            response = StreamingHttpResponse(atexts(stream), content_type="text/plain")
-            return b"".join([part async for part in response])
-
-        assert async_to_sync(answer)() == b"Aye, aye, Sir."
-        assert len(replies()) == 1

@@ -1,4 +1,4 @@
-"""Chat templates in which roles must alternate (issue 12.11): a summary and the question after it have one role.
+"""Chat templates in which roles must alternate: a summary and the question after it have one role.
 
 The rule is that of Llama 2, Mistral and Gemma: after an optional system message user and assistant take turns, and the
 user begins. Tool results and the calls that ask for them are not counted (Mistral).

@@ -131,36 +131,6 @@ def test_at_the_same_tip_it_can_be_made_anew_at_once(session):
     assert chat.compact(tip).skip_reason == "nothing_to_compact"
 
 
-def test_over_the_threshold_the_background_goes_on_from_the_live_one(session):
-    tip, made = go_on(session, None, 5)
-    chat.retire_summary(made[1])
-    assert not chat.should_compact(tip), "with the originals back it is still under"
-    tip = grow(session, tip, "u a " * 10)[-1]
-    assert chat.should_compact(tip)
-    run = chat.request_compaction(tip)
-    assert run is not None
-    assert run.base_id == made[0].pk
-    assert tasks.compact_branch(run.pk) == "succeeded"
-    check_branch(tip, generation=6)
-    assert not chat.should_compact(tip)
-
-
-def test_undoing_what_was_made_after_an_undo(session):
-    """Back and forth: what was built on a retired one stays retired, what is new goes by its own line."""
-    tip, made = go_on(session, None, 3)
-    chat.retire_summary(made[1])
-    tip, (fourth, fifth) = go_on(session, tip, 2)
-    assert chat.retire_summary(fifth) == [fifth.pk]
-    check_branch(tip, generation=4)
-    assert chat.retire_summary(made[2]) == [], "it went with the second"
-    assert chat.retire_summary(made[0]) == [made[0].pk, fourth.pk]
-    check_branch(tip, generation=None)
-    run = chat.compact(tip)
-    assert (run.generation, run.base_id) == (6, None)
-    check_branch(tip, generation=6)
-    assert generations(session) == [1, 2, 3, 4, 5, 6]
-
-
 def test_what_was_undone_holds_nothing_back(session, settings, monkeypatch):
     """The cool-down is of the summary in use: the last one made is out of use, and the branch over its threshold."""
     first = grow(session, None, "u a " * 20)[-1]
@@ -281,29 +251,3 @@ class TestInFlight:
         assert newest is not None
         check_branch(tip, generation=newest.made_by.get().generation)
         assert generations(session) == list(range(1, len(generations(session)) + 1))
-
-
-def test_a_request_that_was_pinned_is_pinned_again(session):
-    """Three generations inside one turn; whichever is undone, the question stays in sight, and stands once."""
-    tip, made = None, []
-    tip = grow(session, None, "u")[0]
-    request = tip
-    for _ in range(3):
-        tip = grow(session, tip, "c t " * 35)[-1]
-        made.append(chat.compact(tip).summary)
-    assert [summary.pinned_message_id for summary in made] == [request.pk] * 3
-    chat.retire_summary(made[1])
-    no_worker_comes()
-    path = [message.pk for message in chat.get_branch(tip)]
-    context = chat.get_context(tip, reserved_tokens=0)
-    assert (context.summary_id, context.pinned_id) == (made[0].pk, request.pk)
-    assert [m.message_id for m in context.messages][:2] == [made[0].pk, request.pk]
-    tip = grow(session, tip, "c t")[-1]
-    run = chat.compact(tip)
-    assert (run.base_id, run.summary.pinned_message_id) == (made[0].pk, request.pk)
-    told = {asked.nonce: asked for asked in FakeSummarizer.requests}
-    covered = [message.id for one in line_of(run.summary) for message in told[one.nonce].covered]
-    assert covered == path[1 : len(covered) + 1], "the pin is told to nobody, all others once"
-    assert shown_ids(tip)[:2] == [run.summary_id, request.pk]
-    assert shown_ids(tip)[2:] == [m.pk for m in chat.get_branch(tip)][len(covered) + 1 :]
-    assert verify_session(session).problems == []

@@ -73,6 +73,18 @@ def test_one_compaction_that_is_told_in_several_places_is_one() -> None:
     assert (ran.compactions, ran.extra_input_tokens, ran.extra_output_tokens) == (1, 50, 5)
 
 
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        pytest.param({"output": [{"type": "compaction", "encrypted_content": "x"}, {"type": "message"}]}, id="OpenAI"),
+        pytest.param({"provider_specific_fields": {"compaction_blocks": [{"type": "compaction"}]}}, id="LiteLLM"),
+        pytest.param({"stop_reason": "compaction"}, id="a stop reason"),
+    ],
+)
+def test_each_way_to_say_it_is_one_compaction(metadata: Any) -> None:
+    assert provider_compaction(None, metadata) == ProviderCompaction(compactions=1)
+
+
 def test_what_a_block_says_is_not_kept() -> None:
     """The provider's summary is a copy of the conversation that no redaction would find."""
     reported = {

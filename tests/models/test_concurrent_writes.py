@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 import pytest
 from django.db import connection
 
 from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession
-from tests.conftest import live_database_url
 from tests.trees import chain, start_session
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -121,44 +116,3 @@ def test_deletions_that_overlap_do_not_wait_for_each_other() -> None:
         ]
         assert at_once(works * 2) == []
         assert set(ChatMessage.objects.filter(session__in=[first.session, second.session])) == {first, second}
-
-
-APPENDING_PROCESS = """
-import sys
-import django
-django.setup()
-from compaction_app.models import ChatMessage
-parent = ChatMessage.objects.get(pk=int(sys.argv[1]))
-print("ready", flush=True)
-sys.stdin.readline()
-for n in range(int(sys.argv[2])):
-    ChatMessage.objects.add_child(parent, {"role": "assistant", "content": f"From another process {n}."})
-"""
-
-
-def start_process(parent: ChatMessage, appends: int) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", APPENDING_PROCESS, str(parent.pk), str(appends)],
-        cwd=Path(__file__).parent.parent.parent,
-        env=os.environ | {"DJANGO_SETTINGS_MODULE": "project.settings", "DATABASE_URL": live_database_url()},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def test_processes_append_below_one_parent_at_once() -> None:
-    """As threads do, so do web workers of their own: the lock is the database's, not Python's."""
-    session = start_session()
-    parent = chain(session, 1)[0]
-    processes = [start_process(parent, appends=25) for _ in range(2)]
-    # Each says when it is ready, and neither is waited for before the other is let go.
-    greetings = [process.stdout.readline() for process in processes if process.stdout]
-    if greetings == ["ready\n"] * 2:
-        for process in processes:
-            print("go", file=process.stdin, flush=True)
-    errors = [process.communicate(timeout=60)[1] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], errors
-    assert len(ChatMessage.objects.get_children(parent)) == 50
-    assert_consistent(session)

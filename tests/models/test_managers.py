@@ -220,17 +220,6 @@ def test_roots_of_two_sessions_are_not_related() -> None:
     assert list(ChatMessage.objects.get_siblings(mine)) == [mine, variant]
 
 
-def test_max_depth_of_an_annotated_list_counts_from_the_root() -> None:
-    """As in treebeard's other trees; its own adjacency list fails on this argument."""
-    root, child, _ = chain(start_session(), 3)
-    annotated = ChatMessage.objects.get_annotated_list
-    assert [node for node, _ in annotated(root, max_depth=2)] == [root, child]
-    assert [node for node, _ in annotated(child, max_depth=2)] == [child]
-    assert annotated(child, max_depth=1) == []
-    assert len(annotated(child, max_depth=0)) == 2
-    assert annotated(root, max_depth=1)[0][1] == {"open": True, "close": [0], "level": 0}
-
-
 def test_a_node_that_is_gone_has_no_relatives() -> None:
     root, child = chain(start_session(), 2)
     gone = ChatMessage.objects.get(pk=child.pk)
@@ -471,25 +460,6 @@ def test_a_parent_object_can_not_claim_another_session() -> None:
 
 
 # -- treebeard's deprecated doors ------------------------------------------------------------------------
-
-DEPRECATED_READS: dict[str, Callable[[ChatMessage], Any]] = {
-    "get_ancestors": lambda node: node.get_ancestors(),
-    "get_descendants": lambda node: node.get_descendants(include_self=True),
-    "get_root": lambda node: node.get_root(),
-    "get_tree": lambda node: type(node).get_tree(node),
-    "get_root_nodes": lambda node: type(node).get_root_nodes(),
-}
-
-
-@pytest.mark.parametrize("name", DEPRECATED_READS)
-def test_deprecated_reads_lead_to_the_manager(name: str) -> None:
-    """What treebeard 8 removes still answers, with treebeard's warning, and as the manager does."""
-    node = chain(start_session(), 3)[1]
-    arguments: tuple[Any, ...] = () if name == "get_root_nodes" else (node,)
-    keywords = {"include_self": True} if name == "get_descendants" else {}
-    expected = getattr(ChatMessage.objects, name)(*arguments, **keywords)
-    with pytest.warns(RemovedInTreebeard8Warning):
-        assert as_keys(DEPRECATED_READS[name](node)) == as_keys(expected)
 
 
 def test_deprecated_appends_lead_to_the_manager() -> None:

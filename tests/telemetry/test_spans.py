@@ -110,13 +110,6 @@ class TestSpans:
         [whole] = self.spans(collected)
         assert whole.attributes["compaction.skip_reason"] == "base_changed"
 
-    def test_a_second_delivery_leaves_no_span(self, collected):
-        run = chat.request_compaction(over_threshold()[-1])
-        compact_chat_history(run.pk)
-        collected.clear()
-        assert compact_chat_history(run.pk) is None
-        assert self.spans(collected) == []
-
     @pytest.mark.parametrize(
         "step",
         [steps.reply(GOOD), steps.echoing_validation_error(), steps.unauthorized(), steps.drop(), steps.refusal()],

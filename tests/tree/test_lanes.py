@@ -15,7 +15,7 @@ from compaction_app import chat
 from compaction_app.exceptions import InvalidParent, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tree.branches import TipHistory
-from compaction_app.tree.lanes import histories_at, read_lanes, read_summary_spans, tips_at_or_below
+from compaction_app.tree.lanes import histories_at, read_lanes, tips_at_or_below
 from compaction_app.tree.verify import Finding, verify_session
 from compaction_app.values import Kind
 from tests.trees import chain, deep_chain, start_session, summarize
@@ -181,21 +181,8 @@ def test_another_session_has_no_part_in_it() -> None:
     mine, other = start_session(), start_session()
     messages = chain(mine, 2)
     summarize(messages[1], messages[0])
-    assert (read_lanes(other), read_summary_spans(other), histories_at([], "default")) == ((), (), {})
-    assert (len(read_lanes(mine)), len(read_summary_spans(mine))) == (1, 1)
-
-
-def test_a_span_tells_where_a_summary_stands() -> None:
-    session = start_session()
-    messages = chain(session, 5)
-    fork = chain(session, 2, messages[2])
-    live, retired = summarize(fork[0], messages[1]), summarize(messages[3], messages[1])
-    chat.retire_summary(retired)
-    newest, oldest = read_summary_spans(session)
-    assert (newest.summary_id, newest.is_live, newest.anchor_lane_id) == (retired.pk, False, messages[0].pk)
-    assert (oldest.summary_id, oldest.is_live, oldest.generation) == (live.pk, True, None)
-    assert (oldest.anchor_id, oldest.anchor_depth, oldest.anchor_lane_id) == (fork[0].pk, 4, fork[0].pk)
-    assert (oldest.cutoff_id, oldest.cutoff_depth, oldest.cutoff_lane_id) == (messages[1].pk, 2, messages[0].pk)
+    assert (read_lanes(other), histories_at([], "default")) == ((), {})
+    assert len(read_lanes(mine)) == 1
 
 
 def test_drawing_takes_the_same_queries_however_long_the_conversation_is() -> None:
@@ -205,8 +192,7 @@ def test_drawing_takes_the_same_queries_however_long_the_conversation_is() -> No
         session = messages[0].session
         with CaptureQueriesContext(connection) as queries:
             lanes = read_lanes(session)
-            read_summary_spans(session)
             filled = histories_at([lane.end_id for lane in lanes], "default")
             chat.tips(session)
-        assert len(queries) == 4
+        assert len(queries) == 3
         assert sorted(filled) == sorted([messages[-1].pk, lanes[0].end_id])
