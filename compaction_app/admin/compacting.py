@@ -65,7 +65,7 @@ def held_back(session: ChatSession) -> str:
     numbers = find_overspending(session)
     if numbers is None:
         return ""
-    used = _("SPENDING_LIMITS allows {limit} {unit} in a {period} for this {of}; {used} are used.")
+    used = _("SPENDING_LIMITS: {limit} ({unit} per {period}, of this {of}); used: {used}.")
     said = {name: words(numbers[name]) for name in ("period", "of", "unit")}
     until = moment(timezone.now() + timedelta(seconds=numbers["seconds"]))
     used = used.format(used=number(numbers["used"]), limit=number(numbers["limit"]), **said)

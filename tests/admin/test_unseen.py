@@ -102,7 +102,7 @@ def test_at_a_spending_limit_no_page_promises_a_compaction(eraser, compacted, se
     page = eraser.get(address).text
     assert number_said(page)
     assert "No compaction starts now" in page
-    assert "SPENDING_LIMITS allows 1 runs in a day for this session; 1 are used." in page
+    assert "SPENDING_LIMITS: 1 (runs per day, of this session); used: 1." in page
     assert "requested at once" not in page
 
 

@@ -215,7 +215,7 @@ class TestSeen:
     def test_the_sessions_page_warns_and_the_event_is_listed(self, session, branch, admin_client):
         chat.request_compaction(branch[-1])
         page = admin_client.get(page_of(session)).text
-        assert "In the last hour compactions of this session used 1 run; SPENDING_LIMITS allows 1." in page
+        assert "SPENDING_LIMITS: 1 (runs per hour, of this session); used: 1." in page
         events = admin_client.get("/admin/compaction_app/compactionevent/").text
         assert "reason spend" in events
 

@@ -5,6 +5,7 @@ The rows were written by that version's own code: see ``record.py``.
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Iterator
@@ -214,3 +215,14 @@ def test_the_run_says_what_is_an_extract_and_no_text_does() -> None:
     originals = import_module("compaction_app.migrations.0003_originals")
     originals.mark_extracts(apps, SimpleNamespace(connection=connection))
     assert list(ChatMessage.objects.summaries().filter(is_extract=True)) == [made]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("backwards", [False, True])
+def test_names_for_people_change_no_table(backwards: bool) -> None:
+    """Of 0004: it may run while the code of before and after it works."""
+    out = io.StringIO()
+    call_command("sqlmigrate", "compaction_app", "0004", backwards=backwards, stdout=out)
+    assert [
+        line for line in out.getvalue().splitlines() if line and not line.startswith(("--", "BEGIN", "COMMIT"))
+    ] == []
