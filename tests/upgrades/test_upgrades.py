@@ -222,7 +222,7 @@ def test_the_run_says_what_is_an_extract_and_no_text_does() -> None:
 def test_names_for_people_change_no_table(backwards: bool) -> None:
     """Of 0004: it may run while the code of before and after it works."""
     out = io.StringIO()
-    call_command("sqlmigrate", "compaction_app", "0004", backwards=backwards, stdout=out)
+    call_command("sqlmigrate", "compaction_app", "0005", backwards=backwards, stdout=out)
     assert [
         line for line in out.getvalue().splitlines() if line and not line.startswith(("--", "BEGIN", "COMMIT"))
     ] == []
