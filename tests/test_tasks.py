@@ -146,6 +146,7 @@ class TestWorkers:
         """The run fails for good at its limit, and the task's own limit frees the worker."""
         monkeypatch.setattr(tasks, "TASK_MARGIN_SECONDS", 2)
         settings.COMPACTION |= {
+            "SUMMARIZER": "default",
             "SUMMARIZERS": {"default": {"BACKEND": "tests.hanging.HangingSummarizer"}},
             "RUN_TIME_LIMIT": 2,
         }
