@@ -241,7 +241,9 @@ def _find_slow(readers: Sequence[Callable[[str], Any]], units: Sequence[str]) ->
                 yield number, long[:30], round(before, 3), round(seconds, 3)
 
 
-_BY_NAME = pytest.mark.parametrize("module", READERS, ids=lambda module: module.__name__.removeprefix("compaction_app."))
+_BY_NAME = pytest.mark.parametrize(
+    "module", READERS, ids=lambda module: module.__name__.removeprefix("compaction_app.")
+)
 
 
 @_BY_NAME

@@ -192,7 +192,7 @@ def test_tenants_with_users_and_chats_of_their_own_are_no_error() -> None:
 def test_sessions_in_another_database_than_their_owners_are_an_error(
     databases: dict[str, Any], name: str, where: str
 ) -> None:
-    """Issue 12.12: storing a session with an owner raised a bare IntegrityError."""
+    """Storing a session with an owner raised a bare IntegrityError."""
     add_database(databases, "chats")
     with override_settings(DATABASE_ROUTERS=[f"{__name__}.{name}"]):
         assert found() == [

@@ -99,7 +99,7 @@ def test_a_database_url_that_can_not_be_read_is_refused_without_showing_its_pass
 
 @pytest.mark.pure
 def test_debug_is_off_and_a_secret_key_is_demanded():
-    """Issue 12.19: DEBUG was on by default, with a key that everyone can read."""
+    """DEBUG was on by default, with a key that everyone can read."""
     for env in ({}, {"DEBUG": ""}, {"DEBUG": "false"}):
         said = refusal(SECRET_KEY="", **env)
         assert "SECRET_KEY is not set. Set it to a long random text" in said
