@@ -39,6 +39,7 @@ def test_the_claim_misleads_alone_and_is_true_with_the_rest(traps: Traps, seed: 
         assert not re.search(trap.claim, trap.correction), trap.id
 
 
+@pytest.mark.long
 @each
 def test_no_trap_is_found_in_the_words_of_the_others(traps: Traps) -> None:
     texts = {trap.id: told(trap) for trap in traps(0)}
