@@ -197,7 +197,8 @@ Seconds = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, le=MAX_
 PositiveSeconds = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0, le=MAX_SECONDS)]
 Amount = Annotated[Decimal, Field(allow_inf_nan=False, ge=0, le=MAX_PRICE)]
 Flag = Annotated[bool, Field(strict=True)]
-Text = Annotated[str, Field(strict=True), AfterValidator(_text)]
+Word = Annotated[str, Field(strict=True)]
+Text = Annotated[Word, AfterValidator(_text)]
 SPENDING_LIMIT = re.compile(r"([1-9]\d{0,14}) (runs|tokens)/([hd])", re.ASCII)
 
 
@@ -210,8 +211,8 @@ def _like(pattern: str, example: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-Throttle = Annotated[str, Field(strict=True), _like(r"\d+/[smhd]", "'10/m' (s, m, h or d)")]
-Limit = Annotated[str, Field(strict=True), _like(SPENDING_LIMIT.pattern, "'20 runs/h' or '2000000 tokens/d' (h or d)")]
+Throttle = Annotated[Word, _like(r"\d+/[smhd]", "'10/m' (s, m, h or d)")]
+Limit = Annotated[Word, _like(SPENDING_LIMIT.pattern, "'20 runs/h' or '2000000 tokens/d' (h or d)")]
 
 
 class _Values(BaseModel):
@@ -263,7 +264,7 @@ class SummarizerEntry(_Values):
     model_config = ConfigDict(alias_generator=str.upper)
 
     #: A subclass of :class:`compaction_app.summarizers.Summarizer`.
-    backend: Annotated[str, Field(strict=True), AfterValidator(_class)] = "compaction_app.summarizers.OpenAISummarizer"
+    backend: Annotated[Word, AfterValidator(_class)] = "compaction_app.summarizers.OpenAISummarizer"
     #: Asked in order.
     models: tuple[Asked, ...] = (AskedModel(model="gpt-5.4-nano"),)
     #: The chat models that are asked last, for sessions that use them. No other chat model is ever sent a conversation.
@@ -348,16 +349,12 @@ class Settings(_Values):
     summarizer: Annotated[
         Choice, BeforeValidator(lambda value: {"NAME": value} if isinstance(value, str) else value)
     ] = _key(126, Choice())
-    token_counter: Annotated[
-        str, Field(strict=True), _function("a list of strings and returns a list of numbers", 1)
-    ] = _key(132, EXACT_COUNTER, site_only=True)
-    redactor: Annotated[str, Field(strict=True), _function("one string and returns one", 1)] | None = _key(
-        133, None, site_only=True
+    token_counter: Annotated[Word, _function("a list of strings and returns a list of numbers", 1)] = _key(
+        132, EXACT_COUNTER, site_only=True
     )
-    policy: Annotated[str, Field(strict=True), _function("a tip and a budget", 2)] | None = _key(
-        134, None, site_only=True
-    )
-    permission: Annotated[str, Field(strict=True), _function("a user, a session and an action", 3)] | None = _key(
+    redactor: Annotated[Word, _function("one string and returns one", 1)] | None = _key(133, None, site_only=True)
+    policy: Annotated[Word, _function("a tip and a budget", 2)] | None = _key(134, None, site_only=True)
+    permission: Annotated[Word, _function("a user, a session and an action", 3)] | None = _key(
         135, None, site_only=True
     )
     provider_context_management: Flag = _key(136, default=False)
@@ -369,10 +366,8 @@ class Settings(_Values):
     summarizers: dict[Text, SummarizerEntry] = _key(145, _BUILT_IN, site_only=True)
     alternate_roles: Flag = _key(147, default=False)
     events_kept_days: Annotated[Positive, Field(le=MAX_SECONDS // 86_400)] | None = _key(148, None, site_only=True)
-    time_zone: Annotated[str, Field(strict=True), AfterValidator(_time_zone)] | None = _key(149, None)
-    attachment_url: Annotated[str, Field(strict=True), _function("one attachment", 1)] | None = _key(
-        150, None, site_only=True
-    )
+    time_zone: Annotated[Word, AfterValidator(_time_zone)] | None = _key(149, None)
+    attachment_url: Annotated[Word, _function("one attachment", 1)] | None = _key(150, None, site_only=True)
     models: dict[str, ModelOptions] = _key(151, {}, site_only=True)
 
     @field_validator("summarizers", mode="after")
@@ -597,11 +592,8 @@ def get_settings(overrides: Mapping[str, Any] | None = None) -> Settings:
     """The current settings, with a session's ``overrides`` on top; :class:`ConfigurationError` if wrong."""
     known, name = _known_of(_configured()).settings, repr(overrides) if overrides else ""
     if name not in known:
-        settings, problems = _read(_configured(), overrides or None, SITE)
         # Where a site removes a summarizer that sessions have chosen, only their compactions fail.
-        if problem := _first_error([one for one in problems if one.id != UNKNOWN_SUMMARIZER]):
-            raise problem.as_exception()
-        assert settings is not None
+        settings = settings_from(_configured(), SITE, overrides or None, tolerated=UNKNOWN_SUMMARIZER)
         if len(known) >= _MOST_KNOWN:
             known.clear()
         known[name] = settings
@@ -613,10 +605,13 @@ def find_session_error(overrides: Any) -> Problem | None:
     return _first_error(find_problems(_configured(), overrides))
 
 
-def settings_from(configured: Mapping[str, Any], where: str) -> Settings:
-    """The settings of a dict with the keys of ``COMPACTION``, without Django's; problems call it ``where``."""
-    settings, problems = _read(configured, None, where)
-    if problem := _first_error(problems):
+def settings_from(configured: Any, where: str, overrides: Any = None, *, tolerated: str = "") -> Settings:
+    """The settings of a dict with the keys of ``COMPACTION``, without Django's; problems call it ``where``.
+
+    ``tolerated``: the id of a problem that is no error here.
+    """
+    settings, problems = _read(configured, overrides, where)
+    if problem := _first_error([one for one in problems if one.id != tolerated]):
         raise problem.as_exception()
     assert settings is not None
     return settings

@@ -263,7 +263,9 @@ def test_messages_say_what_is_wrong_and_with_which_value() -> None:
 
 
 def test_what_was_meant_is_named() -> None:
-    [unknown] = find_problems({"trigger_ration": 0.7, "CONTEXT_WINDOWZ": {}, "XYZ": 1})
+    [unknown] = find_problems({"trigger_ration": 0.7, "CONTEXT_WINDOWZ": {}, 7: 1})
+    assert unknown.id == "compaction_app.E002"
+    assert unknown.message == "settings.COMPACTION has unknown keys: 7, CONTEXT_WINDOWZ, trigger_ration."
     assert unknown.hint.startswith("Did you mean CONTEXT_WINDOW, TRIGGER_RATIO? Known keys are MODE, ")
     [unknown] = find_problems({"XYZ": 1})
     assert unknown.hint.startswith("Known keys are MODE, ")
@@ -292,14 +294,6 @@ def test_settings_that_are_no_dict_are_one_problem(configured: Any) -> None:
     with override_settings(COMPACTION=configured), pytest.raises(ConfigurationError) as caught:
         get_settings()
     assert caught.value.problem_id == "compaction_app.E001"
-
-
-def test_unknown_keys_are_named_together() -> None:
-    """A key with a typing error would otherwise be a default in disguise."""
-    [problem] = find_problems({"TRIGER_RATIO": 0.5, "mode": "off", 7: 1})
-    assert problem.id == "compaction_app.E002"
-    assert problem.message == "settings.COMPACTION has unknown keys: 7, TRIGER_RATIO, mode."
-    assert "TRIGGER_RATIO" in problem.hint
 
 
 def test_unknown_keys_hide_no_other_mistake() -> None:
@@ -566,18 +560,12 @@ class TestChecking:
         settings.COMPACTION = {key: right}
         get_settings()
         settings.COMPACTION = {key: wrong}
-        for read in (get_settings, lambda: site_setting(key)):
+        for read in (get_settings, get_settings, lambda: site_setting(key)):  # no error is remembered as right
             with pytest.raises(ConfigurationError):
                 read()
         settings.COMPACTION = {}
         with pytest.raises(ConfigurationError):
             get_settings({key: wrong})
-
-    def test_what_is_wrong_is_found_every_time(self, settings: Any) -> None:
-        settings.COMPACTION = {"CONTEXT_WINDOW": "large"}
-        for _ in range(2):
-            with pytest.raises(ConfigurationError):
-                get_settings()
 
     def test_of_very_many_overrides_not_all_are_remembered(self, settings: Any, monkeypatch: Any) -> None:
         settings.COMPACTION = {}

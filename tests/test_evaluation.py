@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.evaluate import generators, measure, scores, systems, written
+from benchmarks.evaluate import domains, scores, systems, written
 from benchmarks.evaluate.conversations import Claim, Conversation, Domain, content_words, fact_of, grow
+from benchmarks.evaluate.domains import payments_house_field_theatre
 
 pytestmark = pytest.mark.pure
 
-DOMAINS = [*measure.domains("tuned"), *measure.domains("held out")]
+DOMAINS = [*domains.TUNED, *domains.HELD_OUT]
 
 
-def grown(domain: Domain = generators.HOUSE, seed: int = 1) -> Conversation:
+def grown(domain: Domain = payments_house_field_theatre.HOUSE, seed: int = 1) -> Conversation:
     return grow(domain, seed, 6_000)
 
 
@@ -56,7 +57,7 @@ def test_words_without_statements_have_a_margin_but_keep_no_fact() -> None:
 
 
 def test_another_conversation_scores_about_nothing() -> None:
-    margin, kept = scored(transcript(grown(generators.PAYMENTS)), grown())
+    margin, kept = scored(transcript(grown(payments_house_field_theatre.PAYMENTS)), grown())
     assert abs(margin) < 0.1
     assert kept < 0.05
 

@@ -1,4 +1,4 @@
-"""The ladder on plain messages, for people without the tree (design §9)."""
+"""The ladder on plain messages, for people without the tree."""
 
 from __future__ import annotations
 
@@ -472,7 +472,7 @@ def test_a_result_says_what_it_is():
 
 
 def test_the_trigger_may_depend_on_the_model() -> None:
-    """Issue 12.10: 5,000 tokens, of 8,000 available."""
+    """5,000 tokens, of 8,000 available."""
     options = small(MODELS={"house-": {"trigger_ratio": 0.5}})
     messages = history("u a " * 24 + "u(200)")
     strategies = [check_and_compact(messages, options, model=model).strategy for model in ("another", "house-1")]

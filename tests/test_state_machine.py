@@ -1,4 +1,4 @@
-"""Random trees, random accidents: rules 1 to 10 of the design against a slow, obvious model."""
+"""Random trees, random accidents: what never breaks, against a slow, obvious model."""
 
 import sys
 
@@ -9,7 +9,7 @@ from tests.state_machine.tally import executed, seen
 
 SEED = 20300101
 #: What every run carries out on each database.
-A_FEW_MACHINES, A_FEW = 7, 150
+A_FEW_MACHINES, A_FEW = 4, 80
 #: A database's share of the 5,000 that are carried out at length.
 LEAST_EXECUTED = 2_500
 #: What has to have happened, or the machine proves less than it says. What is rarer is in ``fuzz``.

@@ -12,6 +12,7 @@ from typing import Any
 
 from benchmarks.evaluate import scores, systems, written
 from benchmarks.evaluate.conversations import Conversation, Domain, Turn, grow
+from benchmarks.evaluate.domains import HELD_OUT, TUNED
 
 TOKENS = (10_000, 15_000, 20_000, 25_000)
 TRAP_BUDGETS = (1_500, 4_000)
@@ -59,11 +60,7 @@ def conversations(set_: str, number: int) -> list[Conversation]:
 
 
 def domains(set_: str) -> tuple[Domain, ...]:
-    from benchmarks.evaluate import generators, generators_held_out, more_generators, third_generators
-
-    if set_ == "held out":
-        return generators_held_out.DOMAINS
-    return (*generators.DOMAINS, *more_generators.DOMAINS, *third_generators.DOMAINS)
+    return HELD_OUT if set_ == "held out" else TUNED
 
 
 @cache

@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.evaluate import traps_held_out, traps_tuned
 from benchmarks.evaluate.conversations import Claim, Conversation, Fact, Turn, content_words
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
@@ -88,10 +89,7 @@ def _planted(trap: dict[str, Any]) -> Planted:
 
 
 def grown_traps(held_out: bool, seed: int) -> list[Planted]:
-    from benchmarks.evaluate import fourth_traps, more_traps, third_traps, traps, traps_held_out
-
-    tuned = (traps, more_traps, third_traps, fourth_traps)
-    found = [trap for module in ((traps_held_out,) if held_out else tuned) for trap in module.traps(seed)]
+    found = traps_held_out.traps(seed) if held_out else traps_tuned.traps(seed)
     return [
         Planted(
             Claim(trap.id, trap.kind, trap.claim, trap.kept_true_by, " / ".join(text for _, text in trap.messages)),

@@ -75,7 +75,7 @@ class TestConfigure:
     """What decides how dear a session's compactions are is not its owner's to set."""
 
     def test_an_owner_sets_none(self, ask):
-        """Issue 12.17: the mode "deterministic" compacts inside the request, and others change what is sent where."""
+        """The mode "deterministic" compacts inside the request, and others change what is sent where."""
         made = ask.post("sessions", {"settings": {}}).json()
         for given in ({"MODE": "deterministic"}, {"SUMMARIZER": "fast"}, {"COOLDOWN_SECONDS": 9, "MODE": "off"}):
             detail = problem(ask.post("sessions", {"settings": given}), 403, "forbidden")
@@ -85,7 +85,6 @@ class TestConfigure:
 
     @pytest.mark.django_db(transaction=True)
     def test_a_compaction_runs_inside_a_request_only_where_somebody_with_configure_says_so(self, ask, ann, branch):
-        """Design §13, issue 12.17."""
         sue = Asker(user("sue", "change_chatsession", "view_chatsession"))
         session = branch[-1].session
         ChatSession.objects.filter(pk=session.pk).update(owner=ann)

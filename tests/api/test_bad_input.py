@@ -81,12 +81,9 @@ class TestSize:
     def test_a_body_over_the_limit_is_refused_before_it_is_read(self, ask, path, settings):
         settings.COMPACTION = small(MAX_MESSAGE_BYTES=1000)
         limit = 3 * 1000 + 64 * 1024
-        problem(ask.post(path, raw=b" " * (limit + 1)), 413, "too_large")
+        for asker in (ask, Asker()):
+            problem(asker.post(path, raw=b" " * (limit + 1)), 413, "too_large")
         problem(ask.post(path, raw=b" " * limit), 400, "malformed")
-
-    def test_nobody_is_told_so_too(self, path, settings):
-        settings.COMPACTION = small(MAX_MESSAGE_BYTES=1)
-        problem(Asker().post(path, raw=b" " * 100_000), 413, "too_large")
 
     def test_the_sites_own_limit_counts_too(self, ask, path, settings):
         settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1000
@@ -146,7 +143,6 @@ class TestPaths:
         for path in ("sessions?curser=1", f"{world.path}?limit=1", f"messages/{world.tip.pk}/context?limit=1"):
             assert "no such parameter" in problem(ask.get(path), 422, "invalid")
         problem(ask.post("sessions?limit=1", {}), 422, "invalid")
-        assert ask.get("sessions?limit=1").status_code == 200
 
     def test_a_cursor_out_of_every_calendar(self, ask):
         problem(ask.get(f"sessions?cursor={2**62}-{'0' * 32}"), 422, "invalid")

@@ -157,7 +157,7 @@ class TestThrottle:
         assert 1 <= int(answers[2]["Retry-After"]) <= 86_400
 
     def test_what_makes_a_compaction_necessary_counts_too(self, ask, path, ann, settings):
-        """Issue 12.16: only `compact` was counted, and retiring again and again cost as much."""
+        """Only `compact` was counted, and retiring again and again cost as much."""
         settings.COMPACTION = small(MANUAL_THROTTLE="4/d")
         world = World(ann)
         assert ask("DELETE", f"summaries/{world.summary.pk}").status_code == 200

@@ -57,14 +57,13 @@ class TestAppend:
         problem(ask.post(f"{world.path}/messages", body), 422, "invalid_parent")
 
     def test_an_external_id_is_taken_once_a_session(self, ask, path):
-        """Issue 12.12: a typed conflict, which names the id."""
+        """A typed conflict, which names the id."""
         body = {"role": "user", "content": "x", "external_id": "m-1"}
         assert ask.post(path, body).status_code == 201
         assert "'m-1'" in problem(ask.post(path, body), 409, "duplicate")
         assert ChatMessage.objects.count() == 1
 
     def test_content_may_be_parts(self, ask, path):
-        """Issue 12.10."""
         picture = "https://boats.example/1.png"
         parts = [{"type": "text", "text": "Look."}, {"type": "image_url", "image_url": {"url": picture}}]
         said = ask.post(path, {"role": "user", "content": parts}).json()["message"]
@@ -88,7 +87,7 @@ class TestAppend:
 
     @pytest.mark.parametrize("turns", [2, 45])
     def test_a_client_sees_that_a_prompt_was_cut_to_fit(self, ask, session, path, turns):
-        """Issue 12.10: 9,100 tokens, 8,000 available, and no worker has compacted them."""
+        """9,100 tokens, 8,000 available, and no worker has compacted them."""
         tip = grow(session, None, "u a " * turns + "u")[-1]
         late = turns == 45
         context = ask.get(f"messages/{tip.pk}/context").json()
@@ -282,7 +281,7 @@ class TestRead:
         assert second["next_cursor"] is None
 
     def test_a_page_of_large_messages_ends_early(self, ask, ann, monkeypatch):
-        """Issue 12.19: a page by count alone was 36 MiB. Each message once, whatever made it large."""
+        """A page by count alone was 36 MiB. Each message once, whatever made it large."""
         monkeypatch.setattr("compaction_app.api.messages.PAGE_CHARACTERS", 1_000)
         session = chat.start_session(owner=ann)
         large = ({"content": "ä" * 600}, {"metadata": {"n": "x" * 1_100}}, {"reasoning": [{"text": "x" * 600}]})

@@ -1,4 +1,4 @@
-"""Who may do what: every operation of the OpenAPI document for everybody who may come by (design §12)."""
+"""Who may do what: every operation of the OpenAPI document for everybody who may come by."""
 
 import pytest
 from django.contrib.auth.models import Permission

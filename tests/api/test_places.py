@@ -78,10 +78,8 @@ class TestQueries:
     def test_a_number_has_digits_only(self, ask, limit):
         assert "query.limit" in problem(ask.get(f"sessions?limit={limit}"), 422, "invalid")
 
-    @pytest.mark.parametrize("reserve", ["1.0", "%2B5", "1_0"])
-    def test_a_reserve_too(self, ask, ann, reserve):
-        tip = World(ann).tip
-        detail = problem(ask.get(f"messages/{tip.pk}/context?reserved_tokens={reserve}"), 422, "invalid")
+    def test_a_reserve_too(self, ask, ann):
+        detail = problem(ask.get(f"messages/{World(ann).tip.pk}/context?reserved_tokens=1_0"), 422, "invalid")
         assert "query.reserved_tokens" in detail
 
     def test_a_parameter_is_given_once(self, ask):

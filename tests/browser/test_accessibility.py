@@ -116,7 +116,7 @@ def test_the_pages_of_the_admin_have_no_serious_fault(looked_at):
 
 
 def test_the_pages_before_an_erasure_that_hides_messages_have_no_serious_fault(looked_at, open_page):
-    """Issue 12.7: in words, with a link that the keyboard reaches, in a list that a screen reader announces."""
+    """In words, with a link that the keyboard reaches, in a list that a screen reader announces."""
     admin = conversations.superuser()
     session = chat.start_session(title="Harbour", settings=conversations.SMALL_WINDOW)
     path = chat.append_messages(session, None, conversations.turns(1, 40))

@@ -7,20 +7,21 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks.evaluate import fourth_traps, more_traps, third_traps
-from benchmarks.evaluate import traps as tuned
-from benchmarks.evaluate import traps_held_out as held_out
+from benchmarks.evaluate import traps_held_out, traps_tuned
 from benchmarks.evaluate.forgeries import forgeries
-from benchmarks.evaluate.traps import Trap
+from benchmarks.evaluate.traps import Syllables, Trap, grow
 
 pytestmark = pytest.mark.pure
 
-each = pytest.mark.parametrize(
-    "traps",
-    [tuned.traps, more_traps.traps, third_traps.traps, fourth_traps.traps, held_out.traps],
-    ids=["tuned", "more", "third", "fourth", "held out"],
-)
 Traps = Callable[[int], list[Trap]]
+
+
+def of_set(name: str, templates: str, names: Syllables) -> Traps:
+    return lambda seed: grow(name, templates, names, seed)
+
+
+EACH: dict[str, Traps] = {one[0]: of_set(*one) for one in traps_tuned.SETS} | {"held out": traps_held_out.traps}
+each = pytest.mark.parametrize("traps", EACH.values(), ids=EACH)
 
 
 def told(trap: Trap) -> str:
@@ -38,6 +39,7 @@ def test_the_claim_misleads_alone_and_is_true_with_the_rest(traps: Traps, seed: 
         assert not re.search(trap.claim, trap.correction), trap.id
 
 
+@pytest.mark.long
 @each
 def test_no_trap_is_found_in_the_words_of_the_others(traps: Traps) -> None:
     texts = {trap.id: told(trap) for trap in traps(0)}

@@ -146,7 +146,7 @@ def get(port: int, path: str) -> int:
 
 
 class TestOnce:
-    def test_it_shows_all_that_came_of_it_and_a_second_one_goes_on(self, demo):
+    def test_it_shows_all_that_came_of_it(self, demo):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
             with demo("--once", "--port", str(port)) as first:
@@ -169,11 +169,6 @@ class TestOnce:
         assert "Without --once the pages of chat and admin are served until Ctrl-C." in out
         assert "\x1b" not in out, "no colour where the output is no terminal"
         first.assert_nothing_is_left()
-        with demo("--once") as second:
-            assert second.wait() == 0, second.output
-        assert "is already here from an earlier demo." in second.output
-        assert "Nothing to summarize: every branch is at or under its threshold." in second.output
-        assert re.search(r"generation messages", second.output)
 
     def assert_map(self, out: str) -> None:
         lines = out.partition("Branch map")[2].partition("Branches  ")[0]
@@ -208,7 +203,7 @@ class TestOnce:
 
     @pytest.mark.pure
     @pytest.mark.long
-    def test_another_file_joined(self, demo, tmp_path):
+    def test_another_file_joined_and_a_second_demo_goes_on(self, demo, tmp_path):
         trees = tmp_path / "trees.jsonl"
         tree = '{"prompt": {"message_id": "%d", "role": "prompter", "text": "%s?", "replies": []}}\n'
         trees.write_text("".join(tree % (n, "word " * 200) for n in range(30)))
@@ -216,6 +211,11 @@ class TestOnce:
             assert running.wait() == 0, running.output
         assert "Imported 1 conversation with 30 messages." in running.output
         assert "1 of 1 branch at or under their threshold" in running.output
+        with demo("--once", "--join", "--file", str(trees)) as second:
+            assert second.wait() == 0, second.output
+        assert "is already here from an earlier demo." in second.output
+        assert "Nothing to summarize: every branch is at or under its threshold." in second.output
+        assert re.search(r"generation messages", second.output)
 
     @pytest.mark.pure
     @pytest.mark.long
@@ -351,7 +351,7 @@ class TestEnvironment:
         places.prepare_environment(environ)
         assert environ["DATABASE_URL"] == "postgresql://x/y"
         assert environ["COMPACTION_CONTEXT_WINDOW"] == "9000"
-        assert environ["DEBUG"] == "true", "issue 12.19: only the demo asks for it"
+        assert environ["DEBUG"] == "true", "only the demo asks for it"
         environ["DEBUG"] = "false"
         places.prepare_environment(environ)
         assert environ["DEBUG"] == "false"

@@ -123,7 +123,7 @@ def _check_lookahead(
         candidates.append([node.id for node in path].index(base.parent))
     if open_calls(path[: at + 1]):
         candidates.append(at + 1)
-    assert anchored == max(candidates), "the anchor is not the deepest of what design §6 rule 9 names"
+    assert anchored == max(candidates), "the anchor is not the deepest of those that are allowed"
 
 
 def check_line(tree: Tree, summary: Node) -> None:

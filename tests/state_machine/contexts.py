@@ -19,7 +19,7 @@ from tests.state_machine.tally import seen
 
 @dataclass(frozen=True)
 class Limits:
-    """The budget of design §5, worked out again."""
+    """The budget, worked out again."""
 
     settings: Settings
     window: int
@@ -215,7 +215,7 @@ def prune(
 
 
 def fit(fitting: _Fitting, room: int, limits: Limits) -> Expected:
-    """The last resort of design §9, on the whole tail: which pieces are left when not all fit."""
+    """The last resort, on the whole tail: which pieces are left when not all fit."""
     if "summary" in fitting.heads and fitting.heads["summary"].tokens > room:
         del fitting.heads["summary"]
     fitting.shorten_results(limits.available, limits.settings.prune_tool_result_bytes, limits.available // 8)

@@ -39,10 +39,25 @@ APP = "compaction_app"
 RECORDED = sorted(Path(__file__).parent.glob("*.json"))
 
 
-@pytest.fixture
-def old_database(django_db_setup: None, django_db_blocker: Any) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def second(django_db_setup: None, django_db_blocker: Any) -> Iterator[str]:
     with second_database("old", django_db_blocker) as alias:
         yield alias
+
+
+@pytest.fixture
+def old_database(second: str) -> Iterator[str]:
+    """Migrated and without rows; whatever a test migrates is migrated again after it."""
+    yield second
+    migrate(None, second)
+
+
+@pytest.fixture
+def altered_database(second: str) -> Iterator[str]:
+    """The same for what is no migration: all is taken back."""
+    with transaction.atomic(using=second):
+        yield second
+        transaction.set_rollback(True, using=second)
 
 
 def migrate(target: str | None, database: str) -> None:
@@ -74,7 +89,6 @@ def insert(recorded: dict[str, Any], database: str) -> None:
 def test_a_database_of_an_earlier_version(file: Path, old_database: str, settings: Any) -> None:
     settings.COMPACTION = SETTINGS["COMPACTION"]
     recorded = json.loads(file.read_text())
-    migrate("zero", old_database)
     migrate(recorded["migration"], old_database)
     insert(recorded, old_database)
 
@@ -119,35 +133,6 @@ def found_in(database: str) -> list[Any]:
     return [one for one in run_checks(databases=[database]) if str(one.id).startswith(APP)]
 
 
-class TestTablesThatLackColumns:
-    LACKING = "Database 'old' lacks compaction_app_chatmessage.lane_id"
-
-    @pytest.fixture(autouse=True)
-    def _without_lanes(self, old_database: str) -> None:
-        with connections[old_database].cursor() as cursor:
-            cursor.execute("ALTER TABLE compaction_app_chatmessage RENAME COLUMN lane_id TO line_id")
-
-    def test_no_migration_adds_them(self) -> None:
-        assert found_in("old") == [
-            Error(
-                f"{self.LACKING}, though every migration is applied: an unreleased version made these tables, or a "
-                "migration was faked.",
-                hint="Use a new database; or back this one up, delete the tables of compaction_app and its rows in "
-                "django_migrations, and run migrate.",
-                id="compaction_app.E022",
-            )
-        ]
-        with pytest.raises(SystemCheckError, match="lane_id"):
-            call_command("migrate", database="old", verbosity=0, skip_checks=False)
-
-    def test_a_migration_is_missing(self) -> None:
-        call_command("migrate", APP, "0001", fake=True, database="old", verbosity=0)
-        assert found_in("old") == missing(*LATER)
-
-    def test_only_where_a_database_is_checked(self) -> None:
-        assert not [one for one in run_checks(databases=[]) if str(one.id).startswith(APP)]
-
-
 def missing(*names: str) -> list[Any]:
     return [
         Warning(
@@ -161,47 +146,59 @@ def missing(*names: str) -> list[Any]:
 LATER = ("0002_model_failed_event", "0003_originals", "0004_named_summarizers", "0005_names")
 
 
-class TestMigrationsThatAreNotApplied:
-    @pytest.mark.parametrize(
-        ("target", "expected"),
-        [
-            ("zero", missing("0001_initial", *LATER)),
-            ("0001", missing(*LATER)),
-        ],
-    )
-    def test_they_are_named_though_no_column_is_missing(self, old_database: str, target: str, expected: Any) -> None:
-        migrate(target, old_database)
-        assert found_in(old_database) == expected
+class TestTablesThatLackColumns:
+    @pytest.fixture(autouse=True)
+    def _without_lanes(self, altered_database: str) -> None:
+        with connections[altered_database].cursor() as cursor:
+            cursor.execute("ALTER TABLE compaction_app_chatmessage RENAME COLUMN lane_id TO line_id")
 
-    @pytest.mark.parametrize("target", ["zero", "0001"])
-    def test_migrate_says_nothing_of_what_it_is_about_to_do(
-        self, old_database: str, target: str, monkeypatch: Any, capsys: Any
-    ) -> None:
-        migrate(target, old_database)
-        monkeypatch.setattr(sys, "argv", ["manage.py", "migrate", "--database", old_database])
-        call_command("migrate", database=old_database, verbosity=0, skip_checks=False)
-        assert APP not in capsys.readouterr().err
-        assert found_in(old_database) == []
+    def test_no_migration_adds_them(self) -> None:
+        assert found_in("old") == [
+            Error(
+                "Database 'old' lacks compaction_app_chatmessage.lane_id, though every migration is applied: an "
+                "unreleased version made these tables, or a migration was faked.",
+                hint="Use a new database; or back this one up, delete the tables of compaction_app and its rows in "
+                "django_migrations, and run migrate.",
+                id="compaction_app.E022",
+            )
+        ]
+        with pytest.raises(SystemCheckError, match="lane_id"):
+            call_command("migrate", database="old", verbosity=0, skip_checks=False)
+        assert not [one for one in run_checks(databases=[]) if str(one.id).startswith(APP)]
 
-    def test_a_database_that_the_router_keeps_the_app_from_needs_none(self, old_database: str, settings: Any) -> None:
-        migrate("zero", old_database)
-        settings.DATABASE_ROUTERS = ["tests.management.test_checks.ElsewhereRouter"]
-        assert found_in(old_database) == []
-
-    def test_tables_that_were_made_without_migrations_need_none(self, old_database: str) -> None:
-        """A test database with ``MIGRATE`` False."""
-        MigrationRecorder(connections[old_database]).migration_qs.filter(app=APP).delete()
-        assert found_in(old_database) == []
+    def test_a_migration_is_missing(self) -> None:
+        call_command("migrate", APP, "0001", fake=True, database="old", verbosity=0)
+        assert found_in("old") == missing(*LATER)
 
 
-def test_a_table_that_no_migration_makes_is_an_error(old_database: str) -> None:
-    migrate("zero", old_database)
-    call_command("migrate", APP, fake=True, database=old_database, verbosity=0)
-    assert [one.id for one in found_in(old_database)] == ["compaction_app.E022"]
-
-
-def test_a_database_in_order_lacks_nothing(old_database: str) -> None:
+def test_migrations_that_are_not_applied_are_named_until_migrate_is_about_to_apply_them(
+    old_database: str, settings: Any, monkeypatch: Any, capsys: Any
+) -> None:
     assert found_in(old_database) == []
+    migrate("0001", old_database)
+    assert found_in(old_database) == missing(*LATER), "though no column is missing"
+    migrate("zero", old_database)
+    assert found_in(old_database) == missing("0001_initial", *LATER)
+    settings.DATABASE_ROUTERS = ["tests.management.test_checks.ElsewhereRouter"]
+    assert found_in(old_database) == [], "the router keeps the app from this database"
+    settings.DATABASE_ROUTERS = []
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "argv", ["manage.py", "migrate", "--database", old_database])
+        call_command("migrate", database=old_database, verbosity=0, skip_checks=False)
+    assert APP not in capsys.readouterr().err
+    assert found_in(old_database) == []
+
+
+def test_tables_that_were_made_without_migrations_need_none(altered_database: str) -> None:
+    """A test database with ``MIGRATE`` False."""
+    MigrationRecorder(connections[altered_database]).migration_qs.filter(app=APP).delete()
+    assert found_in(altered_database) == []
+
+
+def test_a_table_that_no_migration_makes_is_an_error(altered_database: str) -> None:
+    with connections[altered_database].cursor() as cursor:
+        cursor.execute("DROP TABLE compaction_app_compactionevent")
+    assert [one.id for one in found_in(altered_database)] == ["compaction_app.E022"]
 
 
 @pytest.mark.django_db

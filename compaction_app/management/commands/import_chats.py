@@ -39,7 +39,13 @@ class Command(BaseCommand):
     def handle(self, *, file: Path, database: str, **options: Any) -> None:
         if not file.is_file():
             raise WrongCall(f"There is no file {file}.")
-        owner = _user(options["owner"], database)
+        owner = None
+        if username := options["owner"]:
+            users = get_user_model()
+            try:
+                owner = users._default_manager.db_manager(database).get_by_natural_key(username)
+            except users.DoesNotExist as error:
+                raise WrongCall(f"There is no user {username}.") from error
         try:
             conversations = importing.read(file, join=options["join"])
             total = sum(len(conversation.messages) for conversation in conversations)
@@ -55,7 +61,18 @@ class Command(BaseCommand):
         except CompactionError as error:
             raise CommandError(f"{file}: {error}") from error
         if options["as_json"]:
-            self.stdout.write(json.dumps({"sessions": [_as_json(one) for one in imported]}, indent=2))
+            sessions = [
+                {
+                    "id": str(one.session.pk),
+                    "title": one.session.title,
+                    "external_id": one.session.external_id,
+                    "messages": one.messages,
+                    "branches": one.tips,
+                    "already_there": one.already_there,
+                }
+                for one in imported
+            ]
+            self.stdout.write(json.dumps({"sessions": sessions}, indent=2))
         else:
             self._write_text(imported)
 
@@ -72,24 +89,3 @@ class Command(BaseCommand):
             for one in imported
         ]
         write_some(self.stdout.write, lines, "; --json lists all of them.")
-
-
-def _user(username: str | None, database: str) -> Any:
-    if username is None:
-        return None
-    users = get_user_model()
-    try:
-        return users._default_manager.db_manager(database).get_by_natural_key(username)
-    except users.DoesNotExist as error:
-        raise WrongCall(f"There is no user {username}.") from error
-
-
-def _as_json(one: Imported) -> dict[str, Any]:
-    return {
-        "id": str(one.session.pk),
-        "title": one.session.title,
-        "external_id": one.session.external_id,
-        "messages": one.messages,
-        "branches": one.tips,
-        "already_there": one.already_there,
-    }

@@ -28,7 +28,15 @@ class Command(BaseCommand):
 
     def handle(self, *, as_json: bool, **options: Any) -> None:
         found = tasks.recover_compactions()
-        found["left"] = sum(_not_enqueued(database) for database in settings.DATABASES)
+        # Due runs that the broker has not accepted.
+        found["left"] = sum(
+            CompactionRun.objects.using(database)
+            .claimable(timezone.now())
+            .filter(status=RunStatus.READY, enqueued_at__isnull=True)
+            .count()
+            for database in settings.DATABASES
+            if router.allow_migrate_model(database, CompactionRun)
+        )
         if as_json:
             self.stdout.write(json.dumps(found))
         else:
@@ -36,11 +44,3 @@ class Command(BaseCommand):
             self.stdout.write(f"{found['enqueued']} requeued, {found['given_up']} abandoned in {where}.")
         if found["left"]:
             raise CommandError(f"{found['left']} could not be requeued: the broker does not respond.")
-
-
-def _not_enqueued(database: str) -> int:
-    """Return how many runs are due that the broker has not accepted."""
-    if not router.allow_migrate_model(database, CompactionRun):
-        return 0
-    due = CompactionRun.objects.using(database).claimable(timezone.now())
-    return due.filter(status=RunStatus.READY, enqueued_at__isnull=True).count()

@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand
 
 from compaction_app.management.console import FAILED, WrongCall, add_database, add_json, count, progress
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.tree.verify import Problem, Report, verify_session
+from compaction_app.tree.verify import verify_session
 
 
 class Command(BaseCommand):
@@ -40,35 +40,28 @@ class Command(BaseCommand):
         with progress(total=total, unit=" messages") as bar:
             reports = [verify_session(session, using=database, on_rows=bar.update) for session in chosen.iterator()]
         found = [one for report in reports for one in report.problems]
-        if as_json:
-            self._write_json(reports, found)
-        else:
-            self._write_text(reports, found)
-        if found:
-            raise SystemExit(FAILED)
-
-    def _write_json(self, reports: Sequence[Report], found: Sequence[Problem]) -> None:
         numbers = {
             "sessions": len(reports),
             "messages": sum(report.messages for report in reports),
             "runs": sum(report.runs for report in reports),
             "counted_otherwise": sum(report.counted_otherwise for report in reports),
-            "disagreements": [asdict(one) | {"session_id": str(one.session_id)} for one in found],
         }
-        self.stdout.write(json.dumps(numbers, indent=2))
-
-    def _write_text(self, reports: Sequence[Report], found: Sequence[Problem]) -> None:
-        for one in found:
-            where = [f"session {one.session_id}"]
-            where += [f"message #{one.message_id}"] if one.message_id else []
-            where += [f"run {one.run_id}"] if one.run_id else []
-            self.stdout.write(f"{one.finding}: {' '.join(where)}: {one.detail}")
-        if otherwise := [report.counted_otherwise for report in reports if report.counted_otherwise]:
-            counted = f"{count(sum(otherwise), 'message')} in {count(len(otherwise), 'session')}"
-            self.stdout.write(f"Counted with another TOKEN_COUNTER, with consistent sums: {counted}.")
-        checked = (
-            f"{count(len(reports), 'session')}, {count(sum(report.messages for report in reports), 'message')} and "
-            f"{count(sum(report.runs for report in reports), 'compaction run')} checked"
-        )
-        result = f"{count(len(found), 'problem')} found" if found else "No problems found"
-        self.stdout.write(f"{result}: {checked}.")
+        if as_json:
+            disagreements = [asdict(one) | {"session_id": str(one.session_id)} for one in found]
+            self.stdout.write(json.dumps({**numbers, "disagreements": disagreements}, indent=2))
+        else:
+            for one in found:
+                where = [f"session {one.session_id}"]
+                where += [f"message #{one.message_id}"] if one.message_id else []
+                where += [f"run {one.run_id}"] if one.run_id else []
+                self.stdout.write(f"{one.finding}: {' '.join(where)}: {one.detail}")
+            if otherwise := numbers["counted_otherwise"]:
+                inside = count(sum(report.counted_otherwise > 0 for report in reports), "session")
+                counted = f"{count(otherwise, 'message')} in {inside}"
+                self.stdout.write(f"Counted with another TOKEN_COUNTER, with consistent sums: {counted}.")
+            sessions_checked, messages_checked = count(len(reports), "session"), count(numbers["messages"], "message")
+            runs_checked = count(numbers["runs"], "compaction run")
+            result = f"{count(len(found), 'problem')} found" if found else "No problems found"
+            self.stdout.write(f"{result}: {sessions_checked}, {messages_checked} and {runs_checked} checked.")
+        if found:
+            raise SystemExit(FAILED)

@@ -1,4 +1,4 @@
-"""Issue 12.12: three megabytes over real HTTP, to the chat page and to the API."""
+"""Three megabytes over real HTTP, to the chat page and to the API."""
 
 import http.client
 import json

@@ -1,7 +1,4 @@
-"""Domains that the engine is never tuned on: warehouse robots, an evening language school, a family's long journey.
-
-The form of a template is that of ``conversations``. They say the kinds of things of ``generators`` in other words.
-"""
+"""Held out: warehouse robots, an evening language school, a family's long journey."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Domains that the engine may be tuned on, since they were held out once: care for a mother at home, a law office, a
-game studio.
-"""
+"""Care for a mother at home, a law office, a game studio."""
 
 from __future__ import annotations
 

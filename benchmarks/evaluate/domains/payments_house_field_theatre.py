@@ -1,7 +1,4 @@
-"""Domains that the engine may be tuned on: a payment service, a house, a field study, an amateur theatre.
-
-The form of a template is that of ``conversations``. The held-out domains say the same kinds of things in other words.
-"""
+"""A payment service, a house, a field study, an amateur theatre."""
 
 from __future__ import annotations
 

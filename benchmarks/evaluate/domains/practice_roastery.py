@@ -1,7 +1,4 @@
-"""More domains that the engine may be tuned on: a veterinary practice and a coffee roastery.
-
-They say the kinds of facts of ``generators`` in other words, since they were held out once.
-"""
+"""A veterinary practice and a coffee roastery."""
 
 from __future__ import annotations
 
