@@ -18,7 +18,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))
 
 from benchmarks.evaluate import systems  # noqa: E402  # the path above makes them importable
-from compaction_app.retention.extractive import summarize_extractively  # noqa: E402
+from compaction_app.memory.extractive import summarize_extractively  # noqa: E402
 from compaction_app.transfer.formats import Conversation, read_json, read_lines  # noqa: E402
 from compaction_app.values import Message  # noqa: E402
 

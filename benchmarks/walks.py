@@ -2,7 +2,7 @@
 
 ``chat.get_context``, ``chat.complete`` and ``tasks.compact_branch`` run once on SQLite against a scripted model while
 Python's profiler notes every file of ``compaction_app`` that a call enters, and every pair of functions of which one
-calls the other across files. A loop counts once; ``retention/`` counts as one file. Prints numbers, asserts nothing.
+calls the other across files. A loop counts once; ``memory/`` counts as one file. Prints numbers, asserts nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Walk:
         if not path.is_relative_to(PACKAGE) or path.is_relative_to(PACKAGE / "testing"):
             return ""
         parts = path.relative_to(PACKAGE).parts
-        return "retention/" if parts[0] == "retention" else "/".join(parts)
+        return "memory/" if parts[0] == "memory" else "/".join(parts)
 
 
 def walk(title: str, call: Callable[[], object]) -> None:

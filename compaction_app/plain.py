@@ -23,12 +23,12 @@ from compaction_app.context.assembly import ShownHistory, apply_layers, tokens_a
 from compaction_app.context.budget import make_budget, reply_reserve, window_or_default, with_trigger_of
 from compaction_app.context.pruning import prune
 from compaction_app.exceptions import InvalidMessage
+from compaction_app.memory.extractive import extractive_draft
+from compaction_app.memory.ledger_text import prose_draft
 from compaction_app.messages import validation
 from compaction_app.messages.openai_format import described
 from compaction_app.messages.transcript import count_summary, summary_message
 from compaction_app.redaction import redactor_of
-from compaction_app.retention.extractive import extractive_draft
-from compaction_app.retention.ledger_text import prose_draft
 from compaction_app.summarizers.mending import mended
 from compaction_app.summarizers.prompts import refuse_draft, request_for, tighter, wrong_draft
 from compaction_app.telemetry import log, log_error

@@ -23,18 +23,7 @@ from compaction_app.admin import display, summaries
 from compaction_app.context import catalog, overflow, pruning
 from compaction_app.conversation import chat_model, erase, redact_text, usage
 from compaction_app.exceptions import CompactionError
-from compaction_app.messages import (
-    media,
-    openai_format,
-    originals,
-    secrets,
-    tool_calls,
-    tool_outcomes,
-    transcript,
-    truncate,
-    validation,
-)
-from compaction_app.retention import (
+from compaction_app.memory import (
     dates,
     extractive,
     ledger_text,
@@ -46,6 +35,17 @@ from compaction_app.retention import (
     statements,
     words,
     writing,
+)
+from compaction_app.messages import (
+    media,
+    openai_format,
+    originals,
+    secrets,
+    tool_calls,
+    tool_outcomes,
+    transcript,
+    truncate,
+    validation,
 )
 from compaction_app.summarizers import error_details, error_text, mending, prompts
 from compaction_app.transfer import bundles, export, formats
@@ -190,8 +190,8 @@ OWN = {
     "api/mounting.py": "paths of this app's own operations",
     "compaction/trigger.py": "a policy's reason, bounded by its pattern",
     "conf.py": "settings",
-    "retention/reading.py": "read by extractive",
-    "retention/word_tables.py": "read by extractive and statements",
+    "memory/reading.py": "read by extractive",
+    "memory/word_tables.py": "read by extractive and statements",
     "telemetry.py": "one value of a log line, a class of characters",
     "summarizers/openai.py": "the name of a host's model, and a provider's complaint of 2,000 characters",
     "spending.py": "the limits of a host's settings",

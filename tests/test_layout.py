@@ -26,7 +26,7 @@ ROOMS: dict[str, set[str]] = {
     "models": {"models"},
     "tree": {"tree"},
     "context": {"context"},
-    "retention": {"retention"},
+    "memory": {"memory"},
     "summarizers": {"summarizers"},
     "compaction": {"compaction", "spending"},
     "tasks": {"tasks"},
@@ -50,7 +50,7 @@ PURE = set(
     """
     compaction/planning.py context/assembly.py
     context/budget.py context/catalog.py context/overflow.py context/pruning.py exceptions.py messages models/sql.py
-    plain.py redaction.py retention summarizers/error_details.py summarizers/error_text.py summarizers/mending.py
+    plain.py redaction.py memory summarizers/error_details.py summarizers/error_text.py summarizers/mending.py
     summarizers/prompts.py tokens.py transfer/formats.py values.py
     """.split()
 )

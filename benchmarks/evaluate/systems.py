@@ -67,7 +67,7 @@ def in_rounds(system: System, turns: Sequence[Turn], budget: int, rounds: int, p
 
 
 def _extract(previous: str, turns: Sequence[Turn], budget: int) -> str:
-    from compaction_app.retention.extractive import summarize_extractively
+    from compaction_app.memory.extractive import summarize_extractively
 
     return summarize_extractively(
         covered=messages_of(turns),
@@ -113,7 +113,7 @@ def plan_of(messages: Sequence[Any], previous: str, budget: int) -> tuple[Any, A
 
 def completed(draft: str, plan: Any, request: Any, *, ledger: int) -> str:
     from compaction_app.conf import settings_from_snapshot
-    from compaction_app.retention import ledger as engine
+    from compaction_app.memory import ledger as engine
     from compaction_app.values import Budget, SummaryDraft, with_ledger
 
     budget = Budget(

@@ -21,9 +21,9 @@ from compaction_app.admin import contexts, display
 from compaction_app.admin.display import column
 from compaction_app.admin.links import Links
 from compaction_app.admin.records import EVENTS, RUN_TEXTS, Sections
+from compaction_app.memory.statements import NOBODY
+from compaction_app.memory.writing import read_back
 from compaction_app.models import ChatMessage, CompactionRun, sql
-from compaction_app.retention.statements import NOBODY
-from compaction_app.retention.writing import read_back
 from compaction_app.tree.branches import database_of
 
 #: The runs that made the summaries of a list, in one query and without their texts.

@@ -25,12 +25,12 @@ from compaction_app.conf import ReasoningRule
 from compaction_app.context.budget import ReservedParts
 from compaction_app.context.reading import ResolvedRequest
 from compaction_app.exceptions import MessageNotFound, SummarizerError
+from compaction_app.memory import ledger
+from compaction_app.memory.ledger_text import prose_draft
 from compaction_app.messages.transcript import count_summary, reasoning_text
 from compaction_app.messages.validation import make_storable
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.models.managers import lock_session
-from compaction_app.retention import ledger
-from compaction_app.retention.ledger_text import prose_draft
 from compaction_app.spending import add_spending
 from compaction_app.summarizers.prompts import tighter
 from compaction_app.telemetry import log, log_error

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compaction_app.conf import Settings
+from compaction_app.memory.ledger_text import prose_draft
 from compaction_app.models import CompactionRun
-from compaction_app.retention.ledger_text import prose_draft
 from compaction_app.summarizers.base import Summarizer
 from compaction_app.summarizers.prompts import refuse_draft
 from compaction_app.tokens import Count

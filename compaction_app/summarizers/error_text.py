@@ -8,7 +8,7 @@ error, a page of HTML, and an apology that opens the text.
 import json
 import re
 
-from compaction_app.retention.words import Words, read_words, stem
+from compaction_app.memory.words import Words, read_words, stem
 
 #: A longer text is a summary. So is a shorter one with a heading and more than a placeholder below it.
 _LONGEST, _LONGEST_PLACEHOLDER = 400, 40

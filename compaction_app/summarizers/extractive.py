@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from compaction_app.conf import Settings, load_function
-from compaction_app.retention.extractive import extractive_draft
+from compaction_app.memory.extractive import extractive_draft
 from compaction_app.summarizers.base import Summarizer
 from compaction_app.tokens import Count
 from compaction_app.values import SummaryDraft, SummaryRequest

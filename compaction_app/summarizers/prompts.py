@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from compaction_app.conf import Settings
+from compaction_app.memory.ledger_text import LEDGER_NAME, split_former_ledger
 from compaction_app.messages.transcript import (
     SUMMARY_WRAPPER_TOKENS,
     count_summary,
@@ -28,7 +29,6 @@ from compaction_app.messages.transcript import (
 )
 from compaction_app.messages.validation import is_storable, visible
 from compaction_app.redaction import Redact, apply_redactor
-from compaction_app.retention.ledger_text import LEDGER_NAME, split_former_ledger
 from compaction_app.summarizers.error_text import is_error_text, tells_nothing
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count
 from compaction_app.values import (

@@ -23,8 +23,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from compaction_app.exceptions import BundleError
+from compaction_app.memory.ledger import following_messages
 from compaction_app.messages.transcript import leaks_wrapper, render_messages
-from compaction_app.retention.ledger import following_messages
 from compaction_app.summarizers.prompts import WRITING
 from compaction_app.transfer.rebuild import Rebuilt
 from compaction_app.values import Message, SummaryRequest, with_ledger

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 from compaction_app.conf import AskedModel, Choice, Settings
 from compaction_app.exceptions import BundleError, SummarizerError
+from compaction_app.memory.ledger import read_replaced
+from compaction_app.memory.ledger_text import prose_draft
+from compaction_app.memory.score import Told, share_kept
 from compaction_app.messages.validation import make_storable
-from compaction_app.retention.ledger import read_replaced
-from compaction_app.retention.ledger_text import prose_draft
-from compaction_app.retention.score import Told, share_kept
 from compaction_app.summarizers.attempt import Failure
 from compaction_app.summarizers.base import Summarizer, run_summarizer
 from compaction_app.summarizers.mending import mended

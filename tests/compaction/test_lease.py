@@ -16,8 +16,8 @@ from compaction_app import chat, tasks
 from compaction_app.compaction import runs
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.conf import get_settings
+from compaction_app.memory import ledger
 from compaction_app.models import ChatMessage, CompactionRun
-from compaction_app.retention import ledger
 from compaction_app.testing import steps
 from compaction_app.testing.summarizers import FakeSummarizer
 from tests.summarizers.summarizing import KEY, KEY_VARIABLE, entry

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from compaction_app.memory.ledger_text import LEDGER_NAME
 from compaction_app.messages.transcript import (
     COMMON_TAGS,
     OWN_TAGS,
@@ -19,7 +20,6 @@ from compaction_app.messages.transcript import (
     render_messages,
     summary_message,
 )
-from compaction_app.retention.ledger_text import LEDGER_NAME
 from compaction_app.summarizers import prompts
 from compaction_app.summarizers.prompts import count_request, prompt_version, refuse_draft, tighter
 from compaction_app.tokens import CharacterTokenCounter, ExactTokenCounter

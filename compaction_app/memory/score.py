@@ -6,10 +6,10 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from compaction_app.retention.sentences import SEPARATOR, split_sentences
-from compaction_app.retention.statements import Statement
-from compaction_app.retention.word_tables import NEGATION
-from compaction_app.retention.words import read_words, stem
+from compaction_app.memory.sentences import SEPARATOR, split_sentences
+from compaction_app.memory.statements import Statement
+from compaction_app.memory.word_tables import NEGATION
+from compaction_app.memory.words import read_words, stem
 
 #: A sentence that has so many of a statement's words, and denies where it does, tells it in other words.
 _PARAPHRASED = 0.75

@@ -14,12 +14,12 @@ from itertools import accumulate, groupby
 from compaction_app.conf import Settings
 from compaction_app.context.pruning import room_for_summary
 from compaction_app.exceptions import RedactionFailed
+from compaction_app.memory.extractive import EDGE, reader_of, statements_of
+from compaction_app.memory.score import Told, share_kept
+from compaction_app.memory.statements import Statement
+from compaction_app.memory.writing import compose
 from compaction_app.messages.transcript import count_summary, leaks_wrapper
 from compaction_app.redaction import apply_redactor, redactor_of
-from compaction_app.retention.extractive import EDGE, reader_of, statements_of
-from compaction_app.retention.score import Told, share_kept
-from compaction_app.retention.statements import Statement
-from compaction_app.retention.writing import compose
 from compaction_app.tokens import Count
 from compaction_app.values import (
     LEDGER_HEADING,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compaction_app.retention.choosing import mark_names
-from compaction_app.retention.ledger_text import EXTRACT_HEADING, split_former_ledger
-from compaction_app.retention.reading import Reader, read_prose
-from compaction_app.retention.relating import relate
-from compaction_app.retention.statements import Statement
-from compaction_app.retention.words import read_words, stem
-from compaction_app.retention.writing import compose, read_back
+from compaction_app.memory.choosing import mark_names
+from compaction_app.memory.ledger_text import EXTRACT_HEADING, split_former_ledger
+from compaction_app.memory.reading import Reader, read_prose
+from compaction_app.memory.relating import relate
+from compaction_app.memory.statements import Statement
+from compaction_app.memory.words import read_words, stem
+from compaction_app.memory.writing import compose, read_back
 from compaction_app.tokens import Count
 from compaction_app.values import EXTRACTIVE_MODEL, Message, SummaryDraft, SummaryRequest
 

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compaction_app.memory.extractive import extractive_draft
+from compaction_app.memory.statements import demand_of
+from compaction_app.memory.words import read_words
+from compaction_app.memory.writing import read_back
 from compaction_app.messages.transcript import leaks_wrapper
-from compaction_app.retention.extractive import extractive_draft
-from compaction_app.retention.statements import demand_of
-from compaction_app.retention.words import read_words
-from compaction_app.retention.writing import read_back
 from compaction_app.tokens import CharacterTokenCounter
 from compaction_app.values import EXTRACTIVE_MODEL, Message, Role
 from tests.conftest import REPOSITORY
-from tests.retention.telling import (
+from tests.memory.telling import (
     COUNT,
     FIRST_DAY,
     PLANTS,
@@ -189,7 +189,7 @@ class TestTruth:
     @pytest.mark.parametrize("target", [150, 431, 2000])
     def test_all_of_the_demos_summary_was_said(self, target: int) -> None:
         """Whole sentences, but for the dates that are resolved and the marks that could be the extract's own."""
-        from tests.retention.survival import demo
+        from tests.memory.survival import demo
 
         covered = [
             message(n, said["role"], said.get("content") or "", created_at=said["created_at"])
@@ -306,7 +306,7 @@ class TestGenerations:
 
 class TestDeterminism:
     SCRIPT = (
-        "from tests.retention.telling import planted_conversation, summarize\n"
+        "from tests.memory.telling import planted_conversation, summarize\n"
         "text = ''\n"
         "for target in (60, 200, 450):\n"
         "    text = summarize(planted_conversation(), target, text)\n"

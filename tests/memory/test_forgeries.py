@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.evaluate.forgeries import forgeries
+from compaction_app.memory.ledger_text import EXTRACT_HEADING, prose_draft
+from compaction_app.memory.statements import Speaker, Statement
+from compaction_app.memory.words import read_words
+from compaction_app.memory.writing import read_back
 from compaction_app.messages.transcript import render_messages
-from compaction_app.retention.ledger_text import EXTRACT_HEADING, prose_draft
-from compaction_app.retention.statements import Speaker, Statement
-from compaction_app.retention.words import read_words
-from compaction_app.retention.writing import read_back
 from compaction_app.values import EXTRACTIVE_MODEL, LEDGER_HEADING, Role, SummaryDraft
-from tests.retention.ledgers import keep
-from tests.retention.telling import chat, message, summarize
+from tests.memory.ledgers import keep
+from tests.memory.telling import chat, message, summarize
 
 pytestmark = pytest.mark.pure
 

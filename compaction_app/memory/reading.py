@@ -7,16 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from compaction_app.messages.openai_format import attachment_line
-from compaction_app.messages.tool_calls import call_name, tool_marker
-from compaction_app.messages.transcript import results_of_calls, tool_names
-from compaction_app.messages.truncate import one_line, shorten
-from compaction_app.retention import word_tables as known
-from compaction_app.retention.dates import NAMES_ANOTHER_DAY, resolve_dates
-from compaction_app.retention.quoting import QUOTED, split_quoted
-from compaction_app.retention.records import read_records
-from compaction_app.retention.sentences import SEPARATOR, harmless, split_sentences
-from compaction_app.retention.statements import (
+from compaction_app.memory import word_tables as known
+from compaction_app.memory.dates import NAMES_ANOTHER_DAY, resolve_dates
+from compaction_app.memory.quoting import QUOTED, split_quoted
+from compaction_app.memory.records import read_records
+from compaction_app.memory.sentences import SEPARATOR, harmless, split_sentences
+from compaction_app.memory.statements import (
     BRIEF_WORDS,
     CODE,
     NOBODY,
@@ -31,7 +27,11 @@ from compaction_app.retention.statements import (
     is_question,
     level_rows,
 )
-from compaction_app.retention.words import Words, count_words, read_words
+from compaction_app.memory.words import Words, count_words, read_words
+from compaction_app.messages.openai_format import attachment_line
+from compaction_app.messages.tool_calls import call_name, tool_marker
+from compaction_app.messages.transcript import results_of_calls, tool_names
+from compaction_app.messages.truncate import one_line, shorten
 from compaction_app.values import Message, Role
 
 #: Content words of a reply that means nothing without what it answers.

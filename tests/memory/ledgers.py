@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from compaction_app.conf import settings_from_snapshot
-from compaction_app.retention.ledger import complete
-from compaction_app.retention.ledger_text import prose_draft
+from compaction_app.memory.ledger import complete
+from compaction_app.memory.ledger_text import prose_draft
 from compaction_app.tokens import ExactTokenCounter
 from compaction_app.values import Budget, CompactionPlan, Message, Role, SummaryDraft, with_ledger
 from tests.summarizers.summarizing import NONCE

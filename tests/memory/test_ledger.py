@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compaction_app.memory.ledger_text import EXTRACT_HEADING, LEDGER_NAME, prose_draft
 from compaction_app.messages.transcript import count_summary
-from compaction_app.retention.ledger_text import EXTRACT_HEADING, LEDGER_NAME, prose_draft
 from compaction_app.summarizers.prompts import refuse_draft
 from compaction_app.values import LEDGER_HEADING, Message, Role, SummaryDraft, SummaryRequest
-from tests.retention.ledgers import COUNT, DRAFT, NONCE, Completed, entries, keep, made_of, message, tell
+from tests.memory.ledgers import COUNT, DRAFT, NONCE, Completed, entries, keep, made_of, message, tell
 
 pytestmark = pytest.mark.pure
 
@@ -300,7 +300,7 @@ class TestRoom:
 
     def test_nothing_turns_it_off(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Nothing is read either: 0 costs no time."""
-        monkeypatch.setattr("compaction_app.retention.ledger.read_replaced", None)
+        monkeypatch.setattr("compaction_app.memory.ledger.read_replaced", None)
         kept = keep(*self.told, LEDGER_TOKENS=0)
         assert (kept, kept.before, kept.after) == (DRAFT, None, None)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from compaction_app.retention.extractive import summarize_extractively
+from compaction_app.memory.extractive import summarize_extractively
 from compaction_app.tokens import ExactTokenCounter
 from compaction_app.values import Message, Role
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from compaction_app.retention.sentences import toggles_code
-from compaction_app.retention.word_tables import OWN_WORDS, PASTED, PASTES
+from compaction_app.memory.sentences import toggles_code
+from compaction_app.memory.word_tables import OWN_WORDS, PASTED, PASTES
 
 #: Before what a speaker only passed on.
 QUOTED = "[quoted] "

@@ -12,11 +12,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
-from compaction_app.retention.choosing import choose
-from compaction_app.retention.sentences import NAME_AND_COLON, SEPARATOR
-from compaction_app.retention.statements import NOBODY, Speaker, Statement, level_rows
-from compaction_app.retention.word_tables import OUTCOME
-from compaction_app.retention.words import read_words
+from compaction_app.memory.choosing import choose
+from compaction_app.memory.sentences import NAME_AND_COLON, SEPARATOR
+from compaction_app.memory.statements import NOBODY, Speaker, Statement, level_rows
+from compaction_app.memory.word_tables import OUTCOME
+from compaction_app.memory.words import read_words
 from compaction_app.tokens import Count
 from compaction_app.values import Role
 

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from compaction_app.retention.statements import NOBODY, Statement
-from compaction_app.retention.word_tables import FIRST_PERSON
-from compaction_app.retention.words import stem
+from compaction_app.memory.statements import NOBODY, Statement
+from compaction_app.memory.word_tables import FIRST_PERSON
+from compaction_app.memory.words import stem
 from compaction_app.values import Role
 
 #: The worth of a name, a number or an identifier, where a plain word has 1.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from compaction_app.retention.dates import RESOLVED
-from compaction_app.retention.word_tables import FIRST_UNSPACED, STOP
+from compaction_app.memory.dates import RESOLVED
+from compaction_app.memory.word_tables import FIRST_UNSPACED, STOP
 
 #: Scripts without spaces: Thai to Khmer, Japanese, Chinese and Korean.
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"

@@ -4,10 +4,10 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from compaction_app.retention.dates import NAMES_ANOTHER_DAY, resolve_dates
+from compaction_app.memory.dates import NAMES_ANOTHER_DAY, resolve_dates
 from compaction_app.tokens import CharacterTokenCounter
 from compaction_app.values import Role
-from tests.retention.telling import message, summarize
+from tests.memory.telling import message, summarize
 
 pytestmark = pytest.mark.pure
 

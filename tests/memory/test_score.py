@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_app.retention.ledger import read_replaced
-from compaction_app.retention.score import Told, share_kept
+from compaction_app.memory.ledger import read_replaced
+from compaction_app.memory.score import Told, share_kept
 from compaction_app.values import Role
-from tests.retention.telling import Said, turns
+from tests.memory.telling import Said, turns
 from tests.summarizers.summarizing import NONCE, request_of
 
 pytestmark = pytest.mark.pure

@@ -10,10 +10,10 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
-from compaction_app.retention import word_tables as known
-from compaction_app.retention.quoting import QUOTED
-from compaction_app.retention.sentences import NAME_AND_COLON
-from compaction_app.retention.words import Words, count_words, read_words
+from compaction_app.memory import word_tables as known
+from compaction_app.memory.quoting import QUOTED
+from compaction_app.memory.sentences import NAME_AND_COLON
+from compaction_app.memory.words import Words, count_words, read_words
 from compaction_app.values import Role
 
 #: Whose words a model's prose is in the next generation: nobody's.

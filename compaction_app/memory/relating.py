@@ -6,9 +6,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from compaction_app.retention.statements import Statement
-from compaction_app.retention.word_tables import CAPITALIZES, HEDGE, NEGATION, REVERSAL
-from compaction_app.retention.words import UNSPACED_SIGN, stem
+from compaction_app.memory.statements import Statement
+from compaction_app.memory.word_tables import CAPITALIZES, HEDGE, NEGATION, REVERSAL
+from compaction_app.memory.words import UNSPACED_SIGN, stem
 
 #: A word is rare in so many statements, or in this share of them.
 _RARE, _RARE_SHARE = 3, 0.01

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from compaction_app.memory.word_tables import ABBREVIATIONS, LIMIT, MONTHS, ORDINAL_ARTICLES
 from compaction_app.messages.transcript import neutralize_tags
-from compaction_app.retention.word_tables import ABBREVIATIONS, LIMIT, MONTHS, ORDINAL_ARTICLES
 from compaction_app.values import Role
 
 #: What stands behind a role.

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from compaction_app.values import Role
-from tests.retention.telling import TARGETS, Said, among_others, chat, message, summarize, told, turns
+from tests.memory.telling import TARGETS, Said, among_others, chat, message, summarize, told, turns
 
 pytestmark = pytest.mark.pure
 

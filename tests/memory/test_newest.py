@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compaction_app.values import Role
-from tests.retention.telling import Said, among_others, summarize, told, turns
+from tests.memory.telling import Said, among_others, summarize, told, turns
 
 pytestmark = pytest.mark.pure
 

@@ -9,13 +9,13 @@ import pytest
 
 from compaction_app import chat
 from compaction_app.exceptions import CompactionFailed
-from compaction_app.retention.ledger_text import LEDGER_NAME, split_former_ledger
-from compaction_app.retention.sentences import split_sentences
+from compaction_app.memory.ledger_text import LEDGER_NAME, split_former_ledger
+from compaction_app.memory.sentences import split_sentences
 from compaction_app.testing import steps
 from compaction_app.testing.exchange import Body, content_text
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.tokens import ExactTokenCounter
-from tests.retention.survival import (
+from tests.memory.survival import (
     Conversation,
     assert_survived,
     demo,
@@ -162,7 +162,7 @@ class WithoutKeys:
 
 
 def test_a_redacted_secret_stays_out_of_the_stored_ledger(forgetful, settings):
-    settings.COMPACTION = {**settings.COMPACTION, "REDACTOR": "tests.retention.test_survival.WithoutKeys"}
+    settings.COMPACTION = {**settings.COMPACTION, "REDACTOR": "tests.memory.test_survival.WithoutKeys"}
     session = chat.start_session(model="gpt-4o-mini")
     tip = None
     for number in range(6):
