@@ -256,7 +256,7 @@ def test_four_times_any_text_takes_about_four_times_as_long(module: Any) -> None
     assert list(_find_slow(READERS[module], UNITS)) == []
 
 
-@pytest.mark.parametrize("pattern", [r"\s+$", r"\w+:", r"\d+%"])
+@pytest.mark.parametrize("pattern", [r"\s+$", r"\w+:"])
 def test_a_pattern_that_starts_again_everywhere_is_found(pattern: str) -> None:
     assert any(_find_slow([re.compile(pattern).search], SAMPLE))
 

@@ -260,9 +260,12 @@ class TestRedaction:
         assert "BEGIN" not in repr(made)
         assert "***" in made.user
 
-    def test_ids_of_calls_are_kept(self):
-        made = request(covered=[self.planted(1)], redact=lambda text: "***")
-        assert [c["id"] for c in made.covered[0].tool_calls] == ["c1", "c2"]
+    def test_ids_of_calls_are_kept_unless_they_are_redacted(self):
+        """Calls and results are paired by them, so each stays one of its own."""
+        kept = request(covered=[self.planted(1)], redact=self.redact).covered[0].tool_calls
+        made = request(covered=[self.planted(1)], redact=lambda text: "***").covered[0].tool_calls
+        assert [c["id"] for c in kept] == ["c1", "c2"]
+        assert len({"***", "c1", "c2", *(c["id"] for c in made)}) == 5
 
     def test_texts_are_cut_after_the_redactor_has_seen_them(self):
         """Half a key is not recognized as one."""
