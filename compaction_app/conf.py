@@ -32,7 +32,6 @@ from pydantic import (
     Field,
     ValidationError,
     field_serializer,
-    field_validator,
     model_validator,
 )
 
@@ -151,16 +150,22 @@ def _class(path: str) -> str:
 
 
 def _function(call: str, takes: int) -> AfterValidator:
-    """A dotted path to a function of ``takes`` arguments, or to a class whose instances are called like one."""
+    """A dotted path to a function of ``takes`` arguments, or to a class whose instances are called like one.
+
+    Nothing of the host's is called: a class may load a model when an instance is made.
+    """
 
     def check(path: str) -> str:
         named = _imported(path)
-        if isinstance(named, type) and not _takes(named, 0):
-            raise ValueError("must name a class whose constructor takes no arguments")
-        called = named() if isinstance(named, type) else named
-        if not callable(called) or not _takes(called, takes):
-            of_class = " a class whose instances take" if isinstance(named, type) else " a function that takes"
-            raise ValueError(f"must name{of_class} {call}")
+        called: Any = named
+        if isinstance(named, type):
+            if not _takes(named, 0):
+                raise ValueError("must name a class whose constructor takes no arguments")
+            # Not getattr: classes are callable themselves.
+            called = next((vars(base)["__call__"] for base in named.__mro__ if "__call__" in vars(base)), None)
+        if not callable(called) or not _takes(called, takes + isinstance(named, type)):
+            of_class = "a class whose instances take" if isinstance(named, type) else "a function that takes"
+            raise ValueError(f"must name {of_class} {call}")
         # An async function returns a coroutine, which always counts as true.
         if inspect.iscoroutinefunction(called) or inspect.iscoroutinefunction(getattr(called, "__call__", None)):  # noqa: B004
             raise ValueError("must name a synchronous function, not an async one")
@@ -172,8 +177,7 @@ def _function(call: str, takes: int) -> AfterValidator:
 def _imported(path: str) -> Any:
     try:
         return import_string(path)
-    # The last two are what importlib raises for an empty or a relative module name.
-    except (ImportError, ValueError, TypeError) as error:
+    except Exception as error:  # whatever a module of the host raises
         raise ValueError(f"names {path!r}, which cannot be imported: {error}") from error
 
 
@@ -226,7 +230,7 @@ class _Values(BaseModel):
         if not isinstance(value, Mapping):
             return value
         known = [field.alias or name for name, field in cls.model_fields.items()]
-        if unknown := [str(key) for key in value if key not in known]:
+        if unknown := [str(key)[:100] for key in value if key not in known][:10]:
             same_case = {name.upper(): name for name in known}
             near = [same_case[name] for key in unknown for name in get_close_matches(key.upper(), same_case, 1)]
             meant = f" (did you mean {', '.join(near)}?)" if near else ""
@@ -370,15 +374,10 @@ class Settings(_Values):
     attachment_url: Annotated[Word, _function("one attachment", 1)] | None = _key(150, None, site_only=True)
     models: dict[str, ModelOptions] = _key(151, {}, site_only=True)
 
-    @field_validator("summarizers", mode="after")
-    @classmethod
-    def _with_built_in(cls, entries: dict[str, SummarizerEntry]) -> dict[str, SummarizerEntry]:
-        return {**_BUILT_IN, **entries}
-
     @property
     def summarizer_entry(self) -> SummarizerEntry:
         """The entry of ``SUMMARIZER`` with the session's own changes; the default one where it is gone."""
-        entry = self.summarizers.get(self.summarizer.name) or self.summarizers["default"]
+        entry = self.summarizers.get(self.summarizer.name) or _BUILT_IN["default"]
         changes = self.summarizer.model_dump(exclude_none=True, exclude={"name"})
         return entry.model_copy(update=changes) if changes else entry
 
@@ -468,8 +467,13 @@ def _read(configured: Any, overrides: Any, where: str) -> tuple[Settings | None,
 
 def _shape_problems(candidate: Any, where: str) -> list[Problem]:
     if not isinstance(candidate, Mapping):
-        return [Problem("compaction_app.E001", f"{where} must be a dict, not {candidate!r}.", "Use a dict of keys.")]
-    unknown = sorted(str(key) for key in candidate if key not in DEFAULTS)
+        return [
+            Problem(
+                "compaction_app.E001", f"{where} must be a dict, not {type(candidate).__name__}.", "Use a dict of keys."
+            )
+        ]
+    # The first ten are enough to see what is wrong, and a session's owner may write any number.
+    unknown = sorted(str(key)[:100] for key in candidate if key not in DEFAULTS)[:10]
     if not unknown:
         return []
     hints = [f"{key} is now {_MOVED[key]}." for key in unknown if key in _MOVED]
@@ -497,7 +501,9 @@ def _problem_of(error: Mapping[str, Any], where: str = SITE) -> Problem:
     elif kind == "less_than" and error["ctx"]["lt"] == 1 and 2 <= value < 100:
         wrong += f" ({value / 100:g} for {value:g} %)"
     # Check output ends up in logs, and a model's entry may contain an API key by mistake.
-    is_shown = key not in ("SUMMARIZER", "SUMMARIZERS") and kind != "missing" and "cannot be imported" not in wrong
+    is_shown = (
+        key not in ("SUMMARIZER", "SUMMARIZERS", "MODELS") and kind != "missing" and "cannot be imported" not in wrong
+    )
     shown = f", not {value!r}" if is_shown and not wrong.startswith("has unknown keys") else ""
     place = where.removeprefix("settings.") + "".join(f"[{part!r}]" for part in path)
     return Problem(KEYS[key]["id"], f"{place} {wrong}{shown}.", f"Correct or remove {key}.")
@@ -681,7 +687,25 @@ def _first_error(problems: list[Problem]) -> Problem | None:
 
 
 def _merged(configured: Mapping[str, Any], overrides: Mapping[str, Any] | None) -> dict[str, Any]:
-    explicit = {**configured, **(overrides or {})}
-    mode = explicit.get("MODE")
+    own = overrides or {}
+    mode = {**configured, **own}.get("MODE")
     # A mode of another type may not be hashable; its type reports it.
-    return {**(PRESETS.get(mode, {}) if isinstance(mode, str) else {}), **explicit}
+    preset = PRESETS.get(mode, {}) if isinstance(mode, str) else {}
+    site = {**preset, **configured}
+    if "MODE" in own and "SUMMARIZER" in preset:
+        # A session whose mode asks no model is not sent to the one that the site asks.
+        site["SUMMARIZER"] = preset["SUMMARIZER"]
+    values = {**site, **own}
+    if isinstance(chosen := own.get("SUMMARIZER"), Mapping):
+        # What a session asks for is asked of the summarizer that the site has chosen, wherever that sends it.
+        below = site.get("SUMMARIZER")
+        below = {"NAME": below} if isinstance(below, str) else below
+        values["SUMMARIZER"] = {**below, **chosen} if isinstance(below, Mapping) else chosen
+    if isinstance(written := values.get("SUMMARIZERS", {}), Mapping):
+        offered: dict[str, Any] = {EXTRACTIVE: {"BACKEND": _BUILT_IN[EXTRACTIVE].backend}}
+        by_site = {**preset, **configured}.get("SUMMARIZER", "default")
+        # Where the site has chosen another one, its sessions do not find one that it never wrote.
+        if by_site == "default" or (isinstance(by_site, Mapping) and by_site.get("NAME", "default") == "default"):
+            offered = {"default": {}, **offered}
+        values["SUMMARIZERS"] = {**offered, **written}
+    return values

@@ -51,8 +51,8 @@ def enqueue(run: CompactionRun, *, countdown: float = 0.0) -> bool:
     """Send a run to the workers. Never raises and never waits long: the sweep finds a run that this could not send."""
     using = database_of(run)
     marked = CompactionRun.objects.using(using).filter(pk=run.pk)
-    marked.update(enqueued_at=timezone.now() + timedelta(seconds=countdown))
     options = {"countdown": countdown or None, **_limits(runs.Times.of(run))}
+    marked.update(enqueued_at=timezone.now() + timedelta(seconds=countdown))
     task_id = _publish("compact_branch", [run.pk, using], options, run=run.pk)
     if task_id is None:
         marked.update(enqueued_at=None)

@@ -232,9 +232,12 @@ def test_a_chat_model_with_an_address_or_beside_public_ones_is_none(models: Any,
 def test_a_wrong_value_with_a_key_in_it_is_not_shown() -> None:
     """Check output lands in logs, and somebody may write a provider's key where its name belongs."""
     for wrong in ({"api_key": "sk-hush"}, {"api_key_env": ["sk-hush"]}, {"base_url": "http://sk-hush@x"}):
-        [problem] = find_problems({"SUMMARIZERS": {"fast": {"MODELS": [{"model": "m", **wrong}]}}})
+        models = [{"model": "m", **wrong}]
+        [problem] = find_problems({"SUMMARIZERS": {"fast": {"MODELS": models}}})
         assert next(iter(wrong)) in problem.message
-        assert "sk-hush" not in str(problem)
+        for configured in ({"MODELS": models}, {"MODELS": {"m": wrong}}, models):
+            [misplaced] = find_problems(configured)
+            assert "sk-hush" not in str(problem) + str(misplaced)
 
 
 def test_messages_say_what_is_wrong_and_with_which_value() -> None:
@@ -389,6 +392,41 @@ def test_an_address_is_stored_without_its_query() -> None:
     assert [one["base_url"] for one in stored] == ["http://here/v1", None]
 
 
+LOCAL = {"SUMMARIZERS": {"local": {"MODELS": [PRIVATE]}}, "SUMMARIZER": "local"}
+
+
+@pytest.mark.parametrize(
+    ("site", "own", "name"),
+    [
+        (LOCAL, {"SUMMARIZER": {"PROMPT": "Short."}}, "local"),
+        (LOCAL, {"SUMMARIZER": {"TIMEOUT": 5}, "MODE": "aggressive"}, "local"),
+        ({**LOCAL, "SUMMARIZER": {"NAME": "local", "TIMEOUT": 9}}, {"SUMMARIZER": {"PROMPT": "Short."}}, "local"),
+        ({"SUMMARIZER": "extractive"}, {"SUMMARIZER": {"PROMPT": "Short."}}, "extractive"),
+        ({"MODE": "deterministic"}, {"SUMMARIZER": {"PROMPT": "Short."}}, "extractive"),
+        (LOCAL, {"MODE": "deterministic"}, "extractive"),
+        ({}, {"MODE": "deterministic", "SUMMARIZER": {"PROMPT": "Short."}}, "extractive"),
+    ],
+)
+def test_what_a_session_asks_for_never_sends_it_elsewhere(site: Any, own: Any, name: str) -> None:
+    """A conversation goes where the host has chosen, whatever its session says of the wording or the time."""
+    with override_settings(COMPACTION=site):
+        assert find_problems(site, own) == []
+        settings = settings_from_snapshot(get_settings(own).snapshot())
+    assert settings.summarizer.name == name
+    assert [one.base_url for one in settings.summarizer_entry.models] == (
+        [PRIVATE["base_url"]] if name == "local" else [None]
+    )
+
+
+def test_where_another_one_is_chosen_there_is_no_default_that_was_not_written() -> None:
+    """A session could be sent to a provider that its host never named."""
+    for site in (LOCAL, {"SUMMARIZER": "extractive"}, {"MODE": "deterministic"}):
+        [problem] = find_problems(site, {"SUMMARIZER": "default"})
+        assert problem.id == "compaction_app.E014"
+    written = {"SUMMARIZERS": {"default": {"MODELS": ["a"]}}, "SUMMARIZER": "extractive"}
+    assert find_problems(written, {"SUMMARIZER": "default"}) == []
+
+
 def test_a_run_keeps_only_the_summarizer_that_it_uses() -> None:
     with override_settings(COMPACTION={"SUMMARIZERS": {"fast": {}, "private": {}}}):
         assert list(get_settings({"SUMMARIZER": "fast"}).snapshot()["SUMMARIZERS"]) == ["fast"]
@@ -491,6 +529,14 @@ class Counts:
         return [len(text) // unit for text in texts]
 
 
+class Heavy:
+    def __init__(self) -> None:
+        raise ConnectionError("A check makes no instance.")
+
+    def __call__(self, text: str) -> str:
+        return text
+
+
 takes_anything = lambda *given, **named: given  # noqa: E731  # what a host may name
 takes_none = lambda: "x"  # noqa: E731
 
@@ -511,6 +557,7 @@ def test_a_function_that_can_not_be_called_as_it_will_be_is_refused() -> None:
         assert "must name a function that takes" in problem.message
         assert find_problems({key: f"{__name__}.takes_anything"}) == []
     assert find_problems({"TOKEN_COUNTER": f"{__name__}.Counts"}) == []
+    assert find_problems({"REDACTOR": f"{__name__}.Heavy"}) == []
 
 
 def test_an_override_is_judged_together_with_what_it_is_laid_over() -> None:

@@ -95,7 +95,8 @@ async def _carry_out(run_id: int, using: str, way: Way) -> Outcome | None:
         return None
     # The claim as it was taken: a commit that fails half-way has changed the other instance.
     claimed = copy(run)
-    with telemetry.run_span(run) as span, lease.keep(run, times) as held:
+    held = await way.do(lease.keep, run, times)
+    with telemetry.run_span(run) as span, held:
         follow_up = None
         try:
             work = await way.do(prepare, run, held.time_left)
@@ -107,9 +108,8 @@ async def _carry_out(run_id: int, using: str, way: Way) -> Outcome | None:
                     result = error
                 smaller = await way.do(prepare_smaller, work, result)
                 if smaller is None:
-                    code = result.error_code if isinstance(result, SummarizerError) else ""
-                    await way.do(work.summarizer.learn, code)
                     follow_up = await way.do(record_result, work, result)
+                    await way.do(_let_learn, work, result)
                 work = smaller
         except Exception as error:
             await way.do(fail_unexpected, claimed, error)
@@ -119,6 +119,14 @@ async def _carry_out(run_id: int, using: str, way: Way) -> Outcome | None:
             raise
         outcome: Outcome = await way.do(_outcome, run, span, follow_up)
         return outcome
+
+
+def _let_learn(work: Work, result: SummaryDraft | SummarizerError) -> None:
+    try:
+        work.summarizer.learn(result.error_code if isinstance(result, SummarizerError) else "")
+    except Exception as error:
+        # A host's code, or a cache that is away: the summary is stored.
+        log_error(logger, error, run=work.run.pk, session=work.run.session_id, step="learn")
 
 
 def _outcome(run: CompactionRun, span: Span, follow_up: CompactionRun | None) -> Outcome:

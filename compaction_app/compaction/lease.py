@@ -7,10 +7,11 @@ at the time limit its run fails for good, so that what made it hang does not occ
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from contextvars import copy_context
 from copy import copy
 from queue import Empty, SimpleQueue
@@ -61,12 +62,18 @@ class Held:
         self.due = min(now + self._every, self._expires)
         #: It was ended, or another process has it: nothing is left to renew.
         self.is_over = False
-        self._news = _Keeper.running().news
+        self._news = _Keeper.running(using).news
         self._news.put(self)
 
     def time_left(self) -> float:
         """Seconds; 0 where it is over."""
         return 0.0 if self.is_over else max(self._until - time.monotonic(), 0.0)
+
+    def __enter__(self) -> Held:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.end()
 
     def end(self) -> None:
         self.is_over = True
@@ -77,9 +84,13 @@ class Held:
         self._expires = self.due = 0.0
         self._news.put(self)
 
+    @property
+    def is_expired(self) -> bool:
+        return time.monotonic() >= self._expires
+
     def step(self) -> None:
         """Of the thread, once it is ``due``."""
-        wait, is_expired = self._every, time.monotonic() >= self._expires
+        wait, is_expired = self._every, self.is_expired
         try:
             if self._tenant is not None:
                 connections[self._using].set_tenant(self._tenant)  # type: ignore[attr-defined]  # of django-tenants
@@ -89,28 +100,37 @@ class Held:
                 self.is_over = True
         except Exception as error:
             # Without a renewal the lease ends, and another process takes what is held.
-            log_error(logger, error, step="renew", database=self._using)
+            with suppress(Exception):
+                log_error(logger, error, step="renew", database=self._using)
             wait = min(_RETRY_SECONDS, wait)
         now = time.monotonic()
         self.due = now + wait if is_expired else min(now + wait, self._expires)
 
 
 class _Keeper(threading.Thread):
-    _starting = threading.Lock()
-    _of_this_process: ClassVar[_Keeper | None] = None
+    """One a database: one that does not answer must not hold up the leases in another."""
 
-    def __init__(self) -> None:
-        super().__init__(name="leases", daemon=True)
+    _starting = threading.Lock()
+    _of_this_process: ClassVar[dict[str, _Keeper]] = {}
+
+    def __init__(self, using: str) -> None:
+        super().__init__(name=f"leases-{using}", daemon=True)
         self.news: SimpleQueue[Held] = SimpleQueue()
 
     @classmethod
-    def running(cls) -> _Keeper:
+    def running(cls, using: str) -> _Keeper:
         with cls._starting:
+            keeper = cls._of_this_process.get(using)
             # In a process that was forked from this one, the thread is gone, and its queue may be locked for ever.
-            if cls._of_this_process is None or not cls._of_this_process.is_alive():
-                cls._of_this_process = cls()
-                cls._of_this_process.start()
-            return cls._of_this_process
+            if keeper is None or not keeper.is_alive():
+                keeper = cls._of_this_process[using] = cls(using)
+                keeper.start()
+            return keeper
+
+    @classmethod
+    def after_fork(cls) -> None:
+        # Another thread of the parent may have held it at that moment.
+        cls._starting = threading.Lock()
 
     def run(self) -> None:
         kept: set[Held] = set()
@@ -120,16 +140,37 @@ class _Keeper(threading.Thread):
                 kept.add(self.news.get(timeout=None if soonest is None else max(soonest - time.monotonic(), 0.0)))
             now = time.monotonic()
             for held in [held for held in kept if held.due <= now and not held.is_over]:
-                held.context.run(held.step)
+                if held.is_expired:
+                    # What ends a run calls receivers of the host, for which the other leases do not wait. It comes back
+                    # as news.
+                    kept.discard(held)
+                    threading.Thread(target=_expire, args=[held, self.news], daemon=True).start()
+                else:
+                    held.context.run(held.step)
             kept = {held for held in kept if not held.is_over}
-            connections.close_all()
+            with suppress(Exception):
+                connections.close_all()
 
 
-@contextmanager
-def keep(run: CompactionRun, times: runs.Times) -> Iterator[Held]:
-    """Renew the lease of a claimed run until the block ends, and fail the run at its time limit."""
+def _expire(held: Held, news: SimpleQueue[Held]) -> None:
+    try:
+        held.context.run(held.step)
+    finally:
+        # The keeper learns when it is due again.
+        news.put(held)
+        connections.close_all()
+
+
+os.register_at_fork(after_in_child=_Keeper.after_fork)
+
+
+def keep(run: CompactionRun, times: runs.Times) -> Held:
+    """Renew the lease of a claimed run until it is ended, and fail the run at its time limit.
+
+    Called where the run's queries are made: the tenant of a schema belongs to that thread's connection.
+    """
     claimed = copy(run)
-    held = Held(
+    return Held(
         database_of(run),
         lease=times.lease,
         seconds=times.limit,
@@ -137,7 +178,3 @@ def keep(run: CompactionRun, times: runs.Times) -> Iterator[Held]:
         renew=lambda: runs.renew(claimed, times.lease),
         expire=lambda: runs.fail(claimed, ErrorCode.TIME_LIMIT, f"Not finished after {times.limit:g} s."),
     )
-    try:
-        yield held
-    finally:
-        held.end()

@@ -42,7 +42,7 @@ _TURKISH = {0x307: None, 0x131: "i"}
 _ESCAPE = re.compile(r"(?:\\(?:u[0-9a-fA-F]{4}|[\"\\/bfnrt]))+|&(?:#\w{1,8}|[a-zA-Z]{2,8});|(?:%[0-9a-fA-F]{2})+")
 #: JSON is written in JSON no more often.
 _MOST_LEVELS = 8
-_DATA = re.compile(r"data:[^,]{0,200};base64,")
+_DATA = re.compile(r"data:[^,\s]{0,200};base64,([A-Za-z0-9+/_-]+)=*")
 
 
 def redact_text(session: ChatSession, text: str, *, dry_run: bool = False) -> TextFound:
@@ -180,7 +180,8 @@ def _texts_in(value: Any) -> Iterator[str]:
         if data := _DATA.match(value):
             # In a picture's base64 any four letters stand somewhere.
             with suppress(ValueError):
-                value = base64.b64decode(f"{value[data.end() :]}==").decode(errors="replace")
+                decoded = base64.b64decode(f"{data[1]}==", altchars=b"-_" if {*data[1]} & {*"-_"} else None)
+                value = f"{decoded.decode(errors='replace')} {value[data.end() :]}"
         yield value
         for _ in range(_MOST_LEVELS):
             value, escapes = _ESCAPE.subn(_unescaped, value)
@@ -189,7 +190,7 @@ def _texts_in(value: Any) -> Iterator[str]:
             yield value
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            yield key
+            yield from _texts_in(key)
             yield from _texts_in(item)
     elif isinstance(value, list | tuple):
         for item in value:

@@ -23,7 +23,8 @@ def _common(settings):
 
 
 def of_session(settings):
-    if not isinstance(settings, dict) or not _OLD & set(settings):
+    # A session could not have SUMMARIZER before: it is of the new form.
+    if not isinstance(settings, dict) or not (_OLD - {"SUMMARIZER"}) & set(settings):
         return settings
     new, name = _common(settings), settings.get("SUMMARIZER_NAME")
     asked = {_ENTRY[key]: settings[key] for key in _OF_SESSIONS if settings.get(key) is not None}
@@ -83,7 +84,11 @@ def _rewrite(apps, editor, converted):
         rows = apps.get_model("compaction_app", name).objects.using(using).order_by("pk").only("pk", "settings")
         changed = []
         for row in rows.exclude(settings={}).iterator(chunk_size=500):
-            new = convert(row.settings)
+            try:
+                new = convert(row.settings)
+            except (AttributeError, TypeError, ValueError):
+                # Nothing that the app has written. A run with it fails when it is claimed, and asks nobody.
+                continue
             if new != row.settings:
                 row.settings = new
                 changed.append(row)

@@ -128,6 +128,17 @@ class TestCodeOfTheHosts:
         assert (run.error_code, run.input_tokens, run.output_tokens) == ("provider_error", 700, 20)
         assert run.error_detail == "Counted wrote a draft whose check raised ArithmeticError"
 
+    def test_what_raises_once_the_summary_is_stored_loses_nothing(
+        self, session, branch, settings, compact, monkeypatch, caplog
+    ):
+        """It was called before, and threw a paid summary away."""
+        monkeypatch.setattr(Counted, "learn", lambda self, code="": raising(KeyError(SECRET)))
+        settings.COMPACTION = small(asked={"BACKEND": f"{__name__}.Counted"})
+        run = compact(branch[-1])
+        assert (run.status, run.input_tokens) == ("succeeded", 700)
+        assert "step=learn" in caplog.text
+        assert SECRET not in caplog.text
+
     def test_what_raises_inside_the_commit_ends_the_run_and_leaves_nothing(self, session, branch, compact, caplog):
         """A receiver of the host's on every message that is stored."""
 

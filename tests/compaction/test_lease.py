@@ -13,7 +13,7 @@ from django.db import InterfaceError, OperationalError, connections
 from django.utils import timezone
 
 from compaction_app import chat, tasks
-from compaction_app.compaction import runs
+from compaction_app.compaction import lease, runs
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.conf import get_settings
 from compaction_app.memory import ledger
@@ -248,3 +248,32 @@ def test_a_run_is_ended_and_told_of_in_one_transaction(branch, monkeypatch):
         with pytest.raises(OperationalError):
             runs.fail(run, "time_limit", "")
     assert CompactionRun.objects.get(pk=run.pk).status == "running"
+
+
+class TestOneThreadForAll:
+    """It keeps the leases of a process: what happens to one of them is nothing to the others."""
+
+    @pytest.fixture
+    def other(self):
+        renewed = []
+        with lease.Held("default", lease=0.3, seconds=60, renew=lambda: not renewed.append(1), expire=list):
+            yield renewed
+
+    def test_a_renewal_that_can_not_even_be_logged_stops_no_other(self, other, monkeypatch):
+        def failing(*given, **named):
+            raise ValueError
+
+        monkeypatch.setattr("compaction_app.compaction.lease.log_error", failing)
+        with lease.Held("default", lease=0.3, seconds=60, renew=failing, expire=list):
+            time.sleep(1)
+        before = len(other)
+        time.sleep(0.5)
+        assert len(other) > before > 0
+
+    def test_what_ends_one_is_not_waited_for(self, other):
+        """A receiver of the host may take its time, or never come back."""
+        come_back = threading.Event()
+        with lease.Held("default", lease=0.3, seconds=0.1, renew=lambda: True, expire=come_back.wait):
+            time.sleep(1)
+            come_back.set()
+        assert len(other) >= 5

@@ -3,7 +3,6 @@
 import threading
 from contextlib import nullcontext
 from datetime import UTC, datetime
-from types import SimpleNamespace
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -109,9 +108,9 @@ class TestMeanwhile:
 
     def test_a_worker_whose_lease_ran_out_can_not_commit(self, session, branch, meanwhile, monkeypatch):
         """The first worker is stopped while it waits for its model, so nothing renews its lease; another takes over."""
-        monkeypatch.setattr(
-            "compaction_app.compaction.lease.keep", lambda *_: nullcontext(SimpleNamespace(time_left=lambda: 60))
-        )
+        held = nullcontext()
+        held.time_left = lambda: 60
+        monkeypatch.setattr("compaction_app.compaction.lease.keep", lambda *_: held)
         monkeypatch.setattr("compaction_app.compaction.runs.MAX_LEASE_SECONDS", 0.05)
         run = chat.request_compaction(branch[-1])
 

@@ -74,6 +74,11 @@ WRITTEN = {
     "\u0130pek I\u015f\u0131k": "ipek \u0131\u015fik",
     "I \u2764\ufe0f you": "i \u2764 you",
     "(a+)+$ .*[": "(A+)+$  .*[",
+    **{
+        f"Rosa Keller {n}": f"data:image/png;base64,{'iVBO' * 99}{'A' * n} Who is it? It is Rosa Keller {n}, I think."
+        for n in range(4)
+    },
+    "Rosa Keller, now": "data: hello;base64, call Rosa Keller, now please",
 }
 
 

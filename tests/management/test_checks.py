@@ -55,7 +55,9 @@ def test_all_checks_are_registered_once() -> None:
         (
             None,
             Error(
-                "settings.COMPACTION must be a dict, not None.", hint="Use a dict of keys.", id="compaction_app.E001"
+                "settings.COMPACTION must be a dict, not NoneType.",
+                hint="Use a dict of keys.",
+                id="compaction_app.E001",
             ),
         ),
         (

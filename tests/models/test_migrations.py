@@ -14,7 +14,7 @@ LANDED = {
     "0001_initial.py": "195973bd8c49dca5531f591420806f983d1877ee55555d862a4a801f8c8ddcc6",
     "0002_model_failed_event.py": "df822d506e90490ded7ea771f5ee1d95c3db5dd26db357c65d5fe48d879c3d8d",
     "0003_originals.py": "93e58839f92bfd8627d43455f14ab0753f282c25ab190efbf83ab745062af4db",
-    "0004_named_summarizers.py": "82798dab54b63d891c93bab953a7f80af3f7269d8ead6a896cd93d98cb8a35dc",
+    "0004_named_summarizers.py": "f140fe735a16f88879f4f501eccaee2692360f350585548bbfcfe26591c6fa8b",
     "0005_names.py": "37bb36f6815bd1b74d7e6decfb2c1356a77b042212eb55b119bb095707d5761b",
 }
 

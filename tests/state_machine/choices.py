@@ -49,7 +49,7 @@ _SETTINGS = {
     "COOLDOWN_SECONDS": st.sampled_from([0, 0, 60]),
     "MODE": st.sampled_from(["standard"] * 7 + ["aggressive", "deterministic", "off"]),
     # How to write is of no use to a summarizer that does not read it; it would fill the smallest ones.
-    "SUMMARIZER": st.just({"PROMPT": "Sum it up."}),
+    "SUMMARIZER": st.just({"NAME": "default", "PROMPT": "Sum it up."}),
 }
 settings = st.fixed_dictionaries(_SETTINGS)
 some_settings = st.fixed_dictionaries({}, optional=_SETTINGS)

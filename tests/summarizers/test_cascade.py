@@ -403,7 +403,18 @@ class Modest(Summarizer):
         return SummaryDraft(text=request.user)
 
 
+class Scrubbing(OpenAISummarizer):
+    def summarize(self, request: SummaryRequest) -> SummaryDraft:
+        return super().summarize(replace(request, user=request.user.replace("7391-alpha", "***")))
+
+
 class TestMaking:
+    def test_what_a_subclass_of_the_cascade_writes_is_asked(self, server, summarize):
+        """It was passed over, and the text was sent as it was."""
+        mine = Scrubbing(settings(entry(server, "first")))
+        assert summarize(mine, request(), ACCEPT).text == GOOD
+        assert "7391-alpha" not in str(server.requests)
+
     def test_the_default_gets_settings_and_the_sessions_model(self):
         made = make_summarizer(settings("a", CHAT_MODELS=["chat-model"]), "chat-model")
         assert isinstance(made, OpenAISummarizer)

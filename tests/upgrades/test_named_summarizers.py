@@ -107,6 +107,28 @@ def test_a_session_keeps_what_it_chose(old: Any, new: Any) -> None:
     assert session.settings == old
 
 
+def test_what_is_of_the_new_form_already_stays() -> None:
+    """Stored by new code before the migration ran: a choice that is lost may send a conversation elsewhere."""
+    session = chat.start_session()
+    for new in ({"SUMMARIZER": "private"}, {"SUMMARIZER": {"NAME": "private", "PROMPT": "x"}}):
+        ChatSession.objects.filter(pk=session.pk).update(settings=new)
+        rewrite(migration.forwards)
+        session.refresh_from_db()
+        assert session.settings == new
+
+
+@pytest.mark.parametrize("odd", [{"CONTEXT_WINDOWS": [1]}, {"SUMMARIZER_MODELS": 5}, {"SUMMARIZER_NAME": ["x"]}])
+def test_what_nobody_could_have_stored_does_not_stop_the_others(session: ChatSession, odd: Any) -> None:
+    broken, whole = (
+        CompactionRun.objects.create(session=session, trigger="manual", status="failed", settings={**OLD_RUN, **more})
+        for more in (odd, {})
+    )
+    rewrite(migration.forwards)
+    broken.refresh_from_db()
+    whole.refresh_from_db()
+    assert (broken.settings, whole.settings["SUMMARIZER"]) == ({**OLD_RUN, **odd}, {"NAME": "private"})
+
+
 def test_what_is_a_constant_now_is_forgotten() -> None:
     session = chat.start_session()
     ChatSession.objects.filter(pk=session.pk).update(settings={"BREAKER_SECONDS": 9, "SUMMARY_ROLE": "assistant"})
