@@ -117,28 +117,6 @@ class SessionOfMessagesFilter(admin.SimpleListFilter):
         return found
 
 
-class MessageList(records.RecordList):
-    """A list that says which session it is narrowed to."""
-
-    @property
-    def whole(self) -> str:  # type: ignore[override]  # an attribute above
-        """Address of the list that is not narrowed."""
-        return self.links.url("chatmessage_changelist", kind=str(shown_kind(self.params.get("kind"))))
-
-    @property
-    def open_session(self) -> str:
-        return self.links.to_list("chatsession", _("Open a session"))
-
-    @property
-    def narrowing(self) -> list[str]:
-        if "session" not in self.params:
-            return []
-        # Its title comes with the rows.
-        rows = list(self.result_list[:1])
-        session = self.links.session(rows[0].session) if rows else records.as_uuid(str(self.params["session"]))
-        return [format_html(_("messages of {}"), session)]
-
-
 # -- texts of any size --------------------------------------------------------------------------------------
 
 
@@ -198,6 +176,7 @@ def _neighbors(rows: QuerySet[Any, Any], link: Callable[[Any, int], str], none: 
 class ChatMessageAdmin(ErasingAdmin):
     texts = (*_TEXTS, "ledger", *records.SESSION_TEXTS)
     actions = ("redact_selected",)
+    narrowed_by = ("session",)
 
     class Media:
         css = {"all": ["compaction_app/message.css"]}
@@ -209,9 +188,6 @@ class ChatMessageAdmin(ErasingAdmin):
 
     def list_name(self, request: HttpRequest) -> str:
         return str(KIND_WORDS[self.kind(request)])
-
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[MessageList]:
-        return MessageList
 
     def columns(self, links: Links) -> Sequence[Any]:
         if self.kind(links.request) == Kind.SUMMARY:

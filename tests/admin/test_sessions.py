@@ -244,19 +244,6 @@ class TestDashboard:
         assert "40 messages" in shown
         assert history.available_tokens > 0
 
-    def test_the_fullest_of_its_branches_is_told(self, viewer, window_of_4000, monkeypatch):
-        """A branch that is nearly full may not be the newest."""
-        session, tip = conversation(turns=20)
-        small = chat.append_message(session, tip.parent.parent.parent, role="user", content="?")
-        other, _ = conversation(turns=3)
-        assert "over threshold 40 messages" in self.row(viewer, session)
-        assert "6 messages" in self.row(viewer, other)
-        chat.append_message(session, None, role="user", content="?")
-        monkeypatch.setattr(sessions, "LANES_COMPARED", 2)
-        assert f"{small.depth} messages" in self.row(viewer, session), "of the newest two lanes"
-        chat.append_message(session, tip, role="user", content="?")
-        assert "over threshold 41 messages" in self.row(viewer, session), "the newest branch is on an older lane"
-
     def test_the_outcome_leads_to_the_run(self, login, window_of_4000):
         _, tip = conversation()
         client = login("view_chatsession", "view_compactionrun")
