@@ -138,7 +138,7 @@ def lighthouse() -> ChatSession:
     demo = json.loads(DEMO.read_text())
     session = chat.start_session(
         title=demo["title"], model=demo["model"], system_prompt=demo["system_prompt"],
-        settings={"CONTEXT_WINDOW": 8000, "RESERVED_TOKENS": 500, "SUMMARY_TARGET_TOKENS": 500, "COOLDOWN_SECONDS": 0},
+        settings={"CONTEXT_WINDOW": 4000, "RESERVED_TOKENS": 500, "SUMMARY_TARGET_TOKENS": 500, "COOLDOWN_SECONDS": 0},
     )  # fmt: skip
     kept = ("role", "content", "name", "tool_calls", "tool_call_id")
     stored: dict[str, ChatMessage] = {}
@@ -172,5 +172,5 @@ def test_pictures_of_the_documents(open_page, answering_broker):
     cut_out(wide, "runs", runs, "#changelist", "#changelist", 820)
     phone = open_page(admin, viewport=PHONE, has_touch=True, is_mobile=True)
     branches = admin_pages.url("chatsession_change", session.pk)
-    cut_out(page, "session-page", branches, ".compaction-branches", ".compaction-beside")
+    cut_out(page, "session-page", branches, ".compaction-branches", ".compaction-branches")
     cut_out(phone, "phone", branches, ".compaction-branches", ".compaction-branches", 800)
