@@ -177,6 +177,10 @@ class ChatMessageAdmin(ErasingAdmin):
     texts = (*_TEXTS, "ledger", *records.SESSION_TEXTS)
     actions = ("redact_selected",)
     narrowed_by = ("session",)
+    search_help_text = gettext_lazy(
+        "Message ids. Within one session also text, name, tool calls, reasoning, what came, attachments, metadata and "
+        "whole external ids."
+    )
 
     class Media:
         css = {"all": ["compaction_app/message.css"]}
@@ -225,18 +229,6 @@ class ChatMessageAdmin(ErasingAdmin):
             return lean.prefetch_related(summaries.RUNS)
         with_beginnings: QuerySet[ChatMessage] = lean.annotate(beginning=Left("content", 4 * SHOWN_IN_LISTS))
         return with_beginnings
-
-    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
-        found = super().get_changelist_instance(request)
-        found.search_help_text = (
-            _(
-                "Text, name, tool calls, reasoning, what came, attachments and metadata of this session's messages; "
-                "message ids; whole external ids."
-            )
-            if "session" in request.GET
-            else _("Message ids. Open a session to search its messages.")
-        )
-        return found
 
     def search_conditions(self, request: HttpRequest, text: str) -> list[Q]:
         """Within one session also by text: a search never reads the texts of the whole table."""

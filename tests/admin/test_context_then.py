@@ -7,7 +7,7 @@ from compaction_app.admin import contexts
 from compaction_app.models import ChatMessage
 from compaction_app.values import Origin
 from tests.admin.pages import MARKUP, figures_of, page_of
-from tests.admin.records import long_words, reply_to, summarized, talk, turn_too_large, with_tool_result
+from tests.admin.records import long_words, reply_to, summarized, talk, with_tool_result
 from tests.trees import chain, start_session, summarize
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
@@ -102,15 +102,6 @@ def test_what_did_not_fit_then_is_told_with_its_ends(viewer):
     assert found.rows[0].notes == (f"{context.dropped} messages",)
     assert found.rows[0].tokens == sum(node.token_count for node in nodes[: context.dropped])
     assert kinds(found.rows[1:]) == [("verbatim", node.pk) for node in nodes[context.dropped :]]
-
-
-def test_messages_left_out_of_the_newest_turn_are_told_by_their_number(viewer):
-    tip = turn_too_large()[-1]
-    dropped = chat.get_context(tip).dropped
-    found = then(viewer, reply_to(tip))
-    assert (
-        f"{dropped} messages within the newest turn are left out as well: the turn alone is too large." in found.notes
-    )
 
 
 def test_which_results_were_pruned_is_not_guessed_at(viewer, settings):

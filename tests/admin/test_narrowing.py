@@ -62,15 +62,6 @@ def test_summaries_are_found_by_their_text_too(viewer):
     assert listed(viewer, "chatmessage", session=nodes[0].session_id, kind="summary", q="at anchor") == [summary.pk]
 
 
-def test_the_box_says_what_it_searches(viewer):
-    session = start_session()
-    assert "Open a session to search its messages." in viewer.get(url("chatmessage_changelist")).text
-    assert (
-        "metadata of this session&#x27;s messages; message ids"
-        in viewer.get(url("chatmessage_changelist", session=session.pk)).text
-    )
-
-
 NOT_SEARCHED = "<strong>Texts were not searched.</strong>"
 
 

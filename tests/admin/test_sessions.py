@@ -200,15 +200,6 @@ def test_a_session_without_a_title_is_named_by_its_first_user_message_for_people
     assert f"Session {session.pk}" in page
 
 
-def test_names_of_sessions_take_one_query_for_a_whole_list(viewer):
-    few, many = [], []
-    for count, queries in ((2, few), (40, many)):
-        for _ in range(count):
-            chat.append_message(start_session(), role="user", content="hi")
-        queries.extend(queries_of(viewer, url("chatsession_changelist")))
-    assert len(few) == len(many)
-
-
 def test_sessions_are_found_by_the_whole_name_of_their_owner(viewer):
     owner, other = (get_user_model().objects.create_user(name) for name in ("ada", "adam"))
     session = start_session(owner=owner)
