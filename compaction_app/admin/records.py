@@ -26,6 +26,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils.functional import cached_property
 from django.utils.html import format_html
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -154,9 +155,6 @@ class RecordAdmin(AnyModelAdmin):
     # Makes the search box appear; search_for defines what a term matches.
     search_fields = ("id",)
     empty_value_display = EMPTY
-    #: Headings of a record's page and of the list.
-    title: Any = ""
-    list_title: Any = ""
     #: Columns by which links from other pages narrow the list.
     narrowed_by: tuple[str, ...] = ()
     #: Columns that lists do not read.
@@ -203,7 +201,7 @@ class RecordAdmin(AnyModelAdmin):
         return self.columns(self.links(request))
 
     def list_name(self, request: HttpRequest) -> str:
-        return str(self.list_title)
+        return capfirst(str(self.opts.verbose_name_plural))
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return RecordList
@@ -271,7 +269,7 @@ class RecordAdmin(AnyModelAdmin):
         return [(None, {"fields": self.editable})] if self.editable else []
 
     def title_of(self, obj: Any) -> str:
-        return str(self.title)
+        return capfirst(str(self.opts.verbose_name))
 
     def sections(self, links: Links, obj: Any) -> Sections:
         """What the page of a record shows of it; the last section is folded."""
@@ -408,5 +406,5 @@ class RecordAdmin(AnyModelAdmin):
 
     def crumbs(self, links: Links, obj: Any = None) -> list[tuple[str, str]]:
         """(address, name) of the pages above: the list, and the record."""
-        above = [(links.url(f"{self.opts.model_name}_changelist"), str(self.list_title))]
+        above = [(links.url(f"{self.opts.model_name}_changelist"), self.list_name(links.request))]
         return above if obj is None else [*above, (links.page_of(obj), links.name(obj))]

@@ -93,7 +93,6 @@ class RunList(records.RecordList):
 
 @admin.register(CompactionRun)
 class CompactionRunAdmin(records.RecordAdmin):
-    title, list_title = gettext_lazy("Run"), gettext_lazy("Runs")
     texts = (*records.RUN_TEXTS, *records.SESSION_TEXTS)
     date_hierarchy = "created_at"
     list_filter = ("status", "trigger", ErrorCodeFilter, ModelFilter)
@@ -238,7 +237,6 @@ class CompactionRunAdmin(records.RecordAdmin):
 class CompactionEventAdmin(records.RecordAdmin):
     """What compaction did or noticed, in numbers and codes."""
 
-    title, list_title = gettext_lazy("Event"), gettext_lazy("Events")
     texts = records.SESSION_TEXTS
     date_hierarchy = "created_at"
     list_filter = ("kind",)

@@ -168,7 +168,6 @@ class ChatSessionAdmin(records.RecordAdmin):
     form = ChatSessionForm
     editable = ("title", "settings")
     texts = ("system_prompt", "settings", "token_calibration", "metadata")
-    title, list_title = gettext_lazy("Session"), gettext_lazy("Chat sessions")
     list_select_related = ("owner",)
     ordering = ("-updated_at", "-id")
     list_filter = (("updated_at", admin.DateFieldListFilter),)
