@@ -50,7 +50,10 @@ def test_without_seeing_sessions_it_leads_to_the_messages(login):
 def test_the_list_and_the_record_stand_above_every_page_of_an_action(everything):
     session, nodes, summary, *_ = compacted()
     failed = run_at(nodes[-1], status="failed")
-    sessions, runs = (url("chatsession_changelist"), "Chat sessions"), (url("compactionrun_changelist"), "Compaction runs")
+    sessions, runs = (
+        (url("chatsession_changelist"), "Chat sessions"),
+        (url("compactionrun_changelist"), "Compaction runs"),
+    )
     messages = (url("chatmessage_changelist"), "Messages")
     summaries = (url("chatmessage_changelist", kind="summary"), "Summaries")
     for page, above, record in (
