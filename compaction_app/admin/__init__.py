@@ -5,9 +5,8 @@ chat turn uses, so they show what the model sees. Deleting goes through ``chat``
 Compacting, retiring, redacting and retrying need permissions of their own.
 """
 
-from compaction_app.admin.events import CompactionEventAdmin
 from compaction_app.admin.messages import ChatMessageAdmin
-from compaction_app.admin.runs import CompactionRunAdmin
+from compaction_app.admin.runs import CompactionEventAdmin, CompactionRunAdmin
 from compaction_app.admin.sessions import ChatSessionAdmin
 
 __all__ = ["ChatMessageAdmin", "ChatSessionAdmin", "CompactionEventAdmin", "CompactionRunAdmin"]

@@ -9,7 +9,7 @@ sent, or are too many for a page, share one row.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -21,10 +21,9 @@ from django.utils.translation import gettext_lazy, ngettext
 from compaction_app import chat
 from compaction_app.admin import display
 from compaction_app.admin.display import call_line, counted, messages, moment, number, percent, place, shortened
-from compaction_app.conf import Mode, Settings, get_settings, get_token_counter
+from compaction_app.conf import Mode, get_settings, get_token_counter, site_setting
 from compaction_app.context.assembly import as_sent
 from compaction_app.context.budget import calibration_of
-from compaction_app.context.pruning import prune
 from compaction_app.exceptions import CompactionError, ContextOverflow
 from compaction_app.messages.openai_format import NO_RESULT, attachment_line
 from compaction_app.messages.transcript import summary_message
@@ -41,8 +40,8 @@ MOST_TEXT, _MOST_TEXTS = 4_200, 250_000
 #: Where compaction is off a context is the whole branch. With more messages than this no page reads it.
 MOST_SWITCHED_OFF = 2_000
 
-#: Origins of rows beside :class:`Origin`: not sent, required by the format, or too many for the page.
-DROPPED, SUPPLIED, FOLDED = "dropped", "supplied", "folded"
+#: Origins of rows beside :class:`Origin`: not sent, or too many for the page.
+DROPPED, FOLDED = "dropped", "folded"
 #: Name and meaning of each origin, in the order of the totals.
 ORIGINS: dict[str, tuple[Any, Any]] = {
     Origin.SYSTEM: (gettext_lazy("System prompt"), gettext_lazy("the session's system prompt, never compacted")),
@@ -56,10 +55,6 @@ ORIGINS: dict[str, tuple[Any, Any]] = {
     Origin.PRUNED: (gettext_lazy("Pruned"), gettext_lazy("a tool result after the cutoff, shortened")),
     FOLDED: (gettext_lazy("Sent, not listed"), gettext_lazy("sent, but too many to list on this page")),
     DROPPED: (gettext_lazy("Left out"), gettext_lazy("after the cutoff, not sent: it did not fit")),
-    SUPPLIED: (
-        gettext_lazy("Supplied"),
-        gettext_lazy("added by the app, since providers require a result for every tool call"),
-    ),
 }
 STRATEGY_WORDS: dict[str, Any] = {
     Strategy.NONE: gettext_lazy("Everything verbatim"),
@@ -112,7 +107,7 @@ def stretch(node_id: int, using: str, *, first: int, last: int, origin: str = DR
 class Row:
     """One message of a context, or several that are not listed."""
 
-    #: An :class:`Origin`, ``DROPPED``, ``SUPPLIED`` or ``FOLDED``.
+    #: An :class:`Origin`, ``DROPPED`` or ``FOLDED``.
     origin: str
     role: str = ""
     #: The participant's, or the tool's.
@@ -178,16 +173,14 @@ class ContextTable:
             counts[item.origin] += item.messages if isinstance(item, Unlisted) else 1
             tokens[item.origin] += item.tokens
         self.totals = [Total(one, *ORIGINS[one], counts[one], tokens[one]) for one in ORIGINS if counts[one]]
-        listed = _folded(list(_with_supplied(items)))
+        listed = _folded(items)
         ends = {end for item in listed for end in _ends(item)} | {cutoff[0] or 0}
         found = ChatMessage.objects.using(using).filter(pk__in=ends).values_list("pk", "depth", "redacted_at")
         known = {pk: (depth, redacted_at) for pk, depth, redacted_at in found}
+        without_result = _without_result(items)
         rows, room = [], _MOST_TEXTS
         for shown in listed:
             places = tuple((pk, known.get(pk, (None,))[0]) for pk in _ends(shown))
-            if shown is None:
-                rows.append(Row(origin=SUPPLIED, role=Role.TOOL, text=NO_RESULT))
-                continue
             if isinstance(shown, Unlisted):
                 notes = (messages(shown.messages),)
                 rows.append(Row(origin=shown.origin, tokens=shown.tokens, notes=notes, places=places))
@@ -205,7 +198,7 @@ class ContextTable:
                     text=line,
                     whole=whole,
                     attachments=tuple(attachment_line(one) for one in shown.attachments),
-                    notes=tuple(_notes(shown, known, *cutoff)),
+                    notes=tuple(_notes(shown, known, without_result, *cutoff)),
                     message_id=shown.message_id,
                     places=places,
                 )
@@ -214,7 +207,11 @@ class ContextTable:
 
 
 def _notes(
-    shown: ContextMessage, known: Mapping[int, tuple[int, Any]], cutoff_id: int | None, of_summary: str
+    shown: ContextMessage,
+    known: Mapping[int, tuple[int, Any]],
+    without_result: Container[int | None],
+    cutoff_id: int | None,
+    of_summary: str,
 ) -> Iterator[str]:
     if shown.left_out_bytes:
         yield counted(shown.left_out_bytes, "{} byte left out", "{} bytes left out")
@@ -229,37 +226,40 @@ def _notes(
         yield _("No text, so nothing is sent.")
     if known.get(shown.message_id or 0, (0, None))[1]:
         yield _("Redacted")
+    if shown.message_id in without_result:
+        yield _("No result is stored. The model is sent: {}").format(NO_RESULT)
 
 
-def _ends(item: ContextMessage | Unlisted | None) -> tuple[int, ...]:
-    if isinstance(item, Unlisted):
-        return tuple(dict.fromkeys((item.first, item.last)))
-    return (item.message_id,) if item and item.message_id else ()
-
-
-def _with_supplied(items: Iterable[ContextMessage | Unlisted]) -> Iterator[ContextMessage | Unlisted | None]:
-    """With None for each result that is supplied, where ``to_openai`` has it."""
-    waiting: list[Any] = []
+def _without_result(items: Iterable[ContextMessage | Unlisted]) -> set[int | None]:
+    """Ids of messages with a tool call whose result is none of these: ``to_openai`` supplies one."""
+    waiting: dict[Any, int | None] = {}
+    found: set[int | None] = set()
     asked = False
     for item in items:
-        if isinstance(item, ContextMessage):
-            if item.role == Role.TOOL:
-                waiting = [one for one in waiting if one != item.tool_call_id]
-            elif not (asked and item.tool_calls):
-                yield from (None for _ in waiting)
-                waiting = []
-            waiting += [call.get("id") for call in item.tool_calls]
-            asked = bool(item.tool_calls)
-        else:
+        calls = {} if isinstance(item, Unlisted) else {call.get("id"): item.message_id for call in item.tool_calls}
+        if isinstance(item, Unlisted):
             # What answers a call may be among these.
-            waiting = []
-        yield item
+            waiting = {}
+        elif item.role == Role.TOOL:
+            waiting.pop(item.tool_call_id, None)
+        elif not (asked and calls):
+            found.update(waiting.values())
+            waiting = {}
+        waiting |= calls
+        asked = bool(calls)
+    return found
 
 
-def _folded(items: list[ContextMessage | Unlisted | None]) -> list[ContextMessage | Unlisted | None]:
+def _ends(item: ContextMessage | Unlisted) -> tuple[int, ...]:
+    if isinstance(item, Unlisted):
+        return tuple(dict.fromkeys((item.first, item.last)))
+    return (item.message_id,) if item.message_id else ()
+
+
+def _folded(items: Sequence[ContextMessage | Unlisted]) -> Sequence[ContextMessage | Unlisted]:
     """Of many the first and the last, and one :class:`Unlisted` for those between."""
     between = [item for item in items[MOST_FIRST:-MOST_LAST] if isinstance(item, ContextMessage) and item.message_id]
-    if not between or any(isinstance(item, Unlisted) and item.origin == FOLDED for item in items):
+    if not between or any(item.origin == FOLDED for item in items):
         return items
     tokens = sum(message.tokens for message in between)
     ends = (between[0].message_id or 0, between[-1].message_id or 0)
@@ -404,13 +404,18 @@ class _Record:
                 "current one."
             )
         ]
-        self.settings = self._settings()
-        # Of any session, so that a row of another session is not reported as deleted.
+        try:
+            if site_setting("REDACTOR") is not None:
+                said = _("A REDACTOR is set: it may have removed parts of these texts before they were sent.")
+                self.notes.append(said)
+        except CompactionError as error:
+            self.notes.append(_("The current settings are invalid: {}").format(error))
         named = [pk for pk in (self.summary_id, self.cutoff_id, self.pinned_id) if pk]
-        self.named = ChatMessage.objects.using(self.using).in_bulk(named) if named else {}
+        of_session = ChatMessage.objects.using(self.using).filter(session=reply.session_id)
+        self.named = of_session.in_bulk(named) if named else {}
 
     def table(self) -> ContextTable:
-        cutoff = self._row(self.cutoff_id, _("The cutoff"), may_be_gone=True)
+        cutoff = self.named.get(self.cutoff_id or 0)
         before, of_summary = self._before_the_tail()
         tail = self._tail()
         parent, cutoff_depth = self.reply.parent_message_id or 0, cutoff.depth if cutoff else 0
@@ -445,26 +450,11 @@ class _Record:
             figures[_("Token estimate")] = said.format(percent(abs(error), 1))
         return {name: text for name, text in figures.items() if text}
 
-    def _settings(self) -> Settings | None:
-        try:
-            settings = get_settings(self.reply.session.settings)
-        except CompactionError as error:
-            self.notes.append(_("The current settings are invalid: {}").format(error))
-            return None
-        if settings.redactor is not None:
-            self.notes.append(_("A REDACTOR is set: it may have removed parts of these texts before they were sent."))
-        return settings
-
-    def _row(self, pk: int | None, name: str, *, may_be_gone: bool = False) -> ChatMessage | None:
+    def _row(self, pk: int | None, name: str) -> ChatMessage | None:
         row = self.named.get(pk or 0)
-        if row and row.session_id == self.reply.session_id:
-            return row
-        if row:
-            # A host that records contexts itself can write any id. Rows of other sessions are never shown.
-            self.notes.append(_("{} {} is recorded but not of this session.").format(name, pk))
-        elif pk and not may_be_gone:
+        if pk and row is None:
             self.notes.append(_("{} {} was sent and is deleted now.").format(name, pk))
-        return None
+        return row
 
     def _before_the_tail(self) -> tuple[list[ContextMessage], str]:
         """System prompt, summary and pinned message, and what became of the summary since."""
@@ -499,23 +489,15 @@ class _Record:
         outside = {"node": parent, "min_depth": first, "early": early, "late": late}
         found = list(ChatMessage.objects.using(self.using).raw(sql.PATH_OUTSIDE, outside))
         self._note_redacted(found)
-        values, left_out = [branches.message_value(row) for row in found], dict[int, int]()
         if self.pruned:
-            # By the current settings, if they shorten as many results as were shortened then.
-            if self.settings and not is_long:
-                turns, size = self.settings.prune_keep_turns, self.settings.prune_tool_result_bytes
-                shorter = prune(values, keep_turns=turns, max_bytes=size, count=get_token_counter())
-                if len(shorter.left_out) == self.pruned:
-                    values, left_out = list(shorter.messages), dict(shorter.left_out)
-            if not left_out:
-                said = ngettext(
-                    "{} tool result was sent shortened. Which one is not recorded, so all are shown in full.",
-                    "{} tool results were sent shortened. Which ones is not recorded, so all are shown in full.",
-                    self.pruned,
-                )
-                self.notes.append(said.format(number(self.pruned)))
+            said = ngettext(
+                "{} tool result was sent shortened. Which one is not recorded, so all are shown in full.",
+                "{} tool results were sent shortened. Which ones is not recorded, so all are shown in full.",
+                self.pruned,
+            )
+            self.notes.append(said.format(number(self.pruned)))
         listed: list[ContextMessage | Unlisted] = [
-            as_sent(m, Origin.PRUNED if m.id in left_out else Origin.VERBATIM, left_out.get(m.id, 0)) for m in values
+            as_sent(branches.message_value(row), Origin.VERBATIM) for row in found
         ]
         if is_long:
             listed[MOST_FIRST:-MOST_LAST] = [unlisted(FOLDED, found[MOST_FIRST], found[-MOST_LAST - 1])]

@@ -31,7 +31,7 @@ from compaction_app import chat
 from compaction_app.admin.compacting import held_back, requested_after
 from compaction_app.admin.display import joined, number, place, shortened
 from compaction_app.admin.links import Links
-from compaction_app.admin.records import CHANGES, KEPT, MOST_AT_ONCE, UNSEEN, RecordAdmin, Told, as_id, as_uuid
+from compaction_app.admin.records import CHANGES, KEPT, UNSEEN, RecordAdmin, Told, as_id, as_uuid
 from compaction_app.conf import Mode
 from compaction_app.context.reading import resolve_request
 from compaction_app.exceptions import CompactionError, MessageNotFound
@@ -40,6 +40,8 @@ from compaction_app.tree.branches import database_of, history_at
 from compaction_app.tree.lanes import newest_tip_below
 from compaction_app.values import OPEN_RUN_STATUSES, Kind
 
+#: Messages that are redacted at once: each in a transaction of its own.
+MOST_AT_ONCE = 100
 #: Live summaries that a page names.
 _MOST_NAMED = 50
 _LONGEST_REPLACEMENT, _LONGEST_REASON = 1000, 255
@@ -179,8 +181,10 @@ class ErasingAdmin(RecordAdmin):
 
     @admin.action(description=gettext_lazy("Redact selected messages"), permissions=["redact"])
     def redact_selected(self, request: HttpRequest, queryset: QuerySet[ChatMessage]) -> HttpResponse | None:
-        selected = self.selected(request, queryset)
-        if not selected:
+        selected = list(queryset[: MOST_AT_ONCE + 1])
+        if not 0 < len(selected) <= MOST_AT_ONCE:
+            refused = _("Select at most {}. Nothing was changed.").format(MOST_AT_ONCE)
+            self.message_user(request, refused, notes.WARNING)
             return None
         ids, session = ",".join(str(message.pk) for message in selected), selected[0].session_id
         return HttpResponseRedirect(self.links(request).url("chatmessage_redact_selected", session=session, ids=ids))

@@ -117,28 +117,6 @@ class SessionOfMessagesFilter(admin.SimpleListFilter):
         return found
 
 
-class MessageList(records.RecordList):
-    """A list that says which session it is narrowed to."""
-
-    @property
-    def whole(self) -> str:  # type: ignore[override]  # an attribute above
-        """Address of the list that is not narrowed."""
-        return self.links.url("chatmessage_changelist", kind=str(shown_kind(self.params.get("kind"))))
-
-    @property
-    def open_session(self) -> str:
-        return self.links.to_list("chatsession", _("Open a session"))
-
-    @property
-    def narrowing(self) -> list[str]:
-        if "session" not in self.params:
-            return []
-        # Its title comes with the rows.
-        rows = list(self.result_list[:1])
-        session = self.links.session(rows[0].session) if rows else records.as_uuid(str(self.params["session"]))
-        return [format_html(_("messages of {}"), session)]
-
-
 # -- texts of any size --------------------------------------------------------------------------------------
 
 
@@ -198,6 +176,11 @@ def _neighbors(rows: QuerySet[Any, Any], link: Callable[[Any, int], str], none: 
 class ChatMessageAdmin(ErasingAdmin):
     texts = (*_TEXTS, "ledger", *records.SESSION_TEXTS)
     actions = ("redact_selected",)
+    narrowed_by = ("session",)
+    search_help_text = gettext_lazy(
+        "Message ids. Within one session also text, name, tool calls, reasoning, what came, attachments, metadata and "
+        "whole external ids."
+    )
 
     class Media:
         css = {"all": ["compaction_app/message.css"]}
@@ -209,9 +192,6 @@ class ChatMessageAdmin(ErasingAdmin):
 
     def list_name(self, request: HttpRequest) -> str:
         return str(KIND_WORDS[self.kind(request)])
-
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[MessageList]:
-        return MessageList
 
     def columns(self, links: Links) -> Sequence[Any]:
         if self.kind(links.request) == Kind.SUMMARY:
@@ -249,18 +229,6 @@ class ChatMessageAdmin(ErasingAdmin):
             return lean.prefetch_related(summaries.RUNS)
         with_beginnings: QuerySet[ChatMessage] = lean.annotate(beginning=Left("content", 4 * SHOWN_IN_LISTS))
         return with_beginnings
-
-    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
-        found = super().get_changelist_instance(request)
-        found.search_help_text = (
-            _(
-                "Text, name, tool calls, reasoning, what came, attachments and metadata of this session's messages; "
-                "message ids; whole external ids."
-            )
-            if "session" in request.GET
-            else _("Message ids. Open a session to search its messages.")
-        )
-        return found
 
     def search_conditions(self, request: HttpRequest, text: str) -> list[Q]:
         """Within one session also by text: a search never reads the texts of the whole table."""

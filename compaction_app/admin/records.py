@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import PermissionDenied
@@ -25,6 +25,8 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils.functional import cached_property
+from django.utils.html import format_html
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -41,8 +43,6 @@ if TYPE_CHECKING:
 else:
     AnyModelAdmin, AnyPaginator = admin.ModelAdmin, Paginator
 
-#: An action takes at most this many records: each is a separate piece of work.
-MOST_AT_ONCE = 100
 #: Columns of a run that may be long.
 RUN_TEXTS = ("error_detail", "instructions", "policy_line", "settings", "budget", "shortened_inputs", "request")
 #: A run's events, oldest first.
@@ -122,14 +122,19 @@ class RecordList(ChangeList):
         read_first_words([row if isinstance(row, ChatSession) else row.session for row in self.result_list])
         self.links = self.model_admin.links(request)
 
-    #: Address of the list that is not narrowed.
-    whole = "?"
+    @property
+    def whole(self) -> str:
+        """Address of the list that is not narrowed. Roles and texts are looked for within one session only."""
+        return self.get_query_string(remove=[*self.model_admin.narrowed_by, "role", "q", "p"])
 
     @property
     def narrowing(self) -> list[str]:
         """What a link of another page narrowed the list to: Django's filters do not show it."""
-        named = self.model_admin.narrowed_by
-        return [f"{words(name)} {self.params[name]}" for name in named if self.params.get(name)]
+        named = {name: self.params[name] for name in self.model_admin.narrowed_by if self.params.get(name)}
+        if "session" in named and self.result_list:
+            # Its title comes with the rows.
+            named["session"] = self.links.session(self.result_list[0].session)
+        return [format_html("{} {}", words(name), value) for name, value in named.items()]
 
 
 # -- the admin ----------------------------------------------------------------------------------------------
@@ -150,9 +155,6 @@ class RecordAdmin(AnyModelAdmin):
     # Makes the search box appear; search_for defines what a term matches.
     search_fields = ("id",)
     empty_value_display = EMPTY
-    #: Headings of a record's page and of the list.
-    title: Any = ""
-    list_title: Any = ""
     #: Columns by which links from other pages narrow the list.
     narrowed_by: tuple[str, ...] = ()
     #: Columns that lists do not read.
@@ -199,7 +201,7 @@ class RecordAdmin(AnyModelAdmin):
         return self.columns(self.links(request))
 
     def list_name(self, request: HttpRequest) -> str:
-        return str(self.list_title)
+        return capfirst(str(self.opts.verbose_name_plural))
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return RecordList
@@ -261,22 +263,13 @@ class RecordAdmin(AnyModelAdmin):
         actions.pop("delete_selected", None)
         return actions
 
-    def selected(self, request: HttpRequest, queryset: Any) -> list[Any]:
-        """The records selected for an action; none, with a message, where there are too many for one request."""
-        found = list(queryset[: MOST_AT_ONCE + 1])
-        if len(found) > MOST_AT_ONCE:
-            refused = _("Select at most {}. Nothing was changed.").format(MOST_AT_ONCE)
-            self.message_user(request, refused, messages.WARNING)
-            return []
-        return found
-
     # -- a record's page ----------------------------------------------------------------------------------
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         return [(None, {"fields": self.editable})] if self.editable else []
 
     def title_of(self, obj: Any) -> str:
-        return str(self.title)
+        return capfirst(str(self.opts.verbose_name))
 
     def sections(self, links: Links, obj: Any) -> Sections:
         """What the page of a record shows of it; the last section is folded."""
@@ -413,5 +406,5 @@ class RecordAdmin(AnyModelAdmin):
 
     def crumbs(self, links: Links, obj: Any = None) -> list[tuple[str, str]]:
         """(address, name) of the pages above: the list, and the record."""
-        above = [(links.url(f"{self.opts.model_name}_changelist"), str(self.list_title))]
+        above = [(links.url(f"{self.opts.model_name}_changelist"), self.list_name(links.request))]
         return above if obj is None else [*above, (links.page_of(obj), links.name(obj))]

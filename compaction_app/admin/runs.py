@@ -1,4 +1,4 @@
-"""Runs: every attempt to compact a branch, what became of it and why. Failed runs can be retried.
+"""Runs: every attempt to compact a branch, what became of it and why; and events. A failed run can be retried.
 
 The filters offer what occurs among the newest runs: Django's own would read the whole table for what is in use, and
 all codes there are would be a long list of which most lead nowhere.
@@ -27,10 +27,10 @@ from compaction_app.admin.display import column, number
 from compaction_app.admin.health import due_since, is_late
 from compaction_app.admin.links import Links
 from compaction_app.compaction.runs import MAX_ATTEMPTS
-from compaction_app.models import CompactionRun
+from compaction_app.models import CompactionEvent, CompactionRun
 from compaction_app.models.words import words
 from compaction_app.tree.branches import database_of
-from compaction_app.values import OPEN_RUN_STATUSES, ErrorCode, EventKind, RunStatus
+from compaction_app.values import OPEN_RUN_STATUSES, ErrorCode, RunStatus
 
 #: Runs that a total counts, and among which error details are searched: the newest ones.
 MOST_RUNS = 10_000
@@ -93,7 +93,6 @@ class RunList(records.RecordList):
 
 @admin.register(CompactionRun)
 class CompactionRunAdmin(records.RecordAdmin):
-    title, list_title = gettext_lazy("Run"), gettext_lazy("Runs")
     texts = (*records.RUN_TEXTS, *records.SESSION_TEXTS)
     date_hierarchy = "created_at"
     list_filter = ("status", "trigger", ErrorCodeFilter, ModelFilter)
@@ -102,7 +101,6 @@ class CompactionRunAdmin(records.RecordAdmin):
         gettext_lazy("Run ids, session ids, or a part of the error details among the newest {} runs."),
         display.lazy_number(MOST_RUNS),
     )
-    actions = ("retry",)
 
     # -- the list -----------------------------------------------------------------------------------------
 
@@ -153,7 +151,7 @@ class CompactionRunAdmin(records.RecordAdmin):
         cost = (_("cost"), _price(obj))
         worked = _duration(obj.started_at, obj.finished_at, obj.status == RunStatus.RUNNING)
         attempts = _("{} of at most {}").format(obj.attempts, MAX_ATTEMPTS)
-        times = ("created_at", "enqueued_at", "started_at", "finished_at", "next_attempt_at")
+        times = ("created_at", "enqueued_at", "started_at", "finished_at", "next_attempt_at", "lease_expires_at")
         # Messages that the summarizer was sent as head and tail only: they were too long for it.
         shortened = (_("shortened inputs"), display.joined(map(links.message, obj.shortened_inputs), ", "))
         how = (_("strategy"), display.strategy_of(obj))
@@ -164,13 +162,13 @@ class CompactionRunAdmin(records.RecordAdmin):
         branch = ("tip", "anchor", "cutoff", "base", "summary", "previous_run", (_("continued by"), following))
         result = ("trigger", "generation", "messages_compacted", history, (_("saved"), _saved(obj)), found_again)
         model = ("summarizer_model", "prompt_version", *texts("instructions"), *tokens, cost)
-        timing: tuple[Any, ...] = ((_("waited"), _waited(obj)), (_("worked"), worked), (_("attempts"), attempts))
+        timing: tuple[Any, ...] = ((_("worked"), worked), (_("attempts"), attempts))
         return [
             ("", facts((_("status"), _outcome(obj)), why, *texts("error_detail"), "session")),
             (_("On the branch"), facts(*branch)),
             (_("Result"), facts(*result)),
             (_("Model"), facts(*model)),
-            (_("Timing"), facts(*timing, *times, (_("lease"), _lease(obj)))),
+            (_("Timing"), facts(*timing, *times)),
             (_("Technical"), facts(how, *texts("policy_line"), shortened, *technical)),
         ]
 
@@ -180,7 +178,7 @@ class CompactionRunAdmin(records.RecordAdmin):
         if obj.status == RunStatus.READY:
             due = due_since(obj)
             again = format_html(_("The next attempt is at {}."), display.moment(due))
-            reasons.append(again if due > now else _overdue(obj, due, now))
+            reasons.append(again if due > now else _("It has been due for {}.").format(display.lasted(now - due)))
         elif obj.status == RunStatus.RUNNING and is_late(obj, now):
             reasons.append(_("Its worker is gone: the lease expired, and no sweep has reassigned the run."))
         elif retried_by := _retry_of(obj):
@@ -212,36 +210,50 @@ class CompactionRunAdmin(records.RecordAdmin):
     def _may_retry(self, links: Links, run: CompactionRun) -> bool:
         return self.has_compact_permission(links.request) and not _why_no_retry(run)
 
-    @admin.action(description=gettext_lazy("Retry failed runs"), permissions=["compact"])
-    def retry(self, request: HttpRequest, queryset: QuerySet[CompactionRun]) -> None:
-        with_tips = queryset.select_related("session", "tip").defer(None).defer("tip__content")
-        self._retry(self.links(request), self.selected(request, with_tips))
-
-    def _retry(self, links: Links, runs: list[CompactionRun]) -> None:
-        """Open a new run for the tip of each of these failed ones, with the same instructions."""
-        report = Report(self, links)
-        for run in runs:
-            problem = _why_no_retry(run)
-            if problem or run.tip is None:
-                report.problems.append((str(run), problem))
-            elif started := report.compact(run.tip, run.instructions):
-                self.log_change(links.request, run, f"Retried as run {started.pk}.")
-        report.send()
-
     def retry_view(self, request: HttpRequest, links: Links, obj: CompactionRun) -> HttpResponse:
-        here, problem = links.page_of(obj), _why_no_retry(obj)
-        if problem and request.method != "POST":
+        here, problem, tip = links.page_of(obj), _why_no_retry(obj), obj.tip
+        if problem or tip is None:
             self.message_user(request, f"{obj}: {problem}", messages.WARNING)
             return HttpResponseRedirect(here)
+
+        def act(_given: dict[str, Any]) -> None:
+            report = Report(self, links)
+            if started := report.compact(tip, obj.instructions):
+                self.log_change(request, obj, f"Retried as run {started.pk}.")
+            report.send()
+
         return self.confirm(
             links,
-            lambda _given: self._retry(links, [obj]),
+            act,
             obj=obj,
             title=_("Retry"),
             question=_("A new run is opened for the branch that ends at this run's tip, with the same instructions."),
             tell=told_of_compacting,
             back=here,
         )
+
+
+@admin.register(CompactionEvent)
+class CompactionEventAdmin(records.RecordAdmin):
+    """What compaction did or noticed, in numbers and codes."""
+
+    texts = records.SESSION_TEXTS
+    date_hierarchy = "created_at"
+    list_filter = ("kind",)
+    narrowed_by = ("session", "run", "message")
+    search_help_text = gettext_lazy("Event ids or session ids.")
+
+    def columns(self, links: Links) -> Sequence[Any]:
+        return (
+            column("event", _("event"), lambda event: _("Event {id}").format(id=event.pk)),
+            *links.columns(CompactionEvent, "kind", "run", "session", "message"),
+            column("numbers", _("numbers"), lambda event: display.shortened(display.figures(event.payload))),
+            *links.columns(CompactionEvent, "created_at"),
+        )
+
+    def sections(self, links: Links, obj: CompactionEvent) -> records.Sections:
+        numbers = (_("numbers"), display.figures(obj.payload))
+        return [("", links.facts(obj, "kind", "created_at", "session", "run", "message", numbers, "payload"))]
 
 
 def _retry_of(run: CompactionRun) -> CompactionRun | None:
@@ -291,34 +303,7 @@ def _price(run: CompactionRun) -> str:
     return display.EMPTY if run.input_tokens is None else _("Unknown: MODELS has no price for the model")
 
 
-def _waited(run: CompactionRun) -> str:
-    """Until the first attempt."""
-    begun = next((event.created_at for event in run.events.all() if event.kind == EventKind.STARTED), None)
-    if run.attempts <= 1 and run.started_at is not None:
-        begun = run.started_at
-    return _duration(run.created_at, begun, run.status == RunStatus.READY)
-
-
 def _duration(start: datetime | None, end: datetime | None, is_going_on: bool) -> str:
     if start is None or (end is None and not is_going_on):
         return display.EMPTY
     return display.lasted(end - start) if end else _("{} so far").format(display.lasted(timezone.now() - start))
-
-
-def _lease(run: CompactionRun) -> str:
-    if run.lease_expires_at is None:
-        return display.EMPTY
-    if run.lease_expires_at < timezone.now():
-        return display.badge("failed", format_html(_("expired at {}"), display.moment(run.lease_expires_at)))
-    return format_html(_("until {}"), display.moment(run.lease_expires_at))
-
-
-def _overdue(run: CompactionRun, due: datetime, now: datetime) -> str:
-    waits = _("It has been due for {}.")
-    if is_late(run, now):
-        waits = (
-            _("It has been due for {}, and no worker took it.")
-            if run.enqueued_at
-            else _("It has been due for {}, and no broker took it.")
-        )
-    return waits.format(display.lasted(now - due))

@@ -1,6 +1,6 @@
 """Sessions: how full each is and how its newest run went; the branches of one. Title and settings can be edited.
 
-Every count stops at a bound and says so. The list takes four queries for what it says of a page of sessions, whatever
+Every count stops at a bound and says so. The list takes three queries for what it says of a page of sessions, whatever
 their sizes, and reads no text of a conversation.
 """
 
@@ -16,9 +16,7 @@ from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.admin.widgets import AdminTextareaWidget, AdminTextInputWidget
 from django.contrib.auth import get_user_model
-from django.db import connections
 from django.db.models import BigIntegerField, OuterRef, Q, Subquery, Value
-from django.db.models.expressions import RawSQL
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
@@ -39,11 +37,11 @@ from compaction_app.context.budget import calibration_of
 from compaction_app.context.reading import ResolvedRequest, resolve_request
 from compaction_app.exceptions import CompactionError, InvalidMessage
 from compaction_app.messages.validation import validate_session
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.models.words import words
 from compaction_app.spending import session_spending
-from compaction_app.tree import lanes
 from compaction_app.tree.branches import TipHistory, database_of
+from compaction_app.tree.lanes import histories_at
 from compaction_app.values import Budget, Kind, RunStatus
 
 #: In an address: the lane before which the list of branches continues.
@@ -52,8 +50,6 @@ OLDER_THAN = "before"
 TITLES = 10_000
 #: Characters of a system prompt that are counted: a list of fifty may have megabytes of them.
 MOST_PROMPT = 20_000
-#: The newest lanes of a session, of which the list shows the fullest branch.
-LANES_COMPARED = 20
 
 
 # -- what the list says of each -----------------------------------------------------------------------------
@@ -61,7 +57,7 @@ LANES_COMPARED = 20
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Of one session: its fullest branch, and its newest run."""
+    """Of one session: its newest branch, and its newest run."""
 
     session: ChatSession
     depth: int | None = None
@@ -102,41 +98,28 @@ def shown_budget(resolved: ResolvedRequest) -> Budget:
 
 def states_of(sessions: Sequence[ChatSession], using: str, *, with_runs: bool) -> dict[object, State]:
     """The state of each of these sessions, by its primary key; ``with_runs`` for people who may view runs."""
-    keys = [session.pk for session in sessions]
     # Both bounds and this order, as in ``in_session``: PostgreSQL may otherwise walk the primary key.
     messages = ChatMessage.objects.filter(session__gte=OuterRef("pk"), session__lte=OuterRef("pk"), kind=Kind.MESSAGE)
+    # The newest message of a session is always a tip.
+    newest = messages.order_by("-session_id", "-id")[:1]
     runs = CompactionRun.objects.filter(session=OuterRef("pk")).order_by("-id")
     rows = list(
         ChatSession.objects.using(using)
-        .filter(pk__in=keys)
+        .filter(pk__in=[session.pk for session in sessions])
         .defer("system_prompt", "metadata")
         .annotate(
             prompt=Left("system_prompt", MOST_PROMPT),
-            newest=Subquery(messages.order_by("-session_id", "-id").values("pk")[:1]),
+            newest=Subquery(newest.values("pk")),
+            depth=Subquery(newest.values("depth")),
             newest_run=Subquery(runs.values("pk")[:1]) if with_runs else Value(None, BigIntegerField()),
         )
     )
     for row in rows:
         row.system_prompt = row.prompt
-    # The newest branch, and the ends of the newest lanes. SQLite stores a UUID as text.
-    nodes, field = ChatMessage.objects.using(using), ChatMessage._meta.get_field("session")
-    bounds = [one for key in keys for one in (field.get_db_prep_value(key, connections[using]), LANES_COMPARED)]
-    statement = " UNION ALL ".join([sql.TIPS] * len(keys))
-    newest = Q(pk__in=[row.newest for row in rows if row.newest is not None])
-    tips = nodes.filter(newest | Q(pk__in=RawSQL(statement, bounds)))  # noqa: S611  # names of tables, never a value
-    places = {pk: (session, depth) for pk, session, depth in tips.values_list("pk", "session", "depth")}
-    fullest: dict[object, tuple[int, TipHistory]] = {}
-    for history in lanes.histories_at(list(places), using).values():
-        session, depth = places[history.tip_id]
-        if session not in fullest or history.tokens > fullest[session][1].tokens:
-            fullest[session] = depth, history
+    histories = histories_at([row.newest for row in rows if row.newest is not None], using)
     found = CompactionRun.objects.using(using).only("status", "error_code", "created_at", "finished_at")
     newest_runs = found.in_bulk([row.newest_run for row in rows if row.newest_run is not None])
-    states: dict[object, State] = {}
-    for row in rows:
-        depth, longest = fullest.get(row.pk, (None, None))
-        states[row.pk] = State(row, depth, longest, newest_runs.get(row.newest_run))
-    return states
+    return {row.pk: State(row, row.depth, histories.get(row.newest), newest_runs.get(row.newest_run)) for row in rows}
 
 
 class SessionList(records.RecordList):
@@ -185,7 +168,6 @@ class ChatSessionAdmin(records.RecordAdmin):
     form = ChatSessionForm
     editable = ("title", "settings")
     texts = ("system_prompt", "settings", "token_calibration", "metadata")
-    title, list_title = gettext_lazy("Session"), gettext_lazy("Chat sessions")
     list_select_related = ("owner",)
     ordering = ("-updated_at", "-id")
     list_filter = (("updated_at", admin.DateFieldListFilter),)
@@ -205,7 +187,7 @@ class ChatSessionAdmin(records.RecordAdmin):
         last = column("compaction", _("last compaction"), lambda session: session.state.compaction(links))
         return (
             column("session", _("session"), lambda session: display.line(links.name(session), 48)),
-            column("branch", _("fullest branch"), lambda session: session.state.branch),
+            column("branch", _("newest branch"), lambda session: session.state.branch),
             *([last] if links.may_view("compactionrun") else []),
             column("owner", _("owner"), lambda session: display.line(str(session.owner or ""), 20)),
             *links.columns(ChatSession, "updated_at"),

@@ -134,50 +134,31 @@ def generations_of(summary: ChatMessage) -> list[Generation]:
     return [Generation(level, summaries[pk], runs.get(pk)) for level, pk in in_order]
 
 
-# -- coverage --------------------------------------------------------------------------------------
-
-
-class Coverage(NamedTuple):
-    """What a summary covers, and what follows it verbatim."""
-
-    #: Messages from the root to the cutoff.
-    messages: int
-    #: Those that the base does not cover; None where the base is gone.
-    new: contexts.Unlisted | None
-    #: The position of the first of these.
-    new_from: int
-    #: Tokens of what it replaced: its base and the new messages.
-    replaced: int
-    #: Messages after the cutoff, up to the anchor.
-    tail: int
-    tail_tokens: int
-
-
-def coverage_of(summary: ChatMessage, base: ChatMessage | None) -> Coverage:
-    """One query, two with a base. The summary comes with its cutoff and its anchor."""
-    # A constraint says that a summary has both.
-    cutoff, anchor = cast(ChatMessage, summary.last_summarized_message), cast(ChatMessage, summary.parent)
-    of_base = base.last_summarized_message if base else None
-    first = of_base.depth + 1 if of_base else 1
-    new = contexts.stretch(cutoff.pk, database_of(summary), first=first, last=cutoff.depth)
-    replaced = (base.token_count if base else 0) + (new.tokens if new else 0)
-    tail_tokens = anchor.path_tokens - cutoff.path_tokens
-    return Coverage(cutoff.depth, new, first, replaced, anchor.depth - cutoff.depth, tail_tokens)
-
-
 # -- the page -----------------------------------------------------------------------------------------------
 
 
 def page_of(summary: ChatMessage) -> dict[str, Any]:
-    """Everything below the fields."""
-    generations = generations_of(summary)
+    """Everything below the fields. The summary comes with its cutoff and its anchor."""
+    generations, run = generations_of(summary), run_of(summary)
     base = next((generation.summary for generation in generations if generation.level == -1), None)
-    coverage, run = coverage_of(summary, base), run_of(summary)
+    # A constraint says that a summary has both.
+    cutoff, anchor = cast(ChatMessage, summary.last_summarized_message), cast(ChatMessage, summary.parent)
+    of_base = base.last_summarized_message if base else None
+    new_from = of_base.depth + 1 if of_base else 1
+    new = contexts.stretch(cutoff.pk, database_of(summary), first=new_from, last=cutoff.depth)
+    replaced = (base.token_count if base else 0) + (new.tokens if new else 0)
     changed, no_difference = _changed(summary, base)
     return {
         "events": run.events.all() if run else [],
-        "coverage": coverage,
-        "saved": 1 - summary.token_count / coverage.replaced if coverage.replaced else None,
+        "covered": cutoff.depth,
+        # The messages that the base does not cover; None where the base is gone.
+        "new": new,
+        "new_from": new_from,
+        "replaced": replaced,
+        "saved": 1 - summary.token_count / replaced if replaced else None,
+        # What follows it verbatim, up to the anchor.
+        "tail": anchor.depth - cutoff.depth,
+        "tail_tokens": anchor.path_tokens - cutoff.path_tokens,
         "generations": generations,
         "base": base,
         "changed": changed,

@@ -14,11 +14,9 @@ from pydantic import Field
 
 from compaction_app import chat
 from compaction_app.api.errors import Code, Problem, operation
-from compaction_app.api.lookup import RUN_TEXTS, database, find_message, find_session, require, require_tip
-from compaction_app.api.pages import Cursor, Limit, Page, page, parse_cursor
+from compaction_app.api.lookup import count_against_throttle, database, find_message, find_session, require, require_tip
 from compaction_app.api.permissions import Action
-from compaction_app.api.schemas import MAX_ID, Body, Id, example
-from compaction_app.api.throttle import count_against_throttle
+from compaction_app.api.schemas import MAX_ID, Body, Cursor, Id, Limit, Page, example, page, parse_cursor
 from compaction_app.chat import MAX_INSTRUCTIONS
 from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.context.reading import resolve_request
@@ -30,7 +28,8 @@ from compaction_app.values import Kind, RunStatus, Trigger
 
 router = Router(tags=["compactions"])
 
-
+#: Columns of a run that may be long and that no response has.
+_RUN_TEXTS = ("settings", "budget", "request", "shortened_inputs", "error_detail", "policy_line")
 StatusName = Literal["ready", "running", "succeeded", "failed", "skipped"]
 TriggerName = Literal["threshold", "manual", "overflow"]
 
@@ -197,7 +196,7 @@ def retire_summary(request: HttpRequest, summary_id: Id) -> dict[str, Any]:
 
 @operation(router, "GET", "/runs/{int:run_id}", {200: RunOut})
 def get_run(request: HttpRequest, run_id: Id) -> CompactionRun:
-    rows = CompactionRun.objects.using(database()).select_related("session").defer(*RUN_TEXTS, "instructions")
+    rows = CompactionRun.objects.using(database()).select_related("session").defer(*_RUN_TEXTS, "instructions")
     run = get_object_or_404(rows, pk=run_id)
     require(request, run.session, Action.INSPECT)
     return run
@@ -207,7 +206,7 @@ def _generations(request: HttpRequest, session_id: UUID) -> QuerySet[CompactionR
     """Return the runs that made a summary, each with the time when that was retired."""
     session = find_session(request, session_id, Action.INSPECT)
     rows = CompactionRun.objects.using(database_of(session)).filter(session=session, generation__isnull=False)
-    return rows.annotate(retired_at=F("summary__retired_at")).defer(*RUN_TEXTS)
+    return rows.annotate(retired_at=F("summary__retired_at")).defer(*_RUN_TEXTS)
 
 
 def _compact_now(tip: ChatMessage, instructions: str) -> CompactionRun:

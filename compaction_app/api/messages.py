@@ -14,11 +14,21 @@ from pydantic import Field
 from compaction_app import chat
 from compaction_app.api.contexts import SentContext, UsageIn
 from compaction_app.api.errors import Code, Problem, logger, operation
-from compaction_app.api.lookup import TEXTS, find_message, find_session, find_tip
-from compaction_app.api.pages import Cursor, Limit, Page, page, parse_cursor
+from compaction_app.api.lookup import TEXTS, count_against_throttle, find_message, find_session, find_tip
 from compaction_app.api.permissions import Action
-from compaction_app.api.schemas import Body, Id, JsonObject, RoleName, ShortText, example
-from compaction_app.api.throttle import count_against_throttle
+from compaction_app.api.schemas import (
+    Body,
+    Cursor,
+    Id,
+    JsonObject,
+    Limit,
+    Page,
+    RoleName,
+    ShortText,
+    example,
+    page,
+    parse_cursor,
+)
 from compaction_app.conversation.append import append_once
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession, sql

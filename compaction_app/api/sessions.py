@@ -16,9 +16,19 @@ from compaction_app import chat
 from compaction_app.api.authentication import user_of
 from compaction_app.api.errors import Code, Problem, operation
 from compaction_app.api.lookup import database, find_session, require
-from compaction_app.api.pages import CURSOR, Limit, Page, invalid_cursor, page, parse_cursor
 from compaction_app.api.permissions import Action, is_allowed
-from compaction_app.api.schemas import Body, JsonObject, ShortText, example
+from compaction_app.api.schemas import (
+    CURSOR,
+    Body,
+    JsonObject,
+    Limit,
+    Page,
+    ShortText,
+    example,
+    invalid_cursor,
+    page,
+    parse_cursor,
+)
 from compaction_app.conversation.append import start_session
 from compaction_app.models import ChatSession
 from compaction_app.models.managers import lock_session

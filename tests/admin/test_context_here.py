@@ -25,8 +25,7 @@ def here(client, message):
     return client.get(page_of(message)).context["table"]
 
 
-def test_rows_are_what_is_sent_in_order_with_results_that_the_format_demands(viewer):
-    """A call that never got its result is sent one; the page would lie if it did not list it."""
+def test_rows_are_what_is_sent_in_order_and_a_call_without_a_result_says_what_is_sent_instead(viewer):
     session = start_session(system_prompt="Be kind.")
     question = chat.append_message(session, role="user", content="read both")
     asked = chat.append_message(session, question, role="assistant", tool_calls=calls("c1", "c2"))
@@ -34,10 +33,9 @@ def test_rows_are_what_is_sent_in_order_with_results_that_the_format_demands(vie
     tip = chat.append_message(session, result, role="user", content="and?")
     rows = here(viewer, tip).rows
     sent = chat.get_context(tip).to_openai()
-    assert [row.role for row in rows] == [item["role"] for item in sent]
-    assert [row.origin for row in rows] == ["system", "verbatim", "verbatim", "verbatim", "supplied", "verbatim"]
-    assert rows[4].text == NO_RESULT
-    assert "Supplied" in viewer.get(page_of(tip)).text
+    assert sent[4]["content"] == NO_RESULT
+    assert [row.role for row in rows] == [item["role"] for item in sent[:4] + sent[5:]]
+    assert [row.notes for row in rows] == [(), (), (f"No result is stored. The model is sent: {NO_RESULT}",), (), ()]
 
 
 def test_attachments_and_names_are_listed_as_they_are_sent(viewer):
@@ -203,7 +201,7 @@ def test_settings_that_leave_no_room_are_told_and_not_a_crash(viewer, settings):
 
 
 def test_every_origin_strategy_and_kind_has_its_words():
-    assert set(contexts.ORIGINS) == {*Origin, contexts.DROPPED, contexts.SUPPLIED, contexts.FOLDED}
+    assert set(contexts.ORIGINS) == {*Origin, contexts.DROPPED, contexts.FOLDED}
     assert set(contexts.STRATEGY_WORDS) == set(Strategy)
     assert set(messages.KIND_WORDS) == set(Kind)
 

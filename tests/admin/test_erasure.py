@@ -148,6 +148,11 @@ def test_selected_messages_of_a_session_are_redacted_after_one_page(eraser, hung
     assert LogEntry.objects.count() == 2
 
 
+def test_more_than_a_hundred_at_once_are_refused(eraser):
+    nodes = chain(start_session(), 101)
+    assert "at most 100" in told(select(eraser, nodes, session=nodes[0].session_id))
+
+
 def test_what_could_not_be_redacted_is_named(eraser, hung, monkeypatch):
     nodes, *_ = hung
     redact = chat.redact_message

@@ -139,7 +139,7 @@ def test_other_pages_do_not_warn(viewer, tips):
     run = ready(tips[0])
     for page in (("compactionrun_changelist",), ("chatsession_change", tips[0].session_id)):
         assert alerts(viewer, page) == []
-    assert "no broker took it" in viewer.get(url("compactionrun_change", run.pk)).text
+    assert "It has been due for" in viewer.get(url("compactionrun_change", run.pk)).text
 
 
 def test_those_who_may_not_see_runs_are_told_nothing_and_cost_nothing(login, tips):

@@ -56,13 +56,14 @@ def test_roles_are_looked_for_within_one_session(viewer):
     assert "By role" not in viewer.get(url("chatmessage_changelist")).text
 
 
-def test_runs_are_filtered_by_status_trigger_and_error_code(viewer):
+def test_runs_are_filtered_by_status_trigger_error_code_and_model(viewer):
     tip = chain(start_session(), 1)[0]
-    failed = run_at(tip, status="failed", error_code="timeout")
+    failed = run_at(tip, status="failed", error_code="timeout", summarizer_model="quick")
     skipped = run_at(tip, status="skipped", skip_reason="branch_gone", trigger="manual")
     assert listed(viewer, "compactionrun", status__exact="failed") == [failed.pk]
     assert listed(viewer, "compactionrun", trigger__exact="manual") == [skipped.pk]
     assert listed(viewer, "compactionrun", error_code="timeout") == [failed.pk]
+    assert listed(viewer, "compactionrun", summarizer_model="quick") == [failed.pk]
 
 
 def test_filters_of_runs_offer_what_occurs_and_what_is_chosen(viewer):

@@ -85,17 +85,6 @@ def test_error_details_are_searched_by_those_who_may_read_what_they_quote(viewer
     assert listed(login("view_compactionrun", "view_chatsession"), "compactionrun", q="endpoint") == []
 
 
-def test_runs_are_filtered_by_the_models_that_made_them(viewer, tip, settings):
-    settings.COMPACTION = {"SUMMARIZERS": {"default": {"MODELS": 7}}}
-    quick = run_of(tip, summarizer_model="quick")
-    old = run_of(tip, summarizer_model="retired-model")
-    assert listed(viewer, "compactionrun", summarizer_model="quick") == [quick.pk]
-    assert listed(viewer, "compactionrun", summarizer_model="retired-model") == [old.pk]
-    page = runs_page(viewer, summarizer_model="retired-model").text
-    assert ">quick</a>" in page
-    assert ">retired-model</a>" in page
-
-
 def test_runs_that_wait_are_found_by_their_own_index(viewer, tip):
     """They are what one looks for when nothing moves."""
     waits = run_of(tip, status="ready", anchor=tip)

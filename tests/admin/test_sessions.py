@@ -200,15 +200,6 @@ def test_a_session_without_a_title_is_named_by_its_first_user_message_for_people
     assert f"Session {session.pk}" in page
 
 
-def test_names_of_sessions_take_one_query_for_a_whole_list(viewer):
-    few, many = [], []
-    for count, queries in ((2, few), (40, many)):
-        for _ in range(count):
-            chat.append_message(start_session(), role="user", content="hi")
-        queries.extend(queries_of(viewer, url("chatsession_changelist")))
-    assert len(few) == len(many)
-
-
 def test_sessions_are_found_by_the_whole_name_of_their_owner(viewer):
     owner, other = (get_user_model().objects.create_user(name) for name in ("ada", "adam"))
     session = start_session(owner=owner)
@@ -243,19 +234,6 @@ class TestDashboard:
         assert f"{percent} over threshold" in shown
         assert "40 messages" in shown
         assert history.available_tokens > 0
-
-    def test_the_fullest_of_its_branches_is_told(self, viewer, window_of_4000, monkeypatch):
-        """A branch that is nearly full may not be the newest."""
-        session, tip = conversation(turns=20)
-        small = chat.append_message(session, tip.parent.parent.parent, role="user", content="?")
-        other, _ = conversation(turns=3)
-        assert "over threshold 40 messages" in self.row(viewer, session)
-        assert "6 messages" in self.row(viewer, other)
-        chat.append_message(session, None, role="user", content="?")
-        monkeypatch.setattr(sessions, "LANES_COMPARED", 2)
-        assert f"{small.depth} messages" in self.row(viewer, session), "of the newest two lanes"
-        chat.append_message(session, tip, role="user", content="?")
-        assert "over threshold 41 messages" in self.row(viewer, session), "the newest branch is on an older lane"
 
     def test_the_outcome_leads_to_the_run(self, login, window_of_4000):
         _, tip = conversation()

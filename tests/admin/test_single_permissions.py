@@ -155,21 +155,6 @@ def test_an_action_alone_leads_to_no_page(login, marked):
         assert (client.get(page).status_code, client.post(page).status_code) == (403, 403), page
 
 
-def test_whoever_may_compact_is_told_that_no_broker_answers(login, monkeypatch, marked):
-    """Also without the permission to see runs, of which nothing else is told then."""
-
-    def silent():
-        raise ConnectionRefusedError
-
-    monkeypatch.setattr(watching, "knock", silent)
-    run_at(marked[1], status="ready", trigger="manual")
-    client = login("view_chatsession", "compact_chatsession")
-    told = client.get(reverse("admin:app_list", args=["compaction_app"])).text
-    assert "The message broker does not answer (ConnectionRefusedError)." in told
-    assert "compactionrun" not in told
-    assert "No problems" not in told
-
-
 def test_without_compacting_or_seeing_runs_nothing_is_told_of_the_broker(login, monkeypatch, marked):
     monkeypatch.setattr(watching, "knock", lambda: 1 / 0)
     assert "broker does not answer" not in login("view_chatsession").get(page_of(marked[0])).text

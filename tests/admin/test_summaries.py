@@ -24,9 +24,8 @@ pytestmark = pytest.mark.django_db
 def test_a_first_generation_takes_in_everything_up_to_its_cutoff(viewer):
     nodes, summary = summarized()
     page = shown(viewer, summary)
-    coverage = page.coverage
-    assert (coverage.messages, coverage.new.messages, coverage.replaced) == (2, 2, 20)
-    assert (coverage.tail, coverage.tail_tokens) == (1, 10)
+    assert (page.covered, page.new.messages, page.replaced) == (2, 2, 20)
+    assert (page.tail, page.tail_tokens) == (1, 10)
     found = figures_of(viewer.get(page_of(summary)).text)
     assert found["New messages"] == f"Message {nodes[0].pk} (#1) – Message {nodes[1].pk} (#2)"
     assert found["Own tokens"] == "8 (60% less)"
@@ -34,10 +33,10 @@ def test_a_first_generation_takes_in_everything_up_to_its_cutoff(viewer):
 
 def test_a_later_generation_takes_in_what_came_after_its_bases_cutoff(viewer, three):
     nodes, (_, second, _) = three
-    coverage = shown(viewer, second).coverage
-    assert (coverage.messages, coverage.new.messages) == (4, 2)
-    assert coverage.replaced == 9 + 20, "its base and the two messages that it took in"
-    assert (coverage.new.first, coverage.new.last) == (nodes[2].pk, nodes[3].pk)
+    page = shown(viewer, second)
+    assert (page.covered, page.new.messages) == (4, 2)
+    assert page.replaced == 9 + 20, "its base and the two messages that it took in"
+    assert (page.new.first, page.new.last) == (nodes[2].pk, nodes[3].pk)
 
 
 def test_positions_are_told_with_the_ids(viewer, three):
@@ -224,7 +223,7 @@ def test_real_generations_can_be_read_from_end_to_end(client, settings):
     page = shown(viewer, summary)
     assert len(page.generations) >= 2
     assert any(change == "added" for change, _ in page.changed)
-    assert page.coverage.new.messages == run.messages_compacted
+    assert page.new.messages == run.messages_compacted
     text = viewer.get(page_of(summary)).text
     assert f"{run.tokens_before:,} → {run.tokens_after:,}" in text
     assert f'href="{page_of(run)}"' in text

@@ -1,4 +1,4 @@
-"""Issue 12.7: what the model will no longer see is said before an erasure, and its reason afterwards."""
+"""What the model will no longer see is said before an erasure, and its reason afterwards."""
 
 from __future__ import annotations
 

@@ -31,7 +31,6 @@ class TestBodies:
             ({"parent_id": "1"}, "body.parent_id"),
             ({"parent_id": True}, "body.parent_id"),
             ({"parent_id": 2**63}, "body.parent_id"),
-            ({"parent_id": 10**400}, "body.parent_id"),
             ({"tool_calls": ["x"]}, "body.tool_calls.0"),
             ({"metadata": []}, "body.metadata"),
             ({"external_id": "x" * 256}, "body.external_id"),
@@ -41,17 +40,8 @@ class TestBodies:
         ],
     )
     def test_a_field_of_the_wrong_type_or_unknown_is_named(self, ask, path, wrong, named):
-        response = ask.post(path, GOOD | wrong)
-        if wrong.get("parent_id") == 10**400:
-            problem(response, 422, "invalid_message")
-        else:
-            assert named in problem(response, 422, "invalid")
+        assert named in problem(ask.post(path, GOOD | wrong), 422, "invalid")
         assert not ChatMessage.objects.exists()
-
-    def test_numbers_that_are_none(self, ask, path):
-        for number in (b"-Infinity", b"1e999"):
-            raw = b'{"role": "user", "content": "x", "metadata": {"n": ' + number + b"}}"
-            problem(ask.post(path, raw=raw), 422, "invalid_message")
 
     @pytest.mark.parametrize("depth", [101, 100_000])
     def test_deep_nesting(self, ask, path, depth):
@@ -66,9 +56,6 @@ class TestBodies:
         for _ in range(90):
             value = [value]
         assert ask.post(path, GOOD | {"metadata": {"n": value}}).json()["message"]["metadata"] == {"n": value}
-
-    def test_wrong_tool_calls(self, ask, path):
-        problem(ask.post(path, {"role": "user", "tool_calls": [{"id": "a"}]}), 422, "invalid_message")
 
     def test_every_wrong_field_is_named_but_not_without_end(self, ask, path):
         detail = problem(ask.post(path, GOOD | {f"unknown{n}": n for n in range(50)}), 422, "invalid")

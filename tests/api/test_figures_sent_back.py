@@ -53,8 +53,9 @@ class TestReferences:
             assert "first_shown_depth" in problem(reply({"first_shown_depth": depth}), 422, "invalid")
         assert reply({"first_shown_depth": 8}).status_code == 201, "the parent's own"
 
-    def test_a_reply_without_a_parent_has_no_context(self, reply):
-        assert "tip_id" in problem(reply(parent_id=None), 422, "invalid")
+    def test_of_another_message_or_without_a_parent_they_are_refused(self, reply, world):
+        for parent_id in (world.branch[0].pk, None):
+            assert "tip_id" in problem(reply(parent_id=parent_id), 422, "invalid")
 
     def test_it_costs_no_query_more_than_the_parent_alone(self, ask, world, figures):
         def queries(body):

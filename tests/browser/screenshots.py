@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from compaction_app import chat, tasks
+from compaction_app import chat
 from compaction_app.admin import health
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from tests.browser import admin_pages, conversations
@@ -134,58 +133,32 @@ def cut_out(page: Any, name: str, address: str, first: str, last: str, most: int
     page.set_viewport_size(size)
 
 
-def lighthouse() -> ChatMessage:
-    """The tip of the demo's conversation along its longest branch, compacted now and then on the way."""
+def lighthouse() -> ChatSession:
+    """The demo's conversation with all its branches, compacted now and then as it was written."""
     demo = json.loads(DEMO.read_text())
-    by_id = {message["id"]: message for message in demo["messages"]}
-    path = [demo["messages"][-1]]
-    while path[0]["parent"]:
-        path.insert(0, by_id[path[0]["parent"]])
     session = chat.start_session(
         title=demo["title"], model=demo["model"], system_prompt=demo["system_prompt"],
-        settings={"CONTEXT_WINDOW": 5000, "RESERVED_TOKENS": 500, "SUMMARY_TARGET_TOKENS": 500},
+        settings={"CONTEXT_WINDOW": 4000, "RESERVED_TOKENS": 500, "SUMMARY_TARGET_TOKENS": 500, "COOLDOWN_SECONDS": 0},
     )  # fmt: skip
     kept = ("role", "content", "name", "tool_calls", "tool_call_id")
-    rows = [{key: message[key] for key in kept if message.get(key)} for message in path]
-    tip: ChatMessage | None = None
-    asked = [end for end, row in enumerate(rows) if end and row["role"] == "user"]
-    for start, end in pairwise([0, *asked[:: len(asked) // 6], len(rows)]):
-        tip = chat.append_messages(session, tip, rows[start:end])[-1]
-        if end < len(rows):
-            chat.compact(tip)
-    assert tip is not None
-    return tip
-
-
-def office() -> ChatSession:
-    """A main branch compacted as it grew, with one summary retired; forks, one of them over its threshold."""
-    window = {"CONTEXT_WINDOW": 8000, "RESERVED_TOKENS": 1600, "SUMMARY_TARGET_TOKENS": 800, "COOLDOWN_SECONDS": 0}
-    session = chat.start_session(
-        title="Harbour office", model="gpt-4o-mini", system_prompt="Answer like a pilot.", settings=window
-    )
-    main: list[ChatMessage] = []
-    for part in range(9):
-        main += chat.append_messages(session, main[-1] if main else None, conversations.turns(part * 7, 7, size=20))
-        if part in (2, 4, 6):
-            summary = chat.compact(main[-1]).summary
-    chat.retire_summary(summary, reason="It names the wrong ship.")
-    # Without a broker, the run that the retirement asked for waits.
-    tasks.compact_branch(session.runs.open().get().pk)
-    for place, count, size in ((27, 6, 20), (55, 16, 55), (81, 14, 20), (113, 5, 20)):
-        fork = chat.append_messages(session, main[place], conversations.turns(place * 10, count, size=size))
-        if place == 81:
-            chat.append_messages(session, fork[15], conversations.turns(900, 3, size=20))
-            chat.compact(fork[-1])
+    stored: dict[str, ChatMessage] = {}
+    compacted_at = 0
+    for number, row in enumerate(demo["messages"]):
+        parent = stored.get(row["parent"])
+        if parent is not None and row["role"] == "user" and number - compacted_at >= TURNS_PER_GENERATION * 2:
+            chat.compact(parent)
+            compacted_at = number
+        stored[row["id"]] = chat.append_message(session, parent, **{key: row[key] for key in kept if row.get(key)})
     return session
 
 
 def test_pictures_of_the_documents(open_page, answering_broker):
-    """Of the demo's lighthouse and of harbours; copied to docs/ when they are good."""
+    """Of the demo's lighthouse, and of runs; copied to docs/ when they are good."""
     admin = conversations.superuser()
-    harbour, keeper = conversations.harbour(), lighthouse()
+    session = lighthouse()
+    keeper = session.messages.messages().latest("id")
     _, tip = conversation(350, admin)
-    for of in (tip, harbour.tip):
-        conversations.failed_run(of)
+    conversations.failed_run(tip)
     spread_over_days()
     change = "chatmessage_change"
     page = open_page(admin, viewport=DOCUMENT)
@@ -198,7 +171,6 @@ def test_pictures_of_the_documents(open_page, answering_broker):
     wide = open_page(admin, viewport=WIDE)
     cut_out(wide, "runs", runs, "#changelist", "#changelist", 820)
     phone = open_page(admin, viewport=PHONE, has_touch=True, is_mobile=True)
-    forks = admin_pages.url("chatsession_change", office().pk)
-    cut_out(page, "session-page", forks, ".compaction-branches", ".compaction-beside")
-    small = admin_pages.url("chatsession_change", harbour.session.pk)
-    cut_out(phone, "phone", small, ".compaction-branches", ".compaction-branches", 800)
+    branches = admin_pages.url("chatsession_change", session.pk)
+    cut_out(page, "session-page", branches, ".compaction-branches", ".compaction-branches")
+    cut_out(phone, "phone", branches, ".compaction-branches", ".compaction-branches", 800)

@@ -101,10 +101,9 @@ def test_a_branch_is_compacted_with_instructions_and_a_failed_run_is_tried_again
     failed = conversations.failed_run(longer)
 
     page.goto(url("compactionrun_changelist", status__exact="failed"))
-    page.locator(f"#result_list input[type=checkbox][value='{failed.pk}']").check()
-    page.get_by_label("Action:").select_option("Retry failed runs")
-    with page.expect_navigation():
-        page.locator("button[name=index]").click()
+    follow(page.locator("#result_list"), f"Run {failed.pk}")
+    follow(page, "Retry")
+    press(page, "Retry")
     again = CompactionRun.objects.latest("id")
     assert (again.pk > failed.pk, again.tip_id) == (True, longer.pk)
     assert f"Run {again.pk}" in told(page)
