@@ -27,7 +27,7 @@ MESSAGES, RUNS, SESSIONS, EVENTS = (
     f"compaction_app_{name}" for name in ("chatmessage", "compactionrun", "chatsession", "compactionevent")
 )
 #: The only columns in which a text of a conversation may stand.
-TEXT_COLUMNS = {f"{MESSAGES}.content", f"{MESSAGES}.tool_calls", f"{RUNS}.instructions"}
+TEXT_COLUMNS = {f"{MESSAGES}.{name}" for name in ("content", "ledger", "tool_calls")} | {f"{RUNS}.instructions"}
 REDACTED = "[redacted]"
 EXAMPLES = 5
 
