@@ -12,7 +12,7 @@ import importlib
 import importlib.util
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
@@ -219,6 +219,13 @@ Throttle = Annotated[Word, _like(r"\d+/[smhd]", "'10/m' (s, m, h or d)")]
 Limit = Annotated[Word, _like(SPENDING_LIMIT.pattern, "'20 runs/h' or '2000000 tokens/d' (h or d)")]
 
 
+def _nearest(keys: list[str], known: Iterable[str]) -> str:
+    """The known keys that these may have been meant for, in a list for people; "" for none."""
+    same_case = {name.upper(): name for name in known}
+    found = (near for key in keys for near in get_close_matches(key.upper(), same_case, 1))
+    return ", ".join(dict.fromkeys(same_case[near] for near in found))
+
+
 class _Values(BaseModel):
     """A dict of known keys, which are the fields' names in upper case or, below the first levels, as they are."""
 
@@ -231,9 +238,7 @@ class _Values(BaseModel):
             return value
         known = [field.alias or name for name, field in cls.model_fields.items()]
         if unknown := [str(key)[:100] for key in value if key not in known][:10]:
-            same_case = {name.upper(): name for name in known}
-            near = [same_case[name] for key in unknown for name in get_close_matches(key.upper(), same_case, 1)]
-            meant = f" (did you mean {', '.join(near)}?)" if near else ""
+            meant = f" (did you mean {near}?)" if (near := _nearest(unknown, known)) else ""
             raise ValueError(f"has unknown keys {', '.join(unknown)}{meant}; known are {', '.join(known)}")
         return value
 
@@ -290,6 +295,11 @@ class Choice(_Values):
     timeout: PositiveSeconds | None = None
     max_output_tokens: Positive | None = None
     prompt: Text | None = None
+
+
+def _as_choice(value: Any) -> Any:
+    """A name alone is written as a text."""
+    return {"NAME": value} if isinstance(value, str) else value
 
 
 class Price(_Values):
@@ -350,9 +360,7 @@ class Settings(_Values):
     ledger_tokens: Whole | None = _key(119, None)
     min_saving_ratio: Ratio = _key(121, 0.10)
     cooldown_seconds: Seconds = _key(122, 60)
-    summarizer: Annotated[
-        Choice, BeforeValidator(lambda value: {"NAME": value} if isinstance(value, str) else value)
-    ] = _key(126, Choice())
+    summarizer: Annotated[Choice, BeforeValidator(_as_choice)] = _key(126, Choice())
     token_counter: Annotated[Word, _function("a list of strings and returns a list of numbers", 1)] = _key(
         132, EXACT_COUNTER, site_only=True
     )
@@ -479,8 +487,8 @@ def _shape_problems(candidate: Any, where: str) -> list[Problem]:
     hints = [f"{key} is now {_MOVED[key]}." for key in unknown if key in _MOVED]
     hints += [f"{key} is fixed now: remove it." for key in unknown if key in _FIXED]
     others = [key for key in unknown if key not in _MOVED and key not in _FIXED]
-    if near := dict.fromkeys(name for key in others for name in get_close_matches(key.upper(), DEFAULTS, 1)):
-        hints.append(f"Did you mean {', '.join(near)}?")
+    if near := _nearest(others, DEFAULTS):
+        hints.append(f"Did you mean {near}?")
     if others:
         hints.append(f"Known keys are {', '.join(DEFAULTS)}.")
     return [Problem("compaction_app.E002", f"{where} has unknown keys: {', '.join(unknown)}.", " ".join(hints))]
@@ -698,14 +706,13 @@ def _merged(configured: Mapping[str, Any], overrides: Mapping[str, Any] | None) 
     values = {**site, **own}
     if isinstance(chosen := own.get("SUMMARIZER"), Mapping):
         # What a session asks for is asked of the summarizer that the site has chosen, wherever that sends it.
-        below = site.get("SUMMARIZER")
-        below = {"NAME": below} if isinstance(below, str) else below
+        below = _as_choice(site.get("SUMMARIZER"))
         values["SUMMARIZER"] = {**below, **chosen} if isinstance(below, Mapping) else chosen
     if isinstance(written := values.get("SUMMARIZERS", {}), Mapping):
         offered: dict[str, Any] = {EXTRACTIVE: {"BACKEND": _BUILT_IN[EXTRACTIVE].backend}}
-        by_site = {**preset, **configured}.get("SUMMARIZER", "default")
+        by_site = _as_choice({**preset, **configured}.get("SUMMARIZER", {}))
         # Where the site has chosen another one, its sessions do not find one that it never wrote.
-        if by_site == "default" or (isinstance(by_site, Mapping) and by_site.get("NAME", "default") == "default"):
+        if isinstance(by_site, Mapping) and by_site.get("NAME", "default") == "default":
             offered = {"default": {}, **offered}
         values["SUMMARIZERS"] = {**offered, **written}
     return values

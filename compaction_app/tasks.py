@@ -204,7 +204,7 @@ def recover_compactions() -> dict[str, Any]:
     """
     found: dict[str, Any] = {"databases": 0, "schemas": "", "runs": 0, "enqueued": 0, "given_up": 0, "events": 0}
     schemas = []
-    for using in _databases():
+    for using in databases():
         found["databases"] += 1
         if connections[using].vendor == "postgresql":
             with connections[using].cursor() as cursor:
@@ -256,7 +256,7 @@ def _waiting_runs(using: str) -> Iterator[CompactionRun]:
         last = batch[-1].pk
 
 
-def _databases() -> list[str]:
+def databases() -> list[str]:
     """Those that runs are written to: a replica, which a router may let migrate too, is not."""
     found = []
     for alias in django_settings.DATABASES:

@@ -353,7 +353,7 @@ def _ask_policy(request: CompactionRequest) -> PolicyDecision:
     if isinstance(answer, Coroutine):
         # Never awaited; Python would warn about it.
         answer.close()
-    known = {"action": "allow,defer,force", "reason": "str", "prompt_line": "str"}
+    known = {"action": ",".join(POLICY_ACTIONS), "reason": "str", "prompt_line": "str"}
     # A dataclass does not check its types.
     is_decision = isinstance(answer, PolicyDecision)
     given = {name: getattr(answer, name) for name in known} if is_decision else {}

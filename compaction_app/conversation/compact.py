@@ -13,7 +13,7 @@ from compaction_app import signals, tasks
 from compaction_app.compaction.execute import run_to_end, wait_for_end
 from compaction_app.compaction.runs import require_no_transaction
 from compaction_app.compaction.trigger import CompactionRequest, Decision, open_run
-from compaction_app.conf import Mode, settings_from_snapshot
+from compaction_app.conf import Mode
 from compaction_app.context.reading import ContextRequest, TurnOptions, resolve_request_at, resolve_with_history
 from compaction_app.exceptions import CompactionRefused, InvalidMessage
 from compaction_app.messages.validation import check_text
@@ -64,7 +64,7 @@ def open_and_enqueue(request: CompactionRequest) -> Decision:
 def start(run: CompactionRun) -> None:
     """Let a worker carry out an open run."""
     # A worker's timing would break replay: deterministic mode compacts before the next turn can begin.
-    if settings_from_snapshot(run.settings).mode == Mode.DETERMINISTIC:
+    if run.settings["MODE"] == Mode.DETERMINISTIC:
         run_to_end(run)
         run.refresh_from_db(using=database_of(run))
     else:

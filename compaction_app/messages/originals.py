@@ -68,7 +68,7 @@ _WHOLE_KEYS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name"
 _ARGUMENTS, _LIKENESS = ("context", "idempotency_key", "lenient", "parent"), 0.8
 #: A part of a client goes out as it came where it has no other keys.
 _CLIENT_KEYS = frozenset({"type", "url", "detail", "data", "format", "filename", "file_data", "file_id"}) | _PART_KEYS
-#: Keys of an original that are left out first where it is too large to be stored: those of so many bytes.
+#: Of a reply that is too large to be stored, keys of its original with this many bytes or more are left out first.
 _LARGE_KEY = 10_000
 _UNREAD = frozenset({"id", "type", "role", "call_id", "tool_call_id", "tool_use_id", "index", "format", "status"})
 
@@ -380,9 +380,9 @@ def fields_of(data: Mapping[str, Any], *, source: Mapping[str, str], salt: str =
 
 
 def bounded(fields: dict[str, Any], max_bytes: int) -> dict[str, Any]:
-    """A reply that was paid for without what stands beside its text and calls, as far as it is too large to be stored.
+    """The fields of a reply in at most ``max_bytes``, or without all that may be left out: it was paid for.
 
-    A picture is only named then.
+    Text and calls stay. What is beside them is left out, as much of it as needed; a picture is only named then.
     """
     original, attachments = fields["original"], fields["attachments"]
     smaller: list[dict[str, Any]] = [{"reasoning": None}, {"original": None}]

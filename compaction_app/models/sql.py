@@ -162,9 +162,6 @@ _PLACE = "m.id, m.depth, m.token_count, m.path_tokens"
 _JOINED = f"FROM path JOIN {MESSAGES} m ON m.id = path.id "
 _OUTSIDE = "path.depth <= %(early)s OR path.depth >= %(late)s"
 
-#: Depth and tokens of each message of that path, in order.
-PATH_PLACES = PATH + f"SELECT {_PLACE} {_JOINED} ORDER BY path.depth"
-
 #: How many of its messages end at or before a place in tokens, and their tokens.
 PATH_BEFORE = PATH + f"SELECT count(*), COALESCE(sum(m.token_count), 0) {_JOINED} WHERE m.path_tokens <= %(end)s"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from compaction_app.conf import Settings, load
 from compaction_app.exceptions import ConfigurationError, SummarizerError
@@ -21,10 +22,19 @@ class Summarizer:
     #: Tokens of the largest request, by the site's counter, and of the longest draft; None: no limit.
     max_input_tokens: int | None = None
     max_output_tokens: int | None = None
-    #: Whether it reads the reasoning of messages. What is not read is not counted as told.
+    #: Whether it reads the reasoning of messages. If it does not, its runs report none as summarized.
     reads_reasoning: bool = True
     #: Whether it reads the messages after those that it summarizes.
     looks_ahead: bool = True
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        own = vars(cls).keys()
+        if "steps" not in own and {"summarize", "asummarize"} & own:
+            # What a subclass writes is asked, and not what a class above it does in its place.
+            cls.steps = Summarizer.steps  # type: ignore[method-assign]
+            if "asummarize" not in own:
+                cls.asummarize = Summarizer.asummarize  # type: ignore[method-assign]
 
     def __init__(self, settings: Settings, *, session_model: str = "", time_left: TimeLeft = unlimited) -> None:
         self.settings = settings

@@ -71,14 +71,6 @@ class OpenAISummarizer(Summarizer):
         elif self.learned:
             windows.remember(self.learned)
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if "steps" not in vars(cls) and {"summarize", "asummarize"} & vars(cls).keys():
-            # What a subclass writes is asked, and not the cascade in its place.
-            cls.steps = Summarizer.steps  # type: ignore[method-assign]
-            if "asummarize" not in vars(cls):
-                cls.asummarize = Summarizer.asummarize  # type: ignore[method-assign]
-
     def summarize(self, request: SummaryRequest) -> SummaryDraft:
         return without_waiting(self._summarize(request, BLOCKING))
 

@@ -33,12 +33,16 @@ def random_tree(seed, size=60):
     return session
 
 
+#: The same by walking from message to message.
+PATH_PLACES = sql.PATH + f"SELECT {sql._PLACE} {sql._JOINED} ORDER BY path.depth"
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_the_ends_of_a_stretch_are_those_that_a_walk_finds(seed):
     chance, session = random.Random(seed), random_tree(seed)
     for tip in chat.tips(session):
         branch = [place(node) for node in chat.get_branch(tip)]
-        walked = ChatMessage.objects.raw(sql.PATH_PLACES, {"node": tip.pk, "min_depth": 1})
+        walked = ChatMessage.objects.raw(PATH_PLACES, {"node": tip.pk, "min_depth": 1})
         assert [place(node) for node in walked] == branch
         for _ in range(5):
             first, last = sorted(chance.choices(range(1, len(branch) + 1), k=2))

@@ -87,7 +87,7 @@ def read() -> Document:
 
 
 def rows(document: Document) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each with where it stands."""
+    """Each row with its system and its part."""
     for system in document["system"]:
         for part in system["part"]:
             yield from ((f"{system['name']}, {part['name']}", row) for row in part["row"])

@@ -166,7 +166,7 @@ class CompactingWorld(CheckedWorld):
             assert run.status in ("failed", "skipped", "ready")
 
     def _code_of_draft(self, run: CompactionRun, asked: int) -> str | None:
-        """Why the last draft for this run, since so many were asked for, can not be accepted."""
+        """Why the last draft of the run, asked for after the request ``asked``, can not be accepted."""
         told = [told for told in self.teller.ledger.values() if told.nonce == run.nonce and told.key > asked]
         first, last = told[0], told[-1]
         text = self.teller.texts[last.key].strip()

@@ -6,9 +6,7 @@ import json
 from argparse import ArgumentParser
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
-from django.db import router
 from django.utils import timezone
 
 from compaction_app import tasks
@@ -34,8 +32,7 @@ class Command(BaseCommand):
             .claimable(timezone.now())
             .filter(status=RunStatus.READY, enqueued_at__isnull=True)
             .count()
-            for database in settings.DATABASES
-            if router.allow_migrate_model(database, CompactionRun)
+            for database in tasks.databases()
         )
         if as_json:
             self.stdout.write(json.dumps(found))
