@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import operator
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, pairwise
@@ -144,6 +145,12 @@ def call_groups(messages: Sequence[Message]) -> list[list[Message]]:
     return groups
 
 
+def _has_its_calls(group: Sequence[Message]) -> bool:
+    """Whether each result is of a call that was read, too: providers refuse a result without its call."""
+    results = Counter(message.tool_call_id for message in group if message.role == Role.TOOL)
+    return results <= Counter(call["id"] for message in group for call in message.tool_calls)
+
+
 def fit(
     messages: Sequence[Message],
     *,
@@ -213,8 +220,7 @@ class _Fitting:
     def __init__(
         self, messages: Sequence[Message], summary_tokens: int, pinned: Message | None, preserve: int, count: Count
     ) -> None:
-        # Without results whose call was not read: providers refuse a result without its call.
-        self.groups = [group for group in call_groups(messages) if group[0].role != Role.TOOL]
+        self.groups = [group for group in call_groups(messages) if _has_its_calls(group)]
         self.summary_tokens = summary_tokens
         self.pinned = pinned
         self.count = count

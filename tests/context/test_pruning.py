@@ -154,6 +154,14 @@ class TestFit:
         assert ids(result.messages) == [4, 5]
         assert result.dropped == 9
 
+    def test_of_calls_that_follow_each_other_none_is_shown_without_those_that_were_not_read(self):
+        """A result was sent whose call was not: reading had begun between two messages with calls."""
+        calls = messages_of("c t c t u")
+        one, one_result, other, other_result, user = calls
+        assert ids(fitted([other, one_result, other_result, user], 10_000, unread=3).messages) == [5]
+        assert ids(fitted([other, other_result, user], 10_000, unread=3).messages) == [3, 4, 5]
+        assert ids(fitted([one, other, one_result, other_result, user], 10_000).messages) == [1, 3, 2, 4, 5]
+
     @given(
         letters=st.lists(
             st.sampled_from(["u", "u(700)", "a", "a(900)", "c t", "c t t(800)", "c(300) t t t"]),

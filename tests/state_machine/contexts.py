@@ -168,6 +168,22 @@ def read_messages(tail: Sequence[Node], limits: Limits) -> set[int]:
     return read | ({user.id} if user else set())
 
 
+def parted(group: Sequence[Node], read: set[int]) -> list[list[Node]]:
+    """A group as one, or where its beginning was not read as what was not and what was."""
+    parts = [[node for node in group if node.id not in read], [node for node in group if node.id in read]]
+    return [part for part in parts if part]
+
+
+def has_its_calls(group: Sequence[Node]) -> bool:
+    calls = [call for node in group for call in node.call_ids]
+    for node in group:
+        if node.role == "tool":
+            if node.answers not in calls:
+                return False
+            calls.remove(node.answers)
+    return True
+
+
 def roundness(depths: Sequence[int]) -> int:
     """The largest power of two that divides one of these depths."""
     return max(depth & -depth for depth in range(min(depths), max(depths) + 1)) if depths else 0
@@ -257,7 +273,9 @@ class _Fitting:
         self.step = limits.available // 8
         self.left = {piece.id: piece for piece in shown}
         self.heads = {piece.origin: piece for piece in head}
-        self.groups = [[node.id for node in group] for group in groups(tail)]
+        self.groups = [[node.id for node in part] for group in groups(tail) for part in parted(group, read)]
+        #: Results without their call, which was not read.
+        self.headless = {part[0] for part in self.groups if not has_its_calls([n for n in tail if n.id in part])}
         self.starts = [self.left[group[0]].role == "user" for group in self.groups]
         self.here = list(range(len(self.groups)))
         self.newest = max((n for n in self.here if self.starts[n]), default=None)
@@ -275,7 +293,7 @@ class _Fitting:
         return [[n for n in range(len(self.groups)) if numbers[n] == turn] for turn in sorted(set(numbers))]
 
     def is_read(self, n: int) -> bool:
-        return self.read >= set(self.groups[n])
+        return self.read >= set(self.groups[n]) and self.groups[n][0] not in self.headless
 
     def leave_out_unread(self) -> bool:
         """Groups that were not read whole, and the rest of a turn whose beginning was not; whether there are any."""
@@ -401,7 +419,10 @@ def check_laws(tree: Tree, tip_id: int, context: ChatContext, limits: Limits) ->
         left = len(tree[message.message_id].content.encode()) - len(message.content.encode())
         assert message.left_out_bytes == (left if message.origin == "pruned" else 0)
     for group in groups(tail):
-        assert len({node.id in ids for node in group}) == 1, "a call stands without its result"
+        shown = [node.id in ids for node in group]
+        # Reading may begin between two messages with calls of a group.
+        assert shown == sorted(shown), "a call stands without its result"
+        assert has_its_calls([node for node in group if node.id in ids]), "a result stands without its call"
     _check_newest_user(tree, path, summary, context)
 
 
