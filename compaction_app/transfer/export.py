@@ -37,7 +37,6 @@ DISTINCTIVE_CHARACTERS = 6
 
 _WORD = re.compile(r"\w+")
 _TOKEN = re.compile(r"\w(?:[\w./:@-]*\w)?")
-_DIGIT = re.compile(r"[\d²³¹⁰⁴-⁹₀-₉①-⑨]")
 _SQLITE_MAGIC = b"SQLite format 3\0"
 #: Byte of the header with the write version; 2 is a write-ahead log.
 _WRITE_VERSION, _WAL = 18, 2
@@ -232,7 +231,7 @@ def _pieces(text: str) -> Iterator[str]:
         yield " ".join(words[start : start + RUN_OF_WORDS])
     for match in _TOKEN.finditer(lowered):
         token = match[0]
-        if len(token) >= DISTINCTIVE_CHARACTERS and _DIGIT.search(token):
+        if len(token) >= DISTINCTIVE_CHARACTERS and any(map(str.isdigit, token)):
             yield token
 
 

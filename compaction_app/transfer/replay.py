@@ -63,7 +63,9 @@ class Replay:
 
     @property
     def diff(self) -> list[str]:
-        """The old text to the new, as a unified diff."""
+        """The old text to the new, as a unified diff; empty without a draft."""
+        if self.after is None:
+            return []
         old, new = self.bundle.written.splitlines(), self.text.splitlines()
         return list(difflib.unified_diff(old, new, OUTPUT, self.model or "replay", lineterm=""))
 
