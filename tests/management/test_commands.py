@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -35,10 +36,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 EXTRACTIVE = "compaction_app.summarizers.ExtractiveSummarizer"
 
 
-def rows_of(table: str) -> dict[int, list[str]]:
-    """The lines of ``compact`` by tip."""
-    lines = [line.split() for line in table.splitlines() if line.lstrip().startswith("#")]
-    return {int(line[0].lstrip("#")): line[1:] for line in lines}
+def outcomes(printed: str) -> dict[int, str]:
+    """What ``compact`` says of each tip."""
+    lines = re.findall(r"^#(\d+), depth \d+: [\d,]+ → [\d,]+ tokens, (.*)$", printed, re.MULTILINE)
+    return {int(tip): outcome for tip, outcome in lines}
 
 
 @pytest.mark.usefixtures("small_window")
@@ -53,21 +54,19 @@ class TestCompact:
     def test_a_message_names_one_branch(self, forked):
         _, (tip, other, _) = forked
         out, code = run("compact", tip.pk)
-        (line,) = rows_of(out).values()
-        assert line[:2] == ["10", "10,000"]
-        assert line[3:] == ["compacted", "(generation", "1)"]
-        assert code == 0
-        assert CompactionRun.objects.get().trigger == "manual"
+        made = CompactionRun.objects.get()
+        assert made.trigger == "manual"
+        told = f"#{tip.pk}, depth 10: 10,000 → {made.tokens_after:,} tokens, compacted (generation 1)"
+        assert (out, code) == (f"threshold 6,000 tokens\n{told}\n", 0)
         assert chat.find_summary(other) is not None
 
     def test_a_session_names_every_branch_and_a_summary_is_shared(self, forked):
         session, (tip, variant, short) = forked
         out, code = run("compact", session.pk)
-        outcomes = {pk: line[3:] for pk, line in rows_of(out).items()}
-        assert outcomes == {
-            short.pk: ["compacted", "(generation", "1)"],
-            tip.pk: ["compacted", "(generation", "2)"],
-            variant.pk: ["shared"],
+        assert outcomes(out) == {
+            short.pk: "compacted (generation 1)",
+            tip.pk: "compacted (generation 2)",
+            variant.pk: "shared",
         }
         assert code == 0
         assert CompactionRun.objects.count() == 2
@@ -77,7 +76,7 @@ class TestCompact:
         run("compact", session.pk)
         asked = len(FakeSummarizer.requests)
         out, code = run("compact", session.pk)
-        assert {" ".join(line[3:]) for line in rows_of(out).values()} == {"nothing to compact"}
+        assert set(outcomes(out).values()) == {"nothing to compact"}
         assert code == 0
         assert len(FakeSummarizer.requests) == asked
 
@@ -94,13 +93,13 @@ class TestCompact:
         out, _ = run("compact", tip.pk)
         assert CompactionRun.objects.filter(status="succeeded").count() > 1
         assert chat.get_context(tip).history_tokens <= chat.get_context(tip).threshold
-        assert len(rows_of(out)) == 1
+        assert len(outcomes(out)) == 1
 
     def test_a_failure_is_told_and_ends_with_one(self, forked):
         _, (tip, *_) = forked
         FakeSummarizer.error = SummarizerError("no", error_code="quota")
         out, code = run("compact", tip.pk)
-        assert rows_of(out)[tip.pk][3:] == ["failed:", "quota:", "no"], "the code, and what the provider said"
+        assert outcomes(out) == {tip.pk: "failed: quota: no"}, "the code, and what the provider said"
         assert code == 1
         assert not ChatMessage.objects.summaries().exists()
 
@@ -111,7 +110,7 @@ class TestCompact:
         settings.COMPACTION = small()
         taken = runs.claim(chat.request_compaction(tip).pk, "default", 60)
         out, code = run("compact", tip.pk)
-        assert " ".join(rows_of(out)[tip.pk][3:]) == f"failed: open_run: a worker is executing run {taken.pk}"
+        assert outcomes(out) == {tip.pk: f"failed: open_run: a worker is executing run {taken.pk}"}
         assert code == 1
         taken.refresh_from_db()
         assert taken.status == RunStatus.RUNNING
@@ -123,7 +122,7 @@ class TestCompact:
         out, code = run("compact", tip.pk)
         waiting.refresh_from_db()
         assert (waiting.status, code) == (RunStatus.SUCCEEDED, 0)
-        assert " ".join(rows_of(out)[tip.pk][3:]) == "compacted (generation 1)"
+        assert outcomes(out) == {tip.pk: "compacted (generation 1)"}
 
     def test_an_empty_session_is_nothing_to_compact(self):
         assert run("compact", chat.start_session().pk) == ("The session has no messages: nothing to compact.\n", 0)
