@@ -62,15 +62,6 @@ class TestDocument:
         for name in bodies:
             assert schemas[name]["additionalProperties"] is False, name
 
-    def test_ids_have_the_limits_of_the_databases_column(self, document):
-        for name, operation in operations(document):
-            for parameter in operation["parameters"]:
-                if parameter["in"] == "path" and parameter["schema"]["type"] == "integer":
-                    limits = (parameter["schema"]["minimum"], parameter["schema"]["maximum"])
-                    assert limits == (1, 2**63 - 1), name
-        parent = document["components"]["schemas"]["MessageIn"]["properties"]["parent_id"]
-        assert parent["anyOf"][0]["maximum"] == 2**63 - 1
-
     def test_parameters_are_described(self, document):
         for name, operation in operations(document):
             for parameter in operation["parameters"]:

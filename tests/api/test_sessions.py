@@ -1,7 +1,5 @@
 """Sessions over HTTP: begin, list, read, change, delete."""
 
-import uuid
-
 import pytest
 
 from compaction_app import chat
@@ -104,6 +102,3 @@ class TestDelete:
         assert (response.status_code, response.content) == (204, b"")
         assert not ChatMessage.objects.filter(session_id=world.session.pk).exists()
         problem(ask("DELETE", world.path), 404, "not_found")
-
-    def test_one_that_never_was_is_not_found(self, ask):
-        problem(ask.get(f"sessions/{uuid.uuid4()}"), 404, "not_found")
