@@ -5,16 +5,13 @@ made from the document, valid and not; of the ids it is told some that exist, or
 looks at each answer with all its checks. The server counts what it answered, so that a run that reached nothing can
 not pass for one that found nothing.
 
-From the command line it takes a fresh seed and shows it. pytest takes the same way in tests/api/test_schema.py.
+``make schema`` takes a fresh seed; it is shown with each round (tests/api/test_schema.py).
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
-import os
-import random
 import re
 import subprocess
 import sys
@@ -28,8 +25,6 @@ from typing import Any
 
 MOUNT = "/of/me/chats/v1/"
 TOKEN = "nna"
-EXAMPLES_VARIABLE, SEED_VARIABLE = "SCHEMA_EXAMPLES", "SCHEMA_SEED"
-LONG_RUN = 20_000
 #: Examples of an operation in a round, beside those that go through the document's limits one by one.
 PER_OPERATION = 210
 #: A round takes two minutes on one core.
@@ -199,7 +194,11 @@ def served() -> Iterator[str]:
         def log_message(self, *arguments: Any) -> None:
             """Thousands of lines that nobody reads."""
 
-    server = ThreadedWSGIServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadedWSGIServer):
+        # Room for a crowd that knocks at once.
+        request_queue_size = 400
+
+    server = Server(("127.0.0.1", 0), Handler)
     server.set_app(get_wsgi_application())
     thread = threading.Thread(target=server.serve_forever, name="conforming")
     thread.start()
@@ -209,28 +208,3 @@ def served() -> Iterator[str]:
         server.shutdown()
         thread.join(REQUEST_SECONDS)
         server.server_close()
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.conforming", description=__doc__.splitlines()[0])
-    examples = int(os.environ.get("EXAMPLES") or LONG_RUN)
-    parser.add_argument("--examples", type=int, default=examples, help=f"at least so many (now {examples:,})")
-    parser.add_argument("--seed", type=int, help="where to begin; a random one if not given")
-    options = parser.parse_args(arguments)
-    seed = random.randrange(10**9) if options.seed is None else options.seed
-    print(f"at least {options.examples:,} examples on PostgreSQL from seed {seed}", flush=True)
-    environment = {
-        **os.environ,
-        "TEST_DATABASE": "postgres",
-        EXAMPLES_VARIABLE: str(options.examples),
-        SEED_VARIABLE: str(seed),
-    }
-    command = [sys.executable, "-m", "pytest", "tests/api/test_schema.py", "-q", "-s", "--show-capture=no"]
-    repository = Path(__file__).resolve().parent.parent
-    done = subprocess.run([*command, "-p", "no:cacheprovider"], env=environment, cwd=repository, check=False)
-    print(f"seed {seed}: {'something did not hold' if done.returncode else 'every check held'}", flush=True)
-    return done.returncode
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -7,13 +7,12 @@ from collections import Counter
 
 import pytest
 from django.conf import settings as django_settings
-from django.core.servers.basehttp import ThreadedWSGIServer, WSGIRequestHandler
-from django.core.wsgi import get_wsgi_application
 from django.test import Client
 
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.testing.summarizers import FakeSummarizer
 from tests.api.asking import MOUNT, forget_throttle
+from tests.conforming import served
 from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -23,27 +22,10 @@ CROWD = 200
 SECONDS = 120
 
 
-class Server(ThreadedWSGIServer):
-    """Django's own, with a thread for each request, and room for a crowd that knocks at once."""
-
-    request_queue_size = 2 * CROWD
-
-
-class Silent(WSGIRequestHandler):
-    def log_message(self, *arguments):
-        """Two hundred lines that nobody reads."""
-
-
 @pytest.fixture
 def port():
-    server = Server(("127.0.0.1", 0), Silent)
-    server.set_app(get_wsgi_application())
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server.server_port
-    server.shutdown()
-    thread.join(SECONDS)
-    server.server_close()
+    with served() as address:
+        yield int(address.rpartition(":")[2])
 
 
 class Crowd:

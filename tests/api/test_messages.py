@@ -135,6 +135,13 @@ class TestIdempotency:
         for _ in range(2):
             assert "Idempotency-Replayed" not in ask.post(path, self.BODY)
 
+    def test_every_kind_of_number_is_known_again(self, ask, path):
+        """PostgreSQL writes some of them otherwise."""
+        body = self.BODY | {"metadata": {"numbers": [0, -0.0, 1.5e300, 1e22, 2**70, 0.1, 5e-324, 10**20, True]}}
+        assert self.send(ask, path, body).json()["message"]["id"] == self.send(ask, path, body).json()["message"]["id"]
+        changed = body | {"metadata": {"numbers": [*body["metadata"]["numbers"][:-1], 1]}}
+        problem(self.send(ask, path, changed), 422, "idempotency_conflict")
+
     def test_another_key_is_another_message_and_a_key_counts_in_its_session_only(self, ask, path, ann):
         other = chat.start_session(owner=ann)
         assert self.send(ask, path).json()["message"]["id"] != self.send(ask, path, key="k-2").json()["message"]["id"]

@@ -12,12 +12,12 @@ from django.db import connections
 from compaction_app import chat
 from compaction_app.testing.builders import grow
 from tests.api.asking import World, forget_throttle
-from tests.conforming import EXAMPLES_VARIABLE, MOUNT, SEED_VARIABLE, TOKEN, Known, Tally, run_rounds, served
+from tests.conforming import MOUNT, TOKEN, Known, Tally, run_rounds, served
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.long, pytest.mark.contract]
 
-EXAMPLES = int(os.environ.get(EXAMPLES_VARIABLE) or 5_000)
-SEED = int(os.environ.get(SEED_VARIABLE) or 1)
+EXAMPLES = int(os.environ.get("SCHEMA_EXAMPLES") or 5_000)
+SEED = int(os.environ.get("SCHEMA_SEED") or 1)
 
 SETTINGS = {
     "CONTEXT_WINDOW": 3_000,
