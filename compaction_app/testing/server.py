@@ -157,14 +157,9 @@ class ScriptedOpenAIServer:
                 self._changed.notify_all()
 
     def _next_step(self, model: str) -> Step:
-        for script in (self._by_model.get(model), self._script):
-            if script is None:
-                continue
-            if script.queue:
-                return script.queue.popleft()
-            if script.default is not None:
-                return script.default
-        raise LookupError("the common script always has a default")
+        own = self._by_model.get(model, _Script())
+        script = own if own.queue or own.default else self._script
+        return script.queue.popleft() if script.queue else script.default or steps.reply()
 
 
 class _HTTPServer(ThreadingHTTPServer):
@@ -189,26 +184,30 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        exchange = Exchange(self, {}, number=0, stopping=Event())
         if self.path != "/v1/chat/completions":
-            exchange.send_error(404, message=f"No such endpoint: {self.path}", type="invalid_request_error")
+            self._refuse(404, f"No such endpoint: {self.path}")
             return
         try:
             body = json.loads(data)
         except ValueError:
-            exchange.send_error(400, message="The body is not JSON.", type="invalid_request_error")
+            self._refuse(400, "The body is not JSON.")
             return
         self.server.owner.answer(self, body)
 
     def do_GET(self) -> None:
-        exchange = Exchange(self, {}, number=0, stopping=Event())
         if self.path != "/v1/models":
-            exchange.send_error(404, message=f"No such endpoint: {self.path}", type="invalid_request_error")
+            self._refuse(404, f"No such endpoint: {self.path}")
             return
         models = [
             {"id": name, "object": "model", "created": 0, "owned_by": "test"} for name in self.server.owner.models
         ]
-        exchange.send_json(200, {"object": "list", "data": models})
+        self._exchange().send_json(200, {"object": "list", "data": models})
+
+    def _refuse(self, status: int, message: str) -> None:
+        self._exchange().send_error(status, message=message, type="invalid_request_error")
+
+    def _exchange(self) -> Exchange:
+        return Exchange(self, {}, number=0, stopping=Event())
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the base class names it so)
         """Write nothing: ``requests`` is the log."""

@@ -179,10 +179,6 @@ class TestRecover:
             run("recover_compactions")
         assert caught.value.returncode == 1
 
-    def test_what_is_not_due_yet_is_no_failure(self, waiting):
-        CompactionRun.objects.update(next_attempt_at=timezone.now() + timedelta(hours=1))
-        assert run("recover_compactions")[0].startswith("0 requeued, 0 abandoned")
-
 
 def assert_every_branch_fits(session: ChatSession) -> None:
     resolved = resolve_request(session)

@@ -152,6 +152,8 @@ class TestOpenAIFormat:
             {"id": "4", "parent": "1", "role": "assistant", "content": "again"},
             {"id": "5", "role": "user", "content": "follows the one before"},
             {"id": "6", "parent": None, "role": "user", "content": "another root"},
+            {"id": "7", "parent": "8", "role": "assistant", "content": "stands before its parent"},
+            {"id": "8", "parent": "6", "role": "user", "content": "parent"},
         ]
         session = imported(json_file({"messages": messages}))
         assert dict(map(reversed, texts(session))) == {
@@ -161,6 +163,8 @@ class TestOpenAIFormat:
             "again": "q",
             "follows the one before": "again",
             "another root": None,
+            "parent": "another root",
+            "stands before its parent": "parent",
         }
         assert ChatMessage.objects.get(content="on").external_id == "3"
 
@@ -189,13 +193,6 @@ class TestOpenAIFormat:
         session = imported(json_file({key: prompt, "messages": messages}))
         assert session.system_prompt == "Be brief."
         assert texts(session) == [(None, "q"), ("q", "a")]
-
-    def test_a_parent_may_stand_after_its_child(self, json_file):
-        messages = [
-            {"id": 2, "parent": 1, "role": "assistant", "content": "a"},
-            {"id": 1, "parent": None, "role": "user", "content": "q"},
-        ]
-        assert texts(imported(json_file({"messages": messages}))) == [(None, "q"), ("q", "a")]
 
     def test_parts_become_text_and_attachments(self, json_file):
         picture = "data:image/png;base64," + "A" * 100_000
