@@ -16,10 +16,8 @@ import re
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,50 +52,27 @@ class Tally:
         return response
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """Ids that exist, for schemathesis to choose from; those of ``doomed…`` are what it may delete."""
+def configuration(known: Mapping[str, Sequence[str | int]]) -> str:
+    """As schemathesis reads it, in TOML: a value in quotes or a list is written there as in JSON.
 
-    sessions: Sequence[str]
-    messages: Sequence[int]
-    summaries: Sequence[int]
-    runs: Sequence[int]
-    crowded_session: str
-    crowd: Sequence[int]
-    compactable: Sequence[str]
-    doomed_sessions: Sequence[str]
-    doomed_messages: Sequence[int]
-
-    def configuration(self) -> str:
-        """As schemathesis reads it, in TOML: a value in quotes or a list is written there as in JSON."""
-        lists = {
-            "sessions": self.sessions,
-            "messages": self.messages,
-            "summaries": self.summaries,
-            "runs": self.runs,
-            "generations": [1, 2],
-            "crowded_session": [self.crowded_session],
-            "crowd": self.crowd,
-            "compactable": self.compactable,
-            "doomed_sessions": self.doomed_sessions,
-            "doomed_messages": self.doomed_messages,
-        }
-        parts = [
-            f"headers = {{ Authorization = {json.dumps(f'Bearer {TOKEN}')} }}",
-            f"request-timeout = {REQUEST_SECONDS}",
-            "[checks.positive_data_acceptance]",
-            f"expected-statuses = {json.dumps(ANSWERS_TO_VALID)}",
-            *(f"[dictionaries.{name}]\nvalues = {json.dumps(list(values))}" for name, values in lists.items()),
-            "[parameters]",
-            *_drawn(session_id="sessions", message_id="messages", summary_id="summaries", run_id="runs"),
-            *_drawn(generation="generations"),
-            *_for_operation("DELETE", "sessions/{session_id}", session_id="doomed_sessions"),
-            *_for_operation("DELETE", "messages/{message_id}", message_id="doomed_messages"),
-            *_for_operation("POST", "sessions/{session_id}/compact", session_id="compactable"),
-            *_for_operation("POST", "sessions/{session_id}/messages", session_id="crowded_session"),
-            f'"body.parent_id" = {{ dictionary = "crowd", probability = {_EXISTING} }}',
-        ]
-        return "\n".join(parts) + "\n"
+    ``known``: ids that exist, for schemathesis to choose from; those of ``doomed…`` are what it may delete.
+    """
+    parts = [
+        f"headers = {{ Authorization = {json.dumps(f'Bearer {TOKEN}')} }}",
+        f"request-timeout = {REQUEST_SECONDS}",
+        "[checks.positive_data_acceptance]",
+        f"expected-statuses = {json.dumps(ANSWERS_TO_VALID)}",
+        *(f"[dictionaries.{name}]\nvalues = {json.dumps(list(values))}" for name, values in known.items()),
+        "[parameters]",
+        *_drawn(session_id="sessions", message_id="messages", summary_id="summaries", run_id="runs"),
+        *_drawn(generation="generations"),
+        *_for_operation("DELETE", "sessions/{session_id}", session_id="doomed_sessions"),
+        *_for_operation("DELETE", "messages/{message_id}", message_id="doomed_messages"),
+        *_for_operation("POST", "sessions/{session_id}/compact", session_id="compactable"),
+        *_for_operation("POST", "sessions/{session_id}/messages", session_id="crowded_session"),
+        f'"body.parent_id" = {{ dictionary = "crowd", probability = {_EXISTING} }}',
+    ]
+    return "\n".join(parts) + "\n"
 
 
 def _drawn(**lists: str) -> Iterator[str]:
@@ -110,75 +85,34 @@ def _for_operation(method: str, path: str, **lists: str) -> Iterator[str]:
     yield from _drawn(**lists)
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
-    """One run of schemathesis, as it reports it."""
-
-    report: Mapping[str, Any]
-    output: str
-
-    @property
-    def examples(self) -> int:
-        return int(self.report["test_cases"]["generated"])
-
-    @property
-    def problems(self) -> list[str]:
-        """Why it does not pass; nothing where all held."""
-        found = [f"{failure['title']}: {', '.join(failure['operations'])}" for failure in self.report["failures"]]
-        found += [f"error: {error}" for error in self.report["errors"]]
-        found += [
-            f"phase {name}: {phase['status']}"
-            for name, phase in self.report["phases"].items()
-            if phase["status"] not in ("success", "failure")
-        ]
-        if self.report["operations"]["tested"] != self.report["operations"]["total"]:
-            found.append(f"not all operations were tested: {self.report['operations']}")
-        if not found and (self.report["exit_code"] or not self.report["complete"]):
-            found.append(f"ended with {self.report['exit_code']} ({self.report['stop_reason']})")
-        return found
+def problems_of(report: Mapping[str, Any]) -> list[str]:
+    """Why a run of schemathesis does not pass; nothing where all held."""
+    found = [f"{failure['title']}: {', '.join(failure['operations'])}" for failure in report["failures"]]
+    found += [f"error: {error}" for error in report["errors"]]
+    phases = report["phases"].items()
+    found += [f"phase {name}: {one['status']}" for name, one in phases if one["status"] not in ("success", "failure")]
+    if report["operations"]["tested"] != report["operations"]["total"]:
+        found.append(f"not all operations were tested: {report['operations']}")
+    if not found and (report["exit_code"] or not report["complete"]):
+        found.append(f"ended with {report['exit_code']} ({report['stop_reason']})")
+    return found
 
 
-def run_schemathesis(address: str, known: Known, seed: int, folder: Path) -> Round:
-    """``address``: of the server. ``folder`` takes the configuration and the report; it has to be there."""
-    configuration, report = folder / f"{seed}.toml", folder / f"{seed}.json"
-    configuration.write_text(known.configuration())
-    command = [Path(sys.executable).with_name("st"), "--config-file", configuration]
+def run_schemathesis(address: str, known: Mapping[str, Sequence[str | int]], seed: int, folder: Path) -> dict[str, Any]:
+    """Its report. ``folder`` takes the configuration; what it found is shown at once."""
+    settings, report = folder / f"{seed}.toml", folder / f"{seed}.json"
+    settings.write_text(configuration(known))
+    command = [str(Path(sys.executable).with_name("st")), "--config-file", str(settings)]
     command += ["run", f"{address}{MOUNT}openapi.json", "--checks", "all", "--seed", str(seed), "--no-color"]
     command += ["--max-examples", str(PER_OPERATION), "--continue-on-failure", "--generation-database", "none"]
-    command += ["--report", "json", "--report-json-path", report]
-    done = subprocess.run(
-        [str(part) for part in command],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=ROUND_SECONDS,
-    )
-    output = done.stdout + done.stderr
-    if not report.is_file():
-        raise AssertionError(f"schemathesis gave no report; what it said:\n{output}")
-    return Round(json.loads(report.read_text()), output)
-
-
-def run_rounds(
-    address: str, prepare: Callable[[], Known], folder: Path, *, examples: int, seed: int
-) -> Iterator[Round]:
-    """As many as it takes, each from the seed after the one before; what is found is shown at once.
-
-    ``prepare`` makes the rows of a round: after one most sessions are compacted, redacted or gone.
-    """
-    done, started = 0, time.monotonic()
-    while done < examples:
-        found = run_schemathesis(address, prepare(), seed, folder)
-        done += found.examples
-        problems, seconds = len(found.problems), time.monotonic() - started
-        print(
-            f"seed {seed}: {found.examples:,} examples, {problems} problems; {done:,} in {seconds:,.0f} s", flush=True
-        )
-        if found.problems:
-            print(found.output, flush=True)
-        yield found
-        seed += 1
+    command += ["--report", "json", "--report-json-path", str(report)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=ROUND_SECONDS)
+    found: dict[str, Any] = json.loads(report.read_text()) if report.is_file() else {}
+    print(f"seed {seed}: {found.get('test_cases')}", flush=True)
+    if not found or problems_of(found):
+        print(done.stdout + done.stderr, flush=True)
+    assert found, "schemathesis gave no report"
+    return found
 
 
 @contextlib.contextmanager
