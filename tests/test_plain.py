@@ -75,10 +75,6 @@ class TestLayers:
         messages = history("u c t(6000) u a u a u")
         result = check_and_compact(messages, small(), never)
         assert (result.strategy, result.pruned, result.covered) == ("tool_result_budget", 1, 0)
-        changed = [
-            i for i, (before, after) in enumerate(zip(messages, result.messages, strict=True)) if before != after
-        ]
-        assert changed == [2]
         assert "...truncated" in result.messages[2]["content"]
         assert result.tokens == tokens_of(result.messages) < result.tokens_before == tokens_of(messages)
 

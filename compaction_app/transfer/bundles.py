@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -25,7 +24,7 @@ from pydantic import TypeAdapter
 
 from compaction_app.exceptions import BundleError
 from compaction_app.memory.ledger import following_messages
-from compaction_app.messages.transcript import leaks_wrapper, render_messages
+from compaction_app.messages.transcript import render_messages
 from compaction_app.summarizers.prompts import WRITING
 from compaction_app.transfer.rebuild import Rebuilt
 from compaction_app.values import Message, SummaryRequest, with_ledger
@@ -38,7 +37,6 @@ METADATA, REQUEST = "metadata.json", "request.json"
 FILES = (SYSTEM, USER, HISTORY, OUTPUT, METADATA, REQUEST)
 INDEX = "index.json"
 
-_PREVIOUS = re.compile(r"</?\s*previous-(?:summary|chat-history)\b", re.IGNORECASE)
 _MESSAGES = TypeAdapter(tuple[Message, ...])
 _REQUEST = TypeAdapter(SummaryRequest)
 
@@ -214,32 +212,6 @@ def read_bundle(folder: Path) -> Bundle:
 
 def _read(folder: Path, name: str) -> str:
     return (folder / name).read_bytes().decode()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Leaks:
-    """What a summary must not contain and does."""
-
-    #: Tags of the wrapper, the marker or the nonce, in whatever form: the draft would be refused.
-    wrapper_tags: bool
-    #: The cutoff marker's nonce.
-    marker: bool
-    #: The tag of the previous summary.
-    previous_summary_tag: bool
-    #: Ids of other branches' messages whose text it contains; None where there was nothing to compare with.
-    other_branch: tuple[int, ...] | None = None
-
-    def __bool__(self) -> bool:
-        return self.wrapper_tags or self.marker or self.previous_summary_tag or bool(self.other_branch)
-
-
-def find_leaks(text: str, nonce: str) -> Leaks:
-    """The leaks that the text alone shows."""
-    return Leaks(
-        wrapper_tags=leaks_wrapper(text, nonce),
-        marker=bool(nonce) and nonce in text,
-        previous_summary_tag=_PREVIOUS.search(text) is not None,
-    )
 
 
 @contextmanager

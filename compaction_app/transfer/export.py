@@ -21,6 +21,7 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models import Count, Q, QuerySet
 
 from compaction_app.exceptions import ConfigurationError
+from compaction_app.messages.transcript import leaks_wrapper
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.transfer import bundles
 from compaction_app.transfer.rebuild import NotRebuilt, Proof, Rebuilt, rebuild, succeeded_runs
@@ -57,7 +58,7 @@ class Entry:
     proof: str = ""
     #: :class:`rebuild.NotRebuilt`, or "" if it was.
     reason: str = ""
-    #: The summary contains a tag, the marker or another branch's text.
+    #: The summary contains a tag of the wrapper, the marker or another branch's text.
     leaks: bool = False
 
     @property
@@ -123,7 +124,7 @@ class _Written:
     anchor_id: int
     anchor_depth: int
     foreign_pieces: set[str]
-    leaks: bundles.Leaks
+    leaks_wrapper: bool
 
 
 def _export(session: ChatSession, folder: Path, name: str, on_done: Callable[[], object]) -> list[Entry]:
@@ -151,10 +152,10 @@ def _export(session: ChatSession, folder: Path, name: str, on_done: Callable[[],
     leaking = set()
     quoted = _find_quoted_messages(session, using, written)
     for pk, one in written.items():
-        leaks = replace(one.leaks, other_branch=tuple(sorted(quoted[pk])))
-        content = bundles.as_json({**one.metadata, "leaks": asdict(leaks)})
+        leaks = {"wrapper": one.leaks_wrapper, "other_branch": sorted(quoted[pk])}
+        content = bundles.as_json({**one.metadata, "leaks": leaks})
         bundles.write_texts(one.folder, {bundles.METADATA: content})
-        if leaks:
+        if any(leaks.values()):
             leaking.add(pk)
     return [replace(entry, leaks=entry.summary in leaking) for entry in entries]
 
@@ -170,7 +171,7 @@ def _write(folder: Path, rebuilt: Rebuilt) -> _Written:
         anchor_id=rebuilt.plan.anchor_id,
         anchor_depth=rebuilt.plan.anchor_depth,
         foreign_pieces=_foreign_pieces(texts[bundles.OUTPUT], sources),
-        leaks=bundles.find_leaks(texts[bundles.OUTPUT], rebuilt.run.nonce),
+        leaks_wrapper=leaks_wrapper(texts[bundles.OUTPUT], rebuilt.run.nonce),
     )
 
 

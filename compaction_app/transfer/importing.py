@@ -83,15 +83,10 @@ def store(
     on_stored: Advance | None = None,
 ) -> list[Imported]:
     """Store conversations: all or none. ``again``: also those that an earlier import stored."""
-    total = len(conversations)
-    several = bool(title) and total > 1
-    names = [f"{title} ({number} of {total})" if several else title for number in range(1, total + 1)]
+    advance = on_stored or (lambda count: None)
     try:
         with transaction.atomic(using=using):
-            stored = [
-                _store(conversation, owner, name or conversation.title, using, again, on_stored or (lambda count: None))
-                for conversation, name in zip(conversations, names, strict=True)
-            ]
+            stored = [_store(one, owner, title or one.title, using, again, advance) for one in conversations]
     except InvalidMessage as error:
         raise ImportFailed(f"Nothing was imported: {error}") from error
     many = sum(imported.messages for imported in stored if not imported.already_there) >= MANY_MESSAGES

@@ -52,14 +52,24 @@ def json_file(tmp_path):
 
 
 @pytest.fixture
-def lines_file(tmp_path):
-    def write(*documents: Any, name: str = "trees.jsonl") -> Path:
-        file = tmp_path / name
+def lines_file(json_file):
+    def write(*documents: Any) -> Path:
         lines = (document if isinstance(document, str) else json.dumps(document) for document in documents)
-        file.write_text("\n".join(lines) + "\n")
-        return file
+        return json_file("\n".join(lines) + "\n", "trees.jsonl")
 
     return write
+
+
+def user(text: Any = "q", **more: Any) -> dict[str, Any]:
+    return {"role": "user", "content": text, **more}
+
+
+def assistant(text: str = "a", **more: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": text, **more}
+
+
+def system(text: str = "Be brief.", **more: Any) -> dict[str, Any]:
+    return {"role": "system", "content": text, **more}
 
 
 def reply(text: str, *replies: dict[str, Any], role: str = "assistant", rank: Any = None) -> dict[str, Any]:
@@ -68,10 +78,6 @@ def reply(text: str, *replies: dict[str, Any], role: str = "assistant", rank: An
 
 def tree(text: str, *replies: dict[str, Any]) -> dict[str, Any]:
     return {"message_tree_id": text, "prompt": reply(text, *replies, role="prompter")}
-
-
-def call(call_id: str, name: str = "look", arguments: Any = "{}") -> dict[str, Any]:
-    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 class TestOpenAssistantTrees:
@@ -124,13 +130,17 @@ class TestOpenAssistantTrees:
 
 class TestOpenAIFormat:
     def test_a_history_with_tool_calls(self, json_file):
+        calls = [
+            {"id": number, "type": "function", "function": {"name": "look", "arguments": {"path": "é"}}}
+            for number in ("c1", "c2")
+        ]
         messages = [
-            {"role": "system", "content": "Be brief."},
-            {"role": "user", "content": "Look."},
-            {"role": "assistant", "content": None, "tool_calls": [call("c1"), call("c2", arguments={"path": "é"})]},
+            system(),
+            user("Look."),
+            {"role": "assistant", "content": None, "tool_calls": calls},
             {"role": "tool", "tool_call_id": "c2", "content": [{"type": "text", "text": "second"}]},
             {"role": "tool", "tool_call_id": "c1", "content": "first", "name": "look"},
-            {"role": "assistant", "content": "Done.", "refusal": None, "weight": 1},
+            assistant("Done.", refusal=None, weight=1),
         ]
         session = imported(json_file({"title": "A look", "model": "gpt-x", "messages": messages}))
         assert (session.title, session.model, session.system_prompt) == ("A look", "gpt-x", "Be brief.")
@@ -141,32 +151,61 @@ class TestOpenAIFormat:
         assert rows[4].metadata == {"weight": 1}
 
     def test_a_bare_list_takes_its_title_from_the_first_question(self, json_file):
-        session = imported(json_file([{"role": "user", "content": "How  do\nI " + "x" * 100}]))
+        session = imported(json_file([user("How  do\nI " + "x" * 100)]))
         assert session.title == "How do I " + "x" * 70 + "…"
 
-    def test_ids_and_parents_make_a_tree(self, json_file):
-        messages = [
-            {"id": "1", "parent": None, "role": "user", "content": "q"},
-            {"id": "2", "parent": "1", "role": "assistant", "content": "a"},
-            {"id": "3", "parent": "2", "role": "user", "content": "on"},
-            {"id": "4", "parent": "1", "role": "assistant", "content": "again"},
-            {"id": "5", "role": "user", "content": "follows the one before"},
-            {"id": "6", "parent": None, "role": "user", "content": "another root"},
-            {"id": "7", "parent": "8", "role": "assistant", "content": "stands before its parent"},
-            {"id": "8", "parent": "6", "role": "user", "content": "parent"},
-        ]
-        session = imported(json_file({"messages": messages}))
-        assert dict(map(reversed, texts(session))) == {
-            "q": None,
-            "a": "q",
-            "on": "a",
-            "again": "q",
-            "follows the one before": "again",
-            "another root": None,
-            "parent": "another root",
-            "stands before its parent": "parent",
-        }
-        assert ChatMessage.objects.get(content="on").external_id == "3"
+    @pytest.mark.parametrize(
+        ("document", "stored"),
+        [
+            pytest.param(
+                [
+                    user("q", id="1", parent=None),
+                    assistant("a", id="2", parent="1"),
+                    user("on", id="3", parent="2"),
+                    assistant("again", id="4", parent="1"),
+                    user("follows the one before", id="5"),
+                    assistant("stands before its parent", id="6", parent="7"),
+                    user("another root", id="7", parent=None),
+                ],
+                {
+                    "q": None,
+                    "a": "q",
+                    "on": "a",
+                    "again": "q",
+                    "follows the one before": "again",
+                    "stands before its parent": "another root",
+                    "another root": None,
+                },
+                id="ids and parents",
+            ),
+            # As Anthropic's API has it; it was left out in silence.
+            pytest.param(
+                {"system": [{"type": "text", "text": "Be brief."}], "messages": [user()]},
+                {"q": None},
+                id="a prompt beside the messages",
+            ),
+            pytest.param(
+                {"systemPrompt": "Be brief.", "messages": [user(), system("Now in French.")]},
+                {"q": None, "Now in French.": "q"},
+                id="a system message that comes later",
+            ),
+            pytest.param(
+                [
+                    system(id="s1", parent=None),
+                    user("q1", id="q1", parent="s1"),
+                    system(id="s2", parent=None),
+                    user("q2", id="q2", parent="s2"),
+                    system("Be long.", id="s3", parent=None),
+                ],
+                {"q1": None, "q2": None, "Be long.": None},
+                id="trees that begin with one system message each",
+            ),
+        ],
+    )
+    def test_it_is_stored_as_a_tree_with_one_prompt(self, json_file, document, stored):
+        session = imported(json_file(document))
+        assert dict(map(reversed, texts(session))) == stored
+        assert session.system_prompt == ("Be brief." if "Be brief." in str(document) else "")
 
     @pytest.mark.parametrize(
         ("own", "parent"), [("id", "parentId"), ("messageId", "parentMessageId"), ("message_id", "parent_message_id")]
@@ -174,25 +213,15 @@ class TestOpenAIFormat:
     def test_a_tree_is_one_whatever_its_keys_are_called(self, json_file, own, parent):
         """CherryHQ/cherry-studio#16164: it became one line, in which both answers followed each other."""
         messages = [
-            {own: "q", parent: None, "role": "user", "content": "q"},
-            {own: 1, parent: "q", "role": "assistant", "content": "a", "askId": "q"},
-            {own: 2, parent: "q", "role": "assistant", "content": "b"},
-            {own: 3, parent: "1", "role": "user", "content": "on"},
+            user("q", **{own: "q", parent: None}),
+            assistant("a", **{own: 1, parent: "q", "askId": "q"}),
+            assistant("b", **{own: 2, parent: "q"}),
+            user("on", **{own: 3, parent: "1"}),
         ]
         session = imported(json_file({"messages": messages}))
         assert texts(session) == [(None, "q"), ("q", "a"), ("a", "on"), ("q", "b")]
         message = ChatMessage.objects.get(content="a")
         assert (message.external_id, message.metadata) == ("1", {"askId": "q"})
-
-    @pytest.mark.parametrize(
-        ("key", "prompt"), [("system", [{"type": "text", "text": "Be brief."}]), ("systemPrompt", "Be brief.")]
-    )
-    def test_a_prompt_beside_the_messages_is_the_systems(self, json_file, key, prompt):
-        """As Anthropic's API has it; it was left out in silence."""
-        messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
-        session = imported(json_file({key: prompt, "messages": messages}))
-        assert session.system_prompt == "Be brief."
-        assert texts(session) == [(None, "q"), ("q", "a")]
 
     def test_parts_become_text_and_attachments(self, json_file):
         picture = "data:image/png;base64," + "A" * 100_000
@@ -203,47 +232,25 @@ class TestOpenAIFormat:
         assert message.attachments == [{"type": "image", "name": "image 1", "url": picture, "mime_type": "image/png"}]
         assert message.token_count < 4_050, "a picture written into its address is not counted as text"
 
-    def test_a_system_message_that_comes_later_is_a_message(self, json_file):
-        messages = [{"role": "user", "content": "q"}, {"role": "system", "content": "Now in French."}]
-        session = imported(json_file({"system_prompt": "Be brief.", "messages": messages}))
-        assert session.system_prompt == "Be brief."
-        assert texts(session) == [(None, "q"), ("q", "Now in French.")]
-
-    def test_trees_that_begin_with_one_system_message_each_share_it(self, json_file):
-        messages = [
-            {"id": "s1", "parent": None, "role": "system", "content": "Be brief."},
-            {"id": "q1", "parent": "s1", "role": "user", "content": "q1"},
-            {"id": "s2", "parent": None, "role": "system", "content": "Be brief."},
-            {"id": "q2", "parent": "s2", "role": "user", "content": "q2"},
-            {"id": "s3", "parent": None, "role": "system", "content": "Be long."},
-        ]
-        session = imported(json_file({"messages": messages}))
-        assert session.system_prompt == "Be brief."
-        assert texts(session) == [(None, "q1"), (None, "q2"), (None, "Be long.")]
-
     def test_times_are_iso_or_seconds(self, json_file):
         messages = [
-            {"role": "user", "content": "q", "created_at": "2026-03-02T09:19:03+01:00"},
-            {"role": "assistant", "content": "a", "created_at": 1772439543},
-            {"role": "user", "content": "q", "created_at": "2026-03-02T09:19:03"},
+            user(created_at="2026-03-02T09:19:03+01:00"),
+            assistant(created_at=1772439543),
+            user(created_at="2026-03-02T09:19:03"),
         ]
         session = imported(json_file({"created_at": "2026-03-02T08:00:00Z", "messages": messages}))
         times = [m.created_at.isoformat() for m in ChatMessage.objects.filter(session=session).order_by("id")]
         assert times == ["2026-03-02T08:19:03+00:00"] * 2 + ["2026-03-02T09:19:03+00:00"]
         assert session.created_at.isoformat() == "2026-03-02T08:00:00+00:00"
 
-    def test_one_conversation_a_line(self, lines_file):
-        file = lines_file(
-            {"messages": [{"role": "user", "content": "one"}]},
-            "",
-            {"messages": [{"role": "user", "content": "two"}]},
-            name="fine_tuning.txt",
-        )
+    def test_one_conversation_a_line(self, json_file):
+        lines = (json.dumps({"messages": [user(text)]}) for text in ("one", "two"))
+        file = json_file("\n\n".join(lines), "fine_tuning.txt")
         assert [one.session.title for one in import_file(file)] == ["one", "two"]
 
     def test_a_long_chain_and_a_wide_fork_need_no_recursion(self, json_file):
-        chain = [{"role": "user", "content": f"{n}", "id": n} for n in range(3000)]
-        wide = [{"role": "assistant", "content": f"w{n}", "parent": 0} for n in range(300)]
+        chain = [user(f"{n}", id=n) for n in range(3000)]
+        wide = [assistant(f"w{n}", parent=0) for n in range(300)]
         one = import_file(json_file({"messages": chain + wide}))[0]
         assert (one.messages, one.tips) == (3300, 301)
         assert ChatMessage.objects.order_by("-depth").first().depth == 3000
@@ -254,10 +261,6 @@ class TestOpenAIFormat:
         session = imported(REPOSITORY / "project" / "demo_conversation.json")
         assert ChatMessage.objects.filter(session=session).count() == 344
         assert len(chat.tips(session)) == 10
-
-
-def user(text: Any = "q", **more: Any) -> dict[str, Any]:
-    return {"role": "user", "content": text, **more}
 
 
 BROKEN: list[Any] = [
@@ -350,7 +353,7 @@ class TestCommand:
         assert "Already imported: " in run(file)
 
     def test_the_layout_of_a_file_makes_no_difference(self, json_file):
-        run(json_file([user("q"), {"role": "assistant", "content": "a"}]))
+        run(json_file([user(), assistant()]))
         spread = json.dumps({"messages": [{"content": "q", "role": "user"}, {"content": "a", "role": "assistant"}]})
         assert "Already imported" in run(json_file(spread, "other.json"))
 
@@ -358,7 +361,7 @@ class TestCommand:
         ada = get_user_model().objects.create_user("ada")
         run(lines_file(tree("one"), tree("two")), "--owner", "ada", "--title", "Trees")
         titles = ChatSession.objects.filter(owner=ada).order_by("title").values_list("title", flat=True)
-        assert list(titles) == ["Trees (1 of 2)", "Trees (2 of 2)"]
+        assert list(titles) == ["Trees", "Trees"]
         assert "Imported" in run(lines_file(tree("one"), tree("two"))), "another owner's is another import"
 
     def test_json_for_scripts(self, lines_file):

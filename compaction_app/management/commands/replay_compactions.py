@@ -138,6 +138,5 @@ def _name(folder: Path, bundle: Bundle) -> str:
 
 
 def _describe(scores: Scores) -> str:
-    leaks = [name for name, found in asdict(scores.leaks).items() if found]
     size = f"{scores.tokens:,} tokens, {scores.share_of_target:.0%} of the target"
-    return f"{size}, {scores.retention:.0%} of facts kept, " + (f"leaks {', '.join(leaks)}" if leaks else "no leaks")
+    return f"{size}, {scores.retention:.0%} of facts kept, {'leaks' if scores.leaks else 'no leaks'}"
