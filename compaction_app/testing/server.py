@@ -183,31 +183,26 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def do_POST(self) -> None:
+        exchange = Exchange(self, {}, number=0, stopping=Event())
         data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         if self.path != "/v1/chat/completions":
-            self._refuse(404, f"No such endpoint: {self.path}")
+            exchange.send_error(404, message=f"No such endpoint: {self.path}", type="invalid_request_error")
             return
         try:
             body = json.loads(data)
         except ValueError:
-            self._refuse(400, "The body is not JSON.")
+            exchange.send_error(400, message="The body is not JSON.", type="invalid_request_error")
             return
         self.server.owner.answer(self, body)
 
     def do_GET(self) -> None:
+        exchange = Exchange(self, {}, number=0, stopping=Event())
         if self.path != "/v1/models":
-            self._refuse(404, f"No such endpoint: {self.path}")
+            exchange.send_error(404, message=f"No such endpoint: {self.path}", type="invalid_request_error")
             return
-        models = [
-            {"id": name, "object": "model", "created": 0, "owned_by": "test"} for name in self.server.owner.models
-        ]
-        self._exchange().send_json(200, {"object": "list", "data": models})
-
-    def _refuse(self, status: int, message: str) -> None:
-        self._exchange().send_error(status, message=message, type="invalid_request_error")
-
-    def _exchange(self) -> Exchange:
-        return Exchange(self, {}, number=0, stopping=Event())
+        about = {"object": "model", "created": 0, "owned_by": "test"}
+        models = [{"id": name, **about} for name in self.server.owner.models]
+        exchange.send_json(200, {"object": "list", "data": models})
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the base class names it so)
         """Write nothing: ``requests`` is the log."""

@@ -49,9 +49,8 @@ class Bundle:
     request: SummaryRequest
     #: Messages that follow the summary verbatim on every branch that shares it: a fact in them is not lost.
     following: tuple[Message, ...]
-    #: The text of the summary, and the ledger at its end.
-    output: str
-    ledger: str
+    #: The text of the summary without its ledger: what the summarizer wrote.
+    written: str
     #: The model that wrote it.
     model: str
     #: The target of the first request; the request's own target is lower if it was the tighter retry.
@@ -61,11 +60,6 @@ class Bundle:
     min_saving_ratio: float
     #: Length of the part of the system prompt that says how to write.
     writing_characters: int
-
-    @property
-    def written(self) -> str:
-        """What the summarizer wrote."""
-        return self.output.removesuffix(with_ledger("", self.ledger))
 
 
 def texts_of(rebuilt: Rebuilt) -> dict[str, str]:
@@ -194,12 +188,12 @@ def read_bundle(folder: Path) -> Bundle:
         if metadata["format"] != FORMAT:
             raise BundleError(f"{folder} has the format {metadata['format']}, not {FORMAT}.")
         output = _read(folder, OUTPUT)
+        ledger = output[len(output) - int(metadata["counts"]["ledger_characters"]) :]
         return Bundle(
             folder=folder,
             request=_REQUEST.validate_python({**parts, "system": _read(folder, SYSTEM), "user": _read(folder, USER)}),
             following=_MESSAGES.validate_python(parts["following"]),
-            output=output,
-            ledger=output[len(output) - int(metadata["counts"]["ledger_characters"]) :],
+            written=output.removesuffix(with_ledger("", ledger)),
             model=str(metadata["model"]),
             target_tokens=int(metadata["budget"]["target_tokens"]),
             replaced_tokens=int(metadata["counts"]["replaced_tokens"]),
