@@ -188,6 +188,12 @@ class TestBadInput:
                 ask([*history("u"), message])
             assert caught.value.field == field
 
+    def test_calls_of_other_shapes_are_the_callers_business(self):
+        """Ollama's arguments are an object."""
+        for call in ({"id": "1", "function": None}, {"id": 1, "function": {"name": "f", "arguments": {}}}):
+            messages = [*history("u"), {"role": "assistant", "content": None, "tool_calls": [call]}]
+            assert check_and_compact(messages).messages == messages
+
     def test_what_is_nested_too_deep_is_named(self):
         deep: Any = "x"
         for _ in range(5_000):
