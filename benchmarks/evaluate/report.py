@@ -108,6 +108,10 @@ def _systems(rows: list[Row], without: str = "") -> list[str]:
     return [name for name in [*systems.SYSTEMS, systems.CEILING] if name in measured]
 
 
+def _title(name: str, rounds: int) -> str:
+    return name if rounds == 1 else f"{name}, {rounds} rounds"
+
+
 def _every_system(rows: list[Row]) -> str:
     lines = []
     for name in _systems(rows, "ledger"):
@@ -123,8 +127,7 @@ def _by_budget(rows: list[Row]) -> str:
             for count in counts:
                 of_sets = [_select(rows, system=system, set=s, budget=share, rounds=count) for s in _SETS]
                 if any(of_sets):
-                    title = f"{share:.0%}, {system}, {count} round{'s' * (count > 1)}"
-                    lines.append([title, *(f"{_mean(one, _margin)} / {_mean(one, _kept)}" for one in of_sets)])
+                    lines.append([_title(f"{share:.0%}, {system}", count), *(f"{_mean(one, _margin)} / {_mean(one, _kept)}" for one in of_sets)])
     return _table(["margin / stmt", *_SETS], lines)
 
 
@@ -160,7 +163,7 @@ def _traps(rows: list[Row]) -> str:
                 for tokens in measure.TRAP_BUDGETS
             ]
             if any(found):
-                lines.append([f"{name}, {rounds} round{'s' * (rounds > 1)}", *found])
+                lines.append([_title(name, rounds), *found])
     return _table(["misleading of told", *(f"{s}, {t:,}" for s in _TRAPS for t in measure.TRAP_BUDGETS)], lines)
 
 
@@ -169,8 +172,7 @@ def _outdated(rows: list[Row]) -> str:
     for name in _systems(rows, "ledger"):
         for rounds in (1, 5) if name in systems.OURS else (1,):
             found = [_select(rows, system=name, set=set_, budget=_BUDGETS, rounds=rounds) for set_ in _SETS]
-            title = f"{name}, {rounds} round{'s' * (rounds > 1)}"
-            lines.append([title, *(_counts(one, stale=True) for one in found)])
+            lines.append([_title(name, rounds), *(_counts(one, stale=True) for one in found)])
     return _table(["older value without the newer", *_SETS], lines)
 
 
