@@ -127,7 +127,8 @@ def _by_budget(rows: list[Row]) -> str:
             for count in counts:
                 of_sets = [_select(rows, system=system, set=s, budget=share, rounds=count) for s in _SETS]
                 if any(of_sets):
-                    lines.append([_title(f"{share:.0%}, {system}", count), *(f"{_mean(one, _margin)} / {_mean(one, _kept)}" for one in of_sets)])
+                    title = _title(f"{share:.0%}, {system}", count)
+                    lines.append([title, *(f"{_mean(one, _margin)} / {_mean(one, _kept)}" for one in of_sets)])
     return _table(["margin / stmt", *_SETS], lines)
 
 
