@@ -49,9 +49,9 @@ def _one_line(rows: list[Row]) -> str:
     planted = [counts for row in traps for counts in row["claims"].values()]
     text = (
         "The extractive summarizer needs no model. On conversations that it was not tuned on, an extract of a fifth of "
-        f"the tokens keeps {100 * _kept(facts):.0f} of 100 facts (for comparison: {beside}). It tells "
-        f"{sum(counts[1] for counts in planted)} statements that another one denies, limits or corrects, and for "
-        f"{sum(counts[2] for counts in planted)} of them leaves the other one out. What a model's summaries keep was "
+        f"the tokens keeps {100 * _kept(facts):.0f} of 100 facts (for comparison: {beside}). Of "
+        f"{sum(counts[1] for counts in planted)} quoted statements that another statement denies, limits or corrects, "
+        f"{sum(counts[2] for counts in planted)} are quoted without it. What a model's summaries keep was "
         "not measured ([docs/evaluation.md](docs/evaluation.md))."
     )
     return fill(text, 120, break_on_hyphens=False, break_long_words=False)
