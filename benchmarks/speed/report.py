@@ -133,7 +133,8 @@ def describe(timings: Sequence[Timing]) -> str:
     found: dict[str, dict[str, None]] = {}
     for one in timings:
         versions = re.sub(r" on \S+, compiled.*", "", one.versions)
-        found.setdefault(versions, {})[one.system.split(", ")[0]] = None
+        is_ours = one.system in (BARE.name, ONYX.name, *(pages.name for pages in PAGES))
+        found.setdefault(versions, {})[APP.name if is_ours else one.system.split(", ")[0]] = None
     return "\n".join([first, "", *(f"- {', '.join(names)}: {versions}" for versions, names in found.items())])
 
 
