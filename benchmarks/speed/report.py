@@ -37,7 +37,8 @@ MOVED = 0.2
 
 def write(timings: Sequence[Timing]) -> None:
     """Write the page, from the text of ``page.md`` with a table for each name in braces."""
-    timings = sorted(timings, key=_order)
+    # Without calls that were measured once, and exist no longer.
+    timings = sorted((one for one in timings if one.call in EVERY[one.system].calls), key=_order)
     found = {
         "machine": describe(timings),
         "durability": durability(timings),
