@@ -2,6 +2,12 @@
 
 ``DEBUG`` is off unless the environment asks for it, as the demo and the tests do; without it a ``SECRET_KEY`` is
 required. By default the database is a SQLite file. All settings of compaction are in ``COMPACTION`` at the end.
+
+The project also reads ``ALLOWED_HOSTS``, ``DATABASE_URL``, ``CELERY_BROKER_URL``, ``OPENAI_API_KEY``,
+``OPENAI_BASE_URL``, ``COMPACTION_CONTEXT_WINDOW``, ``COMPACTION_MODE``, ``COMPACTION_TRIGGER_RATIO``,
+``COMPACTION_RECENT_MESSAGES_RATIO`` and ``COMPACTION_SUMMARIZER_MODELS``; its chat page ``CHAT_MODEL`` and
+``CHAT_TIMEOUT_SECONDS``; its workers ``COMPACTION_SWEEP_SECONDS`` and ``COMPACTION_REDELIVERY_SECONDS`` (how soon a
+lost or killed task is found); the demo ``DEMO_FOLDER``, ``DEMO_PASSWORD`` and ``DEMO_BROKER_URL``.
 """
 
 from pathlib import Path

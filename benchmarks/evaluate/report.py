@@ -49,9 +49,9 @@ def _one_line(rows: list[Row]) -> str:
     planted = [counts for row in traps for counts in row["claims"].values()]
     text = (
         "The extractive summarizer needs no model. On conversations that it was not tuned on, an extract of a fifth of "
-        f"the tokens keeps {100 * _kept(facts):.0f} of 100 facts (for comparison: {beside}). It tells "
-        f"{sum(counts[1] for counts in planted)} statements that another one denies, limits or corrects, and for "
-        f"{sum(counts[2] for counts in planted)} of them leaves the other one out. What a model's summaries keep was "
+        f"the tokens keeps {100 * _kept(facts):.0f} of 100 facts (for comparison: {beside}). Of "
+        f"{sum(counts[1] for counts in planted)} quoted statements that another statement denies, limits or corrects, "
+        f"{sum(counts[2] for counts in planted)} are quoted without it. What a model's summaries keep was "
         "not measured ([docs/evaluation.md](docs/evaluation.md))."
     )
     return fill(text, 120, break_on_hyphens=False, break_long_words=False)
@@ -108,6 +108,10 @@ def _systems(rows: list[Row], without: str = "") -> list[str]:
     return [name for name in [*systems.SYSTEMS, systems.CEILING] if name in measured]
 
 
+def _title(name: str, rounds: int) -> str:
+    return name if rounds == 1 else f"{name}, {rounds} rounds"
+
+
 def _every_system(rows: list[Row]) -> str:
     lines = []
     for name in _systems(rows, "ledger"):
@@ -123,7 +127,7 @@ def _by_budget(rows: list[Row]) -> str:
             for count in counts:
                 of_sets = [_select(rows, system=system, set=s, budget=share, rounds=count) for s in _SETS]
                 if any(of_sets):
-                    title = f"{share:.0%}, {system}, {count} round{'s' * (count > 1)}"
+                    title = _title(f"{share:.0%}, {system}", count)
                     lines.append([title, *(f"{_mean(one, _margin)} / {_mean(one, _kept)}" for one in of_sets)])
     return _table(["margin / stmt", *_SETS], lines)
 
@@ -160,7 +164,7 @@ def _traps(rows: list[Row]) -> str:
                 for tokens in measure.TRAP_BUDGETS
             ]
             if any(found):
-                lines.append([f"{name}, {rounds} round{'s' * (rounds > 1)}", *found])
+                lines.append([_title(name, rounds), *found])
     return _table(["misleading of told", *(f"{s}, {t:,}" for s in _TRAPS for t in measure.TRAP_BUDGETS)], lines)
 
 
@@ -169,8 +173,7 @@ def _outdated(rows: list[Row]) -> str:
     for name in _systems(rows, "ledger"):
         for rounds in (1, 5) if name in systems.OURS else (1,):
             found = [_select(rows, system=name, set=set_, budget=_BUDGETS, rounds=rounds) for set_ in _SETS]
-            title = f"{name}, {rounds} round{'s' * (rounds > 1)}"
-            lines.append([title, *(_counts(one, stale=True) for one in found)])
+            lines.append([_title(name, rounds), *(_counts(one, stale=True) for one in found)])
     return _table(["older value without the newer", *_SETS], lines)
 
 

@@ -37,7 +37,8 @@ MOVED = 0.2
 
 def write(timings: Sequence[Timing]) -> None:
     """Write the page, from the text of ``page.md`` with a table for each name in braces."""
-    timings = sorted(timings, key=_order)
+    # Without calls that were measured once, and exist no longer.
+    timings = sorted((one for one in timings if one.call in EVERY[one.system].calls), key=_order)
     found = {
         "machine": describe(timings),
         "durability": durability(timings),
@@ -133,7 +134,8 @@ def describe(timings: Sequence[Timing]) -> str:
     found: dict[str, dict[str, None]] = {}
     for one in timings:
         versions = re.sub(r" on \S+, compiled.*", "", one.versions)
-        found.setdefault(versions, {})[one.system.split(", ")[0]] = None
+        is_ours = one.system in (BARE.name, ONYX.name, *(pages.name for pages in PAGES))
+        found.setdefault(versions, {})[APP.name if is_ours else one.system.split(", ")[0]] = None
     return "\n".join([first, "", *(f"- {', '.join(names)}: {versions}" for versions, names in found.items())])
 
 

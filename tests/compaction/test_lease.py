@@ -230,10 +230,17 @@ def test_a_database_that_is_away_is_asked_again_but_not_all_the_time(branch, sho
         tries.append(1)
         raise error
 
+    def until_asked_again():
+        threading.Event().wait(1)
+        # A busy machine takes longer.
+        for _ in range(100):
+            if len(tries) < 2:
+                threading.Event().wait(0.1)
+
     run = chat.request_compaction(branch[-1])
     with monkeypatch.context() as patched:
         patched.setattr("compaction_app.compaction.runs.fail", away)
-        during_the_call(patched, lambda: threading.Event().wait(1))
+        during_the_call(patched, until_asked_again)
         compact_chat_history(run.pk)
     assert 2 <= len(tries) <= 12
 
