@@ -146,7 +146,8 @@ fuzz: develop
 	$(PY) -m tests.fuzz $(if $(STEPS),--steps $(STEPS))
 
 schema: develop
-	$(PY) -m tests.conforming $(if $(EXAMPLES),--examples $(EXAMPLES))
+	TEST_DATABASE=postgres SCHEMA_EXAMPLES=$(or $(EXAMPLES),20000) SCHEMA_SEED=$$(date +%s) $(PY) -m pytest \
+	  tests/api/test_schema.py -q -s --show-capture=no -p no:cacheprovider
 
 soak: develop
 	$(PY) -m tests.soak $(if $(SOAK_SECONDS),--seconds $(SOAK_SECONDS)) $(if $(SOAK_SEED),--seed $(SOAK_SEED))

@@ -1,5 +1,5 @@
 from django.apps import AppConfig
-from django.core.checks import Tags, register
+from django.core.checks import register
 from django.utils.translation import gettext_lazy as _
 
 from compaction_app.management import checks
@@ -13,5 +13,3 @@ class CompactionConfig(AppConfig):
     def ready(self) -> None:
         for check in checks.ALL:
             register(check)
-        for check in checks.OF_DATABASES:
-            register(check, Tags.database)

@@ -78,10 +78,9 @@ class NotASummary(CompactionError, ValueError):
 
 
 class ImportFailed(CompactionError, ValueError):
-    """The file cannot be imported; nothing was written. ``line`` (from 1) is where the problem is."""
+    """The file cannot be imported; nothing was written. The text says where the problem is."""
 
     code = "import_failed"
-    line: int | None = None
 
 
 class BundleError(CompactionError, ValueError):

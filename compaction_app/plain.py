@@ -118,28 +118,27 @@ def check_and_compact(
     window = window_or_default(model, settings)
     reply = reply_reserve(window, settings, reserved_tokens)
     budget = make_budget(window, history.fixed_tokens + count_tools(tools, count) + reply, settings)
-    compaction = _Compaction(branch=history.branch)
+    branch, covered, failure = history.branch, 0, ""
     if (
         summarize is not None
         and settings.mode != Mode.OFF
-        and tokens_after_pruning(history.branch, budget, settings, count) > budget.threshold
+        and tokens_after_pruning(branch, budget, settings, count) > budget.threshold
     ):
-        compaction = _compact(history.branch, budget, settings, count, summarize)
-    shown = apply_layers(compaction.branch, budget, settings, count)
-    base = compaction.branch.base
+        branch, covered, failure = _compact(branch, budget, settings, count, summarize)
+    shown = apply_layers(branch, budget, settings, count)
     # A pin is not part of the tail, and without a tree nothing else would show that it is gone.
-    pins_gone = int(bool(base and base.pinned) and not shown.pinned)
+    pins_gone = int(bool(branch.base and branch.base.pinned) and not shown.pinned)
     return Compacted(
         messages=history.rebuilt(shown),
         strategy=shown.strategy,
         pruned=len(shown.left_out),
         dropped=shown.dropped + pins_gone,
-        covered=compaction.covered,
+        covered=covered,
         tokens=history.fixed_tokens + shown.tokens,
         tokens_before=history.fixed_tokens + history.branch.history_tokens,
         summary=shown.summary.content if shown.summary else "",
         is_extract=shown.summary is not None and shown.summary.is_extract,
-        failure=compaction.failure,
+        failure=failure,
     )
 
 
@@ -214,19 +213,13 @@ class _History:
         return result + [self.message(message) for message in shown.tail]
 
 
-@dataclass(frozen=True, slots=True)
-class _Compaction:
-    """The result of an attempt to summarize."""
-
-    branch: Branch
-    covered: int = 0
-    failure: str = ""
-
-
-def _compact(branch: Branch, budget: Budget, settings: Settings, count: Count, summarize: Any) -> _Compaction:
+def _compact(
+    branch: Branch, budget: Budget, settings: Settings, count: Count, summarize: Any
+) -> tuple[Branch, int, str]:
+    """The branch with its new summary, how many messages that covers, and why there is none."""
     plan = plan_compaction(branch, branch.base, budget, settings)
     if not isinstance(plan, CompactionPlan):
-        return _Compaction(branch, failure=plan.reason)
+        return branch, 0, plan.reason
     # No message can contain a digest of all of them, so none can forge the marker. The same history gives the same
     # request.
     seen = [message.content for message in (*plan.covered, *plan.lookahead)]
@@ -237,9 +230,9 @@ def _compact(branch: Branch, budget: Budget, settings: Settings, count: Count, s
         draft, failure = _ask(tighter(request), plan, settings, count, summarize)
     if failure or draft is None:
         log(logger, logging.WARNING, "failed", code=failure, messages=len(plan.covered))
-        return _Compaction(branch, failure=failure)
+        return branch, 0, failure
     base = replace(_summary(draft.text.strip(), count, draft.is_extract), pinned=plan.pinned)
-    return _Compaction(replace(branch, base=base, tail=plan.kept), covered=len(plan.covered))
+    return replace(branch, base=base, tail=plan.kept), len(plan.covered), ""
 
 
 def _ask(
@@ -253,7 +246,11 @@ def _ask(
         # A host's code: a prompt without the oldest turns is better than none. The error's text may quote messages.
         log_error(logger, error, messages=len(plan.covered))
         return None, type(error).__name__
-    draft = _draft(answer)
+    # None is the content of a reply that has none.
+    draft = SummaryDraft(text=answer or "") if isinstance(answer, str | None) else answer
+    if wrong := wrong_draft(draft):
+        raise InvalidMessage(f"summarize must return a text or a SummaryDraft, not {wrong}.", field="summarize")
+    draft = prose_draft(mended(draft))
     refusal = refuse_draft(
         draft,
         target_tokens=plan.target_tokens,
@@ -263,15 +260,6 @@ def _ask(
         request=request,
     )
     return draft, str(refusal or "")
-
-
-def _draft(answer: Any) -> SummaryDraft:
-    """The answer of ``summarize``. None is the content of a reply that has none."""
-    draft = SummaryDraft(text=answer or "") if isinstance(answer, str | None) else answer
-    if wrong := wrong_draft(draft):
-        raise InvalidMessage(f"summarize must return a text or a SummaryDraft, not {wrong}.", field="summarize")
-    checked: SummaryDraft = prose_draft(mended(draft))
-    return checked
 
 
 def _summary(text: str, count: Count, is_extract: bool) -> Summary:
@@ -295,53 +283,32 @@ def _no_count(texts: Sequence[str]) -> list[int]:
 # -- Messages in the OpenAI chat format -----------------------------------------------------------------
 
 
-def _check_message(message: Any, position: int) -> None:
-    """Raise :class:`InvalidMessage` with the position if this is not a message."""
-    if not isinstance(message, Mapping) or message.get("role") not in list(Role):
-        raise InvalidMessage(f"Message {position} is not a dict with a role of the OpenAI chat format.", field="role")
-    content = message.get("content")
-    if not isinstance(content, str | list | None):
-        raise InvalidMessage(f"The content of message {position} is neither text nor a list of parts.", field="content")
-    if isinstance(content, list) and any(not isinstance(part, str | Mapping) for part in content):
-        words = f"The content of message {position} has a part that is neither text nor a dict."
-        raise InvalidMessage(words, field="content")
-    _check_calls(message.get("tool_calls"), position)
-    for name in _SENT:
-        _check_encodable(message.get(name), name, position)
-
-
-def _check_calls(calls: Any, position: int) -> None:
-    """Check that this is a list of dicts whose functions are dicts. What they contain is up to the provider."""
-    if calls is None:
-        return
-    if not isinstance(calls, list | tuple) or any(not isinstance(call, Mapping) for call in calls):
-        raise InvalidMessage(f"The tool_calls of message {position} are not a list of dicts.", field="tool_calls")
-    if any(not isinstance(call.get("function"), Mapping | None) for call in calls):
-        raise InvalidMessage(f"A function in the tool_calls of message {position} is not a dict.", field="tool_calls")
-
-
-def _check_encodable(value: Any, field: str, position: int, depth: int = 0) -> None:
-    """Refuse lone surrogates, which can be neither counted nor sent."""
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            words = f"The {field} of message {position} has a lone surrogate at position {error.start}."
-            raise InvalidMessage(words, field=field) from error
-    elif depth > validation.MAX_JSON_DEPTH:
-        words = f"The {field} of message {position} is nested deeper than {validation.MAX_JSON_DEPTH} levels."
-        raise InvalidMessage(words, field=field)
-    elif isinstance(value, Mapping | list | tuple):
-        within = [*value, *value.values()] if isinstance(value, Mapping) else value
-        for item in within:
-            _check_encodable(item, field, position, depth + 1)
-
-
 def _check_messages(messages: Any) -> None:
-    """Raise :class:`InvalidMessage` if this is not a list of messages."""
+    """Raise :class:`InvalidMessage` with the position if one is not a message."""
     validation.check_list_of_dicts(messages, "messages", "messages (dicts in the OpenAI chat format)")
     for position, message in enumerate(messages):
-        _check_message(message, position)
+        role, content, calls = (message.get(name) for name in ("role", "content", "tool_calls"))
+        parts = content if isinstance(content, list) else [content or ""]
+        if role not in list(Role):
+            raise InvalidMessage(f"Message {position} has no role of the OpenAI chat format.", field="role")
+        if any(not isinstance(part, str | Mapping) for part in parts) or isinstance(content, Mapping):
+            words = f"The content of message {position} is neither text nor a list of texts and dicts."
+            raise InvalidMessage(words, field="content")
+        # What calls contain is up to the provider.
+        if calls is not None and not (isinstance(calls, list | tuple) and all(map(_is_call, calls))):
+            words = f"The tool_calls of message {position} are not a list of dicts, each with its function."
+            raise InvalidMessage(words, field="tool_calls")
+        for name in _SENT:
+            try:
+                json.dumps(message.get(name), ensure_ascii=False).encode()
+            except (TypeError, ValueError, RecursionError) as error:
+                # Half a character, say, which can be neither counted nor sent.
+                words = f"The {name} of message {position} cannot be sent: {error}"
+                raise InvalidMessage(words, field=name) from error
+
+
+def _is_call(call: Any) -> bool:
+    return isinstance(call, Mapping) and isinstance(call.get("function"), Mapping | None)
 
 
 def _as_values(messages: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> list[Message]:

@@ -5,31 +5,24 @@ made from the document, valid and not; of the ids it is told some that exist, or
 looks at each answer with all its checks. The server counts what it answered, so that a run that reached nothing can
 not pass for one that found nothing.
 
-From the command line it takes a fresh seed and shows it. pytest takes the same way in tests/api/test_schema.py.
+``make schema`` takes a fresh seed; it is shown with each round (tests/api/test_schema.py).
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
-import os
-import random
 import re
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 MOUNT = "/of/me/chats/v1/"
 TOKEN = "nna"
-EXAMPLES_VARIABLE, SEED_VARIABLE = "SCHEMA_EXAMPLES", "SCHEMA_SEED"
-LONG_RUN = 20_000
 #: Examples of an operation in a round, beside those that go through the document's limits one by one.
 PER_OPERATION = 210
 #: A round takes two minutes on one core.
@@ -59,50 +52,27 @@ class Tally:
         return response
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """Ids that exist, for schemathesis to choose from; those of ``doomed…`` are what it may delete."""
+def configuration(known: Mapping[str, Sequence[str | int]]) -> str:
+    """As schemathesis reads it, in TOML: a value in quotes or a list is written there as in JSON.
 
-    sessions: Sequence[str]
-    messages: Sequence[int]
-    summaries: Sequence[int]
-    runs: Sequence[int]
-    crowded_session: str
-    crowd: Sequence[int]
-    compactable: Sequence[str]
-    doomed_sessions: Sequence[str]
-    doomed_messages: Sequence[int]
-
-    def configuration(self) -> str:
-        """As schemathesis reads it, in TOML: a value in quotes or a list is written there as in JSON."""
-        lists = {
-            "sessions": self.sessions,
-            "messages": self.messages,
-            "summaries": self.summaries,
-            "runs": self.runs,
-            "generations": [1, 2],
-            "crowded_session": [self.crowded_session],
-            "crowd": self.crowd,
-            "compactable": self.compactable,
-            "doomed_sessions": self.doomed_sessions,
-            "doomed_messages": self.doomed_messages,
-        }
-        parts = [
-            f"headers = {{ Authorization = {json.dumps(f'Bearer {TOKEN}')} }}",
-            f"request-timeout = {REQUEST_SECONDS}",
-            "[checks.positive_data_acceptance]",
-            f"expected-statuses = {json.dumps(ANSWERS_TO_VALID)}",
-            *(f"[dictionaries.{name}]\nvalues = {json.dumps(list(values))}" for name, values in lists.items()),
-            "[parameters]",
-            *_drawn(session_id="sessions", message_id="messages", summary_id="summaries", run_id="runs"),
-            *_drawn(generation="generations"),
-            *_for_operation("DELETE", "sessions/{session_id}", session_id="doomed_sessions"),
-            *_for_operation("DELETE", "messages/{message_id}", message_id="doomed_messages"),
-            *_for_operation("POST", "sessions/{session_id}/compact", session_id="compactable"),
-            *_for_operation("POST", "sessions/{session_id}/messages", session_id="crowded_session"),
-            f'"body.parent_id" = {{ dictionary = "crowd", probability = {_EXISTING} }}',
-        ]
-        return "\n".join(parts) + "\n"
+    ``known``: ids that exist, for schemathesis to choose from; those of ``doomed…`` are what it may delete.
+    """
+    parts = [
+        f"headers = {{ Authorization = {json.dumps(f'Bearer {TOKEN}')} }}",
+        f"request-timeout = {REQUEST_SECONDS}",
+        "[checks.positive_data_acceptance]",
+        f"expected-statuses = {json.dumps(ANSWERS_TO_VALID)}",
+        *(f"[dictionaries.{name}]\nvalues = {json.dumps(list(values))}" for name, values in known.items()),
+        "[parameters]",
+        *_drawn(session_id="sessions", message_id="messages", summary_id="summaries", run_id="runs"),
+        *_drawn(generation="generations"),
+        *_for_operation("DELETE", "sessions/{session_id}", session_id="doomed_sessions"),
+        *_for_operation("DELETE", "messages/{message_id}", message_id="doomed_messages"),
+        *_for_operation("POST", "sessions/{session_id}/compact", session_id="compactable"),
+        *_for_operation("POST", "sessions/{session_id}/messages", session_id="crowded_session"),
+        f'"body.parent_id" = {{ dictionary = "crowd", probability = {_EXISTING} }}',
+    ]
+    return "\n".join(parts) + "\n"
 
 
 def _drawn(**lists: str) -> Iterator[str]:
@@ -115,75 +85,34 @@ def _for_operation(method: str, path: str, **lists: str) -> Iterator[str]:
     yield from _drawn(**lists)
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
-    """One run of schemathesis, as it reports it."""
-
-    report: Mapping[str, Any]
-    output: str
-
-    @property
-    def examples(self) -> int:
-        return int(self.report["test_cases"]["generated"])
-
-    @property
-    def problems(self) -> list[str]:
-        """Why it does not pass; nothing where all held."""
-        found = [f"{failure['title']}: {', '.join(failure['operations'])}" for failure in self.report["failures"]]
-        found += [f"error: {error}" for error in self.report["errors"]]
-        found += [
-            f"phase {name}: {phase['status']}"
-            for name, phase in self.report["phases"].items()
-            if phase["status"] not in ("success", "failure")
-        ]
-        if self.report["operations"]["tested"] != self.report["operations"]["total"]:
-            found.append(f"not all operations were tested: {self.report['operations']}")
-        if not found and (self.report["exit_code"] or not self.report["complete"]):
-            found.append(f"ended with {self.report['exit_code']} ({self.report['stop_reason']})")
-        return found
+def problems_of(report: Mapping[str, Any]) -> list[str]:
+    """Why a run of schemathesis does not pass; nothing where all held."""
+    found = [f"{failure['title']}: {', '.join(failure['operations'])}" for failure in report["failures"]]
+    found += [f"error: {error}" for error in report["errors"]]
+    phases = report["phases"].items()
+    found += [f"phase {name}: {one['status']}" for name, one in phases if one["status"] not in ("success", "failure")]
+    if report["operations"]["tested"] != report["operations"]["total"]:
+        found.append(f"not all operations were tested: {report['operations']}")
+    if not found and (report["exit_code"] or not report["complete"]):
+        found.append(f"ended with {report['exit_code']} ({report['stop_reason']})")
+    return found
 
 
-def run_schemathesis(address: str, known: Known, seed: int, folder: Path) -> Round:
-    """``address``: of the server. ``folder`` takes the configuration and the report; it has to be there."""
-    configuration, report = folder / f"{seed}.toml", folder / f"{seed}.json"
-    configuration.write_text(known.configuration())
-    command = [Path(sys.executable).with_name("st"), "--config-file", configuration]
+def run_schemathesis(address: str, known: Mapping[str, Sequence[str | int]], seed: int, folder: Path) -> dict[str, Any]:
+    """Its report. ``folder`` takes the configuration; what it found is shown at once."""
+    settings, report = folder / f"{seed}.toml", folder / f"{seed}.json"
+    settings.write_text(configuration(known))
+    command = [str(Path(sys.executable).with_name("st")), "--config-file", str(settings)]
     command += ["run", f"{address}{MOUNT}openapi.json", "--checks", "all", "--seed", str(seed), "--no-color"]
     command += ["--max-examples", str(PER_OPERATION), "--continue-on-failure", "--generation-database", "none"]
-    command += ["--report", "json", "--report-json-path", report]
-    done = subprocess.run(
-        [str(part) for part in command],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=ROUND_SECONDS,
-    )
-    output = done.stdout + done.stderr
-    if not report.is_file():
-        raise AssertionError(f"schemathesis gave no report; what it said:\n{output}")
-    return Round(json.loads(report.read_text()), output)
-
-
-def run_rounds(
-    address: str, prepare: Callable[[], Known], folder: Path, *, examples: int, seed: int
-) -> Iterator[Round]:
-    """As many as it takes, each from the seed after the one before; what is found is shown at once.
-
-    ``prepare`` makes the rows of a round: after one most sessions are compacted, redacted or gone.
-    """
-    done, started = 0, time.monotonic()
-    while done < examples:
-        found = run_schemathesis(address, prepare(), seed, folder)
-        done += found.examples
-        problems, seconds = len(found.problems), time.monotonic() - started
-        print(
-            f"seed {seed}: {found.examples:,} examples, {problems} problems; {done:,} in {seconds:,.0f} s", flush=True
-        )
-        if found.problems:
-            print(found.output, flush=True)
-        yield found
-        seed += 1
+    command += ["--report", "json", "--report-json-path", str(report)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=ROUND_SECONDS)
+    found: dict[str, Any] = json.loads(report.read_text()) if report.is_file() else {}
+    print(f"seed {seed}: {found.get('test_cases')}", flush=True)
+    if not found or problems_of(found):
+        print(done.stdout + done.stderr, flush=True)
+    assert found, "schemathesis gave no report"
+    return found
 
 
 @contextlib.contextmanager
@@ -199,7 +128,11 @@ def served() -> Iterator[str]:
         def log_message(self, *arguments: Any) -> None:
             """Thousands of lines that nobody reads."""
 
-    server = ThreadedWSGIServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadedWSGIServer):
+        # Room for a crowd that knocks at once.
+        request_queue_size = 400
+
+    server = Server(("127.0.0.1", 0), Handler)
     server.set_app(get_wsgi_application())
     thread = threading.Thread(target=server.serve_forever, name="conforming")
     thread.start()
@@ -209,28 +142,3 @@ def served() -> Iterator[str]:
         server.shutdown()
         thread.join(REQUEST_SECONDS)
         server.server_close()
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.conforming", description=__doc__.splitlines()[0])
-    examples = int(os.environ.get("EXAMPLES") or LONG_RUN)
-    parser.add_argument("--examples", type=int, default=examples, help=f"at least so many (now {examples:,})")
-    parser.add_argument("--seed", type=int, help="where to begin; a random one if not given")
-    options = parser.parse_args(arguments)
-    seed = random.randrange(10**9) if options.seed is None else options.seed
-    print(f"at least {options.examples:,} examples on PostgreSQL from seed {seed}", flush=True)
-    environment = {
-        **os.environ,
-        "TEST_DATABASE": "postgres",
-        EXAMPLES_VARIABLE: str(options.examples),
-        SEED_VARIABLE: str(seed),
-    }
-    command = [sys.executable, "-m", "pytest", "tests/api/test_schema.py", "-q", "-s", "--show-capture=no"]
-    repository = Path(__file__).resolve().parent.parent
-    done = subprocess.run([*command, "-p", "no:cacheprovider"], env=environment, cwd=repository, check=False)
-    print(f"seed {seed}: {'something did not hold' if done.returncode else 'every check held'}", flush=True)
-    return done.returncode
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -48,7 +48,7 @@ from compaction_app.messages import (
     validation,
 )
 from compaction_app.summarizers import error_details, error_text, mending, prompts
-from compaction_app.transfer import bundles, export, formats
+from compaction_app.transfer import export, formats
 from compaction_app.values import ContextMessage, Message, Origin, Role, SummaryDraft
 
 pytestmark = pytest.mark.pure
@@ -178,7 +178,6 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     error_details: [lambda text: error_details.safe_message(text, text), error_details.safe_code],
     error_text: [error_text.is_error_text, lambda text: error_text.tells_nothing(text[:1_500], text)],
     prompts: [prompts._escape],
-    bundles: [lambda text: bundles.find_leaks(text, "0a" * 8)],
     export: [export.safe_name, lambda text: list(export._pieces(text))],
     formats: [_imported],
 }

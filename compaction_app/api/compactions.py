@@ -21,7 +21,7 @@ from compaction_app.chat import MAX_INSTRUCTIONS
 from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.context.reading import resolve_request
 from compaction_app.conversation.compact import open_and_enqueue
-from compaction_app.exceptions import CompactionFailed, CompactionRefused
+from compaction_app.exceptions import CompactionRefused
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.tree.branches import database_of
 from compaction_app.values import Kind, RunStatus, Trigger
@@ -211,13 +211,7 @@ def _generations(request: HttpRequest, session_id: UUID) -> QuerySet[CompactionR
 
 def _compact_now(tip: ChatMessage, instructions: str) -> CompactionRun:
     """Return the run that made the newest summary."""
-    try:
-        last = chat.compact(tip, instructions=instructions)
-    except CompactionFailed as error:
-        if error.run_id and not CompactionRun.objects.using(database_of(tip)).filter(pk=error.run_id).exists():
-            # The session was deleted meanwhile, and its runs with it.
-            raise Problem(Code.NOT_FOUND) from error
-        raise
+    last = chat.compact(tip, instructions=instructions)
     run: CompactionRun | None = last
     # The last of several generations in a row may have found nothing left to compact.
     while run is not None and run.status != RunStatus.SUCCEEDED:

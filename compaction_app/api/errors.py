@@ -86,7 +86,7 @@ class Problem(Exception):
         self.headers = dict(headers or {})
         super().__init__(f"{code}: {self.detail}")
 
-    def response(self) -> JsonResponse:
+    def response(self) -> HttpResponse:
         # The detail may quote the request. As JSON it is nothing that a browser would run.
         content = {"code": self.code, "detail": self.detail} | ({"run_id": self.run_id} if self.run_id else {})
         return JsonResponse(content, status=self.code.status, headers=self.headers)

@@ -16,7 +16,6 @@ Errors, which also raise ``ConfigurationError`` when the settings are read:
 - E016 ``BACKEND`` of a summarizer is no ``Summarizer``
 - E020 a database that stores messages is neither SQLite nor PostgreSQL
 - E021 sessions and users are stored in different databases
-- E022 a table or column is missing though every migration is applied; with ``check --database`` and ``migrate`` only
 - E023 ``USE_TZ`` is False
 - E024 eventlet has replaced Python's threads
 - E100 to E151: a key has a value of the wrong type or out of range; ``conf.KEYS`` has the id of each key
@@ -27,12 +26,10 @@ Warnings:
 - W002 ``ATOMIC_REQUESTS`` runs views in a transaction, and none may be open while a model is called
 - W003 the provider compacts too
 - W004 a SQLite database uses deferred transactions: a second writer fails instead of waiting
-- W005 a migration is not applied; with ``check --database`` only
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -41,9 +38,6 @@ from django.conf import settings as django_settings
 from django.contrib.auth import get_user_model
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004  # Django's names for them
 from django.db import DEFAULT_DB_ALIAS, connections, router
-from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.migrations.loader import MigrationLoader
-from django.db.models import Model
 
 from compaction_app.conf import Mode, find_problems, get_settings
 from compaction_app.summarizers.base import find_backend_problem
@@ -118,55 +112,6 @@ def _users_elsewhere() -> Iterator[CheckMessage]:
         )
 
 
-def check_schema(
-    app_configs: Sequence[AppConfig] | None = None, databases: Sequence[str] | None = None, **kwargs: Any
-) -> list[CheckMessage]:
-    """Report migrations that are not applied, and what the tables lack: the first query that needs it would fail.
-
-    A warning where a migration is missing, since ``migrate`` runs these checks too, and stops at an error.
-    """
-    found: list[CheckMessage] = []
-    for alias in databases or ():
-        models = [model for model in apps.get_app_config("compaction_app").get_models() if model._meta.managed]
-        models = [model for model in models if router.allow_migrate_model(alias, model)]
-        if not models:
-            continue
-        connection = connections[alias]
-        lacking = list(_lacking(connection, models))
-        loader = MigrationLoader(connection)
-        applied = {name for app, name in loader.applied_migrations if app == "compaction_app"}
-        missing = sorted({name for app, name in loader.graph.nodes if app == "compaction_app"} - applied)
-        if missing and not (applied or lacking):
-            continue  # made without migrations, as by a test database with MIGRATE False
-        if missing and sys.argv[1:2] != ["migrate"]:  # which is about to apply them
-            message = f"Database {alias!r} lacks migrations of compaction_app: {', '.join(missing)}."
-            hint = f"Run: manage.py migrate compaction_app --database {alias}"
-            found.append(Warning(message, hint=hint, id="compaction_app.W005"))
-        elif lacking and not missing:
-            message = (
-                f"Database {alias!r} lacks {', '.join(lacking)}, though every migration is applied: an unreleased "
-                "version made these tables, or a migration was faked."
-            )
-            hint = (
-                "Use a new database; or back this one up, delete the tables of compaction_app and its rows in "
-                "django_migrations, and run migrate."
-            )
-            found.append(Error(message, hint=hint, id="compaction_app.E022"))
-    return found
-
-
-def _lacking(connection: BaseDatabaseWrapper, models: Sequence[type[Model]]) -> Iterator[str]:
-    """The tables that are not there, and the columns that tables do not have."""
-    with connection.cursor() as cursor:
-        tables = set(connection.introspection.table_names(cursor))
-        for table, fields in [(model._meta.db_table, model._meta.concrete_fields) for model in models]:
-            if table not in tables:
-                yield table
-                continue
-            stored = {column.name for column in connection.introspection.get_table_description(cursor, table)}
-            yield from (f"{table}.{field.column}" for field in fields if field.column not in stored)
-
-
 def check_time_zones(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
     """Report times without a zone: the admin's pages raise, and a run's lease is an hour off when clocks change."""
     if django_settings.USE_TZ:
@@ -203,5 +148,3 @@ ALL: tuple[Callable[..., list[CheckMessage]], ...] = (
     check_threads,
     check_one_compaction,
 )
-#: They connect, so Django runs them on request only.
-OF_DATABASES: tuple[Callable[..., list[CheckMessage]], ...] = (check_schema,)

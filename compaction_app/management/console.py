@@ -11,7 +11,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
-from django.core.management.base import CommandError, OutputWrapper
+from django.core.management.base import CommandError
 from django.db import DEFAULT_DB_ALIAS, connections
 
 FAILED = 1
@@ -76,12 +76,6 @@ def write_some(write: Callable[[str], object], lines: Sequence[str], note: str =
         write(f"  {line}")
     if len(lines) > _MAX_LINES:
         write(f"  … and {len(lines) - _MAX_LINES:,} more{note}")
-
-
-def report_kept(stderr: OutputWrapper, paths: Sequence[str]) -> None:
-    """List the files that ``--force`` did not replace, since another program wrote them."""
-    stderr.write("Kept, because the index does not list them:")
-    write_some(stderr.write, paths)
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

@@ -157,14 +157,9 @@ class ScriptedOpenAIServer:
                 self._changed.notify_all()
 
     def _next_step(self, model: str) -> Step:
-        for script in (self._by_model.get(model), self._script):
-            if script is None:
-                continue
-            if script.queue:
-                return script.queue.popleft()
-            if script.default is not None:
-                return script.default
-        raise LookupError("the common script always has a default")
+        own = self._by_model.get(model, _Script())
+        script = own if own.queue or own.default else self._script
+        return script.queue.popleft() if script.queue else script.default or steps.reply()
 
 
 class _HTTPServer(ThreadingHTTPServer):
@@ -188,8 +183,8 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def do_POST(self) -> None:
-        data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         exchange = Exchange(self, {}, number=0, stopping=Event())
+        data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         if self.path != "/v1/chat/completions":
             exchange.send_error(404, message=f"No such endpoint: {self.path}", type="invalid_request_error")
             return
@@ -205,9 +200,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path != "/v1/models":
             exchange.send_error(404, message=f"No such endpoint: {self.path}", type="invalid_request_error")
             return
-        models = [
-            {"id": name, "object": "model", "created": 0, "owned_by": "test"} for name in self.server.owner.models
-        ]
+        about = {"object": "model", "created": 0, "owned_by": "test"}
+        models = [{"id": name, **about} for name in self.server.owner.models]
         exchange.send_json(200, {"object": "list", "data": models})
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the base class names it so)

@@ -173,7 +173,7 @@ def context_overflow(dialect: str = "openai", *, n_prompt_tokens: int = 140_000,
     """400: the prompt is too long, in the format of ``openai`` or ``llama.cpp``."""
     if dialect == "llama.cpp":
         return bad_request(
-            "the request exceeds the available context size, try increasing it",
+            f"request ({n_prompt_tokens} tokens) exceeds the available context size ({n_ctx} tokens)",
             code=400,
             type="exceed_context_size_error",
             n_prompt_tokens=n_prompt_tokens,
@@ -196,35 +196,23 @@ def small_window(window: int, dialect: str = "vllm", *, then: Step | None = None
     """
 
     def answer(exchange: Exchange) -> None:
-        body = exchange.body
         sent = int(exchange.count_usage({"content": ""})["prompt_tokens"])
-        output = int(body.get("max_tokens") or body.get("max_completion_tokens") or 0)
+        output = int(exchange.body.get("max_tokens") or exchange.body.get("max_completion_tokens") or 0)
+        step = then or reply()
         if dialect == "vllm" and sent + output > window:
-            exchange.send_error(
-                400,
-                message=f"This model's maximum context length is {window} tokens. However, you requested "
-                f"{sent + output} tokens ({sent} in the messages, {output} in the completion). Please reduce the "
-                "length of the messages or completion.",
-                type="BadRequestError",
-                code=400,
+            message = (
+                f"This model's maximum context length is {window} tokens. However, you requested {sent + output} "
+                f"tokens ({sent} in the messages, {output} in the completion). Please reduce the length of the "
+                "messages or completion."
             )
+            step = bad_request(message, type="BadRequestError", code=400)
         elif dialect == "llama.cpp" and sent > window:
-            exchange.send_error(
-                400,
-                message=f"request ({sent} tokens) exceeds the available context size ({window} tokens)",
-                type="exceed_context_size_error",
-                code=400,
-                n_prompt_tokens=sent,
-                n_ctx=window,
-            )
+            step = context_overflow("llama.cpp", n_prompt_tokens=sent, n_ctx=window)
         elif dialect == "ollama" and sent > window:
             cut = window // 2 + 2
-            reply(usage={"prompt_tokens": cut, "completion_tokens": 20, "total_tokens": cut + 20})(exchange)
-        else:
-            (then or reply())(exchange)
+            step = reply(usage={"prompt_tokens": cut, "completion_tokens": 20, "total_tokens": cut + 20})
+        step(exchange)
 
-    if dialect not in ("vllm", "llama.cpp", "ollama"):
-        raise ValueError(f"dialect must be 'vllm', 'llama.cpp' or 'ollama', not {dialect!r}")
     return answer
 
 

@@ -5,26 +5,26 @@
 summarizers that read messages. An ``index.json`` lists the bundles of an export.
 
 Bundles contain conversations in plain text, and no erasure reaches them: folders are readable by their owner alone.
-A folder is written under another name and put in its place at once; what others put beside the bundles stays.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from compaction_app.exceptions import BundleError
 from compaction_app.memory.ledger import following_messages
-from compaction_app.messages.transcript import leaks_wrapper, render_messages
+from compaction_app.messages.transcript import render_messages
 from compaction_app.summarizers.prompts import WRITING
 from compaction_app.transfer.rebuild import Rebuilt
 from compaction_app.values import Message, SummaryRequest, with_ledger
@@ -37,8 +37,8 @@ METADATA, REQUEST = "metadata.json", "request.json"
 FILES = (SYSTEM, USER, HISTORY, OUTPUT, METADATA, REQUEST)
 INDEX = "index.json"
 
-_PREVIOUS = re.compile(r"</?\s*previous-(?:summary|chat-history)\b", re.IGNORECASE)
-_MESSAGE_FIELDS = frozenset(field.name for field in fields(Message))
+_MESSAGES = TypeAdapter(tuple[Message, ...])
+_REQUEST = TypeAdapter(SummaryRequest)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,9 +49,8 @@ class Bundle:
     request: SummaryRequest
     #: Messages that follow the summary verbatim on every branch that shares it: a fact in them is not lost.
     following: tuple[Message, ...]
-    #: The text of the summary, and the ledger at its end.
-    output: str
-    ledger: str
+    #: The text of the summary without its ledger: what the summarizer wrote.
+    written: str
     #: The model that wrote it.
     model: str
     #: The target of the first request; the request's own target is lower if it was the tighter retry.
@@ -62,29 +61,17 @@ class Bundle:
     #: Length of the part of the system prompt that says how to write.
     writing_characters: int
 
-    @property
-    def written(self) -> str:
-        """What the summarizer wrote."""
-        return self.output.removesuffix(with_ledger("", self.ledger))
-
 
 def texts_of(rebuilt: Rebuilt) -> dict[str, str]:
     """The texts of a bundle by file name, without the metadata."""
     assert rebuilt.run.summary is not None
     request, output = rebuilt.request, rebuilt.run.summary.text
     history = render_messages(request.covered, reasoning=rebuilt.settings.reasoning, limits=rebuilt.limits)
-    parts = {
-        "target_tokens": request.target_tokens,
-        "max_output_tokens": request.max_output_tokens,
-        "instructions": request.instructions,
-        "nonce": request.nonce,
-        "previous_summary": request.previous_summary,
-        "previous_ledger": request.previous_ledger,
-        "previous_is_extract": request.previous_is_extract,
-        "covered": [asdict(message) for message in request.covered],
-        "lookahead": [asdict(message) for message in request.lookahead],
-        "following": [asdict(message) for message in following_messages(rebuilt.plan, rebuilt.settings)],
+    parts = asdict(request) | {
+        "following": [asdict(message) for message in following_messages(rebuilt.plan, rebuilt.settings)]
     }
+    # Files of their own, where people may edit them.
+    del parts["system"], parts["user"]
     return {
         SYSTEM: request.system,
         USER: request.user,
@@ -103,7 +90,6 @@ def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "proof": rebuilt.proof,
-        "proved": rebuilt.proof == "proved",
         "ids": {
             "session": str(run.session_id),
             "run": run.pk,
@@ -195,41 +181,26 @@ def find_bundles(folder: Path) -> list[Path]:
     return sorted({found.parent for name in FILES for found in folder.rglob(name) if found.is_file()})
 
 
-def missing_bundles(folder: Path) -> list[str]:
-    """Bundles that the index of an export lists and of which no file exists."""
-    listed = EXPORT.folders_in(folder) or []
-    return [name for name in listed if not any((folder / name / file).is_file() for file in FILES)]
-
-
 def read_bundle(folder: Path) -> Bundle:
     """Read a bundle; :class:`BundleError` if a file is missing or invalid. Prompts may have been edited."""
     try:
         metadata, parts = json.loads(_read(folder, METADATA)), json.loads(_read(folder, REQUEST))
         if metadata["format"] != FORMAT:
             raise BundleError(f"{folder} has the format {metadata['format']}, not {FORMAT}.")
-        # Older bundles do not have it: the look-ahead is the part that they know.
-        following = parts.pop("following", parts["lookahead"])
         output = _read(folder, OUTPUT)
-        request = SummaryRequest(
-            system=_read(folder, SYSTEM),
-            user=_read(folder, USER),
-            covered=tuple(_message(part) for part in parts.pop("covered")),
-            lookahead=tuple(_message(part) for part in parts.pop("lookahead")),
-            **parts,
-        )
+        ledger = output[len(output) - int(metadata["counts"]["ledger_characters"]) :]
         return Bundle(
             folder=folder,
-            request=request,
-            following=tuple(_message(part) for part in following),
-            output=output,
-            ledger=output[len(output) - int(metadata["counts"]["ledger_characters"]) :],
+            request=_REQUEST.validate_python({**parts, "system": _read(folder, SYSTEM), "user": _read(folder, USER)}),
+            following=_MESSAGES.validate_python(parts["following"]),
+            written=output.removesuffix(with_ledger("", ledger)),
             model=str(metadata["model"]),
             target_tokens=int(metadata["budget"]["target_tokens"]),
             replaced_tokens=int(metadata["counts"]["replaced_tokens"]),
             min_saving_ratio=float(metadata["acceptance"]["min_saving_ratio"]),
             writing_characters=int(metadata["writing_characters"]),
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise BundleError(f"{folder} is not a complete bundle: {type(error).__name__}: {error}") from error
 
 
@@ -237,172 +208,24 @@ def _read(folder: Path, name: str) -> str:
     return (folder / name).read_bytes().decode()
 
 
-def _message(part: Mapping[str, Any]) -> Message:
-    values = {name: value for name, value in part.items() if name in _MESSAGE_FIELDS}
-    for name in ("tool_calls", "attachments"):
-        values[name] = tuple(values[name])
-    moment = values["created_at"]
-    return Message(**{**values, "created_at": datetime.fromisoformat(moment) if moment else None})
-
-
-# -- Leaks ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Leaks:
-    """What a summary must not contain and does."""
-
-    #: Tags of the wrapper, the marker or the nonce, in whatever form: the draft would be refused.
-    wrapper_tags: bool
-    #: The cutoff marker's nonce.
-    marker: bool
-    #: The tag of the previous summary.
-    previous_summary_tag: bool
-    #: Ids of other branches' messages whose text it contains; None where there was nothing to compare with.
-    other_branch: tuple[int, ...] | None = None
-
-    def __bool__(self) -> bool:
-        return self.wrapper_tags or self.marker or self.previous_summary_tag or bool(self.other_branch)
-
-
-def find_leaks(text: str, nonce: str) -> Leaks:
-    """The leaks that the text alone shows."""
-    return Leaks(
-        wrapper_tags=leaks_wrapper(text, nonce),
-        marker=bool(nonce) and nonce in text,
-        previous_summary_tag=_PREVIOUS.search(text) is not None,
-    )
-
-
-# -- Folders --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Contents:
-    """What a command writes into a folder, and how the folder's index describes it."""
-
-    #: For error messages: "an export".
-    name: str
-    #: The index's ``"format"``.
-    format: str
-    #: Where the index lists folders: ``index[entries][…][folder]``.
-    entries: str
-    folder: str
-    #: The files that each of these folders may contain.
-    files: tuple[str, ...]
-
-    def folders_in(self, target: Path) -> list[str] | None:
-        """The folders that the index of ``target`` lists; None without an index of this kind."""
-        try:
-            index = json.loads((target / INDEX).read_bytes())
-        except (OSError, ValueError, RecursionError):
-            return None
-        if not isinstance(index, Mapping) or index.get("format") != self.format:
-            return None
-        entries = index.get(self.entries)
-        if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
-            return None
-        return [entry[self.folder] for entry in entries if isinstance(entry.get(self.folder), str)]
-
-    def files_in(self, target: Path) -> set[str] | None:
-        """The files that the index accounts for, itself included, as paths below ``target``."""
-        folders = self.folders_in(target)
-        if folders is None:
-            return None
-        return {INDEX, *(str(PurePosixPath(folder) / name) for folder in folders for name in self.files)}
-
-
-EXPORT = Contents(name="an export", format=FORMAT, entries="summaries", folder="folder", files=FILES)
-
-
 @contextmanager
-def new_folder(
-    target: Path, contents: Contents, *, force: bool = False, on_left: Callable[[list[str]], object] = lambda left: None
-) -> Iterator[Path]:
+def new_folder(target: Path) -> Iterator[Path]:
     """A folder to fill, which becomes ``target`` at the end; after an error nothing of it remains.
 
-    ``target`` must be new or empty, or with ``force`` what an earlier call made of the same contents. Other files in
-    it stay, and are passed to ``on_left``. Raises :class:`BundleError`.
+    ``target`` must be new or empty: nothing is ever replaced. Raises :class:`BundleError`.
     """
     target = Path(os.path.realpath(target))
-    _check_replaceable(target, contents, force)
+    made = None
     try:
+        if target.exists() and any(target.iterdir()):
+            raise BundleError(f"{target} is not empty: choose another folder, or delete it first.")
         target.parent.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    except OSError as error:
-        raise BundleError(f"{target} cannot be made: {error.strerror}.") from error
-    try:
         yield made
-        if left := _put_in_place(made, target, contents, force):
-            on_left(left)
+        # Fails if somebody else has put something there meanwhile.
+        made.rename(target)
     except OSError as error:
-        raise BundleError(f"{target} could not be written: {error.strerror}.") from error
+        raise BundleError(f"{target} cannot be written: {error.strerror}.") from error
     finally:
-        shutil.rmtree(made, ignore_errors=True)
-
-
-def require_apart(out: Path, source: Path) -> None:
-    """:class:`BundleError` if one folder is in the other: writing one would replace what is read."""
-    one, other = Path(os.path.realpath(out)), Path(os.path.realpath(source))
-    if one.is_relative_to(other) or other.is_relative_to(one):
-        raise BundleError(f"One of {out} and {source} is inside the other: write the answers to a separate folder.")
-
-
-def _check_replaceable(target: Path, contents: Contents, force: bool) -> None:
-    if target.exists() and not target.is_dir():
-        raise BundleError(f"{target} is a file, not a folder.")
-    if not target.exists() or not any(target.iterdir()):
-        return
-    if not force:
-        raise BundleError(f"{target} is not empty: choose another folder, or replace it with --force.")
-    if contents.files_in(target) is None:
-        raise BundleError(f"{target} is not {contents.name} (no {INDEX} with {contents.format}): it is not replaced.")
-
-
-def _put_in_place(made: Path, target: Path, contents: Contents, force: bool) -> list[str]:
-    """Replace ``target`` with ``made``; returns the paths that are not ours, which stay in it."""
-    if not (force and target.exists()):
-        with suppress(FileNotFoundError):
-            # Fails if somebody else has put something there meanwhile.
-            target.rmdir()
-        made.rename(target)
-        return []
-    before = made.with_name(f"{made.name}.before")
-    # Moved to a name that nobody else writes to, so that no file is added while it is searched.
-    target.rename(before)
-    try:
-        foreign = _foreign_paths(before, contents)
-        _check_no_collision(foreign, made, target)
-        made.rename(target)
-    except (OSError, BundleError):
-        with suppress(OSError):
-            before.rename(target)
-        raise
-    try:
-        for path in foreign:
-            (target / path).parent.mkdir(parents=True, exist_ok=True)
-            (before / path).rename(target / path)
-    except OSError as error:
-        raise BundleError(f"Other files of {target} are now in {before}: {error.strerror}.") from error
-    shutil.rmtree(before, ignore_errors=True)
-    return foreign
-
-
-def _foreign_paths(folder: Path, contents: Contents) -> list[str]:
-    """Files, links and empty folders that the folder's index does not account for, as paths below it, sorted."""
-    ours = contents.files_in(folder) or set()
-    found = []
-    for place, folders, files in os.walk(folder):
-        below = Path(place).relative_to(folder)
-        links = [name for name in folders if (Path(place) / name).is_symlink()]
-        found += [(below / name).as_posix() for name in (*links, *files)]
-        if not folders and not files and not any(path.startswith(f"{below.as_posix()}/") for path in ours):
-            found.append(below.as_posix())
-    return sorted(path for path in found if path not in ours and path != ".")
-
-
-def _check_no_collision(foreign: list[str], made: Path, target: Path) -> None:
-    for path in foreign:
-        parents = [made / parent for parent in Path(path).parents]
-        if os.path.lexists(made / path) or any(parent.exists() and not parent.is_dir() for parent in parents):
-            raise BundleError(f"{target / path} is another program's and in the way: nothing is replaced.")
+        if made is not None:
+            shutil.rmtree(made, ignore_errors=True)

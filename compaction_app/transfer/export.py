@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -21,9 +21,10 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models import Count, Q, QuerySet
 
 from compaction_app.exceptions import ConfigurationError
+from compaction_app.messages.transcript import leaks_wrapper
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.transfer import bundles
-from compaction_app.transfer.rebuild import NotRebuilt, Proof, rebuild, succeeded_runs
+from compaction_app.transfer.rebuild import NotRebuilt, Proof, Rebuilt, rebuild, succeeded_runs
 from compaction_app.tree import branches
 from compaction_app.values import Kind
 
@@ -37,7 +38,6 @@ DISTINCTIVE_CHARACTERS = 6
 
 _WORD = re.compile(r"\w+")
 _TOKEN = re.compile(r"\w(?:[\w./:@-]*\w)?")
-_DIGIT = re.compile(r"[\d²³¹⁰⁴-⁹₀-₉①-⑨]")
 _SQLITE_MAGIC = b"SQLite format 3\0"
 #: Byte of the header with the write version; 2 is a write-ahead log.
 _WRITE_VERSION, _WAL = 18, 2
@@ -51,14 +51,14 @@ class Entry:
     title: str
     #: Within the export; None if nothing was written.
     folder: str | None = None
-    generation: int | None
-    run: int | None
+    generation: int | None = None
+    run: int | None = None
     summary: int | None
     #: :class:`rebuild.Proof`, or "" if the prompt was not rebuilt.
     proof: str = ""
     #: :class:`rebuild.NotRebuilt`, or "" if it was.
     reason: str = ""
-    #: The summary contains a tag, the marker or another branch's text.
+    #: The summary contains a tag of the wrapper, the marker or another branch's text.
     leaks: bool = False
 
     @property
@@ -90,7 +90,7 @@ def export_sessions(
     entries: list[Entry] = []
     for number, session in enumerate(chosen, start=1):
         name = f"{number:0{width}d}-{safe_name(session.title)}"
-        entries += _Export(session, folder, name).write(on_done)
+        entries += _export(session, folder, name, on_done)
     return entries
 
 
@@ -119,99 +119,81 @@ def safe_name(title: str) -> str:
 class _Written:
     """What is kept of a bundle until its session's messages have been searched."""
 
-    folder: str
+    folder: Path
     metadata: dict[str, Any]
     anchor_id: int
     anchor_depth: int
     foreign_pieces: set[str]
-    leaks: bundles.Leaks
+    leaks_wrapper: bool
 
 
-class _Export:
+def _export(session: ChatSession, folder: Path, name: str, on_done: Callable[[], object]) -> list[Entry]:
     """The bundles of one session: written as they are rebuilt, then checked for other branches' text in one pass."""
-
-    def __init__(self, session: ChatSession, folder: Path, name: str) -> None:
-        self.session = session
-        # Not where it is written: this may be a copy that the host has named.
-        self.using = session._state.db or DEFAULT_DB_ALIAS
-        self.folder = folder
-        self.name = name
-        #: By the summary's id.
-        self._written: dict[int, _Written] = {}
-
-    def write(self, on_done: Callable[[], object]) -> list[Entry]:
-        entries = []
-        for run in succeeded_runs(self.using).filter(session=self.session).iterator(chunk_size=_BATCH):
-            entries.append(self._write_run(run))
-            on_done()
-        runs = CompactionRun.objects.using(self.using).filter(session=self.session, summary__isnull=False)
-        summaries = ChatMessage.objects.using(self.using).summaries().filter(session=self.session)
-        by_hand = summaries.exclude(pk__in=runs.values("summary_id")).order_by("pk")
-        entries += [self._entry(pk, reason=NotRebuilt.NO_RUN) for pk in by_hand.values_list("pk", flat=True)]
-        leaking = self._check_leaks()
-        return [replace(entry, leaks=entry.summary in leaking) for entry in entries]
-
-    def _write_run(self, run: CompactionRun) -> Entry:
+    # Not where it is written: this may be a copy that the host has named.
+    using = session._state.db or DEFAULT_DB_ALIAS
+    of_session: dict[str, Any] = {"session": str(session.pk), "title": session.title}
+    entries: list[Entry] = []
+    written: dict[int, _Written] = {}
+    for run in succeeded_runs(using).filter(session=session).iterator(chunk_size=_BATCH):
+        of_run = {**of_session, "generation": run.generation, "run": run.pk, "summary": run.summary_id}
         rebuilt = rebuild(run)
         if isinstance(rebuilt, NotRebuilt):
-            return self._entry(run.summary_id, run, reason=rebuilt)
-        assert run.summary_id is not None
-        folder = f"{self.name}/compaction-{run.generation:03d}"
-        texts = bundles.texts_of(rebuilt)
-        bundles.write_texts(self.folder / folder, texts)
-        # Whole messages as well: the ledger quotes what the prompt showed head-and-tail.
-        sources = (rebuilt.request.system, rebuilt.request.user, *(m.content for m in rebuilt.request.covered))
-        self._written[run.summary_id] = _Written(
-            folder=folder,
-            metadata=bundles.metadata_of(rebuilt, texts),
-            anchor_id=rebuilt.plan.anchor_id,
-            anchor_depth=rebuilt.plan.anchor_depth,
-            foreign_pieces=_foreign_pieces(texts[bundles.OUTPUT], sources),
-            leaks=bundles.find_leaks(texts[bundles.OUTPUT], run.nonce),
-        )
-        return self._entry(run.summary_id, run, folder=folder, proof=rebuilt.proof)
+            entries.append(Entry(**of_run, reason=rebuilt))
+        else:
+            place = f"{name}/compaction-{run.generation:03d}"
+            assert run.summary_id is not None
+            written[run.summary_id] = _write(folder / place, rebuilt)
+            entries.append(Entry(**of_run, folder=place, proof=rebuilt.proof))
+        on_done()
+    runs = CompactionRun.objects.using(using).filter(session=session, summary__isnull=False)
+    summaries = ChatMessage.objects.using(using).summaries().filter(session=session)
+    by_hand = summaries.exclude(pk__in=runs.values("summary_id")).order_by("pk").values_list("pk", flat=True)
+    entries += [Entry(**of_session, summary=pk, reason=NotRebuilt.NO_RUN) for pk in by_hand]
+    leaking = set()
+    quoted = _find_quoted_messages(session, using, written)
+    for pk, one in written.items():
+        leaks = {"wrapper": one.leaks_wrapper, "other_branch": sorted(quoted[pk])}
+        content = bundles.as_json({**one.metadata, "leaks": leaks})
+        bundles.write_texts(one.folder, {bundles.METADATA: content})
+        if any(leaks.values()):
+            leaking.add(pk)
+    return [replace(entry, leaks=entry.summary in leaking) for entry in entries]
 
-    def _check_leaks(self) -> set[int]:
-        """Write the metadata with the leaks of each summary; returns what leaks."""
-        quoted = self._find_quoted_messages()
-        leaking = set()
-        for pk, one in self._written.items():
-            leaks = replace(one.leaks, other_branch=tuple(sorted(quoted[pk])))
-            content = bundles.as_json({**one.metadata, "leaks": asdict(leaks)})
-            bundles.write_texts(self.folder / one.folder, {bundles.METADATA: content})
-            if leaks:
-                leaking.add(pk)
-        return leaking
 
-    def _find_quoted_messages(self) -> dict[int, list[int]]:
-        """For each summary the messages with text of it that it cannot have from its own branch."""
-        looking: dict[str, list[int]] = {}
-        for pk, one in self._written.items():
-            for piece in one.foreign_pieces:
-                looking.setdefault(piece, []).append(pk)
-        found: dict[int, list[int]] = {pk: [] for pk in self._written}
-        if not looking:
-            return found
-        rows = ChatMessage.objects.using(self.using).messages().filter(session=self.session)
-        for message, depth, text in rows.values_list("pk", "depth", "content").iterator(chunk_size=_BATCH):
-            for pk in {pk for piece in _pieces(text) for pk in looking.get(piece, ())}:
-                # A message that is newer than the summary may quote it, on any branch.
-                if message > pk:
-                    continue
-                one = self._written[pk]
-                if depth > one.anchor_depth or not branches.is_on_branch(message, depth, one.anchor_id, self.using):
-                    found[pk].append(message)
+def _write(folder: Path, rebuilt: Rebuilt) -> _Written:
+    texts = bundles.texts_of(rebuilt)
+    bundles.write_texts(folder, texts)
+    # Whole messages as well: the ledger quotes what the prompt showed head-and-tail.
+    sources = (rebuilt.request.system, rebuilt.request.user, *(m.content for m in rebuilt.request.covered))
+    return _Written(
+        folder=folder,
+        metadata=bundles.metadata_of(rebuilt, texts),
+        anchor_id=rebuilt.plan.anchor_id,
+        anchor_depth=rebuilt.plan.anchor_depth,
+        foreign_pieces=_foreign_pieces(texts[bundles.OUTPUT], sources),
+        leaks_wrapper=leaks_wrapper(texts[bundles.OUTPUT], rebuilt.run.nonce),
+    )
+
+
+def _find_quoted_messages(session: ChatSession, using: str, written: Mapping[int, _Written]) -> dict[int, list[int]]:
+    """For each summary the messages with text of it that it cannot have from its own branch."""
+    looking: dict[str, list[int]] = {}
+    for pk, one in written.items():
+        for piece in one.foreign_pieces:
+            looking.setdefault(piece, []).append(pk)
+    found: dict[int, list[int]] = {pk: [] for pk in written}
+    if not looking:
         return found
-
-    def _entry(self, summary: int | None, run: CompactionRun | None = None, **result: Any) -> Entry:
-        return Entry(
-            session=str(self.session.pk),
-            title=self.session.title,
-            generation=run.generation if run else None,
-            run=run.pk if run else None,
-            summary=summary,
-            **result,
-        )
+    rows = ChatMessage.objects.using(using).messages().filter(session=session)
+    for message, depth, text in rows.values_list("pk", "depth", "content").iterator(chunk_size=_BATCH):
+        for pk in {pk for piece in _pieces(text) for pk in looking.get(piece, ())}:
+            # A message that is newer than the summary may quote it, on any branch.
+            if message > pk:
+                continue
+            one = written[pk]
+            if depth > one.anchor_depth or not branches.is_on_branch(message, depth, one.anchor_id, using):
+                found[pk].append(message)
+    return found
 
 
 def _foreign_pieces(text: str, sources: Iterable[str]) -> set[str]:
@@ -232,7 +214,7 @@ def _pieces(text: str) -> Iterator[str]:
         yield " ".join(words[start : start + RUN_OF_WORDS])
     for match in _TOKEN.finditer(lowered):
         token = match[0]
-        if len(token) >= DISTINCTIVE_CHARACTERS and _DIGIT.search(token):
+        if len(token) >= DISTINCTIVE_CHARACTERS and any(map(str.isdigit, token)):
             yield token
 
 

@@ -4,14 +4,13 @@ Two formats are supported. Open-Assistant trees: one a line, ``prompt`` is the r
 format: an object with ``messages``, or the bare list; one for the file, or one a line. Its messages may have ``id``
 and ``parent`` (or ``parentId``, ``parent_id`` …), which makes the list a tree.
 
-A file is imported whole or not at all, so everything that storing would refuse is refused here, with its line.
+A file is imported whole or not at all, so everything that storing would refuse is refused here, with its place.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -44,22 +43,14 @@ _KNOWN = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A place in a file: a line, or a message of a list, whose line is searched for if an error needs it."""
-
-    line: int | None = None
-    #: Position in ``messages``, from 0.
-    index: int | None = None
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImportedMessage:
     #: A message dict as ``chat.append_messages`` takes it.
     fields: Mapping[str, Any]
     #: Position of the parent in the conversation's messages, None for a root.
     parent: int | None
-    place: Place
+    #: For errors: "line 3, message 2".
+    place: str
     #: Lower is better; None if not ranked.
     rank: float | None = None
 
@@ -74,181 +65,112 @@ class Conversation:
     system_prompt: str = ""
     created_at: datetime | None = None
     external_id: str = ""
-    place: Place = Place()
+    place: str = ""
 
 
 def read_json(data: bytes, *, max_bytes: int, join: bool = False) -> list[Conversation]:
     """Read a file that is one JSON value."""
-    text = _decode(data)
-    try:
-        return _checked([_recognize_format(_parse(text), Place())], max_bytes=max_bytes, join=join)
-    except _InvalidAt as error:
-        raise error.in_text(text) from error
+    return _checked([_recognize_format(_parse(data), "")], max_bytes=max_bytes, join=join)
 
 
 def read_lines(lines: Iterable[tuple[int, bytes]], *, max_bytes: int, join: bool = False) -> list[Conversation]:
     """Read a file with one JSON value a line; ``lines`` are pairs of number and line."""
+    conversations = [
+        _recognize_format(_parse(line.rstrip(), number), f"line {number}") for number, line in lines if line.strip()
+    ]
+    if not conversations:
+        raise ImportFailed("The file is empty.")
+    return _checked(conversations, max_bytes=max_bytes, join=join)
+
+
+def _parse(data: bytes, first_line: int = 1) -> Any:
     try:
-        conversations = [
-            _recognize_format(_parse(text, number), Place(line=number))
-            for number, line in lines
-            if (text := _decode(line, number).rstrip())
-        ]
-        if not conversations:
-            raise ImportFailed("line 1: the file is empty.", line=1)
-        return _checked(conversations, max_bytes=max_bytes, join=join)
-    except _InvalidAt as error:
-        raise error.in_lines() from error
-
-
-def _decode(data: bytes, first_line: int = 1) -> str:
-    """Decode UTF-8, with or without a byte order mark."""
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = first_line + data.count(b"\n", 0, error.start)
-        raise ImportFailed(f"line {line}: this is not UTF-8 ({error.reason}).", line=line) from error
-
-
-def is_one_value(line: bytes) -> bool:
-    """Whether a line is a complete JSON object or list: then the file has one a line."""
-    try:
-        return isinstance(json.loads(line), dict | list)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _parse(text: str, first_line: int = 1) -> Any:
-    try:
-        return json.loads(text)
+        return json.loads(data)
     except json.JSONDecodeError as error:
         line = first_line + error.lineno - 1
-        problem = f"line {line}: this is not JSON: {error.msg} at character {error.colno}."
-        raise ImportFailed(problem, line=line) from error
-    except RecursionError as error:
-        raise ImportFailed(f"line {first_line}: nested too deeply.", line=first_line) from error
-    except ValueError as error:
-        # Python does not say where the number is.
-        number = _TOO_LONG_NUMBER.search(text)
-        line = first_line + text.count("\n", 0, number.start() if number else 0)
-        raise ImportFailed(f"line {line}: a number has too many digits.", line=line) from error
-
-
-class _InvalidAt(Exception):
-    """A place in the file that cannot be imported, and why; becomes an ImportFailed with the line."""
-
-    def __init__(self, reason: str, place: Place) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.place = place
-
-    def in_lines(self) -> ImportFailed:
-        number = "" if self.place.index is None else f", message {self.place.index + 1}"
-        return ImportFailed(f"line {self.place.line or 1}{number}: {self.reason}", line=self.place.line or 1)
-
-    def in_text(self, text: str) -> ImportFailed:
-        if self.place.index is None:
-            return ImportFailed(f"line 1: {self.reason}", line=1)
-        line = _line_of_message(text, self.place.index)
-        return ImportFailed(f"line {line} (message {self.place.index + 1}): {self.reason}", line=line)
+        raise ImportFailed(f"line {line}: this is not JSON: {error.msg} at character {error.colno}.") from error
+    except (ValueError, RecursionError) as error:
+        # Not UTF-8, a number that is too long, nested too deeply.
+        raise ImportFailed(f"line {first_line}: this cannot be read: {error}") from error
 
 
 @contextmanager
-def _at(place: Place) -> Iterator[None]:
-    """Add the place to an :class:`InvalidMessage`: what reads or checks a message does not know its place."""
+def _at(place: str) -> Iterator[None]:
+    """Say where in the file: what reads or checks a message does not know its place."""
     try:
         yield
     except InvalidMessage as error:
-        raise _InvalidAt(str(error), place) from error
+        raise ImportFailed(": ".join(filter(None, [place, str(error)]))) from error
 
 
-def _recognize_format(document: Any, place: Place) -> Conversation:
+def _recognize_format(document: Any, place: str) -> Conversation:
     """Recognize a format by its content, not by the name of the file."""
     with _at(place):
         if isinstance(document, dict) and isinstance(document.get("prompt"), dict):
             return Conversation(messages=tuple(_oasst_messages(document["prompt"], place)), place=place)
         if isinstance(document, dict) and isinstance(document.get("messages"), list):
             return _openai_conversation(document, place)
+        if isinstance(document, list) and all(isinstance(item, dict) and "role" in item for item in document):
+            return _openai_conversation({"messages": document}, place)
         first = document[0] if isinstance(document, list) and document else document
         if isinstance(first, dict) and isinstance(first.get("mapping"), dict):
             raise InvalidMessage(f"this is an export of ChatGPT (conversations.json), which is not supported. {_KNOWN}")
-        if isinstance(document, list) and all(isinstance(item, dict) and "role" in item for item in document):
-            return _openai_conversation({"messages": document}, place)
-        raise InvalidMessage(f"the format is not recognized: {_kind(document)}. {_KNOWN}")
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, dict):
-        keys = ", ".join(str(key)[:30] for key in list(value)[:6])
-        return f"an object with the keys {keys}" if keys else "an empty object"
-    if isinstance(value, list):
-        return f"a list of {_kind(value[0])}" if value else "an empty list"
-    return {"str": "a text", "NoneType": "null", "bool": "true or false"}.get(type(value).__name__, "a number")
+        keys = f" with the keys {', '.join(first)[:80]}" if isinstance(first, dict) else ""
+        raise InvalidMessage(f"the format of this {type(document).__name__}{keys} is not recognized. {_KNOWN}")
 
 
 # -- Open-Assistant trees -------------------------------------------------------------------------------
 
 
-def _oasst_messages(prompt: Mapping[str, Any], place: Place) -> list[ImportedMessage]:
+def _oasst_messages(prompt: Mapping[str, Any], place: str) -> list[ImportedMessage]:
     """Depth first, with a stack: a tree may be deeper than Python can recurse."""
     messages: list[ImportedMessage] = []
     waiting: list[tuple[Any, int | None]] = [(prompt, None)]
     while waiting:
         node, parent = waiting.pop()
-        messages.append(_oasst_message(node, parent, place))
-        replies = node.get("replies") or []
+        replies = (node.get("replies") or []) if isinstance(node, dict) else None
         if not isinstance(replies, list):
-            raise InvalidMessage("'replies' must be a list.")
+            raise InvalidMessage("a message of a tree must be an object, and its 'replies' a list.")
+        external_id, rank = _text_id(node.get("message_id")), node.get("rank")
+        fields = {
+            "role": _OASST_ROLES.get(str(node.get("role")), node.get("role")),
+            "content": node.get("text"),
+            "external_id": external_id,
+            "model": node.get("model_name") or "",
+            "created_at": _moment(node.get("created_date")),
+            "metadata": {key: node[key] for key in node if key not in _OASST_KEYS},
+        }
+        ranked = rank if isinstance(rank, int | float) else None
+        named = ", ".join(filter(None, [place, external_id and f"message {external_id[:40]}"]))
+        messages.append(ImportedMessage(fields=fields, parent=parent, place=named, rank=ranked))
         waiting.extend((reply, len(messages) - 1) for reply in reversed(replies))
     return messages
-
-
-def _oasst_message(node: Any, parent: int | None, place: Place) -> ImportedMessage:
-    if not isinstance(node, dict):
-        raise InvalidMessage(f"a message of a tree must be an object, not {_kind(node)}.")
-    named = f"message {str(node.get('message_id', ''))[:40] or '(without message_id)'}"
-    role = _OASST_ROLES.get(node["role"]) if isinstance(node.get("role"), str) else None
-    if role is None:
-        raise InvalidMessage(f"{named}: the role must be prompter or assistant.")
-    rank = node.get("rank")
-    if rank is not None and (isinstance(rank, bool) or not isinstance(rank, int | float)):
-        raise InvalidMessage(f"{named}: the rank must be a number.")
-    fields = {
-        "role": role,
-        "content": node.get("text"),
-        "external_id": _text_id(node.get("message_id")),
-        "model": node.get("model_name") or "",
-        "created_at": _moment(node.get("created_date")),
-        "metadata": {key: node[key] for key in node if key not in _OASST_KEYS},
-    }
-    return ImportedMessage(fields=fields, parent=parent, place=place, rank=rank)
 
 
 # -- The OpenAI chat format -----------------------------------------------------------------------------
 
 
-def _openai_conversation(document: Mapping[str, Any], place: Place) -> Conversation:
+def _openai_conversation(document: Mapping[str, Any], place: str) -> Conversation:
     items = document["messages"]
-    places = [replace(place, index=index) for index in range(len(items))]
     position: dict[str, int] = {}
     for index, item in enumerate(items):
-        with _at(places[index]):
-            if not isinstance(item, dict):
-                raise InvalidMessage(f"a message must be an object, not {_kind(item)}.")
-            # An id that is used a second time is refused later, with every other one.
-            position.setdefault(_id_of(item), index)
+        if not isinstance(item, dict):
+            raise InvalidMessage(f"message {index + 1} must be an object, not {type(item).__name__}.")
+        # An id that is used a second time is refused later, with every other one.
+        position.setdefault(_text_id(_first(item, _IDS)), index)
     messages = []
     for index, item in enumerate(items):
-        with _at(places[index]):
-            messages.append(_openai_message(item, _parent(item, index, position), places[index]))
+        named = ", ".join(filter(None, [place, f"message {index + 1}"]))
+        with _at(named):
+            messages.append(_openai_message(item, _parent(item, index, position), named))
     if system_prompt := _first(document, _SYSTEM_PROMPTS):
         # As the opening message, so that one rule covers both ways to write it.
         opening = _openai_message({"role": Role.SYSTEM, "content": system_prompt}, None, place)
         messages = [opening, *(replace(m, parent=0 if m.parent is None else m.parent + 1) for m in messages)]
     return Conversation(
         messages=tuple(messages),
-        title=_text(document, "title"),
-        model=_text(document, "model"),
+        title=str(document.get("title") or ""),
+        model=str(document.get("model") or ""),
         created_at=_moment(document.get("created_at")),
         place=place,
     )
@@ -264,16 +186,12 @@ def _parent(item: Mapping[str, Any], index: int, position: Mapping[str, int]) ->
     return position[named] if named else None
 
 
-def _id_of(item: Mapping[str, Any]) -> str:
-    return _text_id(_first(item, _IDS))
-
-
 def _first(item: Mapping[str, Any], keys: Iterable[str]) -> Any:
     """The value of the first key that has one."""
     return next((item[key] for key in keys if item.get(key) not in (None, "")), None)
 
 
-def _openai_message(item: Mapping[str, Any], parent: int | None, place: Place) -> ImportedMessage:
+def _openai_message(item: Mapping[str, Any], parent: int | None, place: str) -> ImportedMessage:
     if item.get("function_call") or item.get("role") == "function":
         raise InvalidMessage("function_call is not supported; write it as tool_calls and messages of role tool.")
     came = {key: item[key] for key in ("role", "content", "tool_calls") if item.get(key) is not None}
@@ -282,21 +200,17 @@ def _openai_message(item: Mapping[str, Any], parent: int | None, place: Place) -
     fields = {key: item[key] for key in _OPENAI_STORED if item.get(key) is not None}
     if isinstance(fields.get("tool_calls"), list):
         fields["tool_calls"] = reading.calls
-    given = item.get("attachments") or []
-    if not isinstance(given, list):
-        raise InvalidMessage("attachments must be a list of objects.")
-    metadata = item.get("metadata") or {}
-    if not isinstance(metadata, dict):
-        raise InvalidMessage("metadata must be an object.")
     used = {*_OPENAI_KEYS, next((key for key in _IDS if item.get(key) not in (None, "")), "id")}
     others = {key: item[key] for key in item if key not in used and item[key] is not None}
+    attachments, metadata = item.get("attachments") or [], item.get("metadata") or {}
     fields |= {
         "role": item.get("role"),
         "content": "" if content is None else content,
-        "external_id": _id_of(item),
+        "external_id": _text_id(_first(item, _IDS)),
         "created_at": _moment(item.get("created_at")),
-        "attachments": [*given, *reading.attachments] or None,
-        "metadata": {**others, **metadata},
+        # What is of another type is refused with every other field.
+        "attachments": ([*attachments, *reading.attachments] or None) if isinstance(attachments, list) else attachments,
+        "metadata": {**others, **metadata} if isinstance(metadata, dict) else metadata,
     }
     return ImportedMessage(fields=fields, parent=parent, place=place)
 
@@ -304,19 +218,8 @@ def _openai_message(item: Mapping[str, Any], parent: int | None, place: Place) -
 # -- Both formats ---------------------------------------------------------------------------------------
 
 
-def _text(document: Mapping[str, Any], key: str) -> str:
-    value = document.get(key)
-    if value is not None and not isinstance(value, str):
-        raise InvalidMessage(f"{key} must be a text, not {_kind(value)}.")
-    return value or ""
-
-
 def _text_id(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise InvalidMessage(f"an id must be a text or a number, not {_kind(value)}.")
-    return str(value)
+    return "" if value is None else str(value)
 
 
 def _moment(value: Any) -> datetime | None:
@@ -424,7 +327,7 @@ def _check_messages(messages: Sequence[ImportedMessage], max_bytes: int) -> None
             open_calls[index] = open_calls_after(open_calls[message.parent], message.fields)
     unreached = next((message for i, message in enumerate(messages) if i not in open_calls), None)
     if unreached is not None:
-        raise _InvalidAt("its parents form a cycle and never reach a root.", unreached.place)
+        raise ImportFailed(f"{unreached.place}: its parents form a cycle and never reach a root.")
 
 
 def _without_opening_system(messages: Sequence[ImportedMessage]) -> tuple[str, list[ImportedMessage]]:
@@ -444,30 +347,3 @@ def _without_opening_system(messages: Sequence[ImportedMessage]) -> tuple[str, l
     kept = [index for index in range(len(messages)) if index not in moved]
     moved |= {index: position for position, index in enumerate(kept)}
     return prompt, [replace(messages[index], parent=moved[messages[index].parent]) for index in kept]
-
-
-#: Python reads no number with more digits.
-_TOO_LONG_NUMBER = re.compile(r"(?<!\d)\d{4301}")
-_BETWEEN_VALUES = re.compile(r"[\s,:]*")
-
-
-def _line_of_message(text: str, index: int) -> int:
-    """The line on which a message begins. The JSON parser keeps no positions, so the text is parsed again."""
-    decoder = json.JSONDecoder()
-    position = _next_value(text, 0) + 1
-    if text[position - 1] == "{":
-        key = None
-        while key != "messages" or text[position] != "[":
-            if key is not None:
-                _, position = decoder.raw_decode(text, position)
-            key, position = decoder.raw_decode(text, _next_value(text, position))
-            position = _next_value(text, position)
-        position += 1
-    for _ in range(index):
-        _, position = decoder.raw_decode(text, _next_value(text, position))
-    return text.count("\n", 0, _next_value(text, position)) + 1
-
-
-def _next_value(text: str, position: int) -> int:
-    between = _BETWEEN_VALUES.match(text, position)
-    return between.end() if between else position

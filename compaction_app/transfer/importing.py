@@ -1,13 +1,13 @@
 """Imports a file of conversations, whole or not at all.
 
-:mod:`formats` reads the file as trees that can be stored, and refuses what cannot, with its line. Here each tree is
+:mod:`formats` reads the file as trees that can be stored, and refuses what cannot, with its place. Here each tree is
 appended through ``chat``, chain by chain, in one transaction. A digest of the conversation is kept as the session's
 ``external_id``, so importing a file twice finds the first import.
 """
 
 from __future__ import annotations
 
-import itertools
+import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from compaction_app import chat
 from compaction_app.conf import site_setting
 from compaction_app.exceptions import DuplicateExternalId, ImportFailed, InvalidMessage
 from compaction_app.models import ChatMessage, ChatSession, sql
-from compaction_app.transfer.formats import Conversation, children_of, is_one_value, read_json, read_lines
+from compaction_app.transfer.formats import Conversation, children_of, read_json, read_lines
 
 logger = logging.getLogger("compaction_app.importing")
 
@@ -48,7 +48,7 @@ class Imported:
 def read(path: Path, *, join: bool = False) -> list[Conversation]:
     """The checked conversations of a file. ``join``: all of its trees as one.
 
-    Raises :class:`ImportFailed` with the line for what cannot be stored.
+    Raises :class:`ImportFailed` with the place of what cannot be stored.
     """
     max_bytes = site_setting("MAX_MESSAGE_BYTES")
     try:
@@ -62,14 +62,15 @@ def read(path: Path, *, join: bool = False) -> list[Conversation]:
 
 def _has_a_value_a_line(path: Path, file: BinaryIO) -> bool:
     """By the file's suffix, or because the first of several lines is a complete JSON value. Rewinds the file."""
+    if path.suffix.lower() in _LINE_SUFFIXES:
+        return True
+    written = (line for line in file if line.strip())
+    first, second = next(written, b""), next(written, b"")
+    file.seek(0)
     try:
-        if path.suffix.lower() in _LINE_SUFFIXES:
-            return True
-        written = (line for line in file if line.strip())
-        first, second = next(written, b""), next(written, b"")
-        return bool(second) and is_one_value(first)
-    finally:
-        file.seek(0)
+        return bool(second) and isinstance(json.loads(first), dict | list)
+    except (ValueError, RecursionError):
+        return False
 
 
 def store(
@@ -82,15 +83,10 @@ def store(
     on_stored: Advance | None = None,
 ) -> list[Imported]:
     """Store conversations: all or none. ``again``: also those that an earlier import stored."""
-    total = len(conversations)
-    several = bool(title) and total > 1
-    names = [f"{title} ({number} of {total})" if several else title for number in range(1, total + 1)]
+    advance = on_stored or (lambda count: None)
     try:
         with transaction.atomic(using=using):
-            stored = [
-                _store(conversation, owner, name or conversation.title, using, again, on_stored or (lambda count: None))
-                for conversation, name in zip(conversations, names, strict=True)
-            ]
+            stored = [_store(one, owner, title or one.title, using, again, advance) for one in conversations]
     except InvalidMessage as error:
         raise ImportFailed(f"Nothing was imported: {error}") from error
     many = sum(imported.messages for imported in stored if not imported.already_there) >= MANY_MESSAGES
@@ -107,10 +103,8 @@ def _store(conversation: Conversation, owner: Any, title: str, using: str, again
     external_id = conversation.external_id
     stored = ChatSession.objects.using(using).filter(owner=owner)
     if again:
-        taken = set(stored.filter(external_id__startswith=external_id).values_list("external_id", flat=True))
-        number = itertools.count(2)
-        while external_id in taken:
-            external_id = f"{conversation.external_id}#{next(number)}"
+        # Not unique, and not found by the next import.
+        external_id = ""
     elif (session := stored.filter(external_id=external_id).first()) is not None:
         advance(len(conversation.messages))
         logger.info("skip session=%s reason=imported_before", session.pk)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from compaction_app.conf import AskedModel, Choice, Settings
@@ -16,6 +16,7 @@ from compaction_app.exceptions import BundleError, SummarizerError
 from compaction_app.memory.ledger import read_replaced
 from compaction_app.memory.ledger_text import prose_draft
 from compaction_app.memory.score import Told, share_kept
+from compaction_app.messages.transcript import leaks_wrapper
 from compaction_app.messages.validation import make_storable
 from compaction_app.summarizers.attempt import Failure
 from compaction_app.summarizers.base import Summarizer, run_summarizer
@@ -23,8 +24,8 @@ from compaction_app.summarizers.mending import mended
 from compaction_app.summarizers.openai import call_model, model_entries
 from compaction_app.summarizers.prompts import refuse_draft
 from compaction_app.tokens import Count
-from compaction_app.transfer.bundles import OUTPUT, Bundle, Leaks, find_leaks
-from compaction_app.values import ErrorCode, Message, SummaryDraft, SummaryRequest
+from compaction_app.transfer.bundles import OUTPUT, Bundle
+from compaction_app.values import ErrorCode, SummaryDraft, SummaryRequest
 
 #: Sends the request of a bundle.
 Ask = Callable[[Bundle], SummaryDraft | Failure]
@@ -40,7 +41,8 @@ class Scores:
     share_of_target: float
     #: The share of the facts that the text or the messages after it tell, 0–1.
     retention: float
-    leaks: Leaks
+    #: Whether it contains tags of the wrapper, or the marker.
+    leaks: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,7 +65,9 @@ class Replay:
 
     @property
     def diff(self) -> list[str]:
-        """The old text to the new, as a unified diff."""
+        """The old text to the new, as a unified diff; empty without a draft."""
+        if self.after is None:
+            return []
         old, new = self.bundle.written.splitlines(), self.text.splitlines()
         return list(difflib.unified_diff(old, new, OUTPUT, self.model or "replay", lineterm=""))
 
@@ -138,15 +142,11 @@ def replay(bundle: Bundle, ask: Ask, count: Count) -> Replay:
 
 def score(bundle: Bundle, text: str, count: Count) -> Scores:
     tokens = count([text])[0]
+    told = Told([text, *(message.content for message in bundle.following)])
     return Scores(
         tokens=tokens,
         share_of_target=round(tokens / max(1, bundle.target_tokens), 3),
-        retention=round(retention_of(text, bundle.request, bundle.following), 3),
-        leaks=find_leaks(text, bundle.request.nonce),
+        # As a run measures it.
+        retention=round(share_kept(read_replaced(bundle.request, bundle.following), told), 3),
+        leaks=leaks_wrapper(text, bundle.request.nonce),
     )
-
-
-def retention_of(text: str, request: SummaryRequest, following: Sequence[Message] = ()) -> float:
-    """The share of the facts that a text or the messages that follow it tell, as a run measures it."""
-    told = Told([text, *(message.content for message in following)])
-    return share_kept(read_replaced(request, following), told)

@@ -58,12 +58,6 @@ class TestTable:
         problem(send(Asker(world.owner), operation, world), 404, "not_found")
 
 
-def test_every_acting_permission_works_together_with_one_that_shows():
-    shown = {name for action in (Action.VIEW, Action.READ, Action.INSPECT) for name in STAFF_PERMISSIONS[action]}
-    for action in set(Action) - {Action.CREATE, Action.CONFIGURE}:
-        assert shown & set(STAFF_PERMISSIONS[action]), action
-
-
 def test_who_may_ask_for_a_compaction_may_poll_it(world):
     """The run that a 202 names is one that the same user can read."""
     sue = Asker(user("sue", *codenames(Action.COMPACT)))
@@ -73,15 +67,6 @@ def test_who_may_ask_for_a_compaction_may_poll_it(world):
 
 class TestConfigure:
     """What decides how dear a session's compactions are is not its owner's to set."""
-
-    def test_an_owner_sets_none(self, ask):
-        """The mode "deterministic" compacts inside the request, and others change what is sent where."""
-        made = ask.post("sessions", {"settings": {}}).json()
-        for given in ({"MODE": "deterministic"}, {"SUMMARIZER": "fast"}, {"COOLDOWN_SECONDS": 9, "MODE": "off"}):
-            detail = problem(ask.post("sessions", {"settings": given}), 403, "forbidden")
-            assert detail == f"body.settings: Setting {', '.join(sorted(given))} needs the permission `configure`."
-            problem(ask("PATCH", f"sessions/{made['id']}", {"settings": given}), 403, "forbidden")
-        assert ask.get(f"sessions/{made['id']}").json()["settings"] == {}
 
     @pytest.mark.django_db(transaction=True)
     def test_a_compaction_runs_inside_a_request_only_where_somebody_with_configure_says_so(self, ask, ann, branch):
@@ -106,6 +91,8 @@ class TestConfigure:
             assert "CONTEXT_WINDOW" in problem(ask("PATCH", path, {"settings": taken_back}), 403, "forbidden")
         kept = {"CONTEXT_WINDOW": 5_000}
         assert ask("PATCH", path, {"settings": kept, "title": "Winds"}).json()["settings"] == kept
+        detail = problem(ask.post("sessions", {"settings": {"MODE": "off"}}), 403, "forbidden")
+        assert detail == "body.settings: Setting MODE needs the permission `configure`."
 
     def test_what_the_staff_set_meanwhile_stays_too(self, ask, ann, monkeypatch):
         """Between the reading of the session and its change; the check is made under the session's lock."""
@@ -118,12 +105,6 @@ class TestConfigure:
         monkeypatch.setattr("compaction_app.api.sessions.lock_session", locking)
         detail = problem(ask("PATCH", f"sessions/{session.pk}", {"settings": {"MODE": "off"}}), 403, "forbidden")
         assert "CONTEXT_WINDOW" in detail
-
-    def test_staff_may(self, world):
-        sue = Asker(user("sue", "change_chatsession", "view_chatsession"))
-        answer = sue("PATCH", world.path, {"settings": {"CONTEXT_WINDOW": 5_000}})
-        assert answer.json()["settings"] == {"CONTEXT_WINDOW": 5_000}
-        assert sue.post("sessions", {"settings": {"COOLDOWN_SECONDS": 5}}).status_code == 201
 
     def test_a_hosts_rule_may_let_owners(self, ask, only):
         only(Action.CREATE, Action.CONFIGURE)
@@ -141,8 +122,3 @@ class TestConfigure:
             "configuration",
         )
         assert detail == "A session may not override SUMMARIZERS. Set it in settings.COMPACTION instead."
-
-    def test_a_wrong_value_is_told_of_in_a_sentence(self):
-        ask = Asker(user("sue", "change_chatsession", "view_chatsession"))
-        detail = problem(ask.post("sessions", {"settings": {"MODE": "warp"}}), 422, "configuration")
-        assert detail.startswith("the session's settings['MODE'] must be 'off', 'standard', ")

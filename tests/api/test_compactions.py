@@ -53,7 +53,9 @@ class TestWaiting:
         assert "timeout" in detail
         assert f"Run {run.pk}" in detail
         assert "secret" not in detail
-        assert (run.status, run.error_code) == ("failed", "timeout")
+        polled = ask.get(f"runs/{run.pk}")
+        assert (polled.json()["status"], polled.json()["error_code"]) == ("failed", "timeout")
+        assert b"secret" not in polled.content
         assert not session.messages.filter(kind="summary").exists()
 
     def test_it_holds_no_transaction_where_every_request_is_one(self, ask, path, monkeypatch):
@@ -84,13 +86,6 @@ class TestPolling:
         assert (said["status"], said["generation"]) == ("succeeded", 1)
         assert set(said) == set(run)
 
-    def test_a_failed_run_says_its_code_and_not_the_providers_words(self, ask, path):
-        FakeSummarizer.error = SummarizerError("secret words", error_code="quota")
-        ask.post(path)
-        response = ask.get(f"runs/{CompactionRun.objects.get().pk}")
-        assert response.json()["error_code"] == "quota"
-        assert b"secret" not in response.content
-
 
 @pytest.mark.parametrize("wait", [True, False])
 class TestRefusals:
@@ -110,15 +105,10 @@ class TestRefusals:
     def test_a_message_that_is_not_of_the_session(self, ask, path, ann, wait):
         other = chat.append_message(chat.start_session(owner=ann), role="user", content="elsewhere")
         problem(ask.post(path, {"wait": wait, "message_id": other.pk}), 404, "not_found")
-        problem(ask.post(path, {"wait": wait, "message_id": 10**9}), 404, "not_found")
 
     def test_a_summary(self, ask, world, wait):
         body = {"wait": wait, "message_id": world.summary.pk}
         problem(ask.post(f"{world.path}/compact", body), 422, "invalid_parent")
-
-    def test_instructions_have_a_limit(self, ask, path, wait):
-        problem(ask.post(path, {"wait": wait, "instructions": "x" * 2001}), 422, "invalid")
-        assert ask.post(path, {"wait": wait, "instructions": "x" * 2000}).status_code in (200, 202)
 
 
 class TestWhileItRuns:
@@ -134,10 +124,6 @@ class TestWhileItRuns:
     def test_the_branch_goes(self, ask, path, branch, monkeypatch):
         self.during(monkeypatch, lambda: chat.delete_message(ChatMessage.objects.get(pk=branch[-1].pk)))
         problem(ask.post(path), 409, "branch_gone")
-
-    def test_the_session_goes(self, ask, path, session, monkeypatch):
-        self.during(monkeypatch, lambda: chat.delete_session(ChatSession.objects.get(pk=session.pk)))
-        problem(ask.post(path), 404, "not_found")
 
     def test_its_base_is_retired(self, ask, path, session, branch, monkeypatch):
         ask.post(path)
@@ -179,10 +165,6 @@ class TestThrottle:
         assert ask.post(path).status_code == 429
         assert staff.post(path).status_code == 422
 
-    def test_off_it_counts_nothing(self, ask, path, settings):
-        settings.COMPACTION = small(MANUAL_THROTTLE=None)
-        assert {ask.post(path).status_code for _ in range(12)} == {200, 422}
-
     def test_a_user_who_may_not_compact_uses_nothing_up(self, ask, path, settings):
         settings.COMPACTION = small(MANUAL_THROTTLE="1/d")
         for _ in range(3):
@@ -209,11 +191,6 @@ class TestThrottle:
         assert ask.post(path).status_code == 200
         assert "step=throttle" in caplog.text
         assert "10.0.0.1" not in caplog.text
-
-    def test_it_is_not_asked_of_what_costs_no_model(self, ask, session, branch, settings):
-        settings.COMPACTION = small(MANUAL_THROTTLE="0/d")
-        assert ask.get(f"sessions/{session.pk}/compactions").status_code == 200
-        assert ask.post(f"sessions/{session.pk}/messages", {"role": "user", "content": "x"}).status_code == 201
 
 
 class TestGenerations:

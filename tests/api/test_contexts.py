@@ -76,13 +76,6 @@ def test_a_reserve_that_leaves_nothing_is_refused(ask, ann):
     problem(ask.get(f"messages/{tip.pk}/context?reserved_tokens=-1"), 422, "invalid")
 
 
-def test_with_the_mode_off_a_context_may_be_larger_than_its_window(ask, ann):
-    session = chat.start_session(owner=ann, settings={"MODE": "off"})
-    tip = grow(session, None, "u a(20000) u")[-1]
-    figures = ask.get(f"messages/{tip.pk}/context").json()["figures"]
-    assert figures["tokens"] > figures["window"]
-
-
 def test_a_summary_is_no_tip(ask, ann):
     problem(ask.get(f"messages/{World(ann).summary.pk}/context"), 422, "invalid_parent")
 

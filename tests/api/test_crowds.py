@@ -1,19 +1,18 @@
 """Two hundred at once over HTTP: a real server, a thread and a connection for each request, on both databases."""
 
-import http.client
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
-from django.conf import settings as django_settings
-from django.core.servers.basehttp import ThreadedWSGIServer, WSGIRequestHandler
-from django.core.wsgi import get_wsgi_application
-from django.test import Client
 
-from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing.summarizers import FakeSummarizer
-from tests.api.asking import MOUNT, forget_throttle
+from tests.api.asking import forget_throttle
+from tests.conforming import MOUNT, served
 from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -23,87 +22,40 @@ CROWD = 200
 SECONDS = 120
 
 
-class Server(ThreadedWSGIServer):
-    """Django's own, with a thread for each request, and room for a crowd that knocks at once."""
-
-    request_queue_size = 2 * CROWD
-
-
-class Silent(WSGIRequestHandler):
-    def log_message(self, *arguments):
-        """Two hundred lines that nobody reads."""
-
-
 @pytest.fixture
-def port():
-    server = Server(("127.0.0.1", 0), Silent)
-    server.set_app(get_wsgi_application())
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server.server_port
-    server.shutdown()
-    thread.join(SECONDS)
-    server.server_close()
+def compacting(settings, ann, branch):
+    """What clients are answered that ask for one compaction each, all let go together."""
+    settings.ROOT_URLCONF = "tests.token_urls"
+    settings.ALLOWED_HOSTS = ["127.0.0.1"]
+    ChatSession.objects.update(owner=ann)
+    path = f"{MOUNT}sessions/{branch[0].session_id}/compact"
+    headers = {"Authorization": f"Bearer {ann.username[::-1]}", "Content-Type": "application/json"}
 
+    def send(address, barrier):
+        barrier.wait(SECONDS)
+        while True:
+            try:
+                with urlopen(Request(address + path, b"{}", headers), timeout=SECONDS) as answer:
+                    return answer.status
+            except HTTPError as refused:
+                if refused.code != 503:
+                    return refused.code
+                # More than the database has connections for: it says so, and when to come again.
+                time.sleep(int(refused.headers["Retry-After"]))
 
-class Crowd:
-    """Clients that send one request each, all let go together; one that is told to come again does."""
-
-    def __init__(self, port, owner, path, body):
-        self.port = port
-        signed_in, readied = Client(), Client(enforce_csrf_checks=True)
-        signed_in.force_login(owner)
-        readied.get(f"{MOUNT}docs")
-        token = readied.cookies["csrftoken"].value
-        session = signed_in.cookies[django_settings.SESSION_COOKIE_NAME].value
-        self.headers = {
-            "Host": "testserver",
-            "Content-Type": "application/json",
-            "Cookie": f"{django_settings.SESSION_COOKIE_NAME}={session}; csrftoken={token}",
-            "X-CSRFToken": token,
-        }
-        self.path, self.body = MOUNT + path, body
-        self.answers = []
-        self.told_to_wait = 0
-
-    def send(self, count):
+    def ask(count):
         barrier = threading.Barrier(count)
-        threads = [threading.Thread(target=self._send_one, args=(barrier,)) for _ in range(count)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(SECONDS)
-        assert not any(thread.is_alive() for thread in threads)
-        return Counter(self.answers)
+        with served() as address, ThreadPoolExecutor(count) as pool:
+            return Counter(pool.map(lambda _: send(address, barrier), range(count)))
 
-    def _send_one(self, barrier):
-        barrier.wait()
-        deadline = time.monotonic() + SECONDS
-        while time.monotonic() < deadline:
-            status, retry_after = self._ask()
-            if status != 503:
-                self.answers.append(status)
-                return
-            # More than the database has connections for: it said so, and when to come again.
-            self.told_to_wait += 1
-            time.sleep(retry_after)
-
-    def _ask(self):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)
-        try:
-            connection.request("POST", self.path, self.body, self.headers)
-            response = connection.getresponse()
-            response.read()
-            return response.status, int(response.getheader("Retry-After") or 0)
-        finally:
-            connection.close()
+    return ask
 
 
-def test_of_two_hundred_compactions_of_one_branch_one_makes_a_summary(port, ann, branch, settings):
+def test_of_two_hundred_compactions_of_one_branch_one_makes_a_summary(compacting, settings):
     """The rest is told that one is open, or that there is nothing left; nobody is told of a fault (rule 10)."""
     settings.COMPACTION = small(MANUAL_THROTTLE=None)
     FakeSummarizer.delay = 0.5
-    answers = Crowd(port, ann, f"sessions/{branch[0].session_id}/compact", b"{}").send(CROWD)
+    answers = compacting(CROWD)
     assert len(FakeSummarizer.requests) == 1
     assert answers.total() == CROWD
     assert answers[200] == 1
@@ -113,10 +65,10 @@ def test_of_two_hundred_compactions_of_one_branch_one_makes_a_summary(port, ann,
     assert not CompactionRun.objects.open().exists()
 
 
-def test_a_burst_gets_no_more_than_the_throttle_says(port, ann, branch, settings):
+def test_a_burst_gets_no_more_than_the_throttle_says(compacting, settings):
     settings.COMPACTION = small(MANUAL_THROTTLE="5/d")
     forget_throttle()
-    answers = Crowd(port, ann, f"sessions/{branch[0].session_id}/compact", b"{}").send(40)
+    answers = compacting(40)
     assert answers[429] == 35
     assert answers[200] == 1
     assert set(answers) <= {200, 409, 422, 429}

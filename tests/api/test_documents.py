@@ -11,7 +11,6 @@ from django.http import HttpResponseForbidden
 from compaction_app.api.errors import Code
 from compaction_app.api.mounting import api_urls
 from compaction_app.api.permissions import STAFF_PERMISSIONS, Action
-from compaction_app.conf import DEFAULTS
 from compaction_app.values import SkipReason, Suppression
 from tests.api.asking import MOUNT, Asker, World, user
 from tests.conftest import REPOSITORY
@@ -48,11 +47,6 @@ class TestDocument:
             assert operation["tags"], name
             assert operation["security"] == [{"SessionUser": []}], name
 
-    def test_a_throttled_one_says_when_to_come_again(self, document):
-        answers = document["paths"][f"{MOUNT}sessions/{{session_id}}/compact"]["post"]["responses"]
-        assert set(answers) >= {"200", "202", "404", "409", "422", "429", "502"}
-        assert "Retry-After" in answers["429"]["headers"]
-
     def test_bodies_take_no_unknown_fields(self, document):
         schemas = document["components"]["schemas"]
         assert schemas["UsageIn"]["additionalProperties"] is True, "providers have keys of their own"
@@ -61,20 +55,6 @@ class TestDocument:
         assert bodies == {"SessionIn", "SessionPatch", "CompactIn", "SentContext"} | of_messages
         for name in bodies:
             assert schemas[name]["additionalProperties"] is False, name
-
-    def test_ids_have_the_limits_of_the_databases_column(self, document):
-        for name, operation in operations(document):
-            for parameter in operation["parameters"]:
-                if parameter["in"] == "path" and parameter["schema"]["type"] == "integer":
-                    limits = (parameter["schema"]["minimum"], parameter["schema"]["maximum"])
-                    assert limits == (1, 2**63 - 1), name
-        parent = document["components"]["schemas"]["MessageIn"]["properties"]["parent_id"]
-        assert parent["anyOf"][0]["maximum"] == 2**63 - 1
-
-    def test_parameters_are_described(self, document):
-        for name, operation in operations(document):
-            for parameter in operation["parameters"]:
-                assert parameter["in"] == "path" or parameter.get("description"), (name, parameter["name"])
 
 
 @pytest.mark.django_db
@@ -182,7 +162,3 @@ class TestGuide:
             re.sub(r"\{\w*?(id|generation)\}", lambda found: "{" + found[1] + "}", n) for n, _ in operations(document)
         }
         assert {f"{method} {path}" for method, path in said} == short
-
-    def test_every_setting_is_one(self):
-        django = {"DATA_UPLOAD_MAX_MEMORY_SIZE", "INSTALLED_APPS", "ATOMIC_REQUESTS", "CACHES", "COMPACTION"}
-        assert set(re.findall(r"`([A-Z][A-Z_]{3,})`", TEXT)) <= set(DEFAULTS) | django

@@ -35,18 +35,14 @@ class TestReferences:
         kept = ChatMessage.objects.order_by("-id").first().sent_context
         assert (kept["summary_id"], kept["cutoff_id"]) == (world.summary.pk, world.branch[3].pk)
 
-    def test_of_another_session_they_are_refused_by_name(self, reply, ann):
+    def test_of_another_session_or_kind_they_are_refused_by_name(self, reply, ann, world):
         other = World(ann)
         elsewhere = {"summary_id": other.summary.pk, "cutoff_id": other.branch[3].pk, "pinned_id": other.branch[0].pk}
         for name, value in elsewhere.items():
             assert problem(reply({name: value}), 422, "invalid").startswith(f"body.context.{name}: ")
-            assert problem(reply({name: 10**9}), 422, "invalid").startswith(f"body.context.{name}: ")
+            wrong_kind = world.tip.pk if name == "summary_id" else world.summary.pk
+            assert problem(reply({name: wrong_kind}), 422, "invalid").startswith(f"body.context.{name}: ")
         assert not ChatMessage.objects.filter(content="at four").exists()
-
-    def test_of_the_wrong_kind_they_are_refused_by_name(self, reply, world):
-        wrong = {"summary_id": world.branch[3].pk, "cutoff_id": world.summary.pk, "pinned_id": world.summary.pk}
-        for name, value in wrong.items():
-            assert problem(reply({name: value}), 422, "invalid").startswith(f"body.context.{name}: ")
 
     def test_a_depth_that_is_not_above_the_reply_is_refused(self, reply):
         for depth in (9, 0):
@@ -66,13 +62,6 @@ class TestReferences:
         said = {"parent_id": world.tip.pk, "role": "assistant", "content": "at four"}
         assert queries({**said, "context": figures}) == queries(said)
 
-    def test_pythons_door_asks_nothing_of_a_context_that_it_made(self, world, django_assert_num_queries):
-        context = chat.get_context(world.tip)
-        with CaptureQueriesContext(connection) as plain:
-            chat.append_message(world.session, world.tip, role="assistant", content="at four")
-        with django_assert_num_queries(len(plain)):
-            chat.append_message(world.session, world.tip, role="assistant", content="at five", context=context)
-
 
 COUNTS = """
     prompt_tokens completion_tokens total_tokens input_tokens output_tokens cache_read_input_tokens
@@ -81,7 +70,7 @@ COUNTS = """
 
 
 class TestUsage:
-    @pytest.mark.parametrize("wrong", [-1, "7", 10**300, 1.5, True, MAX_REPORTED + 1])
+    @pytest.mark.parametrize("wrong", [-1, "7", 1.5, True, MAX_REPORTED + 1])
     def test_what_is_no_count_of_tokens_is_refused_by_name(self, reply, world, wrong):
         for name in COUNTS:
             assert problem(reply(usage={name: wrong}), 422, "invalid").startswith(f"body.usage.{name}")

@@ -9,7 +9,6 @@ from compaction_app import chat
 from compaction_app.models import ChatMessage
 from compaction_app.testing.builders import grow, words
 from tests.api.asking import Asker, World, problem, user
-from tests.small import small
 
 pytestmark = pytest.mark.usefixtures("small_window")
 
@@ -25,26 +24,9 @@ class TestAppend:
         assert said["message"]["metadata"] == {"a": [1]}
         assert (said["compaction_requested"], said["run_id"]) == (False, None)
 
-    def test_a_parent_makes_a_chain_and_a_second_child_a_fork(self, ask, path):
-        root = ask.post(path, {"role": "user", "content": "one"}).json()["message"]
-        replies = [
-            ask.post(path, {"parent_id": root["id"], "role": "assistant", "content": text}).json()["message"]
-            for text in ("two", "another two")
-        ]
-        assert [(reply["parent_id"], reply["depth"]) for reply in replies] == [(root["id"], 2)] * 2
-
     def test_a_whole_number_may_be_written_with_a_point(self, ask, path):
         root = ask.post(path, {"role": "user", "content": "one"}).json()["message"]["id"]
         assert ask.post(path, {"parent_id": float(root), "role": "user"}).json()["message"]["parent_id"] == root
-
-    def test_calls_and_results(self, ask, path):
-        call = {"id": "c1", "type": "function", "function": {"name": "tide", "arguments": '{"port": "Bergen"}'}}
-        asked = ask.post(path, {"role": "assistant", "tool_calls": [call], "reasoning": {"text": "hm"}}).json()
-        result = {"parent_id": asked["message"]["id"], "role": "tool", "tool_call_id": "c1", "content": "at four"}
-        assert ask.post(path, result).status_code == 201
-        assert asked["message"]["tool_calls"] == [call]
-        detail = problem(ask.post(path, {**result, "tool_call_id": "c9"}), 422, "invalid_message")
-        assert "c9" in detail
 
     def test_a_parent_of_another_session_or_of_nobody_is_refused_in_the_same_words(self, ask, path, ann):
         other = chat.append_message(chat.start_session(owner=ann), role="user", content="elsewhere")
@@ -98,12 +80,6 @@ class TestAppend:
         question = {"parent_id": tip.pk, "role": "user", "content": "And?"}
         assert ask.post(path, question).json()["fallback_used"] is False
 
-    def test_a_message_over_the_limit_is_refused(self, ask, path, settings):
-        settings.COMPACTION = small(MAX_MESSAGE_BYTES=100)
-        detail = problem(ask.post(path, {"role": "user", "content": "x" * 101}), 422, "invalid_message")
-        assert "MAX_MESSAGE_BYTES" in detail
-        assert not ChatMessage.objects.exists()
-
     def test_over_the_threshold_a_compaction_is_requested(self, ask, session, path):
         tip = grow(session, None, "u a " * 35)[-1]
         said = ask.post(path, {"parent_id": tip.pk, "role": "user", "content": "and now?"}).json()
@@ -142,14 +118,6 @@ class TestAnAnswersContext:
         session.refresh_from_db()
         assert session.token_calibration["gpt-4o-mini"]["offset"] == figures["tokens"]
 
-    def test_absurd_figures_are_refused(self, ask, session, path):
-        tip = grow(session, None, "u")[-1]
-        figures = ask.get(f"messages/{tip.pk}/context").json()["figures"]
-        reply = {"parent_id": tip.pk, "role": "assistant", "content": "at four", "usage": {"prompt_tokens": 10**8}}
-        for wrong in ({"tokens": 0}, {"window": 2**60}, {"strategy": "magic"}, {"dropped": "1"}, {"more": 1}):
-            problem(ask.post(path, {**reply, "context": figures | wrong}), 422, "invalid")
-        assert ask.post(path, {**reply, "context": figures}).status_code == 201
-
 
 class TestIdempotency:
     BODY = {"role": "user", "content": "When?", "metadata": {"b": 1.5, "a": [1, {"c": None}]}, "name": "ann"}
@@ -168,12 +136,11 @@ class TestIdempotency:
             assert "Idempotency-Replayed" not in ask.post(path, self.BODY)
 
     def test_every_kind_of_number_is_known_again(self, ask, path):
-        numbers = [0, -0.0, 1.5e300, 1e22, 2**70, 0.1, 5e-324, 10**20, True]
-        body = self.BODY | {"metadata": {"numbers": numbers, "deep": {"list": [[], {}, None, "1"]}}}
+        """PostgreSQL writes some of them otherwise."""
+        body = self.BODY | {"metadata": {"numbers": [0, -0.0, 1.5e300, 1e22, 2**70, 0.1, 5e-324, 10**20, True]}}
         assert self.send(ask, path, body).json()["message"]["id"] == self.send(ask, path, body).json()["message"]["id"]
-        for other in (1, "1"):
-            changed = body | {"metadata": body["metadata"] | {"numbers": [*numbers[:-1], other]}}
-            problem(self.send(ask, path, changed), 422, "idempotency_conflict")
+        changed = body | {"metadata": {"numbers": [*body["metadata"]["numbers"][:-1], 1]}}
+        problem(self.send(ask, path, changed), 422, "idempotency_conflict")
 
     def test_another_key_is_another_message_and_a_key_counts_in_its_session_only(self, ask, path, ann):
         other = chat.start_session(owner=ann)
@@ -245,13 +212,6 @@ class TestTree:
         )
         assert "word" not in str(said)
 
-    def test_pages_follow_each_other(self, ask, world):
-        first = ask.get(f"{world.path}/tree?limit=5").json()
-        second = ask.get(f"{world.path}/tree?limit=5&cursor={first['next_cursor']}").json()
-        assert len(first["items"]) == 5
-        assert [node["id"] for node in second["items"]] == [*(m.pk for m in world.branch[5:]), world.summary.pk]
-        assert second["next_cursor"] is None
-
 
 class TestRead:
     def test_it_says_how_a_reply_ended(self, ask, world):
@@ -261,10 +221,6 @@ class TestRead:
         assert ask.get(f"messages/{reply.pk}").json()["finish_reason"] == "length"
         items = ask.get(f"messages/{reply.pk}/branch").json()["items"]
         assert [item["finish_reason"] for item in items[:2]] == ["length", ""]
-
-    def test_a_message_or_a_summary(self, ask, world):
-        assert ask.get(f"messages/{world.tip.pk}").json()["content"] == world.tip.content
-        assert ask.get(f"messages/{world.summary.pk}").json()["kind"] == "summary"
 
     def test_a_branch_upwards_in_pages(self, ask, world):
         chat.append_message(world.session, world.branch[2], role="user", content="a fork")
@@ -289,13 +245,7 @@ class TestRead:
             ids += [item["id"] for item in page["items"]]
             cursor = page["next_cursor"] and f"&cursor={page['next_cursor']}"
         assert ids == sorted(session.messages.values_list("pk", flat=True), reverse=True)
-        assert pages == [2, 2, 1, 1]
-
-    def test_one_message_is_a_page_however_large(self, ask, world, monkeypatch):
-        monkeypatch.setattr("compaction_app.api.messages.PAGE_CHARACTERS", 1)
-        page = ask.get(f"messages/{world.tip.pk}/branch").json()
-        assert [item["id"] for item in page["items"]] == [world.tip.pk]
-        assert page["next_cursor"] == str(world.tip.depth - 1)
+        assert pages == [2, 2, 1, 1], "a message that is larger than a page is one of its own"
 
     def test_a_branch_is_one_of_messages(self, ask, ann):
         problem(ask.get(f"messages/{World(ann).summary.pk}/branch"), 422, "invalid_parent")

@@ -59,12 +59,9 @@ def test_an_accepted_one_says_where_it_is_polled(ask, path):
 
 @pytest.mark.urls("tests.token_urls")
 def test_wherever_a_host_has_mounted_it():
-    ann = user("ann")
-    world = World(ann)
-    ask = Asker(mount="/of/sessions/chats/v1/")
-    headers = {"Authorization": "Bearer nna"}
+    world, ask = World(user("ann")), Asker(mount="/of/sessions/chats/v1/")
     body = {"wait": False, "instructions": "again"}
-    response = ask("POST", f"{world.path}/compact", body, headers=headers)
+    response = ask.post(f"{world.path}/compact", body, headers={"Authorization": "Bearer nna"})
     assert response["Location"] == f"/of/sessions/chats/v1/runs/{response.json()['run_id']}"
 
 

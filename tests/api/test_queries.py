@@ -86,14 +86,6 @@ def test_a_list_or_a_run_reads_no_text_of_a_message(operation):
             assert '"content"' not in query
 
 
-def test_a_page_reads_no_more_rows_than_it_shows(monkeypatch):
-    owner = user("ann")
-    world = LongWorld(owner)
-    with CaptureQueriesContext(connection) as queries:
-        Asker(owner).get(f"{world.path}/tree?limit=3")
-    assert "LIMIT 4" in queries[-1]["sql"]
-
-
 @pytest.mark.parametrize(
     ("path", "index"),
     [

@@ -8,9 +8,9 @@ from compaction_app.compaction.planning import get_messages_to_summarize, plan_c
 from compaction_app.conf import get_settings
 from compaction_app.context.budget import make_budget
 from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS, count_summary
-from compaction_app.testing.builders import branch_of, messages_of
 from compaction_app.tokens import ExactTokenCounter
 from compaction_app.values import CompactionPlan, Role, Skip, SkipReason, Summary
+from tests.small import branch_of, messages_of
 
 pytestmark = pytest.mark.pure
 

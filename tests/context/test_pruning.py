@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from compaction_app.context.pruning import call_groups, fit, micro_compact, prune
 from compaction_app.exceptions import ContextOverflow
-from compaction_app.testing.builders import WordTokenCounter, messages_of
+from compaction_app.testing.builders import WordTokenCounter
 from compaction_app.tokens import ExactTokenCounter, count_messages
 from compaction_app.values import Message, Role
+from tests.small import messages_of
 
 pytestmark = pytest.mark.pure
 

@@ -13,8 +13,8 @@ from compaction_app.conf import DEFAULTS, SummarizerEntry
 from compaction_app.context.catalog import known_window
 from compaction_app.summarizers import openai
 from compaction_app.summarizers.prompts import MIN_SUMMARY_CHARS, size_hint
-from compaction_app.testing.builders import messages_of
 from tests.conftest import REPOSITORY
+from tests.small import messages_of
 
 pytestmark = pytest.mark.pure
 

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+
 import pytest
 
-from tests.transfer.replay_process import digests_here, elsewhere, result_of
-from tests.transfer.replaying import DEMO, DEMO_TIP, Generation, digest, read_line, replay
+from tests.transfer.replaying import DEMO, DEMO_TIP, REPOSITORY, digest, digests, read_line, replay
 
 pytestmark = [pytest.mark.long, pytest.mark.django_db(transaction=True)]
 
-#: The beginning of each conversation; ``benchmarks/survival.py`` compares all of them whole.
+#: The beginning of each conversation.
 MESSAGES = 100
+
+
+def elsewhere(folder, temporary, seed):
+    """Another process at the same work, on a SQLite file of its own."""
+    environment = os.environ | {
+        "DJANGO_SETTINGS_MODULE": "project.settings",
+        "DATABASE_URL": f"sqlite:///{temporary}/{seed}.sqlite3",
+        "PYTHONHASHSEED": str(seed),
+        "SECRET_KEY": "replay",
+    }
+    command = [sys.executable, "-m", "tests.transfer.replaying", str(MESSAGES), *([str(folder)] if folder else [])]
+    return subprocess.Popen(command, cwd=REPOSITORY, env=environment, text=True, stdout=subprocess.PIPE)
 
 
 @pytest.fixture(autouse=True)
@@ -27,15 +43,13 @@ def data_if_there(request):
         return None
 
 
-def test_summaries_and_contexts_are_the_same_bytes_on_both_databases_and_for_two_hash_seeds(data_if_there):
+def test_summaries_and_contexts_are_the_same_bytes_on_both_databases_and_for_two_hash_seeds(data_if_there, tmp_path):
     """This process, on the database under test, against two others on SQLite."""
-    with (
-        elsewhere(MESSAGES, data_if_there, seed=0) as first,
-        elsewhere(MESSAGES, data_if_there, seed=1) as second,
-    ):
-        here = digests_here(MESSAGES, data_if_there)
-        assert result_of(first) == here
-        assert result_of(second) == here
+    with elsewhere(data_if_there, tmp_path, 0) as first, elsewhere(data_if_there, tmp_path, 1) as second:
+        here = digests(MESSAGES, data_if_there)
+        for process in (first, second):
+            output, _ = process.communicate(timeout=300)
+            assert json.loads(output.splitlines()[-1]) == {name: list(made) for name, made in here.items()}
     assert here[DEMO.name][0] >= 5
     assert data_if_there is None or all(generations for generations, _ in here.values())
 
@@ -45,7 +59,7 @@ def test_what_has_no_date_is_replayed_under_the_same_one_on_any_day(shared_data)
     for path in sorted(shared_data.glob("*.json")):
         line = read_line(path)
         assert line.messages[0]["created_at"].year == 2025
-        summaries = [step.summary.text for step in replay(line) if isinstance(step, Generation)]
+        summaries = [summary.text for summary, _ in replay(line) if summary]
         headings = [row for summary in summaries for row in summary.splitlines() if row.startswith("### 2")]
         assert headings
         # A summary too small for headings has none.
@@ -67,9 +81,9 @@ def test_the_pace_of_a_conversation_decides_nothing(monkeypatch):
 
 def test_each_summary_stands_before_the_next_message_can_be_appended():
     """Inline, right after the commit: the context at the tip that asked for it shows it already."""
-    steps = [step for step in replay(read_line(DEMO, tip=DEMO_TIP).first(60)) if isinstance(step, Generation)]
+    steps = [step for step in replay(read_line(DEMO, tip=DEMO_TIP).first(60)) if step[0]]
     assert len(steps) >= 2
-    for step in steps:
-        assert step.summary.text
-        assert step.covered < step.appended
-        assert step.context.history_tokens <= step.context.available_tokens
+    for summary, context in steps:
+        assert summary.text
+        assert context.summary_id == summary.pk
+        assert context.history_tokens <= context.available_tokens

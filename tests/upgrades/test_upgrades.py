@@ -1,4 +1,4 @@
-"""A database with rows of an earlier version is migrated, read and compacted; what the tables lack is reported.
+"""A database with rows of an earlier version is migrated, read and compacted.
 
 The rows were written by that version's own code: see ``record.py``.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -16,13 +15,10 @@ from typing import Any
 
 import pytest
 from django.apps import apps
-from django.core.checks import Error, Warning, run_checks  # noqa: A004  # Django's names for them
 from django.core.management import call_command
-from django.core.management.base import SystemCheckError
 from django.core.management.color import no_style
 from django.db import connection, connections, transaction
 from django.db.migrations.executor import MigrationExecutor
-from django.db.migrations.recorder import MigrationRecorder
 
 from compaction_app import chat, models
 from compaction_app.conf import settings_from_snapshot
@@ -50,14 +46,6 @@ def old_database(second: str) -> Iterator[str]:
     """Migrated and without rows; whatever a test migrates is migrated again after it."""
     yield second
     migrate(None, second)
-
-
-@pytest.fixture
-def altered_database(second: str) -> Iterator[str]:
-    """The same for what is no migration: all is taken back."""
-    with transaction.atomic(using=second):
-        yield second
-        transaction.set_rollback(True, using=second)
 
 
 def migrate(target: str | None, database: str) -> None:
@@ -127,78 +115,6 @@ def test_a_database_of_an_earlier_version(file: Path, old_database: str, setting
     migrate("zero", old_database)
     tables = connections[old_database].introspection.table_names()
     assert not [name for name in tables if name.startswith(APP)]
-
-
-def found_in(database: str) -> list[Any]:
-    return [one for one in run_checks(databases=[database]) if str(one.id).startswith(APP)]
-
-
-def missing(*names: str) -> list[Any]:
-    return [
-        Warning(
-            f"Database 'old' lacks migrations of compaction_app: {', '.join(names)}.",
-            hint="Run: manage.py migrate compaction_app --database old",
-            id="compaction_app.W005",
-        )
-    ]
-
-
-LATER = ("0002_model_failed_event", "0003_originals", "0004_named_summarizers", "0005_names")
-
-
-class TestTablesThatLackColumns:
-    @pytest.fixture(autouse=True)
-    def _without_lanes(self, altered_database: str) -> None:
-        with connections[altered_database].cursor() as cursor:
-            cursor.execute("ALTER TABLE compaction_app_chatmessage RENAME COLUMN lane_id TO line_id")
-
-    def test_no_migration_adds_them(self) -> None:
-        assert found_in("old") == [
-            Error(
-                "Database 'old' lacks compaction_app_chatmessage.lane_id, though every migration is applied: an "
-                "unreleased version made these tables, or a migration was faked.",
-                hint="Use a new database; or back this one up, delete the tables of compaction_app and its rows in "
-                "django_migrations, and run migrate.",
-                id="compaction_app.E022",
-            )
-        ]
-        with pytest.raises(SystemCheckError, match="lane_id"):
-            call_command("migrate", database="old", verbosity=0, skip_checks=False)
-        assert not [one for one in run_checks(databases=[]) if str(one.id).startswith(APP)]
-
-    def test_a_migration_is_missing(self) -> None:
-        call_command("migrate", APP, "0001", fake=True, database="old", verbosity=0)
-        assert found_in("old") == missing(*LATER)
-
-
-def test_migrations_that_are_not_applied_are_named_until_migrate_is_about_to_apply_them(
-    old_database: str, settings: Any, monkeypatch: Any, capsys: Any
-) -> None:
-    assert found_in(old_database) == []
-    migrate("0001", old_database)
-    assert found_in(old_database) == missing(*LATER), "though no column is missing"
-    migrate("zero", old_database)
-    assert found_in(old_database) == missing("0001_initial", *LATER)
-    settings.DATABASE_ROUTERS = ["tests.management.test_checks.ElsewhereRouter"]
-    assert found_in(old_database) == [], "the router keeps the app from this database"
-    settings.DATABASE_ROUTERS = []
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "argv", ["manage.py", "migrate", "--database", old_database])
-        call_command("migrate", database=old_database, verbosity=0, skip_checks=False)
-    assert APP not in capsys.readouterr().err
-    assert found_in(old_database) == []
-
-
-def test_tables_that_were_made_without_migrations_need_none(altered_database: str) -> None:
-    """A test database with ``MIGRATE`` False."""
-    MigrationRecorder(connections[altered_database]).migration_qs.filter(app=APP).delete()
-    assert found_in(altered_database) == []
-
-
-def test_a_table_that_no_migration_makes_is_an_error(altered_database: str) -> None:
-    with connections[altered_database].cursor() as cursor:
-        cursor.execute("DROP TABLE compaction_app_compactionevent")
-    assert [one.id for one in found_in(altered_database)] == ["compaction_app.E022"]
 
 
 @pytest.mark.django_db

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 from uuid import UUID
 
@@ -26,24 +24,6 @@ from compaction_app.values import Kind, RunStatus
 _MAX_COMPACTIONS = 1000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Result:
-    """The result for one branch."""
-
-    tip: int
-    depth: int
-    tokens_before: int
-    tokens_after: int
-    threshold: int
-    #: The generations of the summaries that were made.
-    generations: tuple[int, ...] = ()
-    #: "compacted", "nothing to compact", "shared" (another branch's summary serves this one), "irreducible", or
-    #: "failed" with the reason.
-    outcome: str
-    failed: bool = False
-    runs: tuple[int, ...] = ()
-
-
 class Command(BaseCommand):
     help = (
         "Compact a message's branch, or every branch of a session, including queued runs, and wait for the result. "
@@ -61,7 +41,7 @@ class Command(BaseCommand):
 
     def handle(self, *, target: str, instructions: str, database: str, as_json: bool, **options: Any) -> None:
         tips = _tips(target, database)
-        results: list[Result] = []
+        results: list[dict[str, Any]] = []
         try:
             if tips:
                 compactor = _Compactor(tips[0].session, instructions, whole_session=not target.isdecimal())
@@ -72,10 +52,16 @@ class Command(BaseCommand):
         except ConfigurationError as error:
             raise CommandError(str(error)) from error
         if as_json:
-            self.stdout.write(json.dumps({"branches": [asdict(result) for result in results]}, indent=2))
+            self.stdout.write(json.dumps({"branches": results}, indent=2))
+        elif not results:
+            self.stdout.write("The session has no messages: nothing to compact.")
         else:
-            _write_table(results, self.stdout.write)
-        if any(result.failed for result in results):
+            self.stdout.write(f"threshold {results[0]['threshold']:,} tokens")
+            for one in results:
+                tokens = f"{one['tokens_before']:,} → {one['tokens_after']:,} tokens"
+                made = f" (generation {', '.join(map(str, one['generations']))})" if one["generations"] else ""
+                self.stdout.write(f"#{one['tip']}, depth {one['depth']}: {tokens}, {one['outcome']}{made}")
+        if any(result["failed"] for result in results):
             raise SystemExit(FAILED)
 
 
@@ -112,7 +98,8 @@ class _Compactor:
         #: Ids of the summaries made so far.
         self.made: set[int] = set()
 
-    def compact(self, tip: ChatMessage) -> Result:
+    def compact(self, tip: ChatMessage) -> dict[str, Any]:
+        """The result, as JSON for scripts."""
         before = branches.history_at(tip.pk, self.using)
         runs: list[CompactionRun] = []
         problem = ""
@@ -127,25 +114,27 @@ class _Compactor:
                 problem = f"{refused.reason}{by}"
             except CompactionFailed as failed:
                 problem = ": ".join(filter(None, [failed.error_code, failed.error_detail]))
+        generations = [run.generation for run in runs if run.generation]
         if problem:
             outcome = f"failed: {problem}"
-        elif runs:
+        elif generations:
             outcome = "compacted"
         elif before.summary_id in self.made:
+            # Another branch's summary serves this one.
             outcome = "shared"
         else:
             outcome = "irreducible" if is_over_threshold(tip, self.resolved) else "nothing to compact"
-        return Result(
-            tip=tip.pk,
-            depth=tip.depth,
-            tokens_before=before.tokens,
-            tokens_after=branches.history_at(tip.pk, self.using).tokens,
-            threshold=self.resolved.budget.threshold,
-            generations=tuple(run.generation for run in runs if run.generation),
-            outcome=outcome,
-            failed=bool(problem),
-            runs=tuple(run.pk for run in runs),
-        )
+        return {
+            "tip": tip.pk,
+            "depth": tip.depth,
+            "tokens_before": before.tokens,
+            "tokens_after": branches.history_at(tip.pk, self.using).tokens,
+            "threshold": self.resolved.budget.threshold,
+            "generations": generations,
+            "outcome": outcome,
+            "failed": bool(problem),
+            "runs": [run.pk for run in runs],
+        }
 
     def _compact_until_it_fits(self, tip: ChatMessage, runs: list[CompactionRun]) -> None:
         """Add the successful runs to ``runs``, which has them even if a later one raises."""
@@ -178,19 +167,3 @@ class _Compactor:
         except CompactionFailed as failed:
             # A worker may have claimed the run in between.
             raise refused if failed.error_code == CLAIMED else failed from None
-
-
-def _write_table(results: Sequence[Result], write: Callable[[str], object]) -> None:
-    if not results:
-        write("The session has no messages: nothing to compact.")
-        return
-    write(f"threshold {results[0].threshold:,} tokens")
-    rows = [("tip", "depth", "before", "after", "")]
-    for one in results:
-        numbers = ", ".join(map(str, one.generations))
-        outcome = f"{one.outcome} (generation {numbers})" if numbers else one.outcome
-        rows.append((f"#{one.tip}", str(one.depth), f"{one.tokens_before:,}", f"{one.tokens_after:,}", outcome))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for row in rows:
-        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=False)]
-        write("  ".join([*cells, row[4]]).rstrip())

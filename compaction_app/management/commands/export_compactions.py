@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -13,7 +12,7 @@ from django.core.management.base import BaseCommand
 from django.db import DEFAULT_DB_ALIAS, OperationalError, ProgrammingError
 
 from compaction_app.exceptions import BundleError, ConfigurationError
-from compaction_app.management.console import FAILED, WrongCall, add_json, at_least, progress, report_kept, write_some
+from compaction_app.management.console import FAILED, WrongCall, add_json, at_least, progress, write_some
 from compaction_app.models import ChatSession
 from compaction_app.transfer import bundles
 from compaction_app.transfer.export import Entry, chosen_sessions, database_alias, export_sessions, index_of
@@ -43,18 +42,11 @@ class Command(BaseCommand):
             metavar="N",
             help="only conversations with at least N messages, on all branches together",
         )
-        parser.add_argument(
-            "--force", action="store_true", help="replace an earlier export in DIR; other files are kept"
-        )
         add_json(parser)
 
     def handle(self, *, out: Path, database: str, as_json: bool, **options: Any) -> None:
-        on_left = partial(report_kept, self.stderr)
         try:
-            with (
-                database_alias(database) as using,
-                bundles.new_folder(out, bundles.EXPORT, force=options["force"], on_left=on_left) as folder,
-            ):
+            with database_alias(database) as using, bundles.new_folder(out) as folder:
                 entries = self._export(folder, using, options["session"], options["min_messages"])
                 index = bundles.as_json(index_of(entries))
                 bundles.write_texts(folder, {bundles.INDEX: index})

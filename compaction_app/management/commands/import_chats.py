@@ -59,7 +59,7 @@ class Command(BaseCommand):
                     on_stored=bar.update,
                 )
         except CompactionError as error:
-            raise CommandError(f"{file}: {error}") from error
+            raise CommandError(printable(f"{file}: {error}")) from error
         if options["as_json"]:
             sessions = [
                 {

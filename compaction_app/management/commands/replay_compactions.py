@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +12,12 @@ from django.core.management.base import BaseCommand
 
 from compaction_app.conf import Choice, Settings, get_settings, get_token_counter
 from compaction_app.exceptions import BundleError, ConfigurationError
-from compaction_app.management.console import FAILED, WrongCall, add_json, at_least, printable, progress, report_kept
+from compaction_app.management.console import FAILED, WrongCall, add_json, at_least, printable, progress
 from compaction_app.summarizers import ExtractiveSummarizer
-from compaction_app.summarizers.attempt import Failure
 from compaction_app.summarizers.base import make_summarizer
-from compaction_app.transfer import bundles
+from compaction_app.transfer.bundles import Bundle, as_json, find_bundles, read_bundle
 from compaction_app.transfer.replay import Ask, Replay, Scores, ask_model, ask_summarizer, replay, with_prompt
-from compaction_app.values import EXTRACTIVE_MODEL, SummaryDraft
-
-SCORES, REPLAYED, CHANGES = "scores.json", "replayed-output.md", "changes.diff"
-REPLAYS = bundles.Contents(
-    name="a replay",
-    format="compaction-replay/1",
-    entries="bundles",
-    folder="bundle",
-    files=(SCORES, REPLAYED, CHANGES),
-)
+from compaction_app.values import EXTRACTIVE_MODEL
 
 
 class Command(BaseCommand):
@@ -53,60 +40,44 @@ class Command(BaseCommand):
             help="the environment variable with the key for --base-url; OPENAI_API_KEY is sent to the default URL only",
         )
         parser.add_argument(
-            "--timeout", type=_seconds, metavar="SECONDS", help="per request (default: TIMEOUT of the summarizer)"
+            "--timeout", type=at_least(1), metavar="SECONDS", help="per request (default: TIMEOUT of the summarizer)"
         )
         parser.add_argument("--prompt", type=Path, metavar="FILE", help="a prompt to try, as in PROMPT")
         parser.add_argument("--summarizer", metavar="NAME", help="an entry of SUMMARIZERS to use")
         parser.add_argument("--limit", type=at_least(1), metavar="N", help="only the first N bundles")
-        parser.add_argument("--out", type=Path, metavar="DIR2", help="write outputs, diffs and scores to a new folder")
-        parser.add_argument(
-            "--force", action="store_true", help="replace an earlier replay in DIR2; other files are kept"
-        )
         add_json(parser)
 
     def handle(self, *, folder: Path, as_json: bool, **options: Any) -> None:
         try:
-            if options["out"]:
-                bundles.require_apart(options["out"], folder)
             found = _bundles(folder, options["limit"], options["prompt"])
             ask = _asker(options, get_settings(), found)
-            for gone in bundles.missing_bundles(folder):
-                self.stderr.write(f"Listed in {bundles.INDEX} but missing: {printable(gone)}")
-            on_left, out = partial(report_kept, self.stderr), options["out"]
-            made = bundles.new_folder(out, REPLAYS, force=options["force"], on_left=on_left) if out else nullcontext()
-            with made as kept, progress(found, unit=" bundles") as bar:
+            with progress(found, unit=" bundles") as bar:
                 replays = [replay(bundle, ask, get_token_counter()) for bundle in bar]
-                if kept:
-                    _keep(kept, folder, replays)
         except (BundleError, ConfigurationError) as error:
             raise WrongCall(error) from error
-        if as_json:
-            self.stdout.write(bundles.as_json(_index(folder, replays)).rstrip("\n"))
-        else:
-            self._write_text(folder, replays)
+        self.stdout.write(_as_json(folder, replays) if as_json else self._as_text(folder, replays))
         if any(one.code for one in replays):
             raise SystemExit(FAILED)
 
-    def _write_text(self, folder: Path, replays: Sequence[Replay]) -> None:
+    def _as_text(self, folder: Path, replays: Sequence[Replay]) -> str:
         styles = {"+": self.style.SUCCESS, "-": self.style.ERROR, "@": self.style.HTTP_INFO}
+        lines: list[str] = []
         for one in replays:
-            self.stdout.write(self.style.MIGRATE_HEADING(printable(f"{_name(folder, one.bundle)}  {one.model}")))
-            for line in one.diff if one.after else ():
-                self.stdout.write(styles.get(line[:1], str)(printable(line)))
-            self.stdout.write(f"  before  {_describe(one.before)}")
+            lines.append(self.style.MIGRATE_HEADING(printable(f"{_name(folder, one.bundle)}  {one.model}")))
+            lines += [styles.get(line[:1], str)(printable(line)) for line in one.diff]
+            lines.append(f"  before  {_describe(one.before)}")
             if one.after:
-                self.stdout.write(f"  after   {_describe(one.after)}")
+                lines.append(f"  after   {_describe(one.after)}")
             verdict = f"refused: {one.code} {printable(one.detail)}".rstrip() if one.code else "accepted"
-            self.stdout.write("  " + (self.style.ERROR if one.code else self.style.SUCCESS)(verdict))
+            lines.append("  " + (self.style.ERROR if one.code else self.style.SUCCESS)(verdict))
         refused = sum(bool(one.code) for one in replays)
-        self.stdout.write(f"{len(replays):,} replayed, {len(replays) - refused:,} accepted, {refused:,} refused.")
+        lines.append(f"{len(replays):,} replayed, {len(replays) - refused:,} accepted, {refused:,} refused.")
+        return "\n".join(lines)
 
 
-def _bundles(folder: Path, limit: int | None, prompt: Path | None) -> list[bundles.Bundle]:
+def _bundles(folder: Path, limit: int | None, prompt: Path | None) -> list[Bundle]:
     """Read every bundle before the first is sent: an invalid one should not show up after an hour of requests."""
-    if not folder.is_dir():
-        raise BundleError(f"There is no folder {folder}.")
-    found = [bundles.read_bundle(path) for path in bundles.find_bundles(folder)[:limit]]
+    found = [read_bundle(path) for path in find_bundles(folder)[:limit]]
     if not found:
         raise BundleError(f"There is no bundle in {folder}; export_compactions writes them.")
     if prompt is None:
@@ -115,12 +86,10 @@ def _bundles(folder: Path, limit: int | None, prompt: Path | None) -> list[bundl
         text = prompt.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:
         raise BundleError(f"{prompt} cannot be read as UTF-8 text: {type(error).__name__}.") from error
-    if not text.strip():
-        raise BundleError(f"{prompt} is empty.")
     return [with_prompt(bundle, text) for bundle in found]
 
 
-def _asker(options: dict[str, Any], settings: Settings, found: Sequence[bundles.Bundle]) -> Ask:
+def _asker(options: dict[str, Any], settings: Settings, found: Sequence[Bundle]) -> Ask:
     """Return what replays a bundle, from the options."""
     model, base_url, name = options["model"], options["base_url"], options["summarizer"]
     if name and (model or base_url):
@@ -138,68 +107,36 @@ def _asker(options: dict[str, Any], settings: Settings, found: Sequence[bundles.
         return lambda bundle: ask_summarizer(summarizer, bundle.request)
     if not model and (quoted := [bundle for bundle in found if bundle.model in ("", EXTRACTIVE_MODEL)]):
         raise ConfigurationError(f"No model wrote {quoted[0].folder}: choose one with --model.")
-
-    def ask(bundle: bundles.Bundle) -> SummaryDraft | Failure:
-        return ask_model(
-            settings,
-            bundle.request,
-            model=model or bundle.model,
-            base_url=base_url,
-            api_key_env=options["api_key_env"],
-            timeout=options["timeout"],
-        )
-
-    return ask
+    address = {name: options[name] for name in ("base_url", "api_key_env", "timeout")}
+    return lambda bundle: ask_model(settings, bundle.request, model=model or bundle.model, **address)
 
 
-def _keep(kept: Path, folder: Path, replays: Sequence[Replay]) -> None:
-    for one in replays:
-        texts = {SCORES: bundles.as_json(_scores(folder, one))}
-        if one.after:
-            texts |= {REPLAYED: one.text, CHANGES: "\n".join([*one.diff, ""])}
-        bundles.write_texts(kept / _name(folder, one.bundle), texts)
-    bundles.write_texts(kept, {bundles.INDEX: bundles.as_json(_index(folder, replays))})
+def _as_json(folder: Path, replays: Sequence[Replay]) -> str:
+    found = [
+        {
+            "bundle": _name(folder, one.bundle),
+            "model": one.model,
+            "accepted": not one.code,
+            "code": one.code,
+            "detail": one.detail,
+            "target_tokens": one.bundle.target_tokens,
+            "before": asdict(one.before),
+            "after": asdict(one.after) if one.after else None,
+            "text": one.text,
+            "diff": one.diff,
+            "input_tokens": one.input_tokens,
+            "output_tokens": one.output_tokens,
+        }
+        for one in replays
+    ]
+    accepted = sum(not one.code for one in replays)
+    return as_json({"replayed": len(replays), "accepted": accepted, "bundles": found}).rstrip("\n")
 
 
-def _index(folder: Path, replays: Sequence[Replay]) -> dict[str, Any]:
-    return {
-        "format": REPLAYS.format,
-        "replayed": len(replays),
-        "accepted": sum(not one.code for one in replays),
-        "bundles": [{**_scores(folder, one), "diff": one.diff if one.after else None} for one in replays],
-    }
-
-
-def _scores(folder: Path, one: Replay) -> dict[str, Any]:
-    return {
-        "bundle": _name(folder, one.bundle),
-        "model": one.model,
-        "accepted": not one.code,
-        "code": one.code,
-        "detail": one.detail,
-        "target_tokens": one.bundle.target_tokens,
-        "before": asdict(one.before),
-        "after": asdict(one.after) if one.after else None,
-        "input_tokens": one.input_tokens,
-        "output_tokens": one.output_tokens,
-    }
-
-
-def _name(folder: Path, bundle: bundles.Bundle) -> str:
+def _name(folder: Path, bundle: Bundle) -> str:
     return bundle.folder.name if bundle.folder == folder else bundle.folder.relative_to(folder).as_posix()
 
 
 def _describe(scores: Scores) -> str:
-    leaks = [name for name, found in asdict(scores.leaks).items() if found]
     size = f"{scores.tokens:,} tokens, {scores.share_of_target:.0%} of the target"
-    return f"{size}, {scores.retention:.0%} of facts kept, " + (f"leaks {', '.join(leaks)}" if leaks else "no leaks")
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError as error:
-        raise ArgumentTypeError("must be a number of seconds") from error
-    if not (0 < seconds < math.inf):
-        raise ArgumentTypeError("must be more than 0 seconds")
-    return seconds
+    return f"{size}, {scores.retention:.0%} of facts kept, {'leaks' if scores.leaks else 'no leaks'}"

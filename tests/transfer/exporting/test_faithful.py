@@ -45,27 +45,26 @@ class TestFaithful:
         let_go = next(n for n, pin in enumerate(pins) if pin is None)
         assert exported.metadata(let_go)["ids"]["covered"][0] == first[0].pk
 
-    def test_instructions_show_it_the_branch_to_its_tip(self, server, session, tmp_path):
-        tip = talk(session, None, 6)[-1]
-        chat.compact(tip, instructions="keep <every> price & date")
-        exported = export_checked(server, tmp_path / "out")
-        assert exported.metadata(0)["ids"]["anchor"] == tip.pk
-        assert exported.metadata(0)["ids"]["lookahead"][-1] == tip.pk
-
-    def test_the_line_of_a_policy(self, server, session, tmp_path, settings):
-        settings.COMPACTION = site(server, POLICY="tests.transfer.exporting.hosts.ask_for_prices")
-        opened = chat.request_compaction(talk(session, None, 8)[-1])
-        assert opened is not None
+    def test_what_was_configured_then_whatever_is_now(self, server, session, tmp_path, settings):
+        prompt = "Write short & plain.\r\nNo <b>bold</b>."
+        policy = "tests.transfer.exporting.hosts.ask_for_prices"
+        settings.COMPACTION = site(server, asked={"PROMPT": prompt}, POLICY=policy, REASONING="drop")
+        opened = chat.request_compaction(talk(session, None, 8)[-1], instructions="keep <every> price & date")
         compact_chat_history(opened.pk)
+        settings.COMPACTION = site(server, asked={"PROMPT": "Write in verse."}, LOOKAHEAD="none")
         exported = export_checked(server, tmp_path / "out")
-        assert b"Prices stay in euros." in (exported.bundles[0] / "system-prompt.md").read_bytes()
+        system = (exported.bundles[0] / "system-prompt.md").read_bytes()
+        assert system.startswith(b"Write short & plain.\r\n")
+        assert b"Prices stay in euros." in system
+        assert b"<reasoning>" not in (exported.bundles[0] / "compact-history.xml").read_bytes()
 
-    def test_a_summarizer_that_takes_little_makes_several_generations(self, server, session, tmp_path, settings):
-        settings.COMPACTION = site(server, max_input_tokens=3_500)
-        chat.compact(talk(session, None, 14)[-1])
-        exported = export_checked(server, tmp_path / "out")
-        assert len(exported.bundles) > 1
-        assert exported.metadata(0)["budget"]["max_input_tokens"] == 3_500
+    def test_a_second_model_after_the_first_was_asked_more_tightly(self, server, session, tmp_path, settings):
+        models = site(server)["SUMMARIZERS"]["default"]["MODELS"]
+        settings.COMPACTION = site(server, asked={"MODELS": [*models, {**models[0], "model": "second"}]})
+        server.script([steps.fill_target(3.0)] * 2, model="scripted")
+        chat.compact(talk(session, None, 6)[-1])
+        figures = export_checked(server, tmp_path / "out").metadata(0)
+        assert (figures["model"], figures["tightened"]) == ("second", False)
 
     def test_messages_that_are_shown_head_and_tail(self, server, session, tmp_path, settings):
         settings.COMPACTION = site(server, max_input_tokens=2_800)
@@ -88,20 +87,6 @@ class TestFaithful:
         exported = export_checked(server, tmp_path / "out")
         assert len(exported.bundles) == 3
 
-    @pytest.mark.parametrize(
-        "refused",
-        [[steps.length()], [steps.reply("no")], [steps.fill_target(3.0)] * 2],
-        ids=["truncated", "too short", "a tighter retry too"],
-    )
-    def test_a_second_model_after_the_first_was_of_no_use(self, server, session, tmp_path, settings, refused):
-        models = site(server)["SUMMARIZERS"]["default"]["MODELS"]
-        settings.COMPACTION = site(server, asked={"MODELS": [*models, {**models[0], "model": "second"}]})
-        server.script(refused, model="scripted")
-        chat.compact(talk(session, None, 6)[-1])
-        exported = export_checked(server, tmp_path / "out")
-        figures = exported.metadata(0)
-        assert (figures["model"], figures["tightened"]) == ("second", False)
-
     def test_the_tighter_retry_that_was_accepted(self, server, session, tmp_path):
         server.script([steps.fill_target(3.0), steps.reply(SUMMARY)])
         chat.compact(talk(session, None, 6)[-1])
@@ -112,21 +97,6 @@ class TestFaithful:
         figures = exported.metadata(0)
         assert figures["tightened"] is True
         assert figures["budget"]["asked_tokens"] < figures["budget"]["target_tokens"]
-
-    @pytest.mark.parametrize("rule", ["summarize", "drop"])
-    def test_reasoning(self, server, session, tmp_path, settings, rule):
-        settings.COMPACTION = site(server, REASONING=rule)
-        chat.compact(talk(session, None, 6)[-1])
-        exported = export_checked(server, tmp_path / "out")
-        shown = b"<reasoning>hm 0</reasoning>" in (exported.bundles[0] / "compact-history.xml").read_bytes()
-        assert shown is (rule == "summarize")
-
-    def test_a_wording_of_the_hosts_own_that_was_changed_since(self, server, session, tmp_path, settings):
-        settings.COMPACTION = site(server, asked={"PROMPT": "Write short & plain.\r\nNo <b>bold</b>."})
-        chat.compact(talk(session, None, 6)[-1])
-        settings.COMPACTION = site(server, asked={"PROMPT": "Write in verse."}, REASONING="drop", LOOKAHEAD="none")
-        exported = export_checked(server, tmp_path / "out")
-        assert (exported.bundles[0] / "system-prompt.md").read_bytes().startswith(b"Write short & plain.\r\n")
 
     def test_messages_and_forks_that_came_while_the_model_wrote(self, server, session, tmp_path):
         messages = talk(session, None, 8)
@@ -147,18 +117,12 @@ class TestFaithful:
         exported = export_checked(server, tmp_path / "out")
         assert len(exported.bundles) == 2
 
-    def test_the_tip_was_deleted_since(self, server, session, tmp_path):
+    def test_a_retired_summary_whose_tip_was_deleted(self, server, session, tmp_path):
         messages = talk(session, None, 8)
-        chat.compact(messages[-1])
+        chat.retire_summary(chat.compact(messages[-1]).summary)
         chat.delete_message(messages[-2])
-        assert CompactionRun.objects.get().tip is None
-        export_checked(server, tmp_path / "out")
-
-    def test_a_summary_that_was_retired_since(self, server, session, tmp_path):
-        made = chat.compact(talk(session, None, 8)[-1])
-        chat.retire_summary(made.summary)
-        exported = export_checked(server, tmp_path / "out")
-        assert exported.metadata(0)["retired_at"]
+        assert CompactionRun.objects.get(generation=1).tip is None
+        assert export_checked(server, tmp_path / "out").metadata(0)["retired_at"]
 
     def test_texts_that_went_through_a_redactor(self, server, session, tmp_path, settings):
         settings.COMPACTION = site(server, REDACTOR="tests.transfer.exporting.hosts.hide_keys")

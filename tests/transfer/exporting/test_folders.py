@@ -16,9 +16,8 @@ from django.db import connection
 
 from compaction_app import chat
 from compaction_app.exceptions import BundleError
-from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.transfer.bundles import EXPORT, new_folder
-from compaction_app.transfer.export import index_of, safe_name
+from compaction_app.transfer.bundles import new_folder
+from compaction_app.transfer.export import safe_name
 from tests.conftest import REPOSITORY
 from tests.transfer.bundling import Export, export, run, talk
 
@@ -55,95 +54,38 @@ class TestFolders:
         assert json.loads(exported.out) == exported.index
         assert (exported.index["bundles"], exported.index["proved"], exported.index["not_rebuilt"]) == (1, 1, 0)
 
-    def test_a_folder_that_is_not_empty_is_left_alone(self, server, session, tmp_path):
+    def test_nothing_is_replaced(self, server, session, tmp_path):
         chat.compact(talk(session, None, 7)[-1])
         out = tmp_path / "out"
         out.mkdir()
         export(out)
-        with pytest.raises(CommandError, match="--force") as caught:
-            run("export_compactions", "--out", out)
-        assert caught.value.returncode == 2
-        chat.compact(talk(session, ChatMessage.objects.messages().latest("id"), 7)[-1])
-        assert len(export(out, "--force").bundles) == 2
+        before = tree(out)
+        for taken, said in ((out, "is not empty"), (out / "index.json", "Not a directory")):
+            with pytest.raises(CommandError, match=said) as caught:
+                run("export_compactions", "--out", taken)
+            assert caught.value.returncode == 2
+        assert tree(out) == before
         assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
     def test_what_came_into_the_folder_meanwhile_is_left_alone(self, tmp_path):
         def fill() -> None:
-            with new_folder(tmp_path / "out", EXPORT):
+            with new_folder(tmp_path / "out"):
                 (tmp_path / "out").mkdir()
                 (tmp_path / "out" / "letter.txt").write_text("mine")
 
-        with pytest.raises(BundleError, match="could not be written"):
+        with pytest.raises(BundleError, match="cannot be written"):
             fill()
         assert [path.name for path in tmp_path.rglob("*")] == ["out", "letter.txt"]
 
-    def test_force_replaces_nothing_but_an_export(self, tmp_path):
-        (tmp_path / "letter.txt").write_text("mine")
-        with pytest.raises(CommandError, match="is not an export") as caught:
-            run("export_compactions", "--out", tmp_path, "--force")
-        assert caught.value.returncode == 2
-        with pytest.raises(CommandError, match="is a file"):
-            run("export_compactions", "--out", tmp_path / "letter.txt", "--force")
-        assert (tmp_path / "letter.txt").read_text() == "mine"
-
-    @pytest.mark.parametrize("index", ["{}", "[]", "no json", '{"format": "compaction-bundle/1", "summaries": [1]}'])
-    def test_an_index_of_something_else_makes_no_export(self, tmp_path, index):
-        (tmp_path / "index.json").write_text(index)
-        (tmp_path / "letter.txt").write_text("mine")
-        with pytest.raises(CommandError, match="is not an export"):
-            run("export_compactions", "--out", tmp_path, "--force")
-        assert tree(tmp_path) == {"index.json": index.encode(), "letter.txt": b"mine"}
-
-    def test_force_leaves_what_stands_beside_the_bundles_and_says_so(self, server, session, tmp_path, capsys):
-        chat.compact(talk(session, None, 7)[-1])
-        old = export(tmp_path / "out")
-        mine = {"notes.md": b"mine", "001-A-garden/compaction-001/notes.md": b"too", "photos/one.jpg": b"three"}
-        for path, content in mine.items():
-            (old.folder / path).parent.mkdir(exist_ok=True)
-            (old.folder / path).write_bytes(content)
-        (old.folder / "empty").mkdir()
-        (old.folder / "link").symlink_to(tmp_path, target_is_directory=True)
-        before = tree(old.folder)
-        ChatSession.objects.update(title="Another garden")
-        new = export(old.folder, "--force")
-        said = capsys.readouterr().err.splitlines()
-        assert [line.strip() for line in said[1:]] == sorted([*mine, "empty", "link"])
-        assert sorted(path.name for path in new.folder.glob("00*")) == ["001-A-garden", "001-Another-garden"]
-        assert {path: content for path, content in tree(new.folder).items() if path in mine} == mine
-        assert not (new.folder / "001-A-garden" / "compaction-001" / "metadata.json").exists()
-        assert (new.folder / "link").is_symlink()
-        assert (new.folder / "empty").is_dir()
-        assert len(tree(new.folder)) == len(before)
-        assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-    def test_nothing_is_replaced_where_a_file_of_somebody_else_is_in_the_way(self, server, session, tmp_path):
-        chat.compact(talk(session, None, 7)[-1])
-        old = export(tmp_path / "out")
-        (old.folder / "001-B").write_text("mine")
-        before = tree(old.folder)
-        ChatSession.objects.update(title="B")
-        with pytest.raises(CommandError, match="001-B is another program's"):
-            run("export_compactions", "--out", old.folder, "--force")
-        assert tree(old.folder) == before
-        assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-    @pytest.mark.parametrize("number", ["-1", "x", "1.5"])
-    def test_a_number_of_messages_that_is_none(self, tmp_path, number):
-        with pytest.raises(CommandError, match="must be a whole number, at least 0"):
-            run("export_compactions", "--out", tmp_path / "out", f"--min-messages={number}")
-
     def test_nothing_half_written_is_left(self, tmp_path):
-        (tmp_path / "kept").mkdir()
-        (tmp_path / "kept" / "index.json").write_text(json.dumps(index_of([])))
-
         def fail() -> None:
-            with new_folder(tmp_path / "kept", EXPORT, force=True) as folder:
+            with new_folder(tmp_path / "out") as folder:
                 (folder / "part").write_text("half")
                 raise BundleError("no")
 
         with pytest.raises(BundleError):
             fail()
-        assert sorted(path.name for path in tmp_path.rglob("*")) == ["index.json", "kept"]
+        assert list(tmp_path.iterdir()) == []
 
     def test_it_is_readable_by_its_owner_alone(self, session, tmp_path):
         assert export(tmp_path / "out").folder.stat().st_mode & 0o077 == 0

@@ -35,15 +35,10 @@ class TestMetadata:
     def test_a_summary_that_leaks(self, server, session, tmp_path):
         """What no draft could do, a row can: written before this app refused it, or by hand."""
         made = chat.compact(talk(session, None, 8)[-1])
-        text = f"## Recap <previous-summary> and the marker {made.nonce}"
+        text = "## Recap <previous-summary> and all the rest"
         ChatMessage.objects.filter(pk=made.summary_id).update(content=text)
         exported = export(tmp_path / "out")
-        assert exported.metadata(0)["leaks"] == {
-            "wrapper_tags": True,
-            "marker": True,
-            "previous_summary_tag": True,
-            "other_branch": [],
-        }
+        assert exported.metadata(0)["leaks"] == {"wrapper": True, "other_branch": []}
         assert exported.index["leaks"] == 1
         assert "proved, leaks" in exported.out
 

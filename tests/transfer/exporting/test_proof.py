@@ -28,7 +28,6 @@ class TestNotProved:
         settings.COMPACTION = site(server, REDACTOR="tests.transfer.exporting.hosts.hide_keys_otherwise")
         exported = export(tmp_path / "out")
         assert exported.metadata(0)["proof"] == "redactor"
-        assert exported.metadata(0)["proved"] is False
         assert exported.code == 1
         assert "[a key]" in (exported.bundles[0] / "user-message.md").read_text()
 
