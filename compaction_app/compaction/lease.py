@@ -164,17 +164,17 @@ def _expire(held: Held, news: SimpleQueue[Held]) -> None:
 os.register_at_fork(after_in_child=_Keeper.after_fork)
 
 
-def keep(run: CompactionRun, times: runs.Times) -> Held:
+def keep(run: CompactionRun) -> Held:
     """Renew the lease of a claimed run until it is ended, and fail the run at its time limit.
 
     Called where the run's queries are made: the tenant of a schema belongs to that thread's connection.
     """
-    claimed = copy(run)
+    claimed, limit, seconds = copy(run), runs.time_limit_of(run), runs.LEASE_SECONDS
     return Held(
         database_of(run),
-        lease=times.lease,
-        seconds=times.limit,
-        grace=min(_GRACE_SECONDS, times.limit * _GRACE_SHARE),
-        renew=lambda: runs.renew(claimed, times.lease),
-        expire=lambda: runs.fail(claimed, ErrorCode.TIME_LIMIT, f"Not finished after {times.limit:g} s."),
+        lease=seconds,
+        seconds=limit,
+        grace=min(_GRACE_SECONDS, limit * _GRACE_SHARE),
+        renew=lambda: runs.renew(claimed, seconds),
+        expire=lambda: runs.fail(claimed, ErrorCode.TIME_LIMIT, f"Not finished after {limit:g} s."),
     )

@@ -30,7 +30,7 @@ from compaction_app.conversation import chat_model
 from compaction_app.conversation.append import append_once
 from compaction_app.conversation.claim import Claim
 from compaction_app.conversation.compact import open_and_enqueue, open_now, start
-from compaction_app.conversation.usage import read_report, record_double_configured, report_of
+from compaction_app.conversation.usage import record_double_configured, report_of
 from compaction_app.exceptions import (
     CompactionError,
     ConfigurationError,
@@ -322,7 +322,7 @@ def finish_turn(turn: Turn, reply: chat_model.Reply, finish_reason: str = "") ->
     message = {
         **reply.fields,
         "role": Role.ASSISTANT,
-        "model": reply.model or turn.model,
+        "model": reply.fields["model"] or turn.model,
         "finish_reason": finish_reason or reply.fields["finish_reason"],
         "metadata": report_of(reply.context_management) or None,
     }
@@ -336,7 +336,7 @@ def finish_turn(turn: Turn, reply: chat_model.Reply, finish_reason: str = "") ->
         raise InvalidReply(f"The model's reply cannot be stored: {error}", **reply.as_attributes) from error
     resolved = resolve_with_history(stored, turn.request)
     # Some gateways report the sum of several prompts.
-    taken = min(read_report(stored.usage, stored.metadata).counted or 0, 2 * turn.context.tokens)
+    taken = min((stored.sent_context or {}).get("provider_tokens", 0), 2 * turn.context.tokens)
     windows.accept(resolved.place, taken, resolved.learned)
     open_and_enqueue(CompactionRequest(tip=stored, trigger=Trigger.THRESHOLD, resolved=resolved))
     return stored

@@ -59,7 +59,6 @@ def stream(
     chunks; ``regenerate=True`` asks for another one. Of the default client ``timeout`` (600 s) is the longest time
     between two chunks, and a stream ends after an hour, or after ``timeout`` where that is more.
     """
-    _check_on_stop(on_stop)
     request = ContextRequest(
         model=model,
         tools=tools,
@@ -68,7 +67,7 @@ def stream(
         include_reasoning=include_reasoning,
     )
     question = Question(tip, BLOCKING, client, request, regenerate, params)
-    return ReplyStream(without_waiting(_open(question)), on_stop)
+    return ReplyStream(question, on_stop)
 
 
 @takes_the_arguments_of(stream)
@@ -77,9 +76,7 @@ def astream(tip: ChatMessage, *, on_stop: OnStop = "discard", **options: Any) ->
 
     ``await chat.astream(tip)`` opens it first, so that errors before the first chunk are raised there.
     """
-    _check_on_stop(on_stop)
-    question = Question.awaited(tip, **options)
-    return AsyncReplyStream(lambda: _open(question), on_stop)
+    return AsyncReplyStream(Question.awaited(tip, **options), on_stop)
 
 
 async def _open(question: Question) -> _Asked | ChatMessage:
@@ -91,11 +88,6 @@ async def _open(question: Question) -> _Asked | ChatMessage:
         raise
     # From here on the stream has the claim.
     return found if isinstance(found, ChatMessage) else _Asked(*found, claim)
-
-
-def _check_on_stop(on_stop: str) -> None:
-    if on_stop not in ("discard", "keep"):
-        raise InvalidMessage(f'on_stop must be "discard" or "keep", not {on_stop!r}.', field="on_stop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +128,10 @@ class _ReplyCollector:
 
     _asked: _Asked | None = None
 
-    def __init__(self, on_stop: OnStop) -> None:
-        self._keeps = on_stop == "keep"
+    def __init__(self, question: Question, on_stop: OnStop) -> None:
+        if on_stop not in ("discard", "keep"):
+            raise InvalidMessage(f'on_stop must be "discard" or "keep", not {on_stop!r}.', field="on_stop")
+        self._question, self._keeps = question, on_stop == "keep"
         #: The stored reply; None until it is stored.
         self.message: ChatMessage | None = None
         #: What was sent. None where the reply was stored before, and of an asynchronous stream until it is open.
@@ -182,7 +176,8 @@ class _ReplyCollector:
             return None
         if self._draft.finish_reason:
             return reply, ""
-        return (replace(reply, tool_calls=[], original=None), STOPPED) if self.text.strip() else None
+        without_calls = replace(reply, fields={**reply.fields, "tool_calls": [], "original": None})
+        return (without_calls, STOPPED) if self.text.strip() else None
 
     async def _open(self) -> _Asked | None:
         return self._asked
@@ -276,9 +271,9 @@ class ReplyStream(_ReplyCollector):
     Neither a transaction nor a database connection is held between the chunks.
     """
 
-    def __init__(self, found: _Asked | ChatMessage, on_stop: OnStop = "discard") -> None:
-        super().__init__(on_stop)
-        self._begin_with(found)
+    def __init__(self, question: Question, on_stop: OnStop = "discard") -> None:
+        super().__init__(question, on_stop)
+        self._begin_with(without_waiting(_open(question)))
 
     def __iter__(self) -> Self:
         return self
@@ -317,10 +312,6 @@ class AsyncReplyStream(_ReplyCollector):
       connection to the provider stays open until the iterator is collected.
     """
 
-    def __init__(self, open_it: Callable[[], Awaitable[_Asked | ChatMessage]], on_stop: OnStop = "discard") -> None:
-        super().__init__(on_stop)
-        self._open_it = open_it
-
     def __await__(self) -> Generator[Any, Any, Self]:
         return self._begin().__await__()
 
@@ -330,7 +321,7 @@ class AsyncReplyStream(_ReplyCollector):
 
     async def _open(self) -> _Asked | None:
         if self._asked is None and not self._is_over:
-            found = await self._open_it()
+            found = await _open(self._question)
             is_closed = self._is_over
             self._begin_with(found)
             if is_closed:

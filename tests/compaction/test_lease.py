@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def short_lease(monkeypatch):
-    monkeypatch.setattr("compaction_app.compaction.runs.MAX_LEASE_SECONDS", 0.3)
+    monkeypatch.setattr("compaction_app.compaction.runs.LEASE_SECONDS", 0.3)
 
 
 def during_the_call(monkeypatch, happens):
@@ -137,12 +137,12 @@ def test_a_worker_that_lost_its_run_asks_no_other_model(branch, short_lease, set
 
 def test_the_limit_is_the_models_time_and_ten_minutes(settings):
     settings.COMPACTION = {"SUMMARIZERS": {"default": {"MODELS": ["gpt-4o", "gpt-4.1"], "TIMEOUT": 30}}}
-    assert runs.Times.by(get_settings()).limit == 2 * 60 + 600
+    assert runs.time_limit(get_settings()) == 2 * 60 + 600
     # Of the chat models a session has one at most.
     settings.COMPACTION["SUMMARIZERS"]["default"]["CHAT_MODELS"] = ["gpt-4", {"model": "slow", "timeout": 45}]
-    assert runs.Times.by(get_settings()).limit == 2 * (60 + 45) + 600
+    assert runs.time_limit(get_settings()) == 2 * (60 + 45) + 600
     settings.COMPACTION = {"RUN_TIME_LIMIT": 90}
-    assert runs.Times.by(get_settings()).limit == 90
+    assert runs.time_limit(get_settings()) == 90
 
 
 def test_a_deleted_run_is_not_renewed(branch, short_lease, monkeypatch, caplog):

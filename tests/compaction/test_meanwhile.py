@@ -111,12 +111,12 @@ class TestMeanwhile:
         held = nullcontext()
         held.time_left = lambda: 60
         monkeypatch.setattr("compaction_app.compaction.lease.keep", lambda *_: held)
-        monkeypatch.setattr("compaction_app.compaction.runs.MAX_LEASE_SECONDS", 0.05)
+        monkeypatch.setattr("compaction_app.compaction.runs.LEASE_SECONDS", 0.05)
         run = chat.request_compaction(branch[-1])
 
         def takeover():
             threading.Event().wait(0.1)
-            monkeypatch.setattr("compaction_app.compaction.runs.MAX_LEASE_SECONDS", 60)
+            monkeypatch.setattr("compaction_app.compaction.runs.LEASE_SECONDS", 60)
             assert compact_chat_history(run.pk).run.status == "succeeded"
 
         meanwhile(takeover)
