@@ -117,8 +117,7 @@ def _publish(task_name: str, arguments: list[Any], options: Mapping[str, Any], *
 @shared_task(name="compaction_app.tasks.compact_branch", acks_late=True, reject_on_worker_lost=True)
 def compact_branch(run_id: int, using: str = "default") -> str:
     """Carry out one run; enqueue its next generation, or the same run again after a transient error."""
-    outcome = compact_chat_history(run_id, using)
-    if outcome is None:
+    if (outcome := compact_chat_history(run_id, using)) is None:
         return "not claimed"
     _enqueue_following(outcome)
     return str(outcome.run.status)
@@ -153,11 +152,10 @@ def compact_session(self: Any, session_id: str, using: str = "default", below: i
     session = ChatSession.objects.using(using).filter(pk=session_id).first()
     if session is None:
         return {"tips": 0, "runs": 0, "waiting": 0}
-    found = branches.tips(session) if below is None else branches.tips_below(session, below)
-    tips = sorted(found, key=lambda tip: (tip.depth, tip.pk))
+    tips = branches.tips(session) if below is None else branches.tips_below(session, below)
     done = waiting = 0
     until = time.monotonic() + SESSION_SECONDS
-    for tip in tips:
+    for tip in sorted(tips, key=lambda tip: (tip.depth, tip.pk)):
         try:
             count, waits = _compact_tip(session, tip, self.request.id or "", until)
         except MessageNotFound:

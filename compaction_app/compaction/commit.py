@@ -15,6 +15,7 @@ import logging
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any, TypeVar
 
 from django.db import Error, InterfaceError, OperationalError, transaction
@@ -348,13 +349,18 @@ def turns_by_rule(plan: CompactionPlan, *, as_text: bool, cleared_turns: int = 0
     ``as_text``: the summarizer was shown it. ``cleared_turns``: how many the provider reports to have cleared from
     the last prompt; it clears the oldest first.
     """
-    covered, kept = _turns_with_reasoning(plan.covered), len(_turns_with_reasoning(plan.kept))
-    summarized = sum(as_text and any(map(_has_readable_reasoning, turn)) for turn in covered)
+
+    def turns_with(messages: Sequence[Message], has: Callable[[Message], bool]) -> int:
+        turns = accumulate(message.starts_turn for message in messages)
+        return len({turn for turn, message in zip(turns, messages, strict=True) if has(message)})
+
+    covered, kept = (turns_with(part, lambda message: bool(message.reasoning)) for part in (plan.covered, plan.kept))
+    summarized = turns_with(plan.covered, _has_readable_reasoning) if as_text else 0
     cleared = min(cleared_turns, kept)
     return {
         str(ReasoningOutcome.VERBATIM): kept - cleared,
         str(ReasoningOutcome.SUMMARIZED): summarized,
-        str(ReasoningOutcome.DROPPED): len(covered) - summarized,
+        str(ReasoningOutcome.DROPPED): covered - summarized,
         str(ReasoningOutcome.CLEARED_BY_PROVIDER): cleared,
     }
 
@@ -367,15 +373,6 @@ def _cleared_turns(work: Work) -> int:
     reports = CompactionEvent.objects.using(work.using).filter(kind=EventKind.DOUBLE_RAN, message_id__in=replies)
     newest = reports.order_by("-id").values_list("payload", flat=True).first()
     return int(newest.get("cleared_thinking_turns", 0)) if newest else 0
-
-
-def _turns_with_reasoning(messages: Sequence[Message]) -> list[list[Message]]:
-    turns: list[list[Message]] = [[]]
-    for message in messages:
-        if message.starts_turn:
-            turns.append([])
-        turns[-1].append(message)
-    return [turn for turn in turns if any(message.reasoning for message in turn)]
 
 
 def _has_readable_reasoning(message: Message) -> bool:

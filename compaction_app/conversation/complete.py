@@ -149,20 +149,16 @@ class Turn:
     """One request to the chat model: the tip, the arguments and the context that is sent."""
 
     tip: ChatMessage
-    model: str
     #: As the caller gave it: the compaction after the reply is measured against the same.
     request: ContextRequest
+    resolved: ResolvedRequest
     params: Mapping[str, Any]
     context: ChatContext
 
     @property
-    def using(self) -> str:
-        return database_of(self.tip)
-
-    @property
     def arguments(self) -> dict[str, Any]:
         """What ``client.chat.completions.create`` is called with."""
-        arguments: dict[str, Any] = {**self.params, "model": self.model}
+        arguments: dict[str, Any] = {**self.params, "model": self.resolved.model}
         arguments["messages"] = self.context.to_openai(endpoint=self.request.endpoint)
         if self.request.tools:
             arguments["tools"] = list(self.request.tools)
@@ -206,7 +202,7 @@ def start_turn(question: Question) -> Turn:
         declared = resolved.settings.provider_context_management
         record_double_configured(tip.session_id, params, declared, using)
     give_back_connection(using)
-    return Turn(tip=tip, model=resolved.model, request=request, params=params, context=context)
+    return Turn(tip=tip, request=request, resolved=resolved, params=params, context=context)
 
 
 def _check_params(params: Mapping[str, Any]) -> None:
@@ -260,8 +256,7 @@ def _believe(turn: Turn, refusal: chat_model.ProviderOverflow) -> tuple[Turn, in
     Both by our count, and always less than what was refused. A window that is named is remembered for this endpoint
     and model, except where the limit is one of a rate.
     """
-    overflow, sent = refusal.overflow, turn.context.tokens
-    resolved = resolve_request_at(turn.tip, turn.request)
+    overflow, sent, resolved = refusal.overflow, turn.context.tokens, turn.resolved
     if resolved.settings.mode == Mode.OFF:
         # Shown verbatim or not at all.
         raise _overflow(turn, overflow) from refusal
@@ -295,8 +290,8 @@ def _fitted(turn: Turn, refusal: chat_model.ProviderOverflow, most: int) -> Turn
     except ConfigurationError:
         # System prompt, tools and contributions alone fill the window that the provider names.
         raise _overflow(turn, overflow) from refusal
-    give_back_connection(turn.using)
-    return replace(turn, context=context)
+    give_back_connection(database_of(turn.tip))
+    return replace(turn, resolved=resolved, context=context)
 
 
 def _context_within(turn: Turn, resolved: ResolvedRequest, available: int) -> ChatContext:
@@ -322,7 +317,7 @@ def finish_turn(turn: Turn, reply: chat_model.Reply, finish_reason: str = "") ->
     message = {
         **reply.fields,
         "role": Role.ASSISTANT,
-        "model": reply.fields["model"] or turn.model,
+        "model": reply.fields["model"] or turn.resolved.model,
         "finish_reason": finish_reason or reply.fields["finish_reason"],
         "metadata": report_of(reply.context_management) or None,
     }

@@ -25,6 +25,7 @@ from compaction_app.exceptions import InvalidMessage, InvalidReply, StreamInterr
 from compaction_app.models import ChatMessage
 from compaction_app.summarizers.endpoint import openai
 from compaction_app.summarizers.waiting import BLOCKING, without_waiting
+from compaction_app.tree.branches import database_of
 from compaction_app.values import ChatContext
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class _ReplyCollector:
     def _begin_with(self, found: _Asked | ChatMessage) -> None:
         if isinstance(found, _Asked):
             self._asked, self.context = found, found.turn.context
-            self._draft = ReplyDraft(found.turn.request.endpoint or "", found.turn.model)
+            self._draft = ReplyDraft(found.turn.request.endpoint or "", found.turn.resolved.model)
             return
         self._is_over, self.message = True, found
         self._last.extend(_chunks_of(found))
@@ -187,7 +188,7 @@ class _ReplyCollector:
         try:
             if not self._is_over and (asked := await self._open()):
                 if not asked.opened.way.is_awaited:
-                    require_no_transaction(asked.turn.using)
+                    require_no_transaction(database_of(asked.turn.tip))
                 chunk = await self._receive(asked)
                 # Another task or thread may have closed it meanwhile.
                 if chunk is not END and not self._draft.finish_reason and not self._is_over:

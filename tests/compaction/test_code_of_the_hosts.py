@@ -14,7 +14,7 @@ from django.utils import timezone
 from compaction_app import chat
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed, CompactionRefused, SummarizerError
-from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
+from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.summarizers import Summarizer
 from compaction_app.testing.builders import WordTokenCounter
 from compaction_app.testing.summarizers import FakeSummarizer
@@ -199,15 +199,6 @@ class TestCodeOfTheHosts:
         with receiving(post_save, receive, ChatMessage), pytest.raises(LookupError):
             compact_chat_history(run.pk)
         assert CompactionRun.objects.get(pk=run.pk).status == "running"
-
-    def test_a_start_that_can_not_be_recorded_ends_the_run(self, session, branch, compact):
-        def receive(instance, **kwargs):
-            if instance.kind == "started":
-                raise LookupError
-
-        with receiving(post_save, receive, CompactionEvent), pytest.raises(CompactionFailed):
-            compact(branch[-1])
-        assert self.ended(session).error_detail == "LookupError while the summary was made"
 
     def test_whoever_is_cancelled_leaves_the_run_to_the_next(self, session, branch, monkeypatch):
         monkeypatch.setattr(FakeSummarizer, "delay", 1.0)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-import threading
 from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
-from django.db import connections
 
 from compaction_app import chat
 from compaction_app.exceptions import InvalidMessage, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.testing.builders import grow
+from tests.models.test_concurrent_writes import at_once
 from tests.small import small
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
@@ -56,10 +55,6 @@ def test_a_summary_and_a_deleted_message_are_refused(session: ChatSession) -> No
         chat.annotate_message(tip, feedback="up")
 
 
-def test_redaction_clears_it(message: ChatMessage) -> None:
-    assert chat.redact_message(chat.annotate_message(message, feedback="Rosa said so")).metadata == {}
-
-
 def test_a_message_that_is_sent_again_is_the_annotated_one(session: ChatSession) -> None:
     """It was an ``IdempotencyConflict``: its metadata was no longer what the client had sent."""
     sent: Any = {"role": "user", "content": "Ahoy", "metadata": {"source": "web"}, "idempotency_key": "1"}
@@ -67,14 +62,7 @@ def test_a_message_that_is_sent_again_is_the_annotated_one(session: ChatSession)
     assert chat.append_message(session, **sent).metadata == first.metadata
 
 
-def test_two_at_once_keep_both(message: ChatMessage) -> None:
-    def annotate(name: str) -> None:
-        chat.annotate_message(message, **{name: True})
-        connections["default"].close()
-
-    threads = [threading.Thread(target=annotate, args=[f"by{n}"]) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert columns(message)["metadata"].keys() == {"source", "rating", "by0", "by1", "by2", "by3"}
+def test_several_at_once_keep_all(message: ChatMessage) -> None:
+    keys = [f"by{n}" for n in range(4)]
+    assert at_once([lambda key=key: chat.annotate_message(message, **{key: True}) for key in keys]) == []
+    assert columns(message)["metadata"].keys() == {"source", "rating", *keys}

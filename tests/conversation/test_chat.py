@@ -57,15 +57,6 @@ class TestAppend:
         session.refresh_from_db()
         assert session.system_prompt == ""
 
-    def test_a_chain_that_was_refused_may_be_sent_again(self, session):
-        messages = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "hello"}]
-        with pytest.raises(InvalidMessage):
-            chat.append_messages(session, None, [*messages, {"role": "nobody", "content": "x"}])
-        assert session.system_prompt == ""
-        assert [m.role for m in chat.append_messages(session, None, messages)] == ["user"]
-        session.refresh_from_db()
-        assert session.system_prompt == "Be kind."
-
     def test_a_prompt_that_another_request_stored_meanwhile_stays(self, session):
         """Then the system message is one of the conversation, with all that it has."""
         ChatSession.objects.filter(pk=session.pk).update(system_prompt="Be brief.")

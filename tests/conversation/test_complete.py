@@ -10,11 +10,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
-from compaction_app.exceptions import CompactionError, EmptyReply, InvalidReply
+from compaction_app.exceptions import EmptyReply, InvalidReply
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.builders import WordTokenCounter, grow, words
-from compaction_app.testing.exchange import Step
 from tests.conversation.asking import acompleted, astreamed
 from tests.small import small
 
@@ -114,8 +113,7 @@ class TestNoReply:
         ],
     )
     def test_an_empty_reply_is_an_error_and_nothing_is_written(self, session, client, server, step, finish_reason):
-        """A message without content and calls would be an empty message in every later prompt; some providers
-        refuse such a prompt."""
+        """A message without content and calls would be an empty message in every later prompt."""
         tip = grow(session, None, "u a " * 34 + "u")[-1]
         before = ChatMessage.objects.count()
         server.script([step])
@@ -123,14 +121,10 @@ class TestNoReply:
             EmptyReply, match=f"neither content nor a tool call .finish_reason {finish_reason}"
         ) as caught:
             chat.complete(tip, client=client)
-        assert isinstance(caught.value, InvalidReply)
-        assert isinstance(caught.value, CompactionError)
         assert (caught.value.code, caught.value.finish_reason) == ("empty_reply", finish_reason)
         assert caught.value.usage["prompt_tokens"] > 0
         assert ChatMessage.objects.count() == before
         assert not CompactionRun.objects.exists()
-        session.refresh_from_db()
-        assert session.token_calibration == {}
 
     @pytest.mark.parametrize("body", [b"[" * 200_000, b'{"choices": %s}' % (b"9" * 5000)], ids=["deep", "digits"])
     @pytest.mark.parametrize("ask", [chat.complete, lambda tip, client: list(chat.stream(tip, client=client))])
@@ -139,14 +133,6 @@ class TestNoReply:
         with pytest.raises(InvalidReply):
             ask(grow(session, None, "u")[0], client=client)
         assert ChatMessage.objects.count() == 1
-
-
-def message(**parts: Any) -> Step:
-    """A reply of these parts, whatever they are."""
-    return lambda exchange: exchange.send_message({"role": "assistant", **parts}, finish_reason="stop")
-
-
-CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
 
 
 class TestUnstorable:
@@ -162,13 +148,6 @@ class TestUnstorable:
         assert ChatMessage.objects.count() == 1
         mended = {**error.reply, "content": "Mended."}
         assert chat.append_message(session, tip, role="assistant", **mended).content == "Mended."
-
-    def test_calls_that_are_no_list_are_read_as_far_as_they_can_be(self, session, client, server):
-        server.script([message(content="So:", tool_calls=CALL), message(content="So:", tool_calls="look")])
-        tip = grow(session, None, "u")[0]
-        assert chat.complete(tip, client=client).tool_calls == [CALL]
-        assert (reply := chat.complete(tip, client=client, regenerate=True)).tool_calls is None
-        assert reply.original["data"]["tool_calls"] == "look"
 
 
 def test_a_turn_takes_the_same_queries_whole_and_streamed_whatever_the_length(session, client):

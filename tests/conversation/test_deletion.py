@@ -9,12 +9,9 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.db import connection
 from django.db.models import ProtectedError, RestrictedError
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from django.urls import reverse
 
 from compaction_app import chat
-from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.values import EventKind, RunStatus, Trigger
 from tests.stock_tree.models import Bookmark, BookmarkNote, Folder, Quotation, Receipt, Ticket
@@ -135,14 +132,6 @@ def test_a_queryset_takes_whole_subtrees_and_counts_each_node_once() -> None:
         session.messages.all()[:1].delete()
 
 
-def test_a_message_that_is_gone_says_so() -> None:
-    message = chain(start_session(), 1)[0]
-    copy = ChatMessage.objects.get(pk=message.pk)
-    chat.delete_message(message)
-    with pytest.raises(MessageNotFound):
-        chat.delete_message(copy)
-
-
 def test_the_public_door_takes_as_many_statements_for_a_deep_subtree_as_for_a_small_one() -> None:
     counts = []
     for length in (4, 800):
@@ -204,14 +193,3 @@ def test_a_protected_message_keeps_its_session() -> None:
     with pytest.raises(ProtectedError):
         session.delete()
     assert session.messages.count() == 2
-
-
-@pytest.mark.long
-def test_the_delete_page_of_a_user_with_a_deep_conversation_opens(admin_client: Client) -> None:
-    """Django's page collects what would go with the user: level by level it overflowed."""
-    user = get_user_model().objects.create_user("talkative")
-    deep_chain(ChatSession.objects.create(owner=user), 3_000)
-    page = reverse("admin:auth_user_delete", args=[user.pk])
-    assert admin_client.get(page).status_code == 200
-    assert admin_client.post(page, {"post": "yes"}).status_code == 302
-    assert not ChatMessage.objects.exists()

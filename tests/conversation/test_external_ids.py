@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 from django.contrib.auth import get_user_model
-from django.db import connections, transaction
+from django.db import IntegrityError, transaction
 
 from compaction_app import chat
+from compaction_app.conversation import append
 from compaction_app.exceptions import DuplicateExternalId, InvalidMessage
 from compaction_app.models import ChatMessage, ChatSession
 
@@ -55,7 +54,6 @@ def test_a_session_of_the_same_owner(owned):
 
 def test_another_integrity_error_is_raised_as_it_is(session, monkeypatch):
     """A key of the same message that was stored meanwhile, say; nobody may take it for a duplicate."""
-    from django.db import IntegrityError
 
     def broken(*_: object) -> None:
         raise IntegrityError("another constraint")
@@ -67,33 +65,8 @@ def test_another_integrity_error_is_raised_as_it_is(session, monkeypatch):
 
 def test_the_same_message_sent_twice_at_once_is_no_duplicate_of_itself(session, monkeypatch):
     """Both requests find nothing stored with their idempotency key; the second one then gets the first one's."""
-    from compaction_app.conversation import append
-
-    barrier = threading.Barrier(2)
-    first_look = append._stored_before
-
-    def wait_once(node: ChatMessage, parent: ChatMessage | None, using: str) -> ChatMessage | None:
-        found = first_look(node, parent, using)
-        if not barrier.broken and found is None and threading.current_thread().name not in seen:
-            seen.add(threading.current_thread().name)
-            barrier.wait(20)
-        return found
-
-    seen: set[str] = set()
-    monkeypatch.setattr(append, "_stored_before", wait_once)
-    stored: list[int] = []
-
-    def send() -> None:
-        try:
-            message = chat.append_message(session, role="user", content="x", external_id="m-1", idempotency_key="k")
-            stored.append(message.pk)
-        finally:
-            connections.close_all()
-
-    threads = [threading.Thread(target=send) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(stored) == 2
-    assert set(stored) == {ChatMessage.objects.get().pk}
+    sent = {"role": "user", "content": "x", "external_id": "m-1", "idempotency_key": "k"}
+    first, looks = chat.append_message(session, **sent), [None]
+    real = append._stored_before
+    monkeypatch.setattr(append, "_stored_before", lambda *given: looks.pop() if looks else real(*given))
+    assert chat.append_message(session, **sent) == first

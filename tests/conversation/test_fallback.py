@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import openai
 import pytest
-from asgiref.sync import async_to_sync
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage, CompactionEvent
@@ -38,17 +36,6 @@ def test_on_a_stream_from_its_first_chunk(tip, client, late):
         next(stream)
     assert stream.context is not None
     assert (stream.context.dropped > 0) is late
-
-
-def test_on_an_asynchronous_stream_once_it_is_open(tip, server, late):
-    async def main() -> tuple[bool, bool]:
-        async with openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0) as client:
-            stream = chat.astream(tip, client=client)
-            before = stream.fallback_used
-            async with stream:
-                return before, stream.fallback_used
-
-    assert async_to_sync(main)() == (False, late)
 
 
 def test_also_where_it_only_shortened_tool_results(session, client):
