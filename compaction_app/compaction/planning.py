@@ -202,7 +202,11 @@ class _Planner:
 
     def plan(self, cut: int, *, kept_from: int, partial: bool = False, shorten: bool = False) -> CompactionPlan:
         """The plan for a cut; ``kept_from`` is where the kept part begins once all generations are done."""
-        span = self.lookahead_span(cut)
+        kept = tuple(self.tail[cut:])
+        # What the summarizer may be shown after the cut; the anchor is at or below its last message.
+        span = kept[: _last_user(kept, len(kept)) or 0]
+        if self.lookahead != Lookahead.PREVIOUS_TURN:
+            span = kept if self.lookahead == Lookahead.TIP else ()
         anchor_id, anchor_depth = self.anchor(cut, span)
         full = self.budget.summary_target
         staying = self.kept_tokens(kept_from) + self.pin_tokens(cut)
@@ -210,7 +214,7 @@ class _Planner:
         return CompactionPlan(
             covered=self.covered(cut),
             lookahead=_newest_within(span, self.lookahead_tokens),
-            kept=tuple(self.tail[cut:]),
+            kept=kept,
             base=self.base,
             pinned=self.pin(cut),
             cutoff=self.tail[cut - 1],
@@ -235,15 +239,6 @@ class _Planner:
         # One token more, since the ends of a text may count differently inside the wrapper. What is too large to be
         # shown is not refused later, so there the wrapper is taken as large as the crudest counter counts it.
         return min(saving - SUMMARY_WRAPPER_TOKENS - 1, int((room - 2 * SUMMARY_WRAPPER_TOKENS) / OVERSIZE_FACTOR))
-
-    def lookahead_span(self, cut: int) -> tuple[Message, ...]:
-        """What the summarizer may be shown after the cut. The anchor is at or below its last message."""
-        kept = tuple(self.tail[cut:])
-        if self.lookahead == Lookahead.TIP:
-            return kept
-        if self.lookahead == Lookahead.NONE:
-            return ()
-        return kept[: _last_user(kept, len(kept)) or 0]
 
     def anchor(self, cut: int, span: Sequence[Message]) -> tuple[int, int]:
         """The deepest of look-ahead, cutoff, the base's anchor and the message that closes an open call at the cutoff.

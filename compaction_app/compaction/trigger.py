@@ -15,9 +15,9 @@ from __future__ import annotations
 import logging
 import re
 import secrets
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import takewhile
 from typing import Any
 
@@ -306,8 +306,11 @@ def find_suppression(
     tail = {message.id for message in branch.tail}
     recent = [run for run in finished if run.anchor_id in tail or (base and run.summary_id == base.id)]
     failures = list(takewhile(lambda run: run.status == RunStatus.FAILED, recent))
-    if failures and (until := breaker_until(failures)) and now < until:
-        return Suppression.BREAKER, {"failures": len(failures)}
+    stuck = sum(run.error_code == ErrorCode.NO_PROGRESS for run in failures[:_NO_PROGRESS_FAILURES])
+    if len(failures) >= BREAKER_FAILURES or stuck == _NO_PROGRESS_FAILURES:
+        newest = failures[0].finished_at
+        if newest and now < newest + timedelta(seconds=BREAKER_SECONDS):
+            return Suppression.BREAKER, {"failures": len(failures)}
     # The run that made the base. If its summary was retired later, the run does not count.
     last = next((run for run in recent if base and run.summary_id == base.id), None)
     if last is None or last.finished_at is None or base is None or branch.tip_path_tokens == 0:
@@ -318,15 +321,6 @@ def find_suppression(
     if seconds < settings.cooldown_seconds and covered >= COVERAGE_RATIO and fits:
         return Suppression.COOLDOWN, {"seconds_since": round(seconds, 1), "covered": round(covered, 3)}
     return None
-
-
-def breaker_until(failures: Sequence[CompactionRun]) -> datetime | None:
-    """When the breaker closes that these failures in a row, newest first, have opened; None if they open none."""
-    stuck = [run for run in failures[:_NO_PROGRESS_FAILURES] if run.error_code == ErrorCode.NO_PROGRESS]
-    if len(failures) < BREAKER_FAILURES and len(stuck) < _NO_PROGRESS_FAILURES:
-        return None
-    newest = failures[0].finished_at
-    return newest + timedelta(seconds=BREAKER_SECONDS) if newest else None
 
 
 def _ask_policy(request: CompactionRequest) -> PolicyDecision:

@@ -181,7 +181,14 @@ def start_turn(question: Question) -> Turn:
     """Read everything that the model's call needs, and give the connection back."""
     tip, params = question.tip, question.params
     check_tip(tip)
-    _check_params(params)
+    # Parameters of a chat completion that would be silently overwritten.
+    if params.get("stream"):
+        raise InvalidMessage("complete() returns a whole reply; use stream() to stream one.", field="stream")
+    if "messages" in params:
+        raise InvalidMessage(
+            "The branch at the tip is what is sent: store messages with append_message, pass others as contributions=.",
+            field="messages",
+        )
     using = database_of(tip)
     require_no_transaction(using)
     endpoint = chat_model.endpoint_of(question.client)
@@ -203,17 +210,6 @@ def start_turn(question: Question) -> Turn:
         record_double_configured(tip.session_id, params, declared, using)
     give_back_connection(using)
     return Turn(tip=tip, request=request, resolved=resolved, params=params, context=context)
-
-
-def _check_params(params: Mapping[str, Any]) -> None:
-    """Refuse parameters of a chat completion that would be silently overwritten."""
-    if params.get("stream"):
-        raise InvalidMessage("complete() returns a whole reply; use stream() to stream one.", field="stream")
-    if "messages" in params:
-        raise InvalidMessage(
-            "The branch at the tip is what is sent: store messages with append_message, pass others as contributions=.",
-            field="messages",
-        )
 
 
 def _longest_reply(params: Mapping[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""One asking of the chat model: reasoning sent back, replies that are none."""
+"""One asking of the chat model: reasoning sent back, replies that are none, tips that are refused."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
-from compaction_app.exceptions import EmptyReply, InvalidReply
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.exceptions import EmptyReply, InvalidMessage, InvalidReply
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.builders import WordTokenCounter, grow, words
-from tests.conversation.asking import acompleted, astreamed
+from tests.conversation.asking import EACH, acompleted, astreamed
 from tests.small import small
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
@@ -163,3 +163,87 @@ def test_a_turn_takes_the_same_queries_whole_and_streamed_whatever_the_length(se
             counts.append(len(queries))
         tip = grow(session, tip, "a u " * 15)[-1]
     assert len(set(counts)) == 1
+
+
+class TestFallback:
+    """A caller sees while it happens that a prompt was cut to fit."""
+
+    @pytest.fixture(params=[False, True], ids=["fits", "late"])
+    def late(self, request) -> bool:
+        return request.param
+
+    @pytest.fixture
+    def tip(self, session, late) -> ChatMessage:
+        """500 tokens, or 9,100 where 8,000 are available and no worker has compacted them."""
+        return grow(session, None, "u a " * (45 if late else 2) + "u")[-1]
+
+    def test_on_the_reply_of_complete(self, tip, client, late):
+        reply = chat.complete(tip, client=client)
+        assert reply.fallback_used is chat.get_context(tip).fallback_used is late
+        assert ChatMessage.objects.get(pk=reply.pk).fallback_used is late
+        assert CompactionEvent.objects.filter(kind="fallback_used").exists() is late
+        assert not tip.fallback_used
+
+    def test_on_a_stream_from_its_first_chunk(self, tip, client, late):
+        with chat.stream(tip, client=client) as stream:
+            assert stream.fallback_used is late
+            next(stream)
+        assert stream.context is not None
+        assert (stream.context.dropped > 0) is late
+
+    def test_also_where_it_only_shortened_tool_results(self, session, client):
+        """No message is left out, but the model does not see all of the newest result: the event says so too."""
+        [question] = grow(session, None, "u")
+        call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+        asked = chat.append_message(session, question, role="assistant", tool_calls=[call])
+        result = chat.append_message(session, asked, role="tool", tool_call_id="c1", content="reef " * 9_000)
+        tip = chat.append_message(session, result, role="user", content="And?")
+        reply = chat.complete(tip, client=client)
+        assert reply.sent_context["dropped"] == 0
+        assert reply.sent_context["pruned"] == 1
+        assert reply.fallback_used
+        assert CompactionEvent.objects.filter(kind="fallback_used").exists()
+
+
+def call(number: int) -> dict[str, Any]:
+    return {"id": f"c{number}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+
+
+def result(parent: ChatMessage, number: int) -> ChatMessage:
+    return chat.append_message(parent.session, parent, role="tool", content="reef", tool_call_id=f"c{number}")
+
+
+class TestOpenCalls:
+    """A tip with open tool calls is refused: the prompt would contain "[no result]" for each of them."""
+
+    @pytest.fixture
+    def asked(self, session) -> ChatMessage:
+        """A reply with two calls."""
+        [question] = grow(session, None, "u")
+        return chat.append_message(session, question, role="assistant", tool_calls=[call(1), call(2)])
+
+    @EACH
+    def test_every_door_refuses_until_each_call_has_its_result(self, ask, asked, server):
+        with pytest.raises(InvalidMessage, match="c1, c2 have no result yet") as caught:
+            ask(asked, server)
+        assert caught.value.field == "tip"
+        first = result(asked, 2)
+        with pytest.raises(InvalidMessage, match="The tool calls c1 have no result yet"):
+            ask(first, server)
+        assert server.requests == []
+        last = result(first, 1)
+        ask(last, server)
+        assert len(server.requests) == 1
+        assert ChatMessage.objects.get(parent=last).content == "Aye."
+
+    def test_calls_that_a_user_message_closed_wait_for_nothing(self, asked, client, server):
+        tip = chat.append_message(asked.session, asked, role="user", content="Never mind the reef.")
+        chat.complete(tip, client=client)
+        assert [m["content"] for m in server.requests[0]["messages"] if m["role"] == "tool"] == ["[no result]"] * 2
+
+    def test_an_id_that_an_earlier_call_had_too_is_not_taken_for_answered(self, asked, client):
+        """Providers number the calls of a request, so ids repeat along a branch."""
+        answered = result(result(asked, 1), 2)
+        again = chat.append_message(asked.session, answered, role="assistant", tool_calls=[call(1)])
+        with pytest.raises(InvalidMessage, match="c1 have no result yet"):
+            chat.complete(again, client=client)

@@ -12,6 +12,7 @@ from django.db.models import ProtectedError, RestrictedError
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
+from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.values import EventKind, RunStatus, Trigger
 from tests.stock_tree.models import Bookmark, BookmarkNote, Folder, Quotation, Receipt, Ticket
@@ -130,6 +131,14 @@ def test_a_queryset_takes_whole_subtrees_and_counts_each_node_once() -> None:
     assert ChatMessage.objects.none().delete() == (0, {"compaction_app.ChatMessage": 0})
     with pytest.raises(TypeError, match="limit"):
         session.messages.all()[:1].delete()
+
+
+def test_a_message_that_is_gone_says_so() -> None:
+    message = chain(start_session(), 1)[0]
+    copy = ChatMessage.objects.get(pk=message.pk)
+    chat.delete_message(message)
+    with pytest.raises(MessageNotFound):
+        chat.delete_message(copy)
 
 
 def test_the_public_door_takes_as_many_statements_for_a_deep_subtree_as_for_a_small_one() -> None:

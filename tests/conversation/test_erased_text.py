@@ -253,6 +253,13 @@ class TestInFlight:
         assert run.status == "succeeded"
         assert columns_with(MARK) == set()
 
+    def test_a_person_who_waits_gets_the_summary_of_what_is_left(self, session: ChatSession) -> None:
+        told, tip = self.branch(session)
+        Repeating.meanwhile = lambda: chat.redact_message(told)
+        run = chat.compact(tip)
+        assert (run.status, run.attempts) == ("succeeded", 2)
+        assert columns_with(MARK) == set()
+
     def test_an_error_that_quotes_it_afterwards_is_not_kept(self, session: ChatSession) -> None:
         told, tip = self.branch(session)
         Repeating.meanwhile = lambda: chat.redact_message(told)

@@ -143,7 +143,7 @@ PICTURE = {"type": "image", "url": "https://example.org/roof.jpg"}
 class TestLearned:
     PLACE = ("http://here/v1", "m")
 
-    def test_nor_when_it_is_said_again(self, session, client, server):
+    def test_a_window_below_a_prompt_that_was_taken_is_not_believed(self, session, client, server):
         """A turn that was made smaller for it is taken too, and says nothing of what is the most."""
         tip = long_branch(session)
         chat.complete(tip, client=client)

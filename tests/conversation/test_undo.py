@@ -13,7 +13,7 @@ import pytest
 from django.utils import timezone
 
 from compaction_app import chat, tasks
-from compaction_app.exceptions import CompactionRefused, InvalidMessage
+from compaction_app.exceptions import CompactionRefused, InvalidMessage, NotASummary
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
@@ -160,6 +160,11 @@ def test_a_reason_that_can_not_be_stored_is_refused(session, reason):
     with pytest.raises(InvalidMessage):
         chat.retire_summary(summary, reason=reason)
     assert live(session) == [summary]
+
+
+def test_only_summaries_are_retired(session):
+    with pytest.raises(NotASummary):
+        chat.retire_summary(grow(session, None, "u")[0])
 
 
 class TestForks:
