@@ -41,6 +41,13 @@ def during_the_call(monkeypatch, happens):
     monkeypatch.setattr(FakeSummarizer, "summarize", late)
 
 
+def carried_out(branch):
+    run = chat.request_compaction(branch[-1])
+    compact_chat_history(run.pk)
+    run.refresh_from_db()
+    return run
+
+
 def test_a_run_that_is_still_at_work_is_never_taken_by_another(branch, short_lease, monkeypatch):
     run = chat.request_compaction(branch[-1])
     others = []
@@ -64,17 +71,15 @@ def test_the_lease_is_renewed_in_the_schema_of_the_tenant(branch, short_lease, m
     monkeypatch.setattr(kind, "set_tenant", lambda self, tenant: set_by.update({tenant: self}), raising=False)
     monkeypatch.setattr(connections["default"], "tenant", "acme", raising=False)
     during_the_call(monkeypatch, lambda: threading.Event().wait(0.3))
-    compact_chat_history(chat.request_compaction(branch[-1]).pk)
+    carried_out(branch)
     assert list(set_by) == ["acme"]
     assert set_by["acme"] is not connections["default"]
 
 
 def test_a_run_that_hangs_fails_for_good_at_its_limit(branch, short_lease, settings, monkeypatch):
     settings.COMPACTION = {**settings.COMPACTION, "RUN_TIME_LIMIT": 0.5}
-    run = chat.request_compaction(branch[-1])
     during_the_call(monkeypatch, lambda: threading.Event().wait(1.2))
-    compact_chat_history(run.pk)
-    run.refresh_from_db()
+    run = carried_out(branch)
     assert (run.status, run.error_code, run.attempts) == ("failed", "time_limit", 1)
     assert run.error_detail == "Not finished after 0.5 s."
     assert not ChatMessage.objects.summaries().exists()
@@ -95,11 +100,9 @@ def test_no_model_is_asked_beyond_the_limit(branch, settings, server, monkeypatc
     settings.COMPACTION = {**settings.COMPACTION, **cascade(server, "m1", "m2", "m3", timeout=30), "RUN_TIME_LIMIT": 2}
     spent = {"prompt_tokens": 700, "completion_tokens": 5, "total_tokens": 705}
     server.script([steps.reply("No.", usage=spent), steps.hang(20)])
-    run = chat.request_compaction(branch[-1])
     started = time.monotonic()
-    compact_chat_history(run.pk)
+    run = carried_out(branch)
     assert time.monotonic() - started < 10
-    run.refresh_from_db()
     assert [body["model"] for body in server.requests] == ["m1", "m2"]
     assert (run.status, run.error_code, run.attempts) == ("failed", "time_limit", 1)
     assert run.events.get(kind="failed").payload["input_tokens"] == run.input_tokens == 700
@@ -158,50 +161,30 @@ def test_a_session_with_many_branches_goes_on_in_another_task(session, branch, m
     assert tasks.compact_session(str(session.pk)) == {"tips": 1, "runs": 0, "waiting": 1}
 
 
-def test_the_soft_limit_fails_the_run_with_its_code(branch, monkeypatch):
-    """Celery raises it in whatever code is at work; here in the host's summarizer."""
-
-    def ended():
-        raise SoftTimeLimitExceeded
-
-    run = chat.request_compaction(branch[-1])
-    during_the_call(monkeypatch, ended)
-    compact_chat_history(run.pk)
-    run.refresh_from_db()
-    assert (run.status, run.error_code, run.attempts) == ("failed", "time_limit", 1)
-
-
-def test_the_soft_limit_while_the_request_is_prepared_too(branch, monkeypatch):
-    run = chat.request_compaction(branch[-1])
+@pytest.mark.parametrize("at_work", ["execute.plan_compaction", "execute.ask_summarizer", "commit.ledger.complete"])
+def test_the_soft_limit_fails_the_run_with_its_code(branch, monkeypatch, at_work):
+    """Celery raises it in whatever code is at work."""
 
     def ended(*_, **__):
         raise SoftTimeLimitExceeded
 
-    monkeypatch.setattr("compaction_app.compaction.execute.plan_compaction", ended)
-    compact_chat_history(run.pk)
+    monkeypatch.setattr(f"compaction_app.compaction.{at_work}", ended)
+    run = carried_out(branch)
+    assert (run.status, run.error_code, run.attempts) == ("failed", "time_limit", 1)
+
+
+@pytest.mark.parametrize(("workers", "given_up"), [(2, False), (3, True)])
+def test_a_run_that_lost_its_worker_is_taken_over_but_not_for_ever(branch, monkeypatch, workers, given_up):
+    """A message that makes a worker hang without a breath, or kills it, is not given eight of them."""
+    run = chat.request_compaction(branch[-1])
+    past = timezone.now() - timedelta(seconds=1)
+    lost = {"status": "running", "lease_expires_at": past, "claim_token": uuid.uuid4()}
+    CompactionRun.objects.update(attempts=workers, **lost)
+    monkeypatch.setattr(tasks, "enqueue", lambda _: True)
+    assert tasks.recover_compactions().items() >= {"enqueued": not given_up, "given_up": given_up}.items()
     run.refresh_from_db()
-    assert (run.status, run.error_code) == ("failed", "time_limit")
-
-
-class TestLostWorkers:
-    def lost(self, run, attempts):
-        past = timezone.now() - timedelta(seconds=1)
-        rows = CompactionRun.objects.filter(pk=run.pk)
-        rows.update(status="running", attempts=attempts, lease_expires_at=past, claim_token=uuid.uuid4())
-
-    def test_a_run_that_lost_its_worker_is_taken_over(self, branch, monkeypatch):
-        monkeypatch.setattr(tasks, "enqueue", lambda _: True)
-        run = chat.request_compaction(branch[-1])
-        self.lost(run, 2)
-        assert tasks.recover_compactions().items() >= {"enqueued": 1, "given_up": 0}.items()
-
-    def test_one_that_lost_three_is_not_given_a_fourth(self, branch):
-        """A message that makes a worker hang without a breath, or kills it, is not given eight of them."""
-        run = chat.request_compaction(branch[-1])
-        self.lost(run, 3)
-        assert tasks.recover_compactions().items() >= {"enqueued": 0, "given_up": 1}.items()
-        run.refresh_from_db()
-        assert (run.status, run.error_code, run.error_detail) == ("failed", "time_limit", "Abandoned after 3 attempts.")
+    told = ("failed", "time_limit", "Abandoned after 3 attempts.") if given_up else ("running", "", "")
+    assert (run.status, run.error_code, run.error_detail) == told
 
 
 @pytest.mark.parametrize("error", [OperationalError("the database is away"), InterfaceError("already closed")])

@@ -25,19 +25,9 @@ from compaction_app.models import ChatMessage, ChatSession, ReplyClaim
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.exchange import Exchange, Step
-from compaction_app.testing.server import ScriptedOpenAIServer
 from tests.conversation.asking import EACH, aclient_of, client_of, completed
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
-
-
-@pytest.fixture
-def server() -> Iterator[ScriptedOpenAIServer]:
-    with ScriptedOpenAIServer(default=steps.reply("Aye, aye, Sir.")) as running:
-        yield running
-
-
-Ask = Callable[..., ChatMessage]
 
 
 def while_answering(then: Callable[[], Any], step: Step) -> tuple[Step, list[Any]]:
@@ -58,7 +48,7 @@ def while_answering(then: Callable[[], Any], step: Step) -> tuple[Step, list[Any
 
 @EACH
 class TestOneUnderWay:
-    def test_the_second_caller_is_told(self, tip: ChatMessage, server: ScriptedOpenAIServer, ask: Ask) -> None:
+    def test_the_second_caller_is_told(self, tip, server, ask):
         second, outcomes = while_answering(lambda: completed(tip, server), steps.reply("Aye."))
         server.script([second])
         reply = ask(tip, server)
@@ -69,9 +59,7 @@ class TestOneUnderWay:
         assert (reply.content, len(server.requests)) == ("Aye.", 1)
         assert not ReplyClaim.objects.exists()
 
-    def test_who_comes_later_gets_the_stored_reply(
-        self, tip: ChatMessage, server: ScriptedOpenAIServer, ask: Ask
-    ) -> None:
+    def test_who_comes_later_gets_the_stored_reply(self, tip, server, ask):
         first = completed(tip, server)
         changed_at = ChatSession.objects.get().updated_at
         assert ask(tip, server) == first
@@ -79,9 +67,7 @@ class TestOneUnderWay:
         assert len(server.requests) == 1
         assert not ReplyClaim.objects.exists()
 
-    def test_regenerate_makes_another_one_and_one_at_a_time(
-        self, tip: ChatMessage, server: ScriptedOpenAIServer, ask: Ask
-    ) -> None:
+    def test_regenerate_makes_another_one_and_one_at_a_time(self, tip, server, ask):
         first = completed(tip, server)
         second, outcomes = while_answering(lambda: completed(tip, server, regenerate=True), steps.reply("Nay."))
         server.script([second])
@@ -92,28 +78,26 @@ class TestOneUnderWay:
         assert ask(tip, server) == another
         assert len(server.requests) == 2
 
-    def test_a_lease_that_ended_is_taken_over(self, tip: ChatMessage, server: ScriptedOpenAIServer, ask: Ask) -> None:
+    def test_a_lease_that_ended_is_taken_over(self, tip, server, ask):
         """Its process was killed."""
         now = timezone.now()
         ReplyClaim.objects.create(message=tip, token=uuid.uuid4(), lease_expires_at=now + timedelta(seconds=5))
         with pytest.raises(ReplyUnderWay):
             ask(tip, server)
         ReplyClaim.objects.update(lease_expires_at=now)
-        assert ask(tip, server).content == "Aye, aye, Sir."
+        assert ask(tip, server).content == "Aye."
         assert not ReplyClaim.objects.exists()
 
-    def test_an_error_leaves_no_claim(self, tip: ChatMessage, server: ScriptedOpenAIServer, ask: Ask) -> None:
+    def test_an_error_leaves_no_claim(self, tip, server, ask):
         server.script([steps.server_error()])
         with pytest.raises(openai.InternalServerError):
             ask(tip, server)
         with pytest.raises(InvalidMessage):
             ask(tip, server, messages=[])
         assert not ReplyClaim.objects.exists()
-        assert ask(tip, server).content == "Aye, aye, Sir."
+        assert ask(tip, server).content == "Aye."
 
-    def test_a_tip_that_is_deleted_meanwhile_takes_its_claim_with_it(
-        self, tip: ChatMessage, server: ScriptedOpenAIServer, ask: Ask
-    ) -> None:
+    def test_a_tip_that_is_deleted_meanwhile_takes_its_claim_with_it(self, tip, server, ask):
         deletes, outcomes = while_answering(
             lambda: (ReplyClaim.objects.count(), chat.delete_message(tip)), steps.reply("Aye.")
         )
@@ -172,7 +156,7 @@ class TestStreams:
         while ReplyClaim.objects.exists():
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        assert completed(tip, server).content == "Aye, aye, Sir."
+        assert completed(tip, server).content == "Aye."
 
     def test_cancelled_before_it_is_open(self, tip, server):
         async def cancel() -> None:

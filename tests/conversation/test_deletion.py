@@ -168,20 +168,15 @@ def full_session(**fields: Any) -> ChatSession:
     return session
 
 
-def delete_session(session: ChatSession) -> None:
-    session.delete()
-
-
-def delete_sessions(session: ChatSession) -> None:
-    ChatSession.objects.filter(pk=session.pk).delete()
-
-
-def delete_owner(session: ChatSession) -> None:
-    assert session.owner is not None
-    session.owner.delete()
-
-
-@pytest.mark.parametrize("delete", [delete_session, delete_sessions, delete_owner])
+@pytest.mark.parametrize(
+    "delete",
+    [
+        lambda session: session.delete(),
+        lambda session: ChatSession.objects.filter(pk=session.pk).delete(),
+        lambda session: session.owner.delete(),
+    ],
+    ids=["a session", "a queryset", "its owner"],
+)
 def test_deleting_a_session_or_its_owner_leaves_nothing_behind(delete: Callable[[ChatSession], None]) -> None:
     owner = get_user_model().objects.create(username="owner")
     kept = start_session()
