@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar
 
 from compaction_app.compaction.execute import wait_for_end
-from compaction_app.compaction.runs import give_back_connection, require_no_transaction
+from compaction_app.compaction.runs import give_back_connection
 from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.conf import Mode
 from compaction_app.context import windows
@@ -24,7 +24,6 @@ from compaction_app.context.reading import (
     context_at,
     resolve_request_at,
     resolve_with_history,
-    session_of,
 )
 from compaction_app.conversation import chat_model
 from compaction_app.conversation.append import append_once
@@ -44,7 +43,7 @@ from compaction_app.messages.validation import open_calls_at_end, token_count
 from compaction_app.models import ChatMessage
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
 from compaction_app.telemetry import log
-from compaction_app.tree.branches import check_tip, database_of
+from compaction_app.tree.branches import database_of
 from compaction_app.values import Capacity, ChatContext, Role, Trigger
 
 Answer = TypeVar("Answer")
@@ -180,7 +179,6 @@ async def answer(
 def start_turn(question: Question) -> Turn:
     """Read everything that the model's call needs, and give the connection back."""
     tip, params = question.tip, question.params
-    check_tip(tip)
     # Parameters of a chat completion that would be silently overwritten.
     if params.get("stream"):
         raise InvalidMessage("complete() returns a whole reply; use stream() to stream one.", field="stream")
@@ -190,7 +188,6 @@ def start_turn(question: Question) -> Turn:
             field="messages",
         )
     using = database_of(tip)
-    require_no_transaction(using)
     endpoint = chat_model.endpoint_of(question.client)
     request = replace(question.request, endpoint=endpoint, reply_tokens=_longest_reply(params))
     resolved = resolve_request_at(tip, request)
@@ -318,7 +315,7 @@ def finish_turn(turn: Turn, reply: chat_model.Reply, finish_reason: str = "") ->
         "metadata": report_of(reply.context_management) or None,
     }
     try:
-        stored = append_once(session_of(turn.tip), turn.tip, message, context=turn.context).message
+        stored = append_once(turn.resolved.session, turn.tip, message, context=turn.context).message
     except (InvalidParent, MessageNotFound) as error:
         # The branch changed while the model answered; the reply itself is valid, and paid for.
         vars(error).update(reply.as_attributes)

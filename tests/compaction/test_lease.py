@@ -247,6 +247,16 @@ class TestOneThreadForAll:
             come_back.set()
         assert len(other) >= 5
 
+    @pytest.mark.filterwarnings("error")
+    def test_one_that_is_told_of_twice_ends_once(self):
+        """As one that is abandoned before the thread has seen it: a second thread ran into the first."""
+        ended = []
+        held = lease.Held("default", lease=3, seconds=60, renew=list, expire=lambda: (ended.append(1), time.sleep(0.3)))
+        held.abandon()
+        held.abandon()
+        time.sleep(0.6)
+        assert (ended, held.is_over) == ([1], True)
+
     def test_each_is_renewed_in_the_context_that_it_was_taken_in(self):
         """Packages for tenants that keep the schema in a context variable: the thread that renews saw none."""
         tenant, seen = ContextVar("tenant", default=""), []
