@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def short_lease(monkeypatch):
-    monkeypatch.setattr("compaction_app.compaction.runs.LEASE_SECONDS", 0.3)
+    monkeypatch.setattr("compaction_app.compaction.runs.LEASE_SECONDS", 0.6)
 
 
 def during_the_call(monkeypatch, happens):
