@@ -1,4 +1,4 @@
-"""A long streamed conversation with providers that write oddly, fail, and refuse whatever is not valid for them.
+"""Three hundred streamed turns with tools, pictures and reasoning; providers write oddly, fail, and refuse what is invalid.
 
 The client below is a host's: it streams, answers calls, and asks again after an error. The providers check each request
 as strict ones do and refuse it with 400, which fails the test.
@@ -34,8 +34,14 @@ SIGNED = {"extra_content": {"google": {"thought_signature": "c2lnbmF0dXJl"}}}
 SIGNED_CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}, **SIGNED}
 #: A sound is understood only by who made it.
 WRITTEN = {name: parts for name, parts in ODD.items() if "audio" not in parts} | {
-    "signed": {"tool_calls": [SIGNED_CALL]}
+    "signed": {"tool_calls": [SIGNED_CALL]},
+    "reasoning": {"content": "Aye.", "reasoning_content": "Let me see."},
+    "details of reasoning": {"content": "Aye.", "reasoning_details": [{"type": "reasoning.text", "text": "The sea"}]},
 }
+PICTURES = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGP4z8DwHwAFAAH/iZk9HQAAAABJRU5ErkJggg==",
+    "https://pictures.example/sea.png",
+)
 ANSWERS: dict[str, Step] = {name: message(**{"content": None, **parts}) for name, parts in WRITTEN.items()} | {
     "finish_reason error": steps.stream_of("Half a", finish_reason="error"),
     "content_filter": steps.stream_of("Half a", finish_reason="content_filter"),
@@ -87,6 +93,7 @@ class Provider:
         self.window, self.known = window, known
         self.refused: list[str] = []
         self.overflows = self.signatures_sent_back = 0
+        self.pictures: set[str] = set()
         #: A name of ANSWERS.
         self.next = ""
         self.gave: Counter[str] = Counter()
@@ -102,6 +109,8 @@ class Provider:
             self.overflows += 1
             steps.context_overflow(n_prompt_tokens=sent, n_ctx=self.window)(exchange)
             return
+        parts = (part for one in messages if isinstance(one["content"], list) for part in one["content"])
+        self.pictures.update(part["image_url"]["url"] for part in parts if part["type"] == "image_url")
         self.signatures_sent_back += "thought_signature" in json.dumps(messages)
         name, self.next = self.next, ""
         self.gave[name] += 1
@@ -138,11 +147,14 @@ def test_no_turn_is_lost_and_no_prompt_is_refused(settings: Any) -> None:
     for model, provider in (("lax", Provider(REAL_WINDOW, None)), ("strict", Provider(CONFIGURED_WINDOW, {*STANDARD}))):
         with ScriptedOpenAIServer(default=provider) as server:
             client = openai.OpenAI(base_url=server.url, api_key="none", max_retries=0, timeout=10)
-            for number, provider.next in enumerate([*ANSWERS] * 4):
+            for number, provider.next in enumerate([*ANSWERS] * 5):
                 question = (
                     f"Question {number}: what of the sea? " + "The wind is from the west, as it was before. " * 25
                 )
-                tip = chat.append_message(session, tip, role="user", content=question)
+                shown = (
+                    [{"type": "image", "name": "sea", "url": PICTURES[number // 5 % 2]}] if number % 5 == 0 else None
+                )
+                tip = chat.append_message(session, tip, role="user", content=question, attachments=shown)
                 asked.append(tip.pk)
                 while not replies or replies[-1] != tip.pk:
                     tip = ask(tip, client, model, provider)
@@ -157,7 +169,9 @@ def test_no_turn_is_lost_and_no_prompt_is_refused(settings: Any) -> None:
         assert provider.refused == []
         assert all(provider.gave[name] for name in ANSWERS)
         assert provider.signatures_sent_back
+        assert provider.pictures == {*PICTURES}
         assert provider.overflows or model == "strict"
+    assert len(asked) >= 300
     # Each question and each reply is there once, on one branch.
     ids = {row.pk: row.role for row in chat.get_branch(tip)}
     assert [pk for pk, role in ids.items() if role == "user"] == asked
