@@ -14,12 +14,16 @@ from asgiref.sync import sync_to_async
 
 from compaction_app.conf import warm_up
 from compaction_app.context.reading import get_context, should_compact
-from compaction_app.conversation.annotate import annotate_message
-from compaction_app.conversation.append import append_message, append_messages, start_session
+from compaction_app.conversation.append import annotate_message, append_message, append_messages, start_session
 from compaction_app.conversation.compact import MAX_INSTRUCTIONS, acompact, compact, request_compaction
 from compaction_app.conversation.complete import acomplete, complete
-from compaction_app.conversation.erase import delete_message, delete_session, redact_message, retire_summary
-from compaction_app.conversation.redact_text import redact_text
+from compaction_app.conversation.erase import (
+    delete_message,
+    delete_session,
+    redact_message,
+    redact_text,
+    retire_summary,
+)
 from compaction_app.conversation.stream import AsyncReplyStream, ReplyStream, astream, stream
 from compaction_app.tree.branches import find_summary_for_branch as find_summary
 from compaction_app.tree.branches import get_branch, tips, variants

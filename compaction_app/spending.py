@@ -105,11 +105,7 @@ _TOKENS = (
     Coalesce(F("input_tokens"), 0)
     + Coalesce(F("output_tokens"), 0)
     + Case(
-        When(
-            status__in=OPEN_RUN_STATUSES,
-            input_tokens__isnull=True,
-            then=Coalesce("tokens_before", 0),
-        ),
+        When(status__in=OPEN_RUN_STATUSES, input_tokens__isnull=True, then=Coalesce("tokens_before", 0)),
         default=0,
     )
 )
@@ -158,9 +154,8 @@ def _cache_key(owner_id: Any, unit: str, when: datetime) -> str:
 
 def cost_of(calls: Sequence[ModelCall], prices: Mapping[str, Price]) -> Decimal | None:
     """The sum over all calls; None if the cost of one is unknown, since a partial sum is not the cost."""
-    costs = [cost_of_call(call, prices) for call in calls]
-    known = [cost for cost in costs if cost is not None]
-    return sum(known, Decimal(0)).quantize(_SMALLEST) if len(known) == len(costs) else None
+    known = [cost for call in calls if (cost := cost_of_call(call, prices)) is not None]
+    return sum(known, Decimal(0)).quantize(_SMALLEST) if len(known) == len(calls) else None
 
 
 def cost_of_call(call: ModelCall, prices: Mapping[str, Price]) -> Decimal | None:
@@ -180,7 +175,7 @@ def cost_of_call(call: ModelCall, prices: Mapping[str, Price]) -> Decimal | None
     ) / MILLION
 
 
-SPENDING_FIELDS = ("input_tokens", "output_tokens", "cached_tokens", "cost")
+_COUNTS = ("input_tokens", "output_tokens", "cached_tokens")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -207,8 +202,9 @@ def add_spending(run: CompactionRun, calls: Sequence[ModelCall], prices: Mapping
     if not calls:
         return
     # A host's summarizer may report anything; a value that is not a number of tokens counts as not reported.
-    counts = ("input_tokens", "output_tokens", "cached_tokens")
-    checked: list[dict[str, Any]] = [{name: token_count(getattr(call, name)) or 0 for name in counts} for call in calls]
+    checked: list[dict[str, Any]] = [
+        {name: token_count(getattr(call, name)) or 0 for name in _COUNTS} for call in calls
+    ]
     calls = [replace(call, **numbers) for call, numbers in zip(calls, checked, strict=True)]
     for call in calls:
         if cost_of_call(call, prices) is None:
@@ -216,39 +212,27 @@ def add_spending(run: CompactionRun, calls: Sequence[ModelCall], prices: Mapping
             name = call.model or "(none)"
             log(logger, logging.INFO, "unpriced", once_for=name, model=name, reason=reason)
     row = CompactionRun.objects.using(database_of(run)).filter(pk=run.pk)
-    row.update(
-        input_tokens=Coalesce(F("input_tokens"), 0) + sum(call.input_tokens for call in calls),
-        output_tokens=Coalesce(F("output_tokens"), 0) + sum(call.output_tokens for call in calls),
-        cached_tokens=Coalesce(F("cached_tokens"), 0) + sum(call.cached_tokens for call in calls),
-        cost=_sum_of_costs(cost_of(calls, prices)),
-    )
-    for values in row.values(*SPENDING_FIELDS):
-        for name, value in values.items():
-            setattr(run, name, value)
+    sums = {name: Coalesce(F(name), 0) + sum(getattr(call, name) for call in calls) for name in _COUNTS}
+    row.update(**sums, cost=_sum_of_costs(cost_of(calls, prices)))
+    # Nothing, where the run was deleted with its session.
+    vars(run).update(row.values(*_COUNTS, "cost").first() or {})
     telemetry.count_tokens(run, calls)
 
 
 def _sum_of_costs(cost: Decimal | None) -> Any:
     """The cost so far plus the new cost; once a part is unknown the sum stays unknown."""
     field: DecimalField[Any, Any] = DecimalField(max_digits=14, decimal_places=8)
-    nothing = Value(None, output_field=field)
+    unknown = Value(None, output_field=field)
     if cost is None:
-        return nothing
-    unknown_before = When(cost__isnull=True, input_tokens__isnull=False, then=nothing)
+        return unknown
     known = Coalesce(F("cost"), Value(Decimal(0)), output_field=field) + Value(cost, output_field=field)
-    return Case(unknown_before, default=known, output_field=field)
+    return Case(When(cost__isnull=True, input_tokens__isnull=False, then=unknown), default=known, output_field=field)
 
 
 def session_spending(session: ChatSession) -> Spending:
     """The sum over a session's runs, failed ones too; one query."""
     runs = CompactionRun.objects.using(database_of(session)).filter(session=session, input_tokens__isnull=False)
     # The count first: once there is a sum with the name of a column, a filter would mean the sum.
-    sums = runs.aggregate(
-        unpriced_runs=Count("pk", filter=Q(cost__isnull=True)),
-        runs=Count("pk"),
-        input_tokens=Coalesce(Sum("input_tokens"), 0),
-        output_tokens=Coalesce(Sum("output_tokens"), 0),
-        cached_tokens=Coalesce(Sum("cached_tokens"), 0),
-        cost=Sum("cost"),
-    )
-    return Spending(**sums)
+    unpriced = Count("pk", filter=Q(cost__isnull=True))
+    sums = {name: Coalesce(Sum(name), 0) for name in _COUNTS}
+    return Spending(**runs.aggregate(unpriced_runs=unpriced, runs=Count("pk"), **sums, cost=Sum("cost")))

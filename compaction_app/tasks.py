@@ -51,7 +51,7 @@ def enqueue(run: CompactionRun, *, countdown: float = 0.0) -> bool:
     """Send a run to the workers. Never raises and never waits long: the sweep finds a run that this could not send."""
     using = database_of(run)
     marked = CompactionRun.objects.using(using).filter(pk=run.pk)
-    options = {"countdown": countdown or None, **_limits(runs.Times.of(run))}
+    options = {"countdown": countdown or None, **_limits(runs.time_limit_of(run))}
     marked.update(enqueued_at=timezone.now() + timedelta(seconds=countdown))
     task_id = _publish("compact_branch", [run.pk, using], options, run=run.pk)
     if task_id is None:
@@ -68,13 +68,13 @@ def enqueue_session(session: ChatSession, below: int | None = None) -> bool:
     ``below``: only branches that contain the message with this id.
     """
     arguments = [str(session.pk), database_of(session), below]
-    options = _limits(runs.Times.by(get_settings(session.settings)), SESSION_SECONDS)
+    options = _limits(runs.time_limit(get_settings(session.settings)) + SESSION_SECONDS)
     return _publish("compact_session", arguments, options, session=session.pk) is not None
 
 
-def _limits(times: runs.Times, more_seconds: float = 0.0) -> dict[str, float]:
+def _limits(seconds: float) -> dict[str, float]:
     """Of a task. A run fails at its own limit (see :mod:`compaction.lease`); these end the task that still hangs."""
-    soft = times.limit + more_seconds + TASK_MARGIN_SECONDS
+    soft = seconds + TASK_MARGIN_SECONDS
     return {"soft_time_limit": soft, "time_limit": soft + TASK_MARGIN_SECONDS}
 
 
@@ -117,8 +117,7 @@ def _publish(task_name: str, arguments: list[Any], options: Mapping[str, Any], *
 @shared_task(name="compaction_app.tasks.compact_branch", acks_late=True, reject_on_worker_lost=True)
 def compact_branch(run_id: int, using: str = "default") -> str:
     """Carry out one run; enqueue its next generation, or the same run again after a transient error."""
-    outcome = compact_chat_history(run_id, using)
-    if outcome is None:
+    if (outcome := compact_chat_history(run_id, using)) is None:
         return "not claimed"
     _enqueue_following(outcome)
     return str(outcome.run.status)
@@ -153,11 +152,10 @@ def compact_session(self: Any, session_id: str, using: str = "default", below: i
     session = ChatSession.objects.using(using).filter(pk=session_id).first()
     if session is None:
         return {"tips": 0, "runs": 0, "waiting": 0}
-    found = branches.tips(session) if below is None else branches.tips_below(session, below)
-    tips = sorted(found, key=lambda tip: (tip.depth, tip.pk))
+    tips = branches.tips(session) if below is None else branches.tips_below(session, below)
     done = waiting = 0
     until = time.monotonic() + SESSION_SECONDS
-    for tip in tips:
+    for tip in sorted(tips, key=lambda tip: (tip.depth, tip.pk)):
         try:
             count, waits = _compact_tip(session, tip, self.request.id or "", until)
         except MessageNotFound:

@@ -21,7 +21,7 @@ import pytest
 import compaction_app
 from compaction_app.admin import display, summaries
 from compaction_app.context import catalog, overflow, pruning
-from compaction_app.conversation import chat_model, erase, redact_text, usage
+from compaction_app.conversation import chat_model, erase, usage
 from compaction_app.exceptions import CompactionError
 from compaction_app.memory import (
     dates,
@@ -143,12 +143,11 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     catalog: [catalog.known_window.__wrapped__, catalog.readings.__wrapped__],
     overflow: [_find_overflow],
     chat_model: [chat_model._NO_END.search],
-    redact_text: [redact_text._folded],
     media: [media.media_type, lambda text: media.picture_size(f"data:image/png;base64,{text}")],
     originals: [_read],
     mending: [lambda text: mending.mended(SummaryDraft(text=text))],
     pruning: [pruning.collapse_blanks],
-    erase: [lambda text: erase.is_title_of(text, text)],
+    erase: [erase._folded, lambda text: erase.is_title_of(text, text)],
     usage: [lambda text: usage._without_text({"type": text, text: 1})],
     openai_format: [openai_format.sent_name, lambda text: openai_format.attachment_line({"name": text, "url": text})],
     secrets: [secrets.redact_secrets],

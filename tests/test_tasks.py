@@ -106,8 +106,8 @@ class TestWorkers:
             first.kill()
             run.refresh_from_db()
             assert run.status == "running"
-            # Ten of its seconds are up.
-            run.lease_expires_at -= timedelta(seconds=10)
+            # All but three of its seconds are up.
+            run.lease_expires_at -= timedelta(seconds=57)
             run.save(update_fields=["lease_expires_at"])
             second = celery_worker(env=keys, beat=True)
             second.wait_until(lambda: runs_of(session, status="succeeded").exists(), seconds=60)
@@ -129,8 +129,8 @@ class TestWorkers:
             os.killpg(first.pid, signal.SIGSTOP)
             try:
                 run.refresh_from_db()
-                # Ten of its seconds are up.
-                run.lease_expires_at -= timedelta(seconds=10)
+                # All but three of its seconds are up.
+                run.lease_expires_at -= timedelta(seconds=57)
                 run.save(update_fields=["lease_expires_at"])
                 second = celery_worker(env={"SCRIPTED_KEY": "none", "COMPACTION_SWEEP_SECONDS": "1"}, beat=True)
                 second.wait_until(lambda: runs_of(session, status="succeeded").exists(), seconds=60)

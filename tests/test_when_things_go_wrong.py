@@ -236,30 +236,6 @@ def test_a_summary_that_does_not_shrink_twice_in_a_row_opens_the_breaker(server,
 
 
 class TestRedaction:
-    def test_a_run_in_flight_that_saw_the_text_asks_again_without_it(
-        self, server, celery_worker, worker_env, admin_client
-    ):
-        """In another process: what its model says of the erased text is thrown away, and never stored."""
-        gate = Event()
-        server.script([held_back(gate, steps.reply(f"## Recap\n\nIda told you that {SECRET}."))])
-        session = chat.start_session()
-        messages = talk(session, turns=60)
-        run = requested(messages[-1])
-        worker = celery_worker(pool="solo", env=worker_env)
-        server.wait_for(1)
-        chat.redact_message(messages[0])
-        gate.set()
-        worker.wait_until(lambda: CompactionRun.objects.filter(pk=run.pk, status="succeeded").exists())
-        first, second = server.requests
-        assert SECRET in first["messages"][1]["content"]
-        assert SECRET not in second["messages"][1]["content"]
-        assert "[redacted]" in second["messages"][1]["content"]
-        assert f"retry run={run.pk}" in worker.log
-        assert not ChatMessage.objects.filter(content__contains=SECRET).exists()
-        assert events(session, "invalidated") == [{"summaries": 0, "erasure": "redaction"}]
-        assert "[redacted]" in page_of(admin_client, messages[0])
-        assert verify_session(session).problems == []
-
     def test_every_summary_that_may_hold_the_text_is_retired_and_emptied(self, server, admin_client):
         """Transitively, an earlier retired one too, with the runs' texts; a summary above it stays."""
         server.script(default=steps.reply(f"## Recap\n\nIda told you that {SECRET}."))
@@ -292,25 +268,6 @@ class TestRedaction:
 
 
 class TestDeletion:
-    def test_a_message_goes_with_all_below_it(self, server, admin_client):
-        session = chat.start_session()
-        messages = talk(session, turns=20)
-        fork = talk(session, messages[20], turns=20)
-        summaries = [chat.compact(branch[-1]).summary for branch in (messages, fork)]
-        assert chat.delete_message(messages[10]) == 30 + 40 + 2
-        assert not ChatMessage.objects.filter(pk__in=[summary.pk for summary in summaries]).exists()
-        assert [m.pk for m in chat.tips(session)] == [messages[9].pk]
-        session.refresh_from_db()
-        assert session.erasures == 1
-        assert events(session, "invalidated") == [{"messages": 72, "erasure": "deletion"}]
-        listed = event_list(admin_client, session)
-        assert "messages 72" in listed
-        assert "erasure deletion" in listed
-        for run in CompactionRun.objects.all():
-            assert (run.status, run.summary_id, run.tip_id) == ("succeeded", None, None)
-            assert "Succeeded" in page_of(admin_client, run)
-        assert verify_session(session).problems == []
-
     @pytest.mark.parametrize("erase", [chat.delete_message, chat.redact_message])
     def test_a_summary_is_retired_and_never_erased_by_hand(self, server, erase):
         summary = chat.compact(talk(chat.start_session(), turns=10)[-1]).summary
@@ -374,22 +331,3 @@ class TestRetirement:
             summary.refresh_from_db()
             assert summary.content.startswith(GOOD), "the record stays"
             assert "It got the berths wrong." in page_of(admin_client, summary)
-
-    def test_a_run_on_a_retired_base_can_not_commit(self, server, admin_client):
-        session = chat.start_session()
-        messages = talk(session, turns=10)
-        base = chat.compact(messages[-1]).summary
-        tip = talk(session, messages[-1])[-1]
-        run = requested(tip)
-        assert run.base_id == base.pk
-        with carried_out_meanwhile(run, server):
-            chat.retire_summary(base)
-        assert (run.status, run.skip_reason, run.summary_id) == ("skipped", "base_changed", None)
-        assert chat.find_summary(tip) is None
-        assert "Skipped base changed" in page_of(admin_client, run)
-        assert [event.payload.get("reason") for event in run.events.order_by("id")][-1] == "base_changed"
-        again = requested(tip)
-        assert tasks.compact_branch(again.pk) == "succeeded"
-        again.refresh_from_db()
-        assert again.base_id is None
-        assert verify_session(session).problems == []

@@ -1,4 +1,7 @@
-"""After the model's call: commit the draft if everything it is based on is still true, or record why not.
+"""What one attempt at a run works with, and what becomes of its draft: a commit, or a record of why not.
+
+The commit is one short durable transaction. Under the session's lock it repeats every condition that the draft is based
+on, so whatever happened meanwhile (a deletion, another summary, a stolen claim) leaves nothing half-written.
 
 A finished run also counts, for each turn with reasoning, what became of it: it is verbatim inside the tail; before the
 cutoff it enters the summarizer's prompt as ordinary text or is dropped; and the provider itself may have cleared it
@@ -11,8 +14,9 @@ import hashlib
 import logging
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import Any, TypeVar
 
 from django.db import Error, InterfaceError, OperationalError, transaction
 from django.db.models import Max
@@ -20,8 +24,7 @@ from django.utils import timezone
 
 from compaction_app.compaction import runs
 from compaction_app.compaction.trigger import CompactionRequest, open_run
-from compaction_app.compaction.work import Event, Work
-from compaction_app.conf import ReasoningRule
+from compaction_app.conf import ReasoningRule, Settings
 from compaction_app.context.budget import ReservedParts
 from compaction_app.context.reading import ResolvedRequest
 from compaction_app.exceptions import MessageNotFound, SummarizerError
@@ -32,12 +35,16 @@ from compaction_app.messages.validation import make_storable
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.models.managers import lock_session
 from compaction_app.spending import add_spending
-from compaction_app.summarizers.prompts import tighter
+from compaction_app.summarizers.base import Summarizer
+from compaction_app.summarizers.prompts import refuse_draft, tighter
 from compaction_app.telemetry import log, log_error
+from compaction_app.tokens import Count
 from compaction_app.tree import branches
 from compaction_app.tree.branches import database_of
 from compaction_app.values import (
+    Branch,
     Budget,
+    Capacity,
     CompactionPlan,
     ErrorCode,
     EventKind,
@@ -55,6 +62,10 @@ from compaction_app.values import (
 
 logger = logging.getLogger("compaction_app.compaction")
 
+Result = TypeVar("Result")
+#: A kind and its payload.
+Event = tuple[EventKind, dict[str, Any]]
+
 # What a commit decides, and no other column: a worker may be writing the task's id at this moment, and one that lost
 # its claim what its calls cost.
 _COMMITTED_FIELDS = (
@@ -66,33 +77,68 @@ _COMMITTED_FIELDS = (
 REQUEST_KEYS = frozenset({"target_tokens", "lookahead", "shown_bytes", "max_input_tokens", "tightened", "digest"})
 
 
+@dataclass(kw_only=True)
+class Work:
+    """Everything that the model's call needs, read before the connection was given back."""
+
+    run: CompactionRun
+    #: The database of the run.
+    using: str
+    settings: Settings
+    #: The run's, with a summary's target that the summarizer can write.
+    budget: Budget
+    #: What the summarizer takes and writes in one call; None: it has no limit.
+    capacity: Capacity | None
+    branch: Branch
+    plan: CompactionPlan
+    request: SummaryRequest
+    summarizer: Summarizer
+    #: Bytes that covered messages are shortened to, by id.
+    limits: dict[int, int]
+    count: Count
+    #: What happened during the model's call, written once the connection is back.
+    events: list[Event] = field(default_factory=list)
+
+    def refusal(self, draft: SummaryDraft) -> ErrorCode | None:
+        """Why the draft cannot become the summary; None if it can."""
+        return refuse_draft(
+            prose_draft(draft),
+            target_tokens=self.request.target_tokens,
+            replaced_tokens=self.plan.replaced_tokens,
+            count=self.count,
+            min_saving_ratio=self.settings.min_saving_ratio,
+            request=self.request,
+        )
+
+    def on_event(self, kind: EventKind, payload: dict[str, Any]) -> None:
+        self.events.append((kind, payload))
+
+
 def record_result(work: Work, result: SummaryDraft | SummarizerError) -> CompactionRun | None:
-    """Record what came of the model's call: a summary, in one short durable transaction, or why there is none.
+    """Record what came of the model's call: a summary, or why there is none; then let the summarizer learn from it.
 
     Returns the run of the next generation, where the summarizer could not take all of it in one request.
     """
-    calls = result.calls if isinstance(result, SummarizerError) else result.paid_calls
+    run, answer, follow_up = work.run, result, None
     # First, whatever becomes of the draft: it has been paid for.
-    add_spending(work.run, calls, work.settings.stated("price"))
-    if isinstance(result, SummaryDraft) and (refused := work.refusal(result)):
-        result = SummarizerError(f"The draft was refused: {refused}.", error_code=refused, model=result.model)
-    if isinstance(result, SummarizerError):
-        failure = result
-        write_if_due(work.run, lambda: _record_failure(work.run, failure, work.events))
-        return None
-    draft = prose_draft(result)
-    draft = replace(draft, text=draft.text.strip())
-    kept = ledger.complete(draft, work.request, work.plan, work.budget, work.settings, work.count)
-    work.run.retention_before, work.run.retention_after = kept.before, kept.after
-    follow_up = None
+    calls = answer.calls if isinstance(answer, SummarizerError) else answer.paid_calls
+    add_spending(run, calls, work.settings.stated("price"))
+    if isinstance(answer, SummaryDraft) and (refused := work.refusal(answer)):
+        answer = SummarizerError(f"The draft was refused: {refused}.", error_code=refused, model=answer.model)
+    if isinstance(answer, SummarizerError):
+        failure = answer
+        write_if_due(run, lambda: _record_failure(run, failure, work.events))
+    else:
+        draft = prose_draft(answer)
+        draft = replace(draft, text=draft.text.strip())
+        kept = ledger.complete(draft, work.request, work.plan, work.budget, work.settings, work.count)
+        run.retention_before, run.retention_after = kept.before, kept.after
+        follow_up = write_if_due(run, lambda: _commit(work, draft, kept.ledger) if _is_unchanged(work) else None)
     try:
-        with transaction.atomic(using=work.using, durable=True):
-            lock_session(work.run.session_id, work.using)
-            if _may_commit(work):
-                _commit(work, draft, kept.ledger)
-                follow_up = _open_follow_up(work)
-    except MessageNotFound:
-        log(logger, logging.INFO, "skip", run=work.run.pk, reason="session_gone")
+        work.summarizer.learn(result.error_code if isinstance(result, SummarizerError) else "")
+    except Exception as error:
+        # A host's code, or a cache that is away: the summary is stored.
+        log_error(logger, error, run=run.pk, session=run.session_id, step="learn")
     return follow_up
 
 
@@ -128,19 +174,25 @@ def release_interrupted(run: CompactionRun) -> None:
         log_error(logger, error, run=run.pk, session=run.session_id, step="release")
 
 
-def write_if_due(run: CompactionRun, write: Callable[[], None]) -> bool:
-    """Write events of a run that is still due; False, with nothing written, where it is not."""
+def write_if_due(run: CompactionRun, write: Callable[[], Result]) -> Result | None:
+    """What ``write`` returns, for a run whose claim is still valid and whose branch still exists.
+
+    A run without its branch is skipped. Under the session's lock, so that nothing that is written points at what is
+    deleted before it is written.
+    """
     using = database_of(run)
     try:
-        with transaction.atomic(using=using):
-            # Under the lock, so that nothing that the events point at is deleted before they are written.
+        with transaction.atomic(using=using, durable=True):
             lock_session(run.session_id, using)
-            if is_due := _is_still_due(run):
-                write()
+            if not runs.still_claimed(run).exists():
+                log(logger, logging.INFO, "skip", run=run.pk, session=run.session_id, reason="claim_lost")
+            elif not ChatMessage.objects.using(using).filter(pk=run.tip_id).exists():
+                runs.skip(run, SkipReason.BRANCH_GONE)
+            else:
+                return write()
     except MessageNotFound:
         log(logger, logging.INFO, "skip", run=run.pk, reason="session_gone")
-        return False
-    return is_due
+    return None
 
 
 def _record_failure(run: CompactionRun, error: SummarizerError, events: Iterable[Event]) -> None:
@@ -164,28 +216,15 @@ def _record_failure(run: CompactionRun, error: SummarizerError, events: Iterable
         runs.fail(run, run.error_code, run.error_detail)
 
 
-def _is_still_due(run: CompactionRun) -> bool:
-    """Whether the claim is still valid and the branch still exists; a run without its branch is skipped."""
-    if not runs.still_claimed(run).exists():
-        log(logger, logging.INFO, "skip", run=run.pk, session=run.session_id, reason="claim_lost")
-        return False
-    if not ChatMessage.objects.using(database_of(run)).filter(pk=run.tip_id).exists():
-        runs.skip(run, SkipReason.BRANCH_GONE)
-        return False
-    return True
-
-
 def _erased_since_read(run: CompactionRun) -> bool:
-    session = ChatSession.objects.using(database_of(run)).only("erasures").get(pk=run.session_id)
-    return bool(session.erasures != run.erasures_seen)
+    session = ChatSession.objects.using(database_of(run)).filter(pk=run.session_id)
+    return not session.filter(erasures=run.erasures_seen).exists()
 
 
-def _may_commit(work: Work) -> bool:
-    """Whether the run is still due and the branch is as it was read; else the run is skipped or released."""
+def _is_unchanged(work: Work) -> bool:
+    """Whether the branch is as it was read; else the run is skipped or released."""
     run = work.run
-    if not _is_still_due(run) or run.tip_id is None:
-        return False
-    newest = branches.history_at(run.tip_id, work.using).summary_id
+    newest = branches.history_at(work.branch.tip_id, work.using).summary_id
     if newest != (work.plan.base.id if work.plan.base else None):
         runs.skip(run, SkipReason.BASE_CHANGED)
         return False
@@ -197,7 +236,8 @@ def _may_commit(work: Work) -> bool:
     return True
 
 
-def _commit(work: Work, draft: SummaryDraft, kept: str) -> None:
+def _commit(work: Work, draft: SummaryDraft, kept: str) -> CompactionRun | None:
+    """Store the summary and open the next generation, where there is one."""
     run, plan = work.run, work.plan
     anchor = ChatMessage(id=plan.anchor_id, session_id=run.session_id)
     summary = ChatMessage(
@@ -223,29 +263,23 @@ def _commit(work: Work, draft: SummaryDraft, kept: str) -> None:
     run.tokens_after += plan.pinned.tokens if plan.pinned else 0
     run.messages_compacted = len(plan.covered)
     run.summarizer_model = draft.model[:255]
-    run.request = _request_record(work, tightened=draft.tightened)
+    # So that its prompt can be built again: numbers, ids and a digest, no text.
+    run.request = {
+        "target_tokens": plan.target_tokens,
+        "lookahead": [plan.lookahead[0].id, plan.lookahead[-1].id] if plan.lookahead else [],
+        "shown_bytes": max(work.limits.values(), default=None),
+        "max_input_tokens": work.capacity.input_tokens if work.capacity else None,
+        # The draft answered the one tighter retry.
+        "tightened": draft.tightened,
+        "digest": digest(tighter(work.request) if draft.tightened else work.request),
+    }
     run.claim_token = run.lease_expires_at = None
     run.error_code = run.error_detail = ""
     run.save(using=work.using, update_fields=_COMMITTED_FIELDS)
     for kind, payload in work.events:
         runs.record_run_event(run, kind, payload)
     _tell_of_summary(work)
-
-
-def _request_record(work: Work, *, tightened: bool) -> dict[str, Any]:
-    """What a run keeps of its request, so that its prompt can be built again: numbers, ids and a digest, no text.
-
-    ``tightened``: the accepted draft answered the one tighter retry.
-    """
-    plan = work.plan
-    return {
-        "target_tokens": plan.target_tokens,
-        "lookahead": [plan.lookahead[0].id, plan.lookahead[-1].id] if plan.lookahead else [],
-        "shown_bytes": max(work.limits.values(), default=None),
-        "max_input_tokens": work.capacity.input_tokens if work.capacity else None,
-        "tightened": tightened,
-        "digest": digest(tighter(work.request) if tightened else work.request),
-    }
+    return _open_follow_up(work)
 
 
 def digest(request: SummaryRequest) -> str:
@@ -263,6 +297,9 @@ def _tell_of_summary(work: Work) -> None:
         # As ordinary text it is no longer reasoning to the model, so this is a loss to report.
         downgraded = {"turns": turns, "messages": sum(map(_has_readable_reasoning, work.plan.covered))}
         runs.record_run_event(run, EventKind.REASONING_DOWNGRADED, downgraded)
+    before, after = (
+        None if share is None else round(share, 3) for share in (run.retention_before, run.retention_after)
+    )
     numbers = {
         "generation": run.generation,
         "messages": run.messages_compacted,
@@ -270,20 +307,16 @@ def _tell_of_summary(work: Work) -> None:
         "tokens_after": run.tokens_after,
         "input_tokens": run.input_tokens,
         "output_tokens": run.output_tokens,
-        "retention_before": _rounded(run.retention_before),
-        "retention_after": _rounded(run.retention_after),
+        "retention_before": before,
+        "retention_after": after,
         "reasoning_turns": reasoning,
     }
     runs.record_run_event(run, EventKind.COMPLETED, numbers)
     which = {"run": run.pk, "session": run.session_id, "summary": run.summary_id, "generation": run.generation}
     sizes = {"messages": run.messages_compacted, "before": run.tokens_before, "after": run.tokens_after}
     spent = {"input_tokens": run.input_tokens, "output_tokens": run.output_tokens}
-    log(logger, logging.INFO, "done", **which, **sizes, **spent, retention=numbers["retention_after"], cost=run.cost)
+    log(logger, logging.INFO, "done", **which, **sizes, **spent, retention=after, cost=run.cost)
     runs.announce_end(run)
-
-
-def _rounded(share: float | None) -> float | None:
-    return None if share is None else round(share, 3)
 
 
 def _open_follow_up(work: Work) -> CompactionRun | None:
@@ -316,13 +349,18 @@ def turns_by_rule(plan: CompactionPlan, *, as_text: bool, cleared_turns: int = 0
     ``as_text``: the summarizer was shown it. ``cleared_turns``: how many the provider reports to have cleared from
     the last prompt; it clears the oldest first.
     """
-    covered, kept = _turns_with_reasoning(plan.covered), len(_turns_with_reasoning(plan.kept))
-    summarized = sum(as_text and any(map(_has_readable_reasoning, turn)) for turn in covered)
+
+    def turns_with(messages: Sequence[Message], has: Callable[[Message], bool]) -> int:
+        turns = accumulate(message.starts_turn for message in messages)
+        return len({turn for turn, message in zip(turns, messages, strict=True) if has(message)})
+
+    covered, kept = (turns_with(part, lambda message: bool(message.reasoning)) for part in (plan.covered, plan.kept))
+    summarized = turns_with(plan.covered, _has_readable_reasoning) if as_text else 0
     cleared = min(cleared_turns, kept)
     return {
         str(ReasoningOutcome.VERBATIM): kept - cleared,
         str(ReasoningOutcome.SUMMARIZED): summarized,
-        str(ReasoningOutcome.DROPPED): len(covered) - summarized,
+        str(ReasoningOutcome.DROPPED): covered - summarized,
         str(ReasoningOutcome.CLEARED_BY_PROVIDER): cleared,
     }
 
@@ -335,15 +373,6 @@ def _cleared_turns(work: Work) -> int:
     reports = CompactionEvent.objects.using(work.using).filter(kind=EventKind.DOUBLE_RAN, message_id__in=replies)
     newest = reports.order_by("-id").values_list("payload", flat=True).first()
     return int(newest.get("cleared_thinking_turns", 0)) if newest else 0
-
-
-def _turns_with_reasoning(messages: Sequence[Message]) -> list[list[Message]]:
-    turns: list[list[Message]] = [[]]
-    for message in messages:
-        if message.starts_turn:
-            turns.append([])
-        turns[-1].append(message)
-    return [turn for turn in turns if any(message.reasoning for message in turn)]
 
 
 def _has_readable_reasoning(message: Message) -> bool:

@@ -1,9 +1,7 @@
 """Carrying out a run: claim it, plan again, ask the summarizer with nothing held, commit what is still true.
 
 :func:`_carry_out` is the sequence, for callers that block and for those that await the model.
-:func:`prepare` reads everything that the model's call needs and gives the connection back. The commit (:mod:`commit`)
-is one durable transaction that repeats every condition under the session's lock: whatever happened meanwhile (a
-deletion, another summary, a stolen claim) leaves nothing half-written.
+:func:`prepare` reads everything that the model's call needs and gives the connection back; :mod:`commit` has the end.
 """
 
 from __future__ import annotations
@@ -19,9 +17,8 @@ from opentelemetry.trace import Span
 
 from compaction_app import signals, telemetry
 from compaction_app.compaction import lease, runs
-from compaction_app.compaction.commit import fail_unexpected, record_result, release_interrupted, write_if_due
+from compaction_app.compaction.commit import Work, fail_unexpected, record_result, release_interrupted, write_if_due
 from compaction_app.compaction.planning import plan_compaction
-from compaction_app.compaction.work import Work
 from compaction_app.conf import MAX_INTEGER, Lookahead, Settings, get_token_counter, settings_from_snapshot
 from compaction_app.context import windows
 from compaction_app.exceptions import (
@@ -89,13 +86,12 @@ async def acompact_chat_history(run_id: int, using: str = "default") -> Outcome 
 
 async def _carry_out(run_id: int, using: str, way: Way) -> Outcome | None:
     await way.do(runs.require_no_transaction, using)
-    times = await way.do(runs.find_times, run_id, using)
-    run = times and await way.do(runs.claim, run_id, using, times.lease)
+    run = await way.do(runs.claim, run_id, using)
     if run is None:
         return None
     # The claim as it was taken: a commit that fails half-way has changed the other instance.
     claimed = copy(run)
-    held = await way.do(lease.keep, run, times)
+    held = await way.do(lease.keep, run)
     with telemetry.run_span(run) as span, held:
         follow_up = None
         try:
@@ -109,7 +105,6 @@ async def _carry_out(run_id: int, using: str, way: Way) -> Outcome | None:
                 smaller = await way.do(prepare_smaller, work, result)
                 if smaller is None:
                     follow_up = await way.do(record_result, work, result)
-                    await way.do(_let_learn, work, result)
                 work = smaller
         except Exception as error:
             await way.do(fail_unexpected, claimed, error)
@@ -119,14 +114,6 @@ async def _carry_out(run_id: int, using: str, way: Way) -> Outcome | None:
             raise
         outcome: Outcome = await way.do(_outcome, run, span, follow_up)
         return outcome
-
-
-def _let_learn(work: Work, result: SummaryDraft | SummarizerError) -> None:
-    try:
-        work.summarizer.learn(result.error_code if isinstance(result, SummarizerError) else "")
-    except Exception as error:
-        # A host's code, or a cache that is away: the summary is stored.
-        log_error(logger, error, run=work.run.pk, session=work.run.session_id, step="learn")
 
 
 def _outcome(run: CompactionRun, span: Span, follow_up: CompactionRun | None) -> Outcome:
@@ -165,9 +152,9 @@ def prepare(
     if isinstance(work, SkipReason):
         runs.skip(run, work)
         return None
-    is_due = write_if_due(run, lambda: _write_start(work, again=at_most is not None))
+    due = write_if_due(run, lambda: _started(work, again=at_most is not None))
     runs.give_back_connection(work.using)
-    return work if is_due else None
+    return due
 
 
 def prepare_smaller(work: Work, error: SummaryDraft | SummarizerError) -> Work | None:
@@ -206,9 +193,12 @@ def _load(
         return SkipReason.BASE_CHANGED
     count = get_token_counter()
     branch = branches.with_already_compacted(branch, using)
-    capacity = _capacity_of(summarizer, at_most)
-    budget = Budget(**run.budget)
-    limit = None
+    budget, capacity, limit = Budget(**run.budget), at_most, None
+    taken, written = summarizer.max_input_tokens, summarizer.max_output_tokens
+    if taken is not None or written is not None:
+        # A host's own summarizer may state either.
+        own = Capacity(*(MAX_INTEGER if most is None else most for most in (taken, written)))
+        capacity = windows.smaller(own, at_most) if at_most else own
     if capacity is not None:
         # A summary may be longer than its target: the target leaves room for that in the longest reply.
         longest = max(1, int(capacity.output_tokens / OVERSIZE_FACTOR))
@@ -241,15 +231,6 @@ def _load(
     )
 
 
-def _capacity_of(summarizer: Summarizer, at_most: Capacity | None) -> Capacity | None:
-    """The summarizer's own limits, of which a host's may state either or none; no more than ``at_most``."""
-    taken, written = summarizer.max_input_tokens, summarizer.max_output_tokens
-    if taken is None and written is None and at_most is None:
-        return None
-    own = Capacity(*(MAX_INTEGER if most is None else most for most in (taken, written)))
-    return windows.smaller(own, at_most) if at_most else own
-
-
 def request_of(run: CompactionRun, settings: Settings, plan: CompactionPlan, limits: dict[int, int]) -> SummaryRequest:
     """What a plan asks the summarizer for.
 
@@ -263,8 +244,8 @@ def _parts_of_request(run: CompactionRun, settings: Settings) -> dict[str, Any]:
     return {"instructions": run.instructions, "policy_line": run.policy_line, "redact": redactor_of(settings)}
 
 
-def _write_start(work: Work, *, again: bool) -> None:
-    """The event, the log line and the signal of an attempt. ``again``: a smaller request of the same attempt."""
+def _started(work: Work, *, again: bool) -> Work:
+    """Tell of an attempt by event, log line and signal. ``again``: a smaller request of the same attempt."""
     run = work.run
     run.shortened_inputs = sorted(work.limits)
     runs.still_claimed(run).update(shortened_inputs=run.shortened_inputs, erasures_seen=run.erasures_seen)
@@ -275,6 +256,7 @@ def _write_start(work: Work, *, again: bool) -> None:
     log(logger, logging.INFO, "start", run=run.pk, session=run.session_id, **numbers, tokens=tokens, target=target)
     if not again:
         signals.send_after_commit(signals.compaction_started, CompactionRun, using=work.using, run=run)
+    return work
 
 
 def run_to_end(run: CompactionRun, *, task_id: str = "") -> Outcome | None:

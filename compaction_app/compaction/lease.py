@@ -62,6 +62,8 @@ class Held:
         self.due = min(now + self._every, self._expires)
         #: It was ended, or another process has it: nothing is left to renew.
         self.is_over = False
+        #: A thread is at its end; it comes back as news.
+        self.is_expiring = False
         self._news = _Keeper.running(using).news
         self._news.put(self)
 
@@ -138,16 +140,15 @@ class _Keeper(threading.Thread):
             soonest = min((held.due for held in kept), default=None)
             with suppress(Empty):
                 kept.add(self.news.get(timeout=None if soonest is None else max(soonest - time.monotonic(), 0.0)))
+            kept = {held for held in kept if not held.is_over and not held.is_expiring}
             now = time.monotonic()
-            for held in [held for held in kept if held.due <= now and not held.is_over]:
+            for held in [held for held in kept if held.due <= now]:
                 if held.is_expired:
-                    # What ends a run calls receivers of the host, for which the other leases do not wait. It comes back
-                    # as news.
-                    kept.discard(held)
+                    # What ends a run calls receivers of the host, for which the other leases do not wait.
+                    held.is_expiring = True
                     threading.Thread(target=_expire, args=[held, self.news], daemon=True).start()
                 else:
                     held.context.run(held.step)
-            kept = {held for held in kept if not held.is_over}
             with suppress(Exception):
                 connections.close_all()
 
@@ -157,6 +158,7 @@ def _expire(held: Held, news: SimpleQueue[Held]) -> None:
         held.context.run(held.step)
     finally:
         # The keeper learns when it is due again.
+        held.is_expiring = False
         news.put(held)
         connections.close_all()
 
@@ -164,17 +166,17 @@ def _expire(held: Held, news: SimpleQueue[Held]) -> None:
 os.register_at_fork(after_in_child=_Keeper.after_fork)
 
 
-def keep(run: CompactionRun, times: runs.Times) -> Held:
+def keep(run: CompactionRun) -> Held:
     """Renew the lease of a claimed run until it is ended, and fail the run at its time limit.
 
     Called where the run's queries are made: the tenant of a schema belongs to that thread's connection.
     """
-    claimed = copy(run)
+    claimed, limit, seconds = copy(run), runs.time_limit_of(run), runs.LEASE_SECONDS
     return Held(
         database_of(run),
-        lease=times.lease,
-        seconds=times.limit,
-        grace=min(_GRACE_SECONDS, times.limit * _GRACE_SHARE),
-        renew=lambda: runs.renew(claimed, times.lease),
-        expire=lambda: runs.fail(claimed, ErrorCode.TIME_LIMIT, f"Not finished after {times.limit:g} s."),
+        lease=seconds,
+        seconds=limit,
+        grace=min(_GRACE_SECONDS, limit * _GRACE_SHARE),
+        renew=lambda: runs.renew(claimed, seconds),
+        expire=lambda: runs.fail(claimed, ErrorCode.TIME_LIMIT, f"Not finished after {limit:g} s."),
     )

@@ -190,45 +190,41 @@ class _Planner:
         Over the threshold with nothing to cover, a second attempt keeps as little as possible.
         """
         attempts = [(tail_budget, False), (0, True)] if over else [(tail_budget, False)]
+        room = self.budget.target - self.budget.summary_target
         for kept_tokens, force in attempts:
-            cut = self.cut_for(kept_tokens, force=force)
+            cut = _turn_cut(self.tail, kept_tokens, self.settings.preserve_recent_messages)
+            # Inside a turn, where the kept part is too large.
+            if self.pin_tokens(cut) + self.kept_tokens(cut) > room or (force and not cut):
+                cut = self.inside(cut, kept_tokens, room) or cut
             if cut and self.largest(cut) >= 1:
                 return cut
         return 0
 
-    def cut_for(self, tail_budget: int, *, force: bool) -> int:
-        """The cut for a tail budget, inside a turn where the kept part is too large; 0 if nothing can be covered."""
-        budget = self.budget
-        cut = _turn_cut(self.tail, tail_budget, self.settings.preserve_recent_messages)
-        too_large = budget.summary_target + self.pin_tokens(cut) + self.kept_tokens(cut) > budget.target
-        if too_large or (force and not cut):
-            return self.inside(cut, tail_budget, budget.target - budget.summary_target) or cut
-        return cut
-
     def plan(self, cut: int, *, kept_from: int, partial: bool = False, shorten: bool = False) -> CompactionPlan:
         """The plan for a cut; ``kept_from`` is where the kept part begins once all generations are done."""
-        span = self.lookahead_span(cut)
+        kept = tuple(self.tail[cut:])
+        # What the summarizer may be shown after the cut; the anchor is at or below its last message.
+        span = kept[: _last_user(kept, len(kept)) or 0]
+        if self.lookahead != Lookahead.PREVIOUS_TURN:
+            span = kept if self.lookahead == Lookahead.TIP else ()
         anchor_id, anchor_depth = self.anchor(cut, span)
+        full = self.budget.summary_target
+        staying = self.kept_tokens(kept_from) + self.pin_tokens(cut)
+        wanted = max(min(full, self.budget.target - staying), full // 5)
         return CompactionPlan(
             covered=self.covered(cut),
             lookahead=_newest_within(span, self.lookahead_tokens),
-            kept=tuple(self.tail[cut:]),
+            kept=kept,
             base=self.base,
             pinned=self.pin(cut),
             cutoff=self.tail[cut - 1],
             anchor_id=anchor_id,
             anchor_depth=anchor_depth,
-            target_tokens=self.target(cut, self.kept_tokens(kept_from) + self.pin_tokens(cut)),
+            target_tokens=max(1, min(wanted, self.largest(cut))),
             replaced_tokens=self.replaced(cut),
             partial=partial,
             shorten=shorten,
         )
-
-    def target(self, cut: int, staying: int) -> int:
-        """The size to ask for, where pin and kept part take ``staying`` tokens."""
-        full = self.budget.summary_target
-        wanted = max(min(full, self.budget.target - staying), full // 5)
-        return max(1, min(wanted, self.largest(cut)))
 
     def replaced(self, cut: int) -> int:
         """The tokens that the summary replaces: its base and what it covers."""
@@ -243,15 +239,6 @@ class _Planner:
         # One token more, since the ends of a text may count differently inside the wrapper. What is too large to be
         # shown is not refused later, so there the wrapper is taken as large as the crudest counter counts it.
         return min(saving - SUMMARY_WRAPPER_TOKENS - 1, int((room - 2 * SUMMARY_WRAPPER_TOKENS) / OVERSIZE_FACTOR))
-
-    def lookahead_span(self, cut: int) -> tuple[Message, ...]:
-        """What the summarizer may be shown after the cut. The anchor is at or below its last message."""
-        kept = tuple(self.tail[cut:])
-        if self.lookahead == Lookahead.TIP:
-            return kept
-        if self.lookahead == Lookahead.NONE:
-            return ()
-        return kept[: _last_user(kept, len(kept)) or 0]
 
     def anchor(self, cut: int, span: Sequence[Message]) -> tuple[int, int]:
         """The deepest of look-ahead, cutoff, the base's anchor and the message that closes an open call at the cutoff.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -36,8 +35,8 @@ MAX_ATTEMPTS = 8
 MAX_LOST = 3
 #: Seconds beyond the models' time-outs for reading the branch, the ledger and the commit, where RUN_TIME_LIMIT is None.
 LOCAL_SECONDS = 600.0
-#: A lease covers loading, planning and the commit beside the model's call, and a killed worker is replaced after this.
-LEASE_MARGIN, MAX_LEASE_SECONDS = 10.0, 120.0
+#: A worker that lives renews its lease (see :mod:`lease`); one that was killed is replaced after this.
+LEASE_SECONDS = 60.0
 BACKOFF_SECONDS = 2.0
 MAX_BACKOFF_SECONDS = 300.0
 
@@ -84,64 +83,41 @@ def record_run_event(run: CompactionRun, kind: EventKind, payload: Mapping[str, 
     record_event(run.session_id, kind, using=database_of(run), run=run, message_id=run.tip_id, payload=payload)
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
-    """How long a run may take, in seconds: decided before it is claimed, and passed on from there."""
-
-    #: Until it fails.
-    limit: float
-    #: Until another worker may take it from one that no longer renews its claim (see :mod:`lease`).
-    lease: float
-
-    @classmethod
-    def by(cls, settings: Settings) -> Times:
-        asking = cascade.longest_seconds(settings)
-        limit = asking + LOCAL_SECONDS if settings.run_time_limit is None else settings.run_time_limit
-        return cls(limit=limit, lease=min(asking + LEASE_MARGIN, MAX_LEASE_SECONDS))
-
-    @classmethod
-    def of(cls, run: CompactionRun) -> Times:
-        """Where its settings cannot be read, which fails it as soon as it is claimed, those of the defaults."""
-        try:
-            return cls.by(settings_from_snapshot(run.settings))
-        except ConfigurationError:
-            return cls.by(Settings())
+def time_limit(settings: Settings) -> float:
+    """Seconds after which a run fails, whatever it is doing then."""
+    if settings.run_time_limit is not None:
+        return settings.run_time_limit
+    return cascade.longest_seconds(settings) + LOCAL_SECONDS
 
 
-def find_times(run_id: int, using: str) -> Times | None:
-    """The times of a run that is to be claimed; None, without an error, where it was deleted."""
-    run = CompactionRun.objects.using(using).only("settings").filter(pk=run_id).first()
-    if run is None:
-        log(logger, logging.INFO, "skip", run=run_id, reason="gone")
-    return Times.of(run) if run else None
+def time_limit_of(run: CompactionRun) -> float:
+    """Where its settings cannot be read, which fails it as soon as it is claimed, that of the defaults."""
+    try:
+        return time_limit(settings_from_snapshot(run.settings))
+    except ConfigurationError:
+        return time_limit(Settings())
 
 
-def claim(run_id: int, using: str, lease: float) -> CompactionRun | None:
-    """Take ownership of a run for ``lease`` seconds.
+def claim(run_id: int, using: str, lease: float | None = None) -> CompactionRun | None:
+    """Take ownership of a run for ``lease`` seconds, by default :data:`LEASE_SECONDS`.
 
     Who may claim it is decided by ``CompactionRunQuerySet.claimable``. None, without an error, where another worker
     has it or it is finished or deleted.
     """
     now = timezone.now()
-    claimed = (
-        CompactionRun.objects.using(using)
-        .claimable(now)
-        .filter(pk=run_id)
-        .update(
-            status=RunStatus.RUNNING,
-            claim_token=uuid.uuid4(),
-            lease_expires_at=now + timedelta(seconds=lease),
-            started_at=now,
-            attempts=F("attempts") + 1,
-            next_attempt_at=None,
-        )
+    rows = CompactionRun.objects.using(using).filter(pk=run_id)
+    claimed = rows.claimable(now).update(
+        status=RunStatus.RUNNING,
+        claim_token=uuid.uuid4(),
+        lease_expires_at=now + timedelta(seconds=LEASE_SECONDS if lease is None else lease),
+        started_at=now,
+        attempts=F("attempts") + 1,
+        next_attempt_at=None,
     )
-    if not claimed:
-        log(logger, logging.INFO, "skip", run=run_id, reason="not_claimable")
-        return None
-    run = CompactionRun.objects.using(using).select_related("session").filter(pk=run_id).first()
+    # It may be deleted right after it was claimed.
+    run = rows.select_related("session").first() if claimed else None
     if run is None:
-        log(logger, logging.INFO, "skip", run=run_id, reason="gone")
+        log(logger, logging.INFO, "skip", run=run_id, reason="gone" if claimed else "not_claimable")
     return run
 
 

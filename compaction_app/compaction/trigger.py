@@ -15,9 +15,9 @@ from __future__ import annotations
 import logging
 import re
 import secrets
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import takewhile
 from typing import Any
 
@@ -95,10 +95,6 @@ class CompactionRequest:
         """The threshold asks for it, and it does not continue a partial generation."""
         return self.trigger == Trigger.THRESHOLD and self.previous is None
 
-    @property
-    def focused(self) -> bool:
-        return bool(self.instructions or self.policy_line)
-
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -169,7 +165,7 @@ def open_under_lock(request: CompactionRequest) -> Decision:
         branch.base,
         resolved.budget,
         resolved.settings,
-        focused=request.focused,
+        focused=bool(request.instructions or request.policy_line),
         follow_up=request.previous is not None,
     )
     if (open_run_id := _open_run_in_the_way(request, branch, plan)) is not None:
@@ -299,43 +295,32 @@ def find_suppression(
     if settings.mode == Mode.DETERMINISTIC:
         # The clock must not decide what the same history looks like; and this summarizer costs next to nothing.
         return None
-    now = timezone.now()
-    recent = _recent_runs(branch, using)
-    failures = list(takewhile(lambda run: run.status == RunStatus.FAILED, recent))
-    if failures and (until := breaker_until(failures)) and now < until:
-        return Suppression.BREAKER, {"failures": len(failures)}
-    # The run that made the base. If its summary was retired later, the run does not count.
-    last = next((run for run in recent if branch.base and run.summary_id == branch.base.id), None)
-    if last is None or last.finished_at is None or branch.base is None or branch.tip_path_tokens == 0:
-        return None
-    seconds = (now - last.finished_at).total_seconds()
-    covered = branch.base.cutoff_path_tokens / branch.tip_path_tokens
-    fits = branch.history_tokens <= budget.available
-    if seconds < settings.cooldown_seconds and covered >= COVERAGE_RATIO and fits:
-        return Suppression.COOLDOWN, {"seconds_since": round(seconds, 1), "covered": round(covered, 3)}
-    return None
-
-
-def _recent_runs(branch: Branch, using: str) -> list[CompactionRun]:
-    """Finished runs of this branch, newest first: those anchored in its tail, and the one that made its base."""
-    tail = {message.id for message in branch.tail}
-    base_id = branch.base.id if branch.base else None
+    now, base = timezone.now(), branch.base
     finished = (
         CompactionRun.objects.using(using)
         .filter(session_id=branch.session_id, status__in=[RunStatus.FAILED, RunStatus.SUCCEEDED])
         .order_by("-id")
         .only("id", "anchor_id", "summary_id", "status", "error_code", "finished_at")[:_RECENT_RUNS]
     )
-    return [run for run in finished if run.anchor_id in tail or (base_id and run.summary_id == base_id)]
-
-
-def breaker_until(failures: Sequence[CompactionRun]) -> datetime | None:
-    """When the breaker closes that these failures in a row, newest first, have opened; None if they open none."""
-    stuck = [run for run in failures[:_NO_PROGRESS_FAILURES] if run.error_code == ErrorCode.NO_PROGRESS]
-    if len(failures) < BREAKER_FAILURES and len(stuck) < _NO_PROGRESS_FAILURES:
+    # Of this branch: those anchored in its tail, and the one that made its base.
+    tail = {message.id for message in branch.tail}
+    recent = [run for run in finished if run.anchor_id in tail or (base and run.summary_id == base.id)]
+    failures = list(takewhile(lambda run: run.status == RunStatus.FAILED, recent))
+    stuck = sum(run.error_code == ErrorCode.NO_PROGRESS for run in failures[:_NO_PROGRESS_FAILURES])
+    if len(failures) >= BREAKER_FAILURES or stuck == _NO_PROGRESS_FAILURES:
+        newest = failures[0].finished_at
+        if newest and now < newest + timedelta(seconds=BREAKER_SECONDS):
+            return Suppression.BREAKER, {"failures": len(failures)}
+    # The run that made the base. If its summary was retired later, the run does not count.
+    last = next((run for run in recent if base and run.summary_id == base.id), None)
+    if last is None or last.finished_at is None or base is None or branch.tip_path_tokens == 0:
         return None
-    newest = failures[0].finished_at
-    return newest + timedelta(seconds=BREAKER_SECONDS) if newest else None
+    seconds = (now - last.finished_at).total_seconds()
+    covered = base.cutoff_path_tokens / branch.tip_path_tokens
+    fits = branch.history_tokens <= budget.available
+    if seconds < settings.cooldown_seconds and covered >= COVERAGE_RATIO and fits:
+        return Suppression.COOLDOWN, {"seconds_since": round(seconds, 1), "covered": round(covered, 3)}
+    return None
 
 
 def _ask_policy(request: CompactionRequest) -> PolicyDecision:
@@ -348,22 +333,17 @@ def _ask_policy(request: CompactionRequest) -> PolicyDecision:
     except Exception as error:
         log_error(logger, error, session=tip.session_id, tip=tip.pk, step="policy", policy=path)
         return PolicyDecision()
-    if answer is None:
-        return PolicyDecision()
     if isinstance(answer, Coroutine):
         # Never awaited; Python would warn about it.
         answer.close()
-    known = {"action": ",".join(POLICY_ACTIONS), "reason": "str", "prompt_line": "str"}
-    # A dataclass does not check its types.
-    is_decision = isinstance(answer, PolicyDecision)
-    given = {name: getattr(answer, name) for name in known} if is_decision else {}
-    wrong = [name for name, value in given.items() if not isinstance(value, str) or not is_storable(value)]
-    if is_decision and not wrong and answer.action in POLICY_ACTIONS:
-        decision: PolicyDecision = answer
-        return decision
-    # Types and names, none of its text.
-    name = next(iter(wrong), "action")
-    answered = f"{name}:{type(given[name]).__name__}" if is_decision else type(answer).__name__
-    what = {"answered": answered, "known": known[name] if is_decision else PolicyDecision.__name__}
-    log(logger, logging.ERROR, "error", step="policy", policy=path, session=tip.session_id, tip=tip.pk, **what)
+    if isinstance(answer, PolicyDecision):
+        # A dataclass does not check its types.
+        texts: tuple[Any, ...] = (answer.reason, answer.prompt_line)
+        if answer.action in POLICY_ACTIONS and all(isinstance(text, str) and is_storable(text) for text in texts):
+            return answer
+    if answer is not None:
+        # Types and names, none of its text.
+        known = f"{PolicyDecision.__name__}:{','.join(POLICY_ACTIONS)}"
+        what = {"policy": path, "answered": type(answer).__name__, "known": known}
+        log(logger, logging.ERROR, "error", step="policy", session=tip.session_id, tip=tip.pk, **what)
     return PolicyDecision()

@@ -1,4 +1,4 @@
-"""Storing a session, a message, or a chain of messages. A call stores everything or nothing.
+"""Storing a session, a message, or a chain of messages: everything or nothing. Only metadata may be changed later.
 
 A message with an idempotency key is stored once, however often it is sent: the database allows one per session and
 key, and a second request with it gets the stored message.
@@ -6,10 +6,10 @@ key, and a second request with it gets the stored message.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from typing import Any, NoReturn, Required, TypedDict, Unpack
 
 from django.conf import settings as django_settings
@@ -18,11 +18,12 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from compaction_app.conf import site_setting
-from compaction_app.conversation.usage import read_report, record_reply, sent_context
-from compaction_app.exceptions import DuplicateExternalId, IdempotencyConflict, InvalidMessage
+from compaction_app.conversation.usage import prompt_tokens, provider_compaction, record_reply, sent_context
+from compaction_app.exceptions import DuplicateExternalId, IdempotencyConflict, InvalidMessage, MessageNotFound
 from compaction_app.messages import validation
 from compaction_app.messages.originals import Writer, become_text, items_joined, messages_of, with_known_keys
 from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.models.managers import lock_session
 from compaction_app.tree.branches import check_instance, database_of
 from compaction_app.values import ChatContext, Role, RoleName
 
@@ -49,8 +50,6 @@ class MessageFields(TypedDict, total=False):
 _MESSAGE_KEYS = tuple(MessageFields.__annotations__)
 #: What a redaction does not change: all that can still be compared on a redacted message.
 _KEPT_BY_REDACTION = ("role", "tool_call_id", "model", "external_id")
-#: Set by this app, or not part of the message itself.
-_NOT_COMPARED = ("created_at",)
 
 
 def start_session(
@@ -179,13 +178,15 @@ def append_once(
     if others:
         words = "The content has several results of tools: each is a message, so pass it to append_messages."
         raise InvalidMessage(words, field="content")
-    report = read_report(node.usage, node.metadata)
+    compaction = provider_compaction(node.usage, node.metadata)
+    # What was counted of a prompt that its provider compacted does not show how it counts.
+    counted = None if compaction.ran else prompt_tokens(node.usage)
     if context is not None:
         if not isinstance(context, ChatContext):
             raise InvalidMessage("context must be what chat.get_context() returned.", field="context")
         # Providers answer with a dated name; the calibration is stored under the name that was asked.
         context = replace(context, model=context.model or node.model or session.model)
-        node.sent_context = sent_context(context, report, session.token_calibration)
+        node.sent_context = sent_context(context, counted, session.token_calibration)
     using = database_of(session)
     if parent is not None:
         check_instance(parent, ChatMessage, "parent")
@@ -199,7 +200,7 @@ def append_once(
             stored = ChatMessage.objects.db_manager(using).append_chain(
                 parent, [node], savepoint=False, lenient=lenient
             )[0]
-            record_reply(session, stored, report, context, using)
+            record_reply(session, stored, compaction, counted, context, using)
     except IntegrityError as error:
         # Sent twice at once: the other one got the session's lock first, and the database took one of them. Its
         # external_id is the same, but that is no conflict.
@@ -216,35 +217,29 @@ def _stored_before(node: ChatMessage, parent: ChatMessage | None, using: str) ->
     found = rows.first()
     if found is None:
         return None
-    compared = [name for name in _MESSAGE_KEYS if name not in _NOT_COMPARED]
-    if found.redacted_at is not None:
-        # Its text is removed, so the rest is all that can be compared.
-        compared = list(_KEPT_BY_REDACTION)
+    # Of a redacted one the text is removed, so the rest is all that can be compared.
+    compared = _MESSAGE_KEYS if found.redacted_at is None else _KEPT_BY_REDACTION
     if node.role == Role.TOOL and found.role == Role.USER:
         # It may have been stored leniently.
         become_text(node)
-    kept = {name: getattr(found, name) for name in compared}
+    kept = {name: getattr(found, name) for name in compared if name != "created_at"}
     if "metadata" in kept:
         # Set later, over the API.
         data = found.metadata
         kept["metadata"] = {key: data[key] for key in data if key != "feedback" or key in node.metadata}
-    same = all(_is_same(value, getattr(node, name)) for name, value in kept.items())
+    same = all(_comparable(value) == _comparable(getattr(node, name)) for name, value in kept.items())
     if not same or found.parent_message_id != (parent.pk if parent else None):
         raise IdempotencyConflict(f"{IdempotencyConflict.__doc__} It belongs to message {found.pk}.")
     return found
 
 
-def _is_same(kept: Any, given: Any) -> bool:
-    """Whether stored JSON equals the given one. PostgreSQL returns 1.5e300 as a whole number."""
-    if isinstance(kept, Mapping) and isinstance(given, Mapping):
-        return kept.keys() == given.keys() and all(_is_same(kept[key], given[key]) for key in kept)
-    if isinstance(kept, list | tuple) and isinstance(given, list | tuple):
-        return len(kept) == len(given) and all(map(_is_same, kept, given))
-    if isinstance(kept, bool) or isinstance(given, bool):
-        return kept is given
-    if isinstance(kept, int) and isinstance(given, float):
-        return kept == Decimal(repr(given))
-    return bool(kept == given)
+def _comparable(value: Any) -> str:
+    """JSON as any database gives it back: PostgreSQL writes 1e300 out, and has no negative zero."""
+
+    def number(digits: str) -> float:
+        return float(digits) + 0.0
+
+    return json.dumps(json.loads(json.dumps(value), parse_int=number, parse_float=number), sort_keys=True)
 
 
 def append_messages(
@@ -356,3 +351,32 @@ def _node(session: ChatSession, message: Mapping[str, Any]) -> ChatMessage:
     # Assigned, it would have to be of the same database, and one that was read from a replica is not.
     node._state.fields_cache["session"] = session
     return node
+
+
+def annotate_message(message: ChatMessage, /, **metadata: Any) -> ChatMessage:
+    """Set keys of a stored message's ``metadata``; returns the message as it is stored now.
+
+    ``chat.annotate_message(reply, feedback="up", rating=None)``: other keys stay as they are, and None removes a key.
+    Values are JSON, and ``metadata`` may have ``MAX_MESSAGE_BYTES``. Models never see it, and redaction clears it.
+    Raises :class:`InvalidMessage` for a summary, and for values that cannot be stored.
+    """
+    check_instance(message, ChatMessage, "message")
+    if message.is_summary:
+        raise InvalidMessage("A summary cannot be annotated.", field="message")
+    validation.check_json(metadata, "metadata")
+    using = database_of(message)
+    rows = ChatMessage.objects.using(using).filter(pk=message.pk)
+    with transaction.atomic(using=using):
+        # Two annotations at once, or one and a redaction: each must see what the other wrote.
+        lock_session(message.session_id, using)
+        row = rows.select_related("session").first()
+        if row is None:
+            raise MessageNotFound(f"Message {message.pk} does not exist any more.")
+        merged = {key: value for key, value in {**row.metadata, **metadata}.items() if value is not None}
+        size, allowed = len(json.dumps(merged, ensure_ascii=False).encode()), site_setting("MAX_MESSAGE_BYTES")
+        if size > allowed:
+            problem = f"metadata has {size:,} bytes; MAX_MESSAGE_BYTES allows {allowed:,}."
+            raise InvalidMessage(problem, field="metadata")
+        rows.update(metadata=merged)
+        row.metadata = merged
+    return row

@@ -34,19 +34,12 @@ END = object()
 _UNREADABLE = "The chat model's endpoint answered with something that is not a chat completion; nothing was stored."
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Reply:
-    """A model's reply, as ``append_message`` takes it."""
+    """A model's reply."""
 
-    content: str
-    tool_calls: list[dict[str, Any]]
-    reasoning: Any
-    usage: dict[str, Any]
-    model: str
-    finish_reason: str = ""
-    attachments: Any = None
-    #: What came, where the fields could not give it back.
-    original: Any = None
+    #: In the keywords of ``append_message``.
+    fields: dict[str, Any]
     #: What the provider reports about its own context management, None where it reports nothing.
     context_management: Any = None
     #: The client's own object; None for a reply that was streamed.
@@ -55,12 +48,7 @@ class Reply:
     @property
     def as_attributes(self) -> dict[str, Any]:
         """The attributes of the :class:`InvalidReply` that carries it."""
-        return {"reply": self.fields, "completion": self.completion, "finish_reason": self.finish_reason}
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        names = ("content", "tool_calls", "reasoning", "usage", "model", "finish_reason", "attachments", "original")
-        return {name: getattr(self, name) for name in names}
+        return {"reply": self.fields, "completion": self.completion, "finish_reason": self.fields["finish_reason"]}
 
 
 class ProviderOverflow(Exception):
@@ -124,7 +112,7 @@ async def ask(client: Any, request: Mapping[str, Any], way: Way) -> Reply:
     with _errors_translated():
         client = client or await _default_client(way)
         completion = await way.call(client.chat.completions.create, **request)
-    return _reply_of(completion, {"endpoint": endpoint_of(client), "model": request["model"]})
+    return ReplyDraft(endpoint_of(client), request["model"]).whole(completion)
 
 
 @dataclass(slots=True)
@@ -172,27 +160,6 @@ _NO_END = re.compile(
 )
 
 
-def _read_reply(
-    data: Mapping[str, Any], source: Mapping[str, str], error: Any, salt: Any, usage: dict[str, Any], **others: Any
-) -> Reply:
-    """A reply from what came; raises where it is none, with what was received."""
-    # The rest is for what is stored with it.
-    most = site_setting("MAX_MESSAGE_BYTES") * 9 // 10
-    fields = bounded({**fields_of(data, source=source, salt=str(salt)), "usage": usage}, most)
-    reply = Reply(**fields, **others)
-    ending = f" (finish_reason {reply.finish_reason})" if reply.finish_reason else ""
-    if error or _NO_END.search(reply.finish_reason.lower()):
-        raise InvalidReply(f"The model's reply ended in an error or was taken back{ending}.", **reply.as_attributes)
-    # An empty reply would be an empty message in every later prompt.
-    if reply.content.strip() or reply.tool_calls or reply.attachments:
-        return reply
-    raise EmptyReply(
-        f"The model's reply is empty: neither content nor a tool call{ending}.",
-        usage=reply.usage,
-        **reply.as_attributes,
-    )
-
-
 #: Of a report that is larger only the counts are kept, as many as providers give.
 _MOST_USAGE_BYTES = 20_000
 
@@ -207,21 +174,6 @@ def _usage_of(part: Any) -> dict[str, Any]:
         return reported
     counts = ((name, count) for name, count in reported.items() if token_count(count) is not None and len(name) < 100)
     return dict(islice(counts, 20))
-
-
-def _reported_by(part: Any, message: Any) -> Any:
-    """What the provider reports about its own context management; LiteLLM puts it on the message, or the delta."""
-    reported = getattr(part, "context_management", None)
-    return reported or getattr(message, "provider_specific_fields", None)
-
-
-def _first_choice(part: Any) -> Any:
-    """The choice with index 0 of a completion or a chunk, None if it has none."""
-    choices = getattr(part, "choices", None)
-    for choice in choices if isinstance(choices, list) else ():
-        if (getattr(choice, "index", 0) or 0) == 0:
-            return choice
-    return None
 
 
 def require_client(client: Any, *, is_awaited: bool) -> None:
@@ -250,30 +202,6 @@ def _errors_translated() -> Iterator[None]:
         if is_unreadable(error):
             raise InvalidReply(_UNREADABLE) from error
         raise
-
-
-def _reply_of(completion: Any, source: Mapping[str, str]) -> Reply:
-    """A completion as a reply; :class:`InvalidReply` or :class:`EmptyReply` with what was received."""
-    choice = _first_choice(completion)
-    message = getattr(choice, "message", None)
-    error = getattr(completion, "error", None) or getattr(choice, "error", None)
-    if not error and (message is None or not hasattr(message, "content")):
-        raise InvalidReply(_UNREADABLE, completion=completion)
-    # Of a stream it is no overflow any more: a part of the answer was read.
-    told = openai.APIError(str(error or ""), request=None, body=storable(error))  # type: ignore[arg-type]
-    if error and (overflow := overflow_of(told)):
-        raise ProviderOverflow(overflow) from told
-    return _read_reply(
-        storable(message) if message is not None else {},
-        source,
-        told.body,
-        salt=getattr(completion, "id", ""),
-        usage=_usage_of(completion),
-        model=make_storable(_text_of(getattr(completion, "model", None)))[:255],
-        finish_reason=make_storable(_text_of(getattr(choice, "finish_reason", None)))[:255],
-        context_management=_reported_by(completion, message),
-        completion=completion,
-    )
 
 
 #: Arguments of one call, of which each piece may be the last, are not read again and again for ever.
@@ -307,19 +235,37 @@ class ReplyDraft:
 
     def add(self, chunk: Any) -> None:
         is_over = bool(self.finish_reason)
-        self._usage = _usage_of(chunk) or self._usage
-        self._model = self._model or _text_of(getattr(chunk, "model", None))
-        self._id = self._id or _text_of(getattr(chunk, "id", None))
-        choice = _first_choice(chunk)
-        delta = getattr(choice, "delta", None)
-        self._context_management = _reported_by(chunk, delta) or self._context_management
-        self._error = self._error or getattr(chunk, "error", None) or getattr(choice, "error", None)
+        delta = self._note(chunk, "delta")
         # After the end only reports are expected: more text would be of a reply that nobody was shown.
-        if is_over:
-            return
-        self.finish_reason = _text_of(getattr(choice, "finish_reason", None)) or self.finish_reason
-        if delta is not None:
+        if delta is not None and not is_over:
             self._add_delta(storable(delta))
+
+    def whole(self, completion: Any) -> Reply:
+        """The reply of a completion; :class:`InvalidReply` or :class:`EmptyReply` with what was received."""
+        message = self._note(completion, "message")
+        if not self._error and (message is None or not hasattr(message, "content")):
+            raise InvalidReply(_UNREADABLE, completion=completion)
+        # Of a stream it is no overflow any more: a part of the answer was read.
+        told = openai.APIError(str(self._error or ""), request=None, body=storable(self._error))  # type: ignore[arg-type]
+        if self._error and (overflow := overflow_of(told)):
+            raise ProviderOverflow(overflow) from told
+        return self._read(storable(message) if message is not None else {}, completion)
+
+    def _note(self, part: Any, name: str) -> Any:
+        """What a completion or a chunk says beside the text; returns the message, or the delta, of its first choice."""
+        choices = getattr(part, "choices", None)
+        numbered = choices if isinstance(choices, list) else ()
+        choice = next((one for one in numbered if (getattr(one, "index", 0) or 0) == 0), None)
+        message = getattr(choice, name, None)
+        self.finish_reason = self.finish_reason or _text_of(getattr(choice, "finish_reason", None))
+        self._usage = _usage_of(part) or self._usage
+        self._model = self._model or _text_of(getattr(part, "model", None))
+        self._id = self._id or _text_of(getattr(part, "id", None))
+        self._error = self._error or getattr(part, "error", None) or getattr(choice, "error", None)
+        # LiteLLM puts it on the message, or the delta.
+        reported = getattr(part, "context_management", None) or getattr(message, "provider_specific_fields", None)
+        self._context_management = reported or self._context_management
+        return message
 
     def _add_delta(self, delta: Any) -> None:
         if not isinstance(delta, Mapping):
@@ -352,15 +298,29 @@ class ReplyDraft:
         data = merged(self._deltas) or {}
         if self._calls:
             data["tool_calls"] = [call.whole() for call in self._calls]
-        return _read_reply(
-            {"role": "assistant", **data},
-            self._source,
-            storable(self._error),
-            salt=self._id,
-            usage=self._usage,
-            model=make_storable(self._model)[:255],
-            finish_reason=make_storable(self.finish_reason)[:255],
-            context_management=self._context_management,
+        return self._read({"role": "assistant", **data})
+
+    def _read(self, data: Mapping[str, Any], completion: Any = None) -> Reply:
+        """A reply from what came; raises where it is none, with what was received."""
+        fields = {
+            **fields_of(data, source=self._source, salt=self._id),
+            "usage": self._usage,
+            "model": make_storable(self._model)[:255],
+            "finish_reason": make_storable(self.finish_reason)[:255],
+        }
+        # The rest is for what is stored with it.
+        fields = bounded(fields, site_setting("MAX_MESSAGE_BYTES") * 9 // 10)
+        reply = Reply(fields, self._context_management, completion)
+        ending = f" (finish_reason {fields['finish_reason']})" if fields["finish_reason"] else ""
+        if self._error or _NO_END.search(fields["finish_reason"].lower()):
+            raise InvalidReply(f"The model's reply ended in an error or was taken back{ending}.", **reply.as_attributes)
+        # An empty reply would be an empty message in every later prompt.
+        if fields["content"].strip() or fields["tool_calls"] or fields["attachments"]:
+            return reply
+        raise EmptyReply(
+            f"The model's reply is empty: neither content nor a tool call{ending}.",
+            usage=fields["usage"],
+            **reply.as_attributes,
         )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar
 
 from compaction_app.compaction.execute import wait_for_end
-from compaction_app.compaction.runs import give_back_connection, require_no_transaction
+from compaction_app.compaction.runs import give_back_connection
 from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.conf import Mode
 from compaction_app.context import windows
@@ -24,13 +24,12 @@ from compaction_app.context.reading import (
     context_at,
     resolve_request_at,
     resolve_with_history,
-    session_of,
 )
 from compaction_app.conversation import chat_model
 from compaction_app.conversation.append import append_once
 from compaction_app.conversation.claim import Claim
 from compaction_app.conversation.compact import open_and_enqueue, open_now, start
-from compaction_app.conversation.usage import read_report, record_double_configured, report_of
+from compaction_app.conversation.usage import record_double_configured, report_of
 from compaction_app.exceptions import (
     CompactionError,
     ConfigurationError,
@@ -44,7 +43,7 @@ from compaction_app.messages.validation import open_calls_at_end, token_count
 from compaction_app.models import ChatMessage
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
 from compaction_app.telemetry import log
-from compaction_app.tree.branches import check_tip, database_of
+from compaction_app.tree.branches import database_of
 from compaction_app.values import Capacity, ChatContext, Role, Trigger
 
 Answer = TypeVar("Answer")
@@ -149,20 +148,16 @@ class Turn:
     """One request to the chat model: the tip, the arguments and the context that is sent."""
 
     tip: ChatMessage
-    model: str
     #: As the caller gave it: the compaction after the reply is measured against the same.
     request: ContextRequest
+    resolved: ResolvedRequest
     params: Mapping[str, Any]
     context: ChatContext
 
     @property
-    def using(self) -> str:
-        return database_of(self.tip)
-
-    @property
     def arguments(self) -> dict[str, Any]:
         """What ``client.chat.completions.create`` is called with."""
-        arguments: dict[str, Any] = {**self.params, "model": self.model}
+        arguments: dict[str, Any] = {**self.params, "model": self.resolved.model}
         arguments["messages"] = self.context.to_openai(endpoint=self.request.endpoint)
         if self.request.tools:
             arguments["tools"] = list(self.request.tools)
@@ -184,10 +179,15 @@ async def answer(
 def start_turn(question: Question) -> Turn:
     """Read everything that the model's call needs, and give the connection back."""
     tip, params = question.tip, question.params
-    check_tip(tip)
-    _check_params(params)
+    # Parameters of a chat completion that would be silently overwritten.
+    if params.get("stream"):
+        raise InvalidMessage("complete() returns a whole reply; use stream() to stream one.", field="stream")
+    if "messages" in params:
+        raise InvalidMessage(
+            "The branch at the tip is what is sent: store messages with append_message, pass others as contributions=.",
+            field="messages",
+        )
     using = database_of(tip)
-    require_no_transaction(using)
     endpoint = chat_model.endpoint_of(question.client)
     request = replace(question.request, endpoint=endpoint, reply_tokens=_longest_reply(params))
     resolved = resolve_request_at(tip, request)
@@ -206,18 +206,7 @@ def start_turn(question: Question) -> Turn:
         declared = resolved.settings.provider_context_management
         record_double_configured(tip.session_id, params, declared, using)
     give_back_connection(using)
-    return Turn(tip=tip, model=resolved.model, request=request, params=params, context=context)
-
-
-def _check_params(params: Mapping[str, Any]) -> None:
-    """Refuse parameters of a chat completion that would be silently overwritten."""
-    if params.get("stream"):
-        raise InvalidMessage("complete() returns a whole reply; use stream() to stream one.", field="stream")
-    if "messages" in params:
-        raise InvalidMessage(
-            "The branch at the tip is what is sent: store messages with append_message, pass others as contributions=.",
-            field="messages",
-        )
+    return Turn(tip=tip, request=request, resolved=resolved, params=params, context=context)
 
 
 def _longest_reply(params: Mapping[str, Any]) -> int:
@@ -260,8 +249,7 @@ def _believe(turn: Turn, refusal: chat_model.ProviderOverflow) -> tuple[Turn, in
     Both by our count, and always less than what was refused. A window that is named is remembered for this endpoint
     and model, except where the limit is one of a rate.
     """
-    overflow, sent = refusal.overflow, turn.context.tokens
-    resolved = resolve_request_at(turn.tip, turn.request)
+    overflow, sent, resolved = refusal.overflow, turn.context.tokens, turn.resolved
     if resolved.settings.mode == Mode.OFF:
         # Shown verbatim or not at all.
         raise _overflow(turn, overflow) from refusal
@@ -295,8 +283,8 @@ def _fitted(turn: Turn, refusal: chat_model.ProviderOverflow, most: int) -> Turn
     except ConfigurationError:
         # System prompt, tools and contributions alone fill the window that the provider names.
         raise _overflow(turn, overflow) from refusal
-    give_back_connection(turn.using)
-    return replace(turn, context=context)
+    give_back_connection(database_of(turn.tip))
+    return replace(turn, resolved=resolved, context=context)
 
 
 def _context_within(turn: Turn, resolved: ResolvedRequest, available: int) -> ChatContext:
@@ -322,12 +310,12 @@ def finish_turn(turn: Turn, reply: chat_model.Reply, finish_reason: str = "") ->
     message = {
         **reply.fields,
         "role": Role.ASSISTANT,
-        "model": reply.model or turn.model,
+        "model": reply.fields["model"] or turn.resolved.model,
         "finish_reason": finish_reason or reply.fields["finish_reason"],
         "metadata": report_of(reply.context_management) or None,
     }
     try:
-        stored = append_once(session_of(turn.tip), turn.tip, message, context=turn.context).message
+        stored = append_once(turn.resolved.session, turn.tip, message, context=turn.context).message
     except (InvalidParent, MessageNotFound) as error:
         # The branch changed while the model answered; the reply itself is valid, and paid for.
         vars(error).update(reply.as_attributes)
@@ -336,7 +324,7 @@ def finish_turn(turn: Turn, reply: chat_model.Reply, finish_reason: str = "") ->
         raise InvalidReply(f"The model's reply cannot be stored: {error}", **reply.as_attributes) from error
     resolved = resolve_with_history(stored, turn.request)
     # Some gateways report the sum of several prompts.
-    taken = min(read_report(stored.usage, stored.metadata).counted or 0, 2 * turn.context.tokens)
+    taken = min((stored.sent_context or {}).get("provider_tokens", 0), 2 * turn.context.tokens)
     windows.accept(resolved.place, taken, resolved.learned)
     open_and_enqueue(CompactionRequest(tip=stored, trigger=Trigger.THRESHOLD, resolved=resolved))
     return stored

@@ -10,8 +10,8 @@ stored as far as it came.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -25,6 +25,7 @@ from compaction_app.exceptions import InvalidMessage, InvalidReply, StreamInterr
 from compaction_app.models import ChatMessage
 from compaction_app.summarizers.endpoint import openai
 from compaction_app.summarizers.waiting import BLOCKING, without_waiting
+from compaction_app.tree.branches import database_of
 from compaction_app.values import ChatContext
 
 if TYPE_CHECKING:
@@ -59,7 +60,6 @@ def stream(
     chunks; ``regenerate=True`` asks for another one. Of the default client ``timeout`` (600 s) is the longest time
     between two chunks, and a stream ends after an hour, or after ``timeout`` where that is more.
     """
-    _check_on_stop(on_stop)
     request = ContextRequest(
         model=model,
         tools=tools,
@@ -68,7 +68,7 @@ def stream(
         include_reasoning=include_reasoning,
     )
     question = Question(tip, BLOCKING, client, request, regenerate, params)
-    return ReplyStream(without_waiting(_open(question)), on_stop)
+    return ReplyStream(question, on_stop)
 
 
 @takes_the_arguments_of(stream)
@@ -77,38 +77,7 @@ def astream(tip: ChatMessage, *, on_stop: OnStop = "discard", **options: Any) ->
 
     ``await chat.astream(tip)`` opens it first, so that errors before the first chunk are raised there.
     """
-    _check_on_stop(on_stop)
-    question = Question.awaited(tip, **options)
-    return AsyncReplyStream(lambda: _open(question), on_stop)
-
-
-async def _open(question: Question) -> _Asked | ChatMessage:
-    claim = Claim(question.tip)
-    try:
-        found = await answer(question, claim, chat_model.open_stream)
-    except BaseException:
-        await question.way.do(claim.release)
-        raise
-    # From here on the stream has the claim.
-    return found if isinstance(found, ChatMessage) else _Asked(*found, claim)
-
-
-def _check_on_stop(on_stop: str) -> None:
-    if on_stop not in ("discard", "keep"):
-        raise InvalidMessage(f'on_stop must be "discard" or "keep", not {on_stop!r}.', field="on_stop")
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A question that a model is answering."""
-
-    turn: Turn
-    opened: OpenedStream
-    claim: Claim
-
-    @property
-    def do(self) -> Callable[..., Awaitable[Any]]:
-        return self.opened.way.do
+    return AsyncReplyStream(Question.awaited(tip, **options), on_stop)
 
 
 def _chunks_of(stored: ChatMessage) -> list[ChatCompletionChunk]:
@@ -134,10 +103,14 @@ def _chunks_of(stored: ChatMessage) -> list[ChatCompletionChunk]:
 class _ReplyCollector:
     """The reply of a stream, sync or async."""
 
-    _asked: _Asked | None = None
+    _opened: OpenedStream | None = None
+    _turn: Turn
 
-    def __init__(self, on_stop: OnStop) -> None:
-        self._keeps = on_stop == "keep"
+    def __init__(self, question: Question, on_stop: OnStop) -> None:
+        if on_stop not in ("discard", "keep"):
+            raise InvalidMessage(f'on_stop must be "discard" or "keep", not {on_stop!r}.', field="on_stop")
+        self._question, self._do, self._keeps = question, question.way.do, on_stop == "keep"
+        self._claim = Claim(question.tip)
         #: The stored reply; None until it is stored.
         self.message: ChatMessage | None = None
         #: What was sent. None where the reply was stored before, and of an asynchronous stream until it is open.
@@ -158,15 +131,26 @@ class _ReplyCollector:
         """The content received so far."""
         return self._draft.text
 
-    def _begin_with(self, found: _Asked | ChatMessage) -> None:
-        if isinstance(found, _Asked):
-            self._asked, self.context = found, found.turn.context
-            self._draft = ReplyDraft(found.turn.request.endpoint or "", found.turn.model)
-            return
-        self._is_over, self.message = True, found
-        self._last.extend(_chunks_of(found))
-        for chunk in self._last:
-            self._draft.add(chunk)
+    async def _start(self) -> None:
+        """Ask the model, unless the reply is stored."""
+        try:
+            found = await answer(self._question, self._claim, chat_model.open_stream)
+        except BaseException:
+            await self._do(self._claim.release)
+            raise
+        # From here on the stream has the claim, until it ends. It may have been closed while it was opened.
+        is_closed = self._is_over
+        if isinstance(found, ChatMessage):
+            self._is_over, self.message = True, found
+            self._last.extend(_chunks_of(found))
+            for chunk in self._last:
+                self._draft.add(chunk)
+        else:
+            self._turn, self._opened = found
+            self.context = self._turn.context
+            self._draft = ReplyDraft(self._turn.request.endpoint or "", self._turn.resolved.model)
+        if is_closed:
+            await self._end()
 
     def _kept(self) -> tuple[Reply, str] | None:
         """What is stored of a reply that its reader stops, and its ``finish_reason``; None: nothing is.
@@ -182,22 +166,22 @@ class _ReplyCollector:
             return None
         if self._draft.finish_reason:
             return reply, ""
-        return (replace(reply, tool_calls=[], original=None), STOPPED) if self.text.strip() else None
-
-    async def _open(self) -> _Asked | None:
-        return self._asked
+        without_calls = replace(reply, fields={**reply.fields, "tool_calls": [], "original": None})
+        return (without_calls, STOPPED) if self.text.strip() else None
 
     async def _advance(self) -> Any:
         """The next chunk; :data:`END` after the last one."""
         try:
-            if not self._is_over and (asked := await self._open()):
-                if not asked.opened.way.is_awaited:
-                    require_no_transaction(asked.turn.using)
-                chunk = await self._receive(asked)
+            if self._opened is None and not self._is_over:
+                await self._start()
+            if self._opened is not None and not self._is_over:
+                if not self._question.way.is_awaited:
+                    require_no_transaction(database_of(self._turn.tip))
+                chunk = await self._receive(self._opened)
                 # Another task or thread may have closed it meanwhile.
                 if chunk is not END and not self._draft.finish_reason and not self._is_over:
                     return chunk
-                await self._finish(asked, chunk)
+                await self._finish(self._opened, chunk)
         except Exception:
             await self._end()
             raise
@@ -206,9 +190,9 @@ class _ReplyCollector:
             raise
         return self._last.popleft() if self._last else END
 
-    async def _receive(self, asked: _Asked) -> Any:
+    async def _receive(self, opened: OpenedStream) -> Any:
         try:
-            chunk = await asked.opened.read()
+            chunk = await opened.read()
         except Exception as error:
             # Whatever the client raised. If the reply is complete and only the usage report is lost, it is kept.
             if self._draft.finish_reason or self._is_over:
@@ -217,36 +201,36 @@ class _ReplyCollector:
         self._draft.add(chunk)
         return chunk
 
-    async def _finish(self, asked: _Asked, chunk: Any) -> None:
+    async def _finish(self, opened: OpenedStream, chunk: Any) -> None:
         last: list[Any] = []
         while chunk is not END and len(last) < _MOST_AFTER_END and not self._is_over:
             last.append(chunk)
-            chunk = await self._receive(asked)
+            chunk = await self._receive(opened)
         if self._is_over:
             return
         if not self._draft.finish_reason:
             raise self._interrupted()
-        await self._store(asked, self._draft.reply())
+        await self._store(self._draft.reply())
         await self._end()
         self._last.extend(last)
 
-    async def _store(self, asked: _Asked, reply: Reply, finish_reason: str = "") -> None:
+    async def _store(self, reply: Reply, finish_reason: str = "") -> None:
         self._is_over = True
-        self.message = await asked.do(finish_turn, asked.turn, reply, finish_reason)
+        self.message = await self._do(finish_turn, self._turn, reply, finish_reason)
 
     async def _end(self) -> None:
         self._is_over = True
         self._last.clear()
-        if self._asked is not None:
+        if self._opened is not None:
             try:
-                await self._asked.opened.close()
+                await self._opened.close()
             finally:
-                await self._asked.do(self._asked.claim.release)
+                await self._do(self._claim.release)
 
     async def _close(self) -> None:
         try:
-            if (kept := self._kept()) and (asked := self._asked):
-                await self._store(asked, *kept)
+            if self._opened and (kept := self._kept()):
+                await self._store(*kept)
         finally:
             await self._end()
 
@@ -276,9 +260,9 @@ class ReplyStream(_ReplyCollector):
     Neither a transaction nor a database connection is held between the chunks.
     """
 
-    def __init__(self, found: _Asked | ChatMessage, on_stop: OnStop = "discard") -> None:
-        super().__init__(on_stop)
-        self._begin_with(found)
+    def __init__(self, question: Question, on_stop: OnStop = "discard") -> None:
+        super().__init__(question, on_stop)
+        without_waiting(self._start())
 
     def __iter__(self) -> Self:
         return self
@@ -304,8 +288,8 @@ class ReplyStream(_ReplyCollector):
     def __del__(self) -> None:
         # A loop that breaks drops its iterator, and the provider would go on generating for no reader. Nothing is
         # stored: this may run in any thread, and in the middle of a query.
-        if self._asked is not None:
-            self._asked.opened.source.close()
+        if self._opened is not None:
+            self._opened.source.close()
 
 
 class AsyncReplyStream(_ReplyCollector):
@@ -317,25 +301,13 @@ class AsyncReplyStream(_ReplyCollector):
       connection to the provider stays open until the iterator is collected.
     """
 
-    def __init__(self, open_it: Callable[[], Awaitable[_Asked | ChatMessage]], on_stop: OnStop = "discard") -> None:
-        super().__init__(on_stop)
-        self._open_it = open_it
-
     def __await__(self) -> Generator[Any, Any, Self]:
         return self._begin().__await__()
 
     async def _begin(self) -> Self:
-        await self._open()
+        if self._opened is None and not self._is_over:
+            await self._start()
         return self
-
-    async def _open(self) -> _Asked | None:
-        if self._asked is None and not self._is_over:
-            found = await self._open_it()
-            is_closed = self._is_over
-            self._begin_with(found)
-            if is_closed:
-                await self._end()
-        return self._asked
 
     def __aiter__(self) -> Self:
         return self

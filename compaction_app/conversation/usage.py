@@ -75,12 +75,12 @@ def prompt_tokens(usage: Mapping[str, Any] | None) -> int | None:
     """Tokens of the whole prompt, cached ones included; None where the usage does not report them."""
     if not isinstance(usage, Mapping):
         return None
-    for name in ("prompt_tokens", "input_tokens"):
-        if (tokens := token_count(usage.get(name))) is not None:
-            # Anthropic leaves what it read from or wrote to its cache out of input_tokens.
-            cached = (token_count(usage.get(f"cache_{kind}_input_tokens")) for kind in ("read", "creation"))
-            return tokens + (sum(n or 0 for n in cached) if name == "input_tokens" else 0)
-    return None
+    if (tokens := token_count(usage.get("prompt_tokens"))) is not None:
+        return tokens
+    if (tokens := token_count(usage.get("input_tokens"))) is None:
+        return None
+    # Anthropic leaves what it read from or wrote to its cache out of them.
+    return tokens + sum(_sum([usage], f"cache_{kind}_input_tokens") for kind in ("read", "creation"))
 
 
 def provider_compaction(usage: Mapping[str, Any] | None, metadata: Mapping[str, Any] | None) -> ProviderCompaction:
@@ -141,32 +141,16 @@ def _sum(items: Iterable[Mapping[str, Any]], name: str) -> int:
     return sum(token_count(item.get(name)) or 0 for item in items)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReplyReport:
-    """What a reply's usage and metadata say about its own prompt."""
-
-    #: Tokens of the prompt that was sent; None where the provider does not say, or has compacted it itself: what it
-    #: counted then does not show how it counts.
-    counted: int | None
-    compaction: ProviderCompaction
-
-
-def read_report(usage: Mapping[str, Any] | None, metadata: Mapping[str, Any] | None) -> ReplyReport:
-    compaction = provider_compaction(usage, metadata)
-    return ReplyReport(counted=None if compaction.ran else prompt_tokens(usage), compaction=compaction)
-
-
-def sent_context(context: ChatContext, report: ReplyReport, calibrations: Mapping[str, Any]) -> dict[str, Any]:
+def sent_context(context: ChatContext, counted: int | None, calibrations: Mapping[str, Any]) -> dict[str, Any]:
     """What a reply keeps of the context it was given: ids and numbers, no text.
 
     ``provider_tokens`` and ``estimate_error`` (a share of them, negative where the estimate was too low) are there if
     the provider counted what was sent.
     """
     kept = {name: getattr(context, name) for name in _SENT}
-    if not report.counted:
+    if not counted:
         return kept
-    error = _estimate_error(context, calibrations, report.counted)
-    return kept | {"provider_tokens": report.counted, "estimate_error": error}
+    return kept | {"provider_tokens": counted, "estimate_error": _estimate_error(context, calibrations, counted)}
 
 
 def _estimate_error(context: ChatContext, calibrations: Mapping[str, Any], counted: int) -> float:
@@ -175,7 +159,12 @@ def _estimate_error(context: ChatContext, calibrations: Mapping[str, Any], count
 
 
 def record_reply(
-    session: ChatSession, reply: ChatMessage, report: ReplyReport, context: ChatContext | None, using: str
+    session: ChatSession,
+    reply: ChatMessage,
+    compaction: ProviderCompaction,
+    counted: int | None,
+    context: ChatContext | None,
+    using: str,
 ) -> None:
     """Write the events, metrics and calibration of a reply, in the transaction that stores it."""
     if context is not None:
@@ -183,26 +172,19 @@ def record_reply(
     if context is not None and context.fallback_used:
         # Compaction is late or failing.
         left_out = {"dropped": context.dropped, "pruned": context.pruned}
-        where = {"session": reply.session_id, "tip": context.tip_id, **left_out}
-        log(
-            logger,
-            logging.WARNING,
-            "fallback",
-            **where,
-            tokens=context.history_tokens,
-            available=context.available_tokens,
-        )
+        sizes = {"tokens": context.history_tokens, "available": context.available_tokens}
+        log(logger, logging.WARNING, "fallback", session=session.pk, tip=context.tip_id, **left_out, **sizes)
         payload: dict[str, Any] = {**left_out, "tokens": context.tokens}
         record_event(reply.session_id, EventKind.FALLBACK_USED, using=using, message_id=context.tip_id, payload=payload)
-    if report.compaction.ran:
+    if compaction.ran:
         stored = ChatSession.objects.using(using).only("settings").get(pk=reply.session_id)
         if get_settings(stored.settings).mode != Mode.OFF:
             # This app's record is the one that counts: what the provider left out is still in the branch.
-            payload = {name: number for name, number in asdict(report.compaction).items() if number}
+            payload = {name: number for name, number in asdict(compaction).items() if number}
             record_event(reply.session_id, EventKind.DOUBLE_RAN, using=using, message_id=reply.pk, payload=payload)
             log(logger, logging.WARNING, "double", session=reply.session_id, message=reply.pk, **payload)
-    if context is not None and report.counted:
-        _calibrate(session, report.counted, context, using)
+    if context is not None and counted:
+        _calibrate(session, counted, context, using)
 
 
 def _calibrate(session: ChatSession, counted: int, context: ChatContext, using: str) -> None:

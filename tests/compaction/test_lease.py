@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from contextvars import ContextVar, copy_context
 from datetime import timedelta
 
 import pytest
@@ -16,7 +17,6 @@ from compaction_app import chat, tasks
 from compaction_app.compaction import lease, runs
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.conf import get_settings
-from compaction_app.memory import ledger
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.summarizers import FakeSummarizer
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def short_lease(monkeypatch):
-    monkeypatch.setattr("compaction_app.compaction.runs.MAX_LEASE_SECONDS", 0.3)
+    monkeypatch.setattr("compaction_app.compaction.runs.LEASE_SECONDS", 0.6)
 
 
 def during_the_call(monkeypatch, happens):
@@ -39,6 +39,13 @@ def during_the_call(monkeypatch, happens):
         return summarize(self, request)
 
     monkeypatch.setattr(FakeSummarizer, "summarize", late)
+
+
+def carried_out(branch):
+    run = chat.request_compaction(branch[-1])
+    compact_chat_history(run.pk)
+    run.refresh_from_db()
+    return run
 
 
 def test_a_run_that_is_still_at_work_is_never_taken_by_another(branch, short_lease, monkeypatch):
@@ -64,33 +71,15 @@ def test_the_lease_is_renewed_in_the_schema_of_the_tenant(branch, short_lease, m
     monkeypatch.setattr(kind, "set_tenant", lambda self, tenant: set_by.update({tenant: self}), raising=False)
     monkeypatch.setattr(connections["default"], "tenant", "acme", raising=False)
     during_the_call(monkeypatch, lambda: threading.Event().wait(0.3))
-    compact_chat_history(chat.request_compaction(branch[-1]).pk)
+    carried_out(branch)
     assert list(set_by) == ["acme"]
     assert set_by["acme"] is not connections["default"]
 
 
-def test_local_work_after_the_model_keeps_the_lease_too(branch, short_lease, monkeypatch):
-    run = chat.request_compaction(branch[-1])
-    others = []
-    real = ledger.complete
-
-    def slow(*arguments):
-        threading.Event().wait(0.7)
-        others.append(compact_chat_history(run.pk))
-        return real(*arguments)
-
-    monkeypatch.setattr(ledger, "complete", slow)
-    compact_chat_history(run.pk)
-    run.refresh_from_db()
-    assert (others, run.status, run.attempts) == ([None], "succeeded", 1)
-
-
 def test_a_run_that_hangs_fails_for_good_at_its_limit(branch, short_lease, settings, monkeypatch):
     settings.COMPACTION = {**settings.COMPACTION, "RUN_TIME_LIMIT": 0.5}
-    run = chat.request_compaction(branch[-1])
     during_the_call(monkeypatch, lambda: threading.Event().wait(1.2))
-    compact_chat_history(run.pk)
-    run.refresh_from_db()
+    run = carried_out(branch)
     assert (run.status, run.error_code, run.attempts) == ("failed", "time_limit", 1)
     assert run.error_detail == "Not finished after 0.5 s."
     assert not ChatMessage.objects.summaries().exists()
@@ -111,11 +100,9 @@ def test_no_model_is_asked_beyond_the_limit(branch, settings, server, monkeypatc
     settings.COMPACTION = {**settings.COMPACTION, **cascade(server, "m1", "m2", "m3", timeout=30), "RUN_TIME_LIMIT": 2}
     spent = {"prompt_tokens": 700, "completion_tokens": 5, "total_tokens": 705}
     server.script([steps.reply("No.", usage=spent), steps.hang(20)])
-    run = chat.request_compaction(branch[-1])
     started = time.monotonic()
-    compact_chat_history(run.pk)
+    run = carried_out(branch)
     assert time.monotonic() - started < 10
-    run.refresh_from_db()
     assert [body["model"] for body in server.requests] == ["m1", "m2"]
     assert (run.status, run.error_code, run.attempts) == ("failed", "time_limit", 1)
     assert run.events.get(kind="failed").payload["input_tokens"] == run.input_tokens == 700
@@ -137,12 +124,12 @@ def test_a_worker_that_lost_its_run_asks_no_other_model(branch, short_lease, set
 
 def test_the_limit_is_the_models_time_and_ten_minutes(settings):
     settings.COMPACTION = {"SUMMARIZERS": {"default": {"MODELS": ["gpt-4o", "gpt-4.1"], "TIMEOUT": 30}}}
-    assert runs.Times.by(get_settings()).limit == 2 * 60 + 600
+    assert runs.time_limit(get_settings()) == 2 * 60 + 600
     # Of the chat models a session has one at most.
     settings.COMPACTION["SUMMARIZERS"]["default"]["CHAT_MODELS"] = ["gpt-4", {"model": "slow", "timeout": 45}]
-    assert runs.Times.by(get_settings()).limit == 2 * (60 + 45) + 600
+    assert runs.time_limit(get_settings()) == 2 * (60 + 45) + 600
     settings.COMPACTION = {"RUN_TIME_LIMIT": 90}
-    assert runs.Times.by(get_settings()).limit == 90
+    assert runs.time_limit(get_settings()) == 90
 
 
 def test_a_deleted_run_is_not_renewed(branch, short_lease, monkeypatch, caplog):
@@ -174,50 +161,30 @@ def test_a_session_with_many_branches_goes_on_in_another_task(session, branch, m
     assert tasks.compact_session(str(session.pk)) == {"tips": 1, "runs": 0, "waiting": 1}
 
 
-def test_the_soft_limit_fails_the_run_with_its_code(branch, monkeypatch):
-    """Celery raises it in whatever code is at work; here in the host's summarizer."""
-
-    def ended():
-        raise SoftTimeLimitExceeded
-
-    run = chat.request_compaction(branch[-1])
-    during_the_call(monkeypatch, ended)
-    compact_chat_history(run.pk)
-    run.refresh_from_db()
-    assert (run.status, run.error_code, run.attempts) == ("failed", "time_limit", 1)
-
-
-def test_the_soft_limit_while_the_request_is_prepared_too(branch, monkeypatch):
-    run = chat.request_compaction(branch[-1])
+@pytest.mark.parametrize("at_work", ["execute.plan_compaction", "execute.ask_summarizer", "commit.ledger.complete"])
+def test_the_soft_limit_fails_the_run_with_its_code(branch, monkeypatch, at_work):
+    """Celery raises it in whatever code is at work."""
 
     def ended(*_, **__):
         raise SoftTimeLimitExceeded
 
-    monkeypatch.setattr("compaction_app.compaction.execute.plan_compaction", ended)
-    compact_chat_history(run.pk)
+    monkeypatch.setattr(f"compaction_app.compaction.{at_work}", ended)
+    run = carried_out(branch)
+    assert (run.status, run.error_code, run.attempts) == ("failed", "time_limit", 1)
+
+
+@pytest.mark.parametrize(("workers", "given_up"), [(2, False), (3, True)])
+def test_a_run_that_lost_its_worker_is_taken_over_but_not_for_ever(branch, monkeypatch, workers, given_up):
+    """A message that makes a worker hang without a breath, or kills it, is not given eight of them."""
+    run = chat.request_compaction(branch[-1])
+    past = timezone.now() - timedelta(seconds=1)
+    lost = {"status": "running", "lease_expires_at": past, "claim_token": uuid.uuid4()}
+    CompactionRun.objects.update(attempts=workers, **lost)
+    monkeypatch.setattr(tasks, "enqueue", lambda _: True)
+    assert tasks.recover_compactions().items() >= {"enqueued": not given_up, "given_up": given_up}.items()
     run.refresh_from_db()
-    assert (run.status, run.error_code) == ("failed", "time_limit")
-
-
-class TestLostWorkers:
-    def lost(self, run, attempts):
-        past = timezone.now() - timedelta(seconds=1)
-        rows = CompactionRun.objects.filter(pk=run.pk)
-        rows.update(status="running", attempts=attempts, lease_expires_at=past, claim_token=uuid.uuid4())
-
-    def test_a_run_that_lost_its_worker_is_taken_over(self, branch, monkeypatch):
-        monkeypatch.setattr(tasks, "enqueue", lambda _: True)
-        run = chat.request_compaction(branch[-1])
-        self.lost(run, 2)
-        assert tasks.recover_compactions().items() >= {"enqueued": 1, "given_up": 0}.items()
-
-    def test_one_that_lost_three_is_not_given_a_fourth(self, branch):
-        """A message that makes a worker hang without a breath, or kills it, is not given eight of them."""
-        run = chat.request_compaction(branch[-1])
-        self.lost(run, 3)
-        assert tasks.recover_compactions().items() >= {"enqueued": 0, "given_up": 1}.items()
-        run.refresh_from_db()
-        assert (run.status, run.error_code, run.error_detail) == ("failed", "time_limit", "Abandoned after 3 attempts.")
+    told = ("failed", "time_limit", "Abandoned after 3 attempts.") if given_up else ("running", "", "")
+    assert (run.status, run.error_code, run.error_detail) == told
 
 
 @pytest.mark.parametrize("error", [OperationalError("the database is away"), InterfaceError("already closed")])
@@ -286,3 +253,27 @@ class TestOneThreadForAll:
             time.sleep(1)
             come_back.set()
         assert len(other) >= 5
+
+    @pytest.mark.filterwarnings("error")
+    def test_one_that_is_told_of_twice_ends_once(self):
+        """As one that is abandoned before the thread has seen it: a second thread ran into the first."""
+        ended = []
+        held = lease.Held("default", lease=3, seconds=60, renew=list, expire=lambda: (ended.append(1), time.sleep(0.3)))
+        held.abandon()
+        held.abandon()
+        time.sleep(0.6)
+        assert (ended, held.is_over) == ([1], True)
+
+    def test_each_is_renewed_in_the_context_that_it_was_taken_in(self):
+        """Packages for tenants that keep the schema in a context variable: the thread that renews saw none."""
+        tenant, seen = ContextVar("tenant", default=""), []
+
+        def take(name):
+            tenant.set(name)
+            return lease.Held(
+                "default", lease=0.3, seconds=60, renew=lambda: not seen.append(tenant.get()), expire=list
+            )
+
+        with copy_context().run(take, "acme"), copy_context().run(take, "globex"):
+            time.sleep(0.5)
+        assert set(seen) == {"acme", "globex"}

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from asgiref.sync import async_to_sync
-from django.db import connection, connections
+from django.db import connection
 
 from compaction_app import chat
 from compaction_app.compaction import execute, runs
@@ -16,6 +16,7 @@ from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
 from tests.compaction.world import Interfering
+from tests.models.test_concurrent_writes import at_once
 from tests.small import anchored_summary, shown_ids, small
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -111,12 +112,12 @@ class TestMeanwhile:
         held = nullcontext()
         held.time_left = lambda: 60
         monkeypatch.setattr("compaction_app.compaction.lease.keep", lambda *_: held)
-        monkeypatch.setattr("compaction_app.compaction.runs.MAX_LEASE_SECONDS", 0.05)
+        monkeypatch.setattr("compaction_app.compaction.runs.LEASE_SECONDS", 0.05)
         run = chat.request_compaction(branch[-1])
 
         def takeover():
             threading.Event().wait(0.1)
-            monkeypatch.setattr("compaction_app.compaction.runs.MAX_LEASE_SECONDS", 60)
+            monkeypatch.setattr("compaction_app.compaction.runs.LEASE_SECONDS", 60)
             assert compact_chat_history(run.pk).run.status == "succeeded"
 
         meanwhile(takeover)
@@ -128,19 +129,6 @@ class TestMeanwhile:
 
 def test_claims_are_won_by_exactly_one_of_many_threads(session, branch):
     run = chat.request_compaction(branch[-1])
-    won, barrier = [], threading.Barrier(8)
-
-    def contend():
-        try:
-            barrier.wait()
-            if runs.claim(run.pk, "default", 60):
-                won.append(threading.get_ident())
-        finally:
-            connections.close_all()
-
-    threads = [threading.Thread(target=contend) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(won) == 1
+    won = []
+    claimed = at_once([lambda: won.append(runs.claim(run.pk, "default", 60))] * 8)
+    assert (claimed, sum(found is not None for found in won)) == ([], 1)

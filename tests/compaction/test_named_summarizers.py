@@ -1,4 +1,4 @@
-"""A site offers summarizers by name, and a session picks one."""
+"""Where a conversation goes to be summarized: to the models of the name that its session has, and nowhere else."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+GOOD = "## Recap\n\n" + "All is on the board. " * 4
+
 
 @pytest.fixture
 def local() -> Iterator[ScriptedOpenAIServer]:
-    with ScriptedOpenAIServer(default=steps.reply("## Recap\n\n" + "All is on the board. " * 4)) as running:
+    with ScriptedOpenAIServer(default=steps.reply(GOOD)) as running:
         yield running
 
 
@@ -59,3 +61,48 @@ def test_where_the_site_removes_one_its_sessions_go_on_and_only_their_compaction
     assert caught.value.error_code == "bad_request"
     assert caught.value.error_detail == "SUMMARIZERS has no 'local', which this session has chosen."
     assert (local.requests, FakeSummarizer.requests) == ([], [])
+
+
+@pytest.fixture
+def public(monkeypatch):
+    """The default address, with the host's default key."""
+    with ScriptedOpenAIServer(default=steps.reply(GOOD)) as running:
+        monkeypatch.setenv("OPENAI_BASE_URL", running.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "the-default-key")
+        yield running
+
+
+@pytest.fixture
+def private(settings):
+    """The host's own summarizer, which is down."""
+    with ScriptedOpenAIServer(default=steps.server_error()) as running:
+        settings.COMPACTION = small(
+            SUMMARIZERS={"default": {"MODELS": [{"model": "ours", "base_url": running.url}]}},
+        )
+        yield running
+
+
+def compact(session, branch):
+    session.model = "gpt-4o"
+    session.save(update_fields=["model"])
+    return chat.compact(branch[-1])
+
+
+def test_the_model_that_an_owner_names_is_not_asked(session, branch, public, private):
+    with pytest.raises(CompactionFailed) as failed:
+        compact(session, branch)
+    assert "gpt-4o" not in failed.value.error_detail
+    assert (private.count("ours"), public.requests) == (1, [])
+
+
+def test_a_listed_one_is_asked_where_the_host_says_with_the_key_that_it_names(
+    session, branch, public, private, settings, monkeypatch
+):
+    monkeypatch.setenv("OUR_KEY", "our-own-key")
+    with ScriptedOpenAIServer(default=steps.reply(GOOD)) as second:
+        listed = {"model": "gpt-4o", "base_url": second.url, "api_key_env": "OUR_KEY"}
+        settings.COMPACTION["SUMMARIZERS"]["default"]["CHAT_MODELS"] = [listed]
+        run = compact(session, branch)
+        assert (run.status, run.summarizer_model) == ("succeeded", "gpt-4o")
+        assert second.calls[0].headers["authorization"] == "Bearer our-own-key"
+    assert public.requests == []

@@ -8,7 +8,7 @@ from django.db import connections
 
 from compaction_app import chat, telemetry
 from compaction_app.compaction.execute import compact_chat_history
-from compaction_app.conf import find_problems, settings_from_snapshot
+from compaction_app.conf import settings_from_snapshot
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.messages.transcript import count_summary
 from compaction_app.models import CompactionRun
@@ -58,12 +58,6 @@ class TestCost:
     def test_one_call_of_unknown_cost_makes_the_sum_unknown(self, unknown):
         """A part of a sum is no cost. Names are exact; a provider that reports no usage leaves the cost open."""
         assert cost_of([call(input=5), unknown], PRICES) is None
-
-    def test_a_price_as_decimal_is_the_same_as_its_number(self):
-        exact = {"small-model": {"price": {"input": Decimal("0.2"), "output": Decimal("1.25")}}}
-        assert find_problems({"MODELS": exact}) == []
-        as_decimal = settings_from_snapshot({"MODELS": exact}).stated("price")
-        assert cost_of([call(input=10, output=10)], as_decimal) == cost_of([call(input=10, output=10)], PRICES)
 
     def test_more_cached_than_read_is_never_cheaper_than_all_cached(self):
         assert cost_of([call(input=100, cached=5_000)], PRICES) == cost_of([call(input=100, cached=100)], PRICES)
@@ -118,16 +112,6 @@ class TestRuns:
         assert spent(run)[:3] == (9_010, 6_036, 0)
         assert run.cost == Decimal("0.0006") + Decimal("0.01202") + Decimal("0.06036")
         assert run.events.get(kind="completed").payload["input_tokens"] == 9_010
-
-    def test_an_attempt_that_failed_has_been_paid_for(self, server, branch):
-        server.script([steps.reply("Too short.", usage=usage(3_000, 3))] * 2)
-        with pytest.raises(CompactionFailed):
-            chat.compact(branch[-1])
-        run = CompactionRun.objects.get()
-        assert run.status == "failed"
-        assert spent(run)[:2] == (6_000, 6)
-        assert run.cost == Decimal("0.00060375") + Decimal("0.00603")
-        assert run.events.get(kind="failed").payload["input_tokens"] == 6_000
 
     def test_attempts_add_up(self, server, branch):
         """The first attempt gets a refused draft and a 500, which waits; the second a summary."""
@@ -209,14 +193,6 @@ class TestHostSummarizers:
             chat.compact(branch[-1])
         assert spent(CompactionRun.objects.get())[:2] == (107, 10)
 
-    def test_an_exception_after_a_refused_draft_leaves_its_cost(self, settings, branch, monkeypatch):
-        settings.COMPACTION = small(MODELS=LISTED)
-        drafts = [SummaryDraft(text=words(6_000), model="small-model", input_tokens=100, output_tokens=10)]
-        monkeypatch.setattr(FakeSummarizer, "summarize", lambda self, request: drafts.pop())
-        with pytest.raises(CompactionFailed):
-            chat.compact(branch[-1])
-        assert spent(CompactionRun.objects.get())[:2] == (100, 10)
-
 
 class TestSessions:
     def test_a_session_s_sum_is_one_query(self, server, branch, django_assert_num_queries):
@@ -236,7 +212,3 @@ class TestSessions:
         assert (total.runs, total.unpriced_runs) == (3, 1)
         assert (total.input_tokens, total.output_tokens, total.cached_tokens) == (2_200, 40, 0)
         assert total.cost == Decimal("0.0022") + Decimal("0.000045")
-
-    def test_without_runs_nothing_was_spent(self):
-        total = session_spending(chat.start_session())
-        assert (total.runs, total.input_tokens, total.cost, total.unpriced_runs) == (0, 0, None, 0)

@@ -5,12 +5,19 @@ import pytest
 
 from compaction_app import chat
 from compaction_app.testing import steps
+from compaction_app.testing.builders import grow
 from compaction_app.testing.server import ScriptedOpenAIServer
 
 
 @pytest.fixture
 def session():
     return chat.start_session(model="house-model", system_prompt="You are terse.")
+
+
+@pytest.fixture
+def tip(session):
+    """A question."""
+    return grow(session, None, "u")[0]
 
 
 @pytest.fixture

@@ -1,12 +1,10 @@
-"""The public door: appending, asking, bad input, the async twins."""
+"""The public door: asking, bad input, the async twins."""
 
 import asyncio
 
 import openai
 import pytest
 from asgiref.sync import async_to_sync
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
 from compaction_app.exceptions import (
@@ -20,66 +18,6 @@ from tests.conversation.asking import acompleted, completed
 from tests.small import small
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
-
-
-class TestAppend:
-    def test_it_locks_the_session_reads_the_parent_and_inserts(self):
-        """Nothing else: a transaction, one statement each, and no savepoint."""
-        tip = grow(chat.start_session(), None, "u a")[-1]
-        with CaptureQueriesContext(connection) as captured:
-            chat.append_message(tip.session, tip, role="user", content="hello")
-        verbs = [query["sql"].split()[0] for query in captured if query["sql"].split()[0] not in {"BEGIN", "COMMIT"}]
-        assert verbs == ["UPDATE", "WITH", "INSERT"]
-
-    @pytest.fixture
-    def session(self):
-        return chat.start_session()
-
-    def test_it_is_checked_and_read_like_any_other(self, session):
-        for wrong in ({"content": 5}, {"content": {"a": 1}}, {"content": "a\x00b"}, {"content": "x", "contnt": 1}):
-            with pytest.raises(InvalidMessage):
-                chat.append_messages(session, None, [{"role": "system", **wrong}])
-        parts = [{"type": "text", "text": "Be kind."}, {"type": "text", "text": "Be brief."}]
-        assert chat.append_messages(session, None, [{"role": "system", "content": parts}]) == []
-        session.refresh_from_db()
-        assert session.system_prompt == "Be kind.\n\nBe brief."
-
-    @pytest.mark.parametrize(
-        ("more", "named"),
-        [
-            ({"external_id": "m-1", "metadata": {"a": 1}}, "metadata, external_id"),
-            ({"content": [{"type": "image_url", "image_url": {"url": "https://x/y.png"}}]}, "attachments"),
-        ],
-    )
-    def test_it_may_have_nothing_that_a_system_prompt_cannot_keep(self, session, more, named):
-        with pytest.raises(InvalidMessage, match=f"leave out {named}"):
-            chat.append_messages(session, None, [{"role": "system", "content": "Be kind.", **more}])
-        session.refresh_from_db()
-        assert session.system_prompt == ""
-
-    def test_a_chain_that_was_refused_may_be_sent_again(self, session):
-        messages = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "hello"}]
-        with pytest.raises(InvalidMessage):
-            chat.append_messages(session, None, [*messages, {"role": "nobody", "content": "x"}])
-        assert session.system_prompt == ""
-        assert [m.role for m in chat.append_messages(session, None, messages)] == ["user"]
-        session.refresh_from_db()
-        assert session.system_prompt == "Be kind."
-
-    def test_a_prompt_that_another_request_stored_meanwhile_stays(self, session):
-        """Then the system message is one of the conversation, with all that it has."""
-        ChatSession.objects.filter(pk=session.pk).update(system_prompt="Be brief.")
-        opening = {"role": "system", "content": "Be kind.", "external_id": "m-1"}
-        stored = chat.append_messages(session, None, [opening])
-        assert [(m.role, m.external_id) for m in stored] == [("system", "m-1")]
-        session.refresh_from_db()
-        assert session.system_prompt == "Be brief."
-
-    @pytest.mark.parametrize("name", ["title", "model", "system_prompt"])
-    @pytest.mark.parametrize("value", [None, 5, {"a": 1}])
-    def test_a_session_has_texts(self, name, value):
-        with pytest.raises(InvalidMessage, match=f"{name} must be a string"):
-            chat.start_session(**{name: value})
 
 
 class TestBadInput:

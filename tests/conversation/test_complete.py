@@ -1,4 +1,4 @@
-"""One asking of the chat model: reasoning sent back, replies that are none."""
+"""One asking of the chat model: reasoning sent back, replies that are none, tips that are refused."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
-from compaction_app.exceptions import CompactionError, EmptyReply, InvalidReply
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.exceptions import EmptyReply, InvalidMessage, InvalidReply
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.builders import WordTokenCounter, grow, words
-from compaction_app.testing.exchange import Step
-from tests.conversation.asking import acompleted, astreamed
+from tests.conversation.asking import EACH, acompleted, astreamed
 from tests.small import small
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
@@ -114,8 +113,7 @@ class TestNoReply:
         ],
     )
     def test_an_empty_reply_is_an_error_and_nothing_is_written(self, session, client, server, step, finish_reason):
-        """A message without content and calls would be an empty message in every later prompt; some providers
-        refuse such a prompt."""
+        """A message without content and calls would be an empty message in every later prompt."""
         tip = grow(session, None, "u a " * 34 + "u")[-1]
         before = ChatMessage.objects.count()
         server.script([step])
@@ -123,14 +121,10 @@ class TestNoReply:
             EmptyReply, match=f"neither content nor a tool call .finish_reason {finish_reason}"
         ) as caught:
             chat.complete(tip, client=client)
-        assert isinstance(caught.value, InvalidReply)
-        assert isinstance(caught.value, CompactionError)
         assert (caught.value.code, caught.value.finish_reason) == ("empty_reply", finish_reason)
         assert caught.value.usage["prompt_tokens"] > 0
         assert ChatMessage.objects.count() == before
         assert not CompactionRun.objects.exists()
-        session.refresh_from_db()
-        assert session.token_calibration == {}
 
     @pytest.mark.parametrize("body", [b"[" * 200_000, b'{"choices": %s}' % (b"9" * 5000)], ids=["deep", "digits"])
     @pytest.mark.parametrize("ask", [chat.complete, lambda tip, client: list(chat.stream(tip, client=client))])
@@ -139,14 +133,6 @@ class TestNoReply:
         with pytest.raises(InvalidReply):
             ask(grow(session, None, "u")[0], client=client)
         assert ChatMessage.objects.count() == 1
-
-
-def message(**parts: Any) -> Step:
-    """A reply of these parts, whatever they are."""
-    return lambda exchange: exchange.send_message({"role": "assistant", **parts}, finish_reason="stop")
-
-
-CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
 
 
 class TestUnstorable:
@@ -163,13 +149,6 @@ class TestUnstorable:
         mended = {**error.reply, "content": "Mended."}
         assert chat.append_message(session, tip, role="assistant", **mended).content == "Mended."
 
-    def test_calls_that_are_no_list_are_read_as_far_as_they_can_be(self, session, client, server):
-        server.script([message(content="So:", tool_calls=CALL), message(content="So:", tool_calls="look")])
-        tip = grow(session, None, "u")[0]
-        assert chat.complete(tip, client=client).tool_calls == [CALL]
-        assert (reply := chat.complete(tip, client=client, regenerate=True)).tool_calls is None
-        assert reply.original["data"]["tool_calls"] == "look"
-
 
 def test_a_turn_takes_the_same_queries_whole_and_streamed_whatever_the_length(session, client):
     counts = []
@@ -184,3 +163,87 @@ def test_a_turn_takes_the_same_queries_whole_and_streamed_whatever_the_length(se
             counts.append(len(queries))
         tip = grow(session, tip, "a u " * 15)[-1]
     assert len(set(counts)) == 1
+
+
+class TestFallback:
+    """A caller sees while it happens that a prompt was cut to fit."""
+
+    @pytest.fixture(params=[False, True], ids=["fits", "late"])
+    def late(self, request) -> bool:
+        return request.param
+
+    @pytest.fixture
+    def tip(self, session, late) -> ChatMessage:
+        """500 tokens, or 9,100 where 8,000 are available and no worker has compacted them."""
+        return grow(session, None, "u a " * (45 if late else 2) + "u")[-1]
+
+    def test_on_the_reply_of_complete(self, tip, client, late):
+        reply = chat.complete(tip, client=client)
+        assert reply.fallback_used is chat.get_context(tip).fallback_used is late
+        assert ChatMessage.objects.get(pk=reply.pk).fallback_used is late
+        assert CompactionEvent.objects.filter(kind="fallback_used").exists() is late
+        assert not tip.fallback_used
+
+    def test_on_a_stream_from_its_first_chunk(self, tip, client, late):
+        with chat.stream(tip, client=client) as stream:
+            assert stream.fallback_used is late
+            next(stream)
+        assert stream.context is not None
+        assert (stream.context.dropped > 0) is late
+
+    def test_also_where_it_only_shortened_tool_results(self, session, client):
+        """No message is left out, but the model does not see all of the newest result: the event says so too."""
+        [question] = grow(session, None, "u")
+        call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+        asked = chat.append_message(session, question, role="assistant", tool_calls=[call])
+        result = chat.append_message(session, asked, role="tool", tool_call_id="c1", content="reef " * 9_000)
+        tip = chat.append_message(session, result, role="user", content="And?")
+        reply = chat.complete(tip, client=client)
+        assert reply.sent_context["dropped"] == 0
+        assert reply.sent_context["pruned"] == 1
+        assert reply.fallback_used
+        assert CompactionEvent.objects.filter(kind="fallback_used").exists()
+
+
+def call(number: int) -> dict[str, Any]:
+    return {"id": f"c{number}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+
+
+def result(parent: ChatMessage, number: int) -> ChatMessage:
+    return chat.append_message(parent.session, parent, role="tool", content="reef", tool_call_id=f"c{number}")
+
+
+class TestOpenCalls:
+    """A tip with open tool calls is refused: the prompt would contain "[no result]" for each of them."""
+
+    @pytest.fixture
+    def asked(self, session) -> ChatMessage:
+        """A reply with two calls."""
+        [question] = grow(session, None, "u")
+        return chat.append_message(session, question, role="assistant", tool_calls=[call(1), call(2)])
+
+    @EACH
+    def test_every_door_refuses_until_each_call_has_its_result(self, ask, asked, server):
+        with pytest.raises(InvalidMessage, match="c1, c2 have no result yet") as caught:
+            ask(asked, server)
+        assert caught.value.field == "tip"
+        first = result(asked, 2)
+        with pytest.raises(InvalidMessage, match="The tool calls c1 have no result yet"):
+            ask(first, server)
+        assert server.requests == []
+        last = result(first, 1)
+        ask(last, server)
+        assert len(server.requests) == 1
+        assert ChatMessage.objects.get(parent=last).content == "Aye."
+
+    def test_calls_that_a_user_message_closed_wait_for_nothing(self, asked, client, server):
+        tip = chat.append_message(asked.session, asked, role="user", content="Never mind the reef.")
+        chat.complete(tip, client=client)
+        assert [m["content"] for m in server.requests[0]["messages"] if m["role"] == "tool"] == ["[no result]"] * 2
+
+    def test_an_id_that_an_earlier_call_had_too_is_not_taken_for_answered(self, asked, client):
+        """Providers number the calls of a request, so ids repeat along a branch."""
+        answered = result(result(asked, 1), 2)
+        again = chat.append_message(asked.session, answered, role="assistant", tool_calls=[call(1)])
+        with pytest.raises(InvalidMessage, match="c1 have no result yet"):
+            chat.complete(again, client=client)

@@ -63,17 +63,6 @@ def test_files_and_sounds_keep_their_names_and_refusals_their_text(session):
     assert addresses == ["data:text/plain;base64,aGk=", "data:audio/wav;base64,aGk="]
 
 
-def test_the_detail_of_an_image_is_sent_with_it(session):
-    cheap = {"type": "image_url", "image_url": {"url": "https://boats.example/1.png", "detail": "low"}}
-    message = chat.append_message(session, role="user", content=[text("Look."), cheap])
-    assert chat.get_context(message).to_openai()[-1]["content"] == [text("Look."), cheap]
-
-
-def test_a_chain_of_messages_takes_parts_too(session):
-    stored = chat.append_messages(session, None, [{"role": "user", "content": [text("one"), text("two")]}])
-    assert [message.content for message in stored] == ["one\n\ntwo"]
-
-
 @pytest.mark.parametrize(
     ("parts", "detail"),
     [

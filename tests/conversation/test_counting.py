@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import openai
 import pytest
 
 from compaction_app import chat
@@ -12,9 +11,7 @@ from compaction_app.conversation.append import append_once
 from compaction_app.exceptions import ContextOverflow
 from compaction_app.messages.originals import fields_of
 from compaction_app.models import ChatSession
-from compaction_app.testing import steps
 from compaction_app.testing.builders import grow, words
-from compaction_app.testing.server import ScriptedOpenAIServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -68,12 +65,8 @@ class TestCalibration:
         assert len(chat.get_context(tip).to_openai()[-1]["content"]) == 3
 
 
+@pytest.mark.usefixtures("small_window")
 class TestReplyRoom:
-    @pytest.fixture
-    def server(self, small_window):
-        with ScriptedOpenAIServer() as server:
-            yield server
-
     @pytest.mark.parametrize(
         ("params", "reserved"),
         [
@@ -87,15 +80,13 @@ class TestReplyRoom:
             ({"max_tokens": 4_000, "reserved_tokens": 1_000}, 1_000),
         ],
     )
-    def test_the_longest_reply_of_a_request_is_reserved(self, server, params, reserved):
+    def test_the_longest_reply_of_a_request_is_reserved(self, client, params, reserved):
         tip = grow(chat.start_session(model="m"), None, "u")[-1]
-        client = openai.OpenAI(base_url=server.url, api_key="x", max_retries=0)
         with chat.stream(tip, client=client, **params) as stream:
             assert stream.context.reserved_tokens == reserved
 
-    def test_a_turn_that_fits_the_usual_reserve_is_tried(self, server):
-        tip = grow(chat.start_session(model="m"), None, "u(7900)")[-1]
-        client = openai.OpenAI(base_url=server.url, api_key="x", max_retries=0)
+    def test_a_turn_that_fits_the_usual_reserve_is_tried(self, session, client):
+        tip = grow(session, None, "u(7900)")[-1]
         assert chat.complete(tip, client=client, max_tokens=6_000).pk
 
 
@@ -129,13 +120,10 @@ class TestReasoning:
             reply = whole.to_openai(endpoint=sent_to)[-1]
             assert {name for name, value in reply.items() if value == words(900)} == {key}
 
-    def test_the_compaction_after_a_reply_measures_what_was_sent(self, small_window):
-        session = chat.start_session(model="m")
+    def test_the_compaction_after_a_reply_measures_what_was_sent(self, session, client, small_window):
         tip = grow(session, self.reasoned(session, 7), "u")[-1]
-        with ScriptedOpenAIServer([steps.reply("Yes."), steps.reply("Yes.")]) as server:
-            client = openai.OpenAI(base_url=server.url, api_key="x", max_retries=0)
-            chat.complete(tip, client=client)
-            assert not session.runs.exists()
-            chat.complete(tip, client=client, include_reasoning=True, regenerate=True)
+        chat.complete(tip, client=client)
+        assert not session.runs.exists()
+        chat.complete(tip, client=client, include_reasoning=True, regenerate=True)
         run = session.runs.get()
         assert run.trigger == "threshold"

@@ -12,7 +12,6 @@ from asgiref.sync import async_to_sync
 from compaction_app import chat
 from compaction_app.conversation import chat_model
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow
 from compaction_app.testing.server import ScriptedOpenAIServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
@@ -39,11 +38,6 @@ def counted(server, monkeypatch) -> Iterator[Counted]:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     yield Counted(server, monkeypatch)
     chat_model._client_for.cache_clear()
-
-
-@pytest.fixture
-def tip(session):
-    return grow(session, None, "u")[0]
 
 
 def test_every_turn_goes_over_one_connection(tip, counted):

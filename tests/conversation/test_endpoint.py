@@ -20,7 +20,6 @@ from compaction_app.exceptions import InvalidReply, StreamInterrupted, Summarize
 from compaction_app.models import ChatMessage
 from compaction_app.summarizers import endpoint
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow
 from compaction_app.testing.exchange import Exchange, Step
 from compaction_app.testing.server import ScriptedOpenAIServer
 from tests.summarizers.summarizing import KEY, KEY_VARIABLE, cascade, request
@@ -38,11 +37,6 @@ def here(server, monkeypatch):
     monkeypatch.setenv(KEY_VARIABLE, KEY)
     yield server
     chat_model._client_for.cache_clear()
-
-
-@pytest.fixture
-def tip(session):
-    return grow(session, None, "u")[0]
 
 
 def streamed(tip: ChatMessage, **options: Any) -> ChatMessage | None:

@@ -186,18 +186,6 @@ class TestRedaction:
         CompactionRun.objects.update(policy_line="")
         assert columns_with(MARK) == set()
 
-    def test_a_users_message_goes_whole(self, session: ChatSession) -> None:
-        head = grow(session, None, "u a")[-1]
-        message = chat.append_message(
-            session, head, role="user", content=mark("content"), name=mark("name"), metadata={"tag": mark("metadata")}
-        )
-        tip = grow(session, message, "a u a u a u a")[-1]
-        chat.compact(tip)
-        assert f"{MESSAGES}.name" in columns_with(MARK)
-        chat.redact_message(message)
-        assert columns_with(MARK) == set()
-        assert verify_session(session).problems == []
-
     def test_a_result_keeps_the_name_of_its_function(self, session: ChatSession) -> None:
         told = marked_reply(session, grow(session, None, "u")[0])
         result = chat.append_message(

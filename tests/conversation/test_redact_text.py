@@ -11,7 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
-from compaction_app.conversation import redact_text
+from compaction_app.conversation import erase
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.testing.builders import grow
@@ -206,19 +206,19 @@ def test_a_text_of_fewer_than_four_characters_is_refused(session: ChatSession, t
 
 def test_what_is_appended_during_the_search_is_found_too(session: ChatSession, monkeypatch: Any) -> None:
     grow(session, None, "u a")
-    read = redact_text._Search.read_messages
+    read = erase._Search.read_messages
 
     def read_and_append(search: Any) -> None:
         read(search)
         if ChatMessage.objects.count() == 2:
             chat.append_message(session, role="user", content=TEXT)
 
-    monkeypatch.setattr(redact_text._Search, "read_messages", read_and_append)
+    monkeypatch.setattr(erase._Search, "read_messages", read_and_append)
     assert len(chat.redact_text(session, TEXT).messages) == 1
 
 
 def test_messages_are_read_in_batches(session: ChatSession, monkeypatch: Any) -> None:
-    monkeypatch.setattr(redact_text, "_BATCH", 5)
+    monkeypatch.setattr(erase, "_READ_AT_ONCE", 5)
     last = grow(session, None, "u a " * 6)[-1]
     quoting = chat.append_message(session, last, role="user", content=TEXT)
     with CaptureQueriesContext(connection) as queries:

@@ -144,18 +144,6 @@ class TestLearned:
     PLACE = ("http://here/v1", "m")
 
     def test_a_window_below_a_prompt_that_was_taken_is_not_believed(self, session, client, server):
-        """A gateway's mistake would shorten every prompt for an hour."""
-        tip = long_branch(session)
-        chat.complete(tip, client=client)
-        place = (endpoint_of(client), "house-model")
-        taken = windows.learned_of(place).accepted
-        assert taken > 7_000
-        server.script([steps.bad_request("prompt is too long: 9000 tokens > 2000 maximum")])
-        chat.complete(tip, client=client)
-        learned = windows.learned_of(place).window
-        assert learned is None or learned >= taken
-
-    def test_nor_when_it_is_said_again(self, session, client, server):
         """A turn that was made smaller for it is taken too, and says nothing of what is the most."""
         tip = long_branch(session)
         chat.complete(tip, client=client)
@@ -190,11 +178,6 @@ class TestLearned:
         assert windows.learned_of(self.PLACE) == windows.Learned(3_000, 2_900)
         windows.accept(self.PLACE, 4_000, windows.learned_of(self.PLACE))
         assert windows.learned_of(self.PLACE) == windows.Learned(None, 4_000)
-
-    def test_a_prompt_is_noted_where_that_says_more(self, monkeypatch):
-        windows.accept(self.PLACE, 1_000, windows.NOTHING)
-        monkeypatch.setattr("compaction_app.context.windows.cache.set", None)
-        windows.accept(self.PLACE, 1_050, windows.learned_of(self.PLACE))
 
     def test_a_learned_window_in_which_nothing_fits_is_asked_again(self, session, client, server):
         windows.learn((endpoint_of(client), "house-model"), 1_000, windows.NOTHING)

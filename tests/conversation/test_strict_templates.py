@@ -43,15 +43,6 @@ def client() -> Iterator[openai.OpenAI]:
 
 
 @pytest.fixture
-def session():
-    return chat.start_session(model="house-model", system_prompt="You are terse.")
-
-
-def configured(settings: Any, **changes: Any) -> None:
-    settings.COMPACTION = small(**changes)
-
-
-@pytest.fixture
 def question(session, small_window):
     """After a compaction: the summary, the kept turns, the question."""
     tip = grow(session, None, "u a " * 35)[-1]
@@ -65,7 +56,7 @@ def test_by_default_a_summary_and_the_message_after_it_are_refused(question, cli
 
 
 def test_alternate_roles_joins_them(settings, question, client):
-    configured(settings, ALTERNATE_ROLES=True)
+    settings.COMPACTION = small(ALTERNATE_ROLES=True)
     assert chat.complete(question, client=client).content == "Aye."
     context = chat.get_context(question)
     sent = context.to_openai()
@@ -75,7 +66,7 @@ def test_alternate_roles_joins_them(settings, question, client):
 
 
 def test_so_does_a_session_of_its_own_with_a_question_that_had_no_reply_and_a_contribution(session, settings, client):
-    configured(settings)
+    settings.COMPACTION = small()
     session.settings = {"ALTERNATE_ROLES": True}
     session.save()
     first = chat.append_message(session, role="user", content="Anyone there?")
@@ -88,7 +79,7 @@ def test_so_does_a_session_of_its_own_with_a_question_that_had_no_reply_and_a_co
 
 def test_a_turn_of_an_agent_that_a_cutoff_divides_is_accepted(settings, session, client):
     """The summary and the pinned question are one message; calls and results stay as they are."""
-    configured(settings, ALTERNATE_ROLES=True)
+    settings.COMPACTION = small(ALTERNATE_ROLES=True)
     tip = grow(session, None, "u " + "c t " * 40)[-1]
     chat.compact(tip)
     context = chat.get_context(tip)
@@ -100,7 +91,7 @@ def test_a_turn_of_an_agent_that_a_cutoff_divides_is_accepted(settings, session,
 
 
 def test_images_of_joined_messages_are_kept(session, settings):
-    configured(settings, ALTERNATE_ROLES=True)
+    settings.COMPACTION = small(ALTERNATE_ROLES=True)
     picture = {"type": "image_url", "image_url": {"url": "https://boats.example/1.png"}}
     first = chat.append_message(session, role="user", content=[picture, {"type": "text", "text": "This one."}])
     second = chat.append_message(session, first, role="user", content="Which boat is it?")
@@ -111,7 +102,7 @@ def test_images_of_joined_messages_are_kept(session, settings):
 
 
 def test_an_assistants_words_go_together_with_the_calls_after_them(session, settings):
-    configured(settings, ALTERNATE_ROLES=True)
+    settings.COMPACTION = small(ALTERNATE_ROLES=True)
     call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     tip = chat.append_messages(
         session,

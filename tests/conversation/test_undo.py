@@ -186,13 +186,6 @@ class TestForks:
             "apart": (apart, of_apart),
         }
 
-    def test_one_branchs_own_generation_is_nothing_to_the_others(self, forks):
-        left, (third, fourth) = forks["left"]
-        assert chat.retire_summary(third) == [third.pk, fourth.pk]
-        check_branch(left, generation=2)
-        check_branch(forks["right"][0], generation=5)
-        check_branch(forks["apart"][0], generation=6)
-
     def test_a_shared_generation_takes_along_what_each_branch_built_on_it(self, session, forks):
         """The branch that never saw it keeps its own."""
         left, of_left = forks["left"]
@@ -231,23 +224,3 @@ class TestInFlight:
         assert again is not None
         assert tasks.compact_branch(again.pk) == "succeeded"
         check_branch(tip, generation=4)
-
-    def test_a_summary_retired_as_soon_as_it_is_made_is_no_base_for_its_follow_up(self, session, monkeypatch):
-        """A small summarizer needs several generations; the first is undone while the second waits."""
-        monkeypatch.setattr(FakeSummarizer, "max_input_tokens", 3_500)
-        tip = grow(session, None, "u a " * 60)[-1]
-        run = chat.request_compaction(tip)
-        assert run is not None
-        assert tasks.compact_branch(run.pk) == "succeeded"
-        follow_up = CompactionRun.objects.get(session=session, status="ready")
-        run.refresh_from_db()
-        chat.retire_summary(run.summary)
-        assert tasks.compact_branch(follow_up.pk) == "skipped"
-        follow_up.refresh_from_db()
-        assert follow_up.skip_reason == "base_changed"
-        tasks.compact_session(str(session.pk))
-        assert not chat.should_compact(tip)
-        newest = chat.find_summary(tip)
-        assert newest is not None
-        check_branch(tip, generation=newest.made_by.get().generation)
-        assert generations(session) == list(range(1, len(generations(session)) + 1))

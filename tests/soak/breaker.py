@@ -1,6 +1,8 @@
-"""A breaker that closes after five seconds, in every process of the soak."""
+"""A breaker that closes after five seconds and a lease of fourteen, in every process of the soak."""
 
 from django.apps import AppConfig
+
+from tests.soak.faults import LEASE_SECONDS
 
 
 class ShortBreaker(AppConfig):
@@ -8,6 +10,7 @@ class ShortBreaker(AppConfig):
     label = "soak"
 
     def ready(self):
-        from compaction_app.compaction import trigger
+        from compaction_app.compaction import runs, trigger
 
         trigger.BREAKER_SECONDS = 5
+        runs.LEASE_SECONDS = LEASE_SECONDS

@@ -20,7 +20,7 @@ from typing import Protocol
 import psycopg
 import redis
 
-#: Of a run with the settings of a soak: two models, each asked twice at most, a second each, and ten seconds.
+#: Of a run in a soak (see :mod:`tests.soak.breaker`): shorter than usual, so that more of them are taken over.
 LEASE_SECONDS = 14.0
 #: Longer than the lease and two sweeps, so that another worker takes the run of a stopped one.
 STOPPED_SECONDS = LEASE_SECONDS + 7

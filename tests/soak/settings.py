@@ -11,7 +11,6 @@ COMPACTION = {
     "SUMMARIZERS": {
         "default": {
             "MODELS": [{"model": "summarizer-a", **_MODEL}, {"model": "summarizer-b", **_MODEL}],
-            # The lease follows from it, see faults.py.
             "TIMEOUT": 1.0,
         }
     },
