@@ -41,7 +41,8 @@ _TRACEBACK = "Traceback (most recent call last)"
 #: A line that says so first, after what speaks: "psql: error:", "a.c:3:5: error:", "make: *** [all] Error 2".
 _FAILING_START = re.compile(
     rf"\W{{0,6}}(?:\S{{1,120}}:\s+){{0,2}}(?:\*\*\* |npm err(?:or|!)|(?-i:FAIL(?:ED)?\b)"
-    rf"|(?:could not|unable to|failed to|cannot) |(?:[\w.]*(?:error|exception)|fatal|panic|failed|failure)(?:\s?\[\w+\])?:(?!{_NOTHING}))",
+    r"|(?:could not|unable to|failed to|cannot) "
+    rf"|(?:[\w.]*(?:error|exception)|fatal|panic|failed|failure)(?:\s?\[\w+\])?:(?!{_NOTHING}))",
     re.IGNORECASE,
 )
 _FAILING_END = re.compile(
