@@ -8,9 +8,7 @@ first words count.
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -48,8 +46,18 @@ _FAILING_START = re.compile(
 _FAILING_END = re.compile(
     r"\bnot found(?:: \S+)?\Z|: permission denied \(.{1,60}\Z|\b(?:failed|core dumped)\W*\Z", re.IGNORECASE
 )
-#: "No such file or directory" and the like, which end the line of a command that met one.
-_SYSTEM_ERRORS = frozenset(os.strerror(number).lower() for number in errno.errorcode)
+#: Of the operating system, at the end of the line of a command that met one.
+_SYSTEM_ERRORS = (
+    ": no such file or directory",
+    ": permission denied",
+    ": operation not permitted",
+    ": connection refused",
+    ": is a directory",
+    ": not a directory",
+    ": no space left on device",
+    ": read-only file system",
+    ": address already in use",
+)
 _N = r"(?<![\d.,])[1-9][\d,]*"
 _FAILURES = re.compile(
     rf"{_N} (?:tests? |specs? |checks? )?(?:failed|failing)(?=\W*\Z|[,;] | in | \()"
@@ -181,7 +189,7 @@ def _failure_line(command: str, shows: bool, printed: str) -> str:
 def _fails(line: str) -> bool:
     if _FAILING_START.match(line) or _FAILING_END.search(line):
         return True
-    if line.rstrip(".").rpartition(": ")[2].lower() in _SYSTEM_ERRORS:
+    if line.lower().rstrip(".").endswith(_SYSTEM_ERRORS):
         return True
     return bool(_FAILURES.search(line)) and not _MENDED.search(line)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from compaction_app.conf import Settings, load
+from compaction_app.conf import Settings, load, load_function
 from compaction_app.exceptions import ConfigurationError, SummarizerError
+from compaction_app.memory.extractive import extractive_draft
 from compaction_app.summarizers.attempt import Accept, Attempt, OnEvent, TimeLeft, errors_of, unlimited
 from compaction_app.summarizers.prompts import wrong_draft
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
@@ -68,6 +69,17 @@ class Summarizer:
         if draft := await attempt.request_draft(ask, name):
             return draft
         raise attempt.error()
+
+
+class ExtractiveSummarizer(Summarizer):
+    """Quotes the most telling sentences. Deterministic, without network: the same request gives the same bytes."""
+
+    #: It quotes messages, never reasoning.
+    reads_reasoning = False
+    looks_ahead = False
+
+    def summarize(self, request: SummaryRequest) -> SummaryDraft:
+        return extractive_draft(request, load_function(self.settings.token_counter))
 
 
 def make_summarizer(settings: Settings, session_model: str = "", time_left: TimeLeft = unlimited) -> Summarizer:

@@ -24,7 +24,7 @@ from compaction_app.summarizers.openai import Clients, ModelEntry, call_model, c
 from compaction_app.summarizers.prompts import count_request
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
 from compaction_app.tokens import Count
-from compaction_app.values import Capacity, ErrorCode, SummaryDraft, SummaryRequest
+from compaction_app.values import Capacity, ErrorCode, EventKind, SummaryDraft, SummaryRequest
 
 #: Its locks cannot be shared with a real thread, which a model's call needs (see :func:`replaced_threads`).
 NO_EVENTLET = "eventlet has replaced Python's threads: asking a model would stop the database work of other greenlets."
@@ -87,7 +87,10 @@ class OpenAISummarizer(Summarizer):
         for entry in self.entries:
             before = len(attempt.failures)
             if draft := await self._draft_of(entry, attempt, size, way):
-                attempt.report(attempt.failures[:before])
+                # A failed run names them in its error.
+                for model, code in dict.fromkeys((failed.model, failed.code) for failed in attempt.failures[:before]):
+                    if attempt.on_event:
+                        attempt.on_event(EventKind.MODEL_FAILED, {"model": model, "code": code})
                 return draft
         raise attempt.error()
 

@@ -13,9 +13,9 @@ import json
 import logging
 import os
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,6 +27,7 @@ from compaction_app.conf import AskedModel, Settings, find_address_error
 from compaction_app.context.budget import window_of, window_or_default
 from compaction_app.context.overflow import Overflow, complaint_of, error_text, find_output_limit, find_overflow
 from compaction_app.context.windows import OUTPUT_SHARE, smaller
+from compaction_app.messages.originals import read_message
 from compaction_app.summarizers.attempt import Answer, Failure
 from compaction_app.summarizers.endpoint import async_http_client, openai
 from compaction_app.summarizers.error_details import safe_code, safe_message
@@ -281,7 +282,7 @@ def _read(entry: ModelEntry, completion: Any) -> SummaryDraft | Failure:
     usage = getattr(completion, "usage", None)
     details = getattr(usage, "prompt_tokens_details", None)
     return SummaryDraft(
-        text=_text(getattr(message, "content", None)),
+        text=read_message({"content": getattr(message, "content", None)}, writer="model").text("assistant"),
         finish_reason=finish_reason,
         model=entry.model,
         input_tokens=_number(usage, "prompt_tokens"),
@@ -296,13 +297,6 @@ def _read(entry: ModelEntry, completion: Any) -> SummaryDraft | Failure:
 def _number(source: Any, name: str) -> int:
     value = getattr(source, name, None)
     return value if isinstance(value, int) and value > 0 else 0
-
-
-def _text(content: Any) -> str:
-    if isinstance(content, list):
-        parts = (part.get("text") if isinstance(part, Mapping) else getattr(part, "text", None) for part in content)
-        return "".join(part for part in parts if isinstance(part, str))
-    return content if isinstance(content, str) else ""
 
 
 # -- Errors of a provider -------------------------------------------------------------------------------
@@ -378,18 +372,11 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
         try:
             seconds = float(value) / divisor
         except ValueError:
-            seconds = _seconds_until(value)
+            try:
+                seconds = max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+            except ValueError:
+                continue
         # False for NaN too.
         if seconds >= 0:
             return min(seconds, MAX_RETRY_AFTER)
     return None
-
-
-def _seconds_until(date: str) -> float:
-    """0 for a moment that is over; -1 for what is no date."""
-    try:
-        moment = parsedate_to_datetime(date)
-    except ValueError:
-        return -1.0
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
