@@ -46,7 +46,7 @@ class TestReplies:
         draft = cascade(server, "first").summarize(request())
         assert (draft.input_tokens, draft.output_tokens, draft.cached_tokens) == (900, 40, 700)
 
-    @pytest.mark.parametrize("usage", [{}, {"prompt_tokens": None}, {"prompt_tokens_details": None}])
+    @pytest.mark.parametrize("usage", [{}, {"prompt_tokens": None, "prompt_tokens_details": None}])
     def test_usage_may_be_missing(self, server, usage):
         server.script([steps.reply(GOOD, usage=usage)])
         draft = cascade(server, "first").summarize(request())
@@ -58,11 +58,10 @@ class TestParameters:
         ("model", "temperature", "output"),
         [
             ("gpt-4o-mini", 0.1, "max_tokens"),
-            ("llama-3.3-70b", 0.1, "max_tokens"),
+            ("olmo-2", 0.1, "max_tokens"),
             ("o4-mini", None, "max_completion_tokens"),
             ("gpt-5.4-nano", None, "max_completion_tokens"),
             ("openai/gpt-5-mini", None, "max_completion_tokens"),
-            ("olmo-2", 0.1, "max_tokens"),
         ],
     )
     def test_a_model_is_sent_the_parameters_that_it_takes(self, server, model, temperature, output):
@@ -138,13 +137,10 @@ class TestSecrets:
         [
             steps.unauthorized(),
             steps.echoing_validation_error(),
-            steps.bad_request(f"Bad prompt: {SECRET}"),
             steps.bad_request(f"Key {KEY} of {SECRET[4:28]}"),
-            steps.bad_request("oops", code=f"{SECRET}"),
             steps.bad_request("oops", type=SECRET, param=SECRET),
             # Shorter than any length that could be searched for.
             steps.bad_request("Bad prompt: launch code"),
-            steps.bad_request("Invalid value: '7391-alpha'"),
             steps.bad_request("Invalid value: the 7391-alp"),
         ],
     )
@@ -167,7 +163,7 @@ class TestSecrets:
 
     @pytest.mark.parametrize("words", [4, 8, 30])
     def test_our_own_system_prompt_is_not_quoted(self, server, words):
-        """Issue 12.19: servers that reject a request quote its beginning, which is ours."""
+        """Servers that reject a request quote its beginning, which is ours."""
         opening = " ".join(request().system.split()[:words])
         server.script([steps.bad_request(f"Failed to parse input at pos 0: {opening}")])
         with pytest.raises(SummarizerError) as caught:
@@ -180,13 +176,6 @@ class TestSecrets:
         server.script([steps.insufficient_quota()])
         with pytest.raises(SummarizerError, match="HTTP 429 insufficient_quota: You exceeded your current quota"):
             cascade(server, "first").summarize(request())
-
-    def test_keys_of_others_are_masked_too(self, server):
-        server.script([steps.bad_request("Upstream said: Bearer abcdef, sk-0123456789, AKIA0123456789ABCDEF0123")])
-        with pytest.raises(SummarizerError) as caught:
-            cascade(server, "first").summarize(request())
-        assert "abcdef" not in str(caught.value)
-        assert "0123" not in str(caught.value)
 
     def test_the_default_key_is_not_sent_to_another_address(self, server, monkeypatch):
         """One provider's key is no other provider's business."""
@@ -245,11 +234,6 @@ class TestEntries:
     def test_the_sessions_window_is_that_of_its_chat_model_only(self):
         made = model_entries(settings("gpt-5.4-nano", "local-model", CONTEXT_WINDOW=4_000))
         assert [e.max_input_tokens for e in made] == [380_000, 108_000]
-
-    def test_planning_uses_the_first_models_limit(self):
-        models = {"model": "a", "max_input_tokens": 9_000}, {"model": "b", "max_input_tokens": 5_000}
-        assert OpenAISummarizer(settings(*models)).max_input_tokens == 9_000
-        assert OpenAISummarizer(settings()).max_input_tokens is None
 
     def test_a_lease_covers_all_that_the_cascade_can_take(self):
         """Each model its time-out, and once more for the tighter retry; of the chat models the slowest."""
