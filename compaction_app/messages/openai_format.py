@@ -40,9 +40,8 @@ _PARTS = frozenset(_LABELS.values())
 #: Where content parts have an address or the bytes themselves.
 _ADDRESSES = ("url", "image_url", "file_data", "file_url", "data")
 _SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
-#: Of a message that came; what a reply's content parts have.
+#: Of a message that came.
 _NOT_SENT_BACK = ("function_call", "name", "tool_call_id")
-_CONTENTS: dict[str, Any] = {"text": str, "refusal": str, "image_url": (str, dict)}
 #: What a host may tell of an attachment, in a content part too; no provider knows these keys.
 _OURS = ("tokens", "width", "height", "duration")
 
@@ -211,15 +210,10 @@ def _openai_message(
 
 
 def _is_content(came: Any) -> bool:
-    """Whether each part says what it is and, of the kinds that any provider knows, has that."""
-    if not isinstance(came, list):
-        return isinstance(came, str)
-    parts = [part for part in came if not isinstance(part, str)]
-    kinds = [part.get("type") if isinstance(part, Mapping) else None for part in parts]
-    return all(
-        isinstance(kind, str) and (kind not in _CONTENTS or isinstance(part.get(kind), _CONTENTS[kind]))
-        for part, kind in zip(parts, kinds, strict=True)
-    )
+    """Whether it is a text, or each part of it says what it is."""
+    parts = [part for part in came if not isinstance(part, str)] if isinstance(came, list) else []
+    typed = all(isinstance(part, Mapping) and isinstance(part.get("type"), str) for part in parts)
+    return isinstance(came, str) or (isinstance(came, list) and typed)
 
 
 def _without_blanks(content: Any) -> Any:
