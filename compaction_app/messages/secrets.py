@@ -24,7 +24,6 @@ and no pattern matches the replacement.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 #: Characters that keys consist of.
@@ -35,7 +34,6 @@ _APART = "(?<![A-Za-z0-9])"
 _ALONE = f"(?<![{_KEY}])"
 #: A digit among the first sixty: ``sk-learn-is-a-library`` is a name.
 _WITH_DIGIT = "(?=[A-Za-z_./+~-]{0,60}[0-9])"
-_MARKER = "[secret removed: "
 _NOT_REMOVED_YET = r"(?!\[secret removed: )"
 
 
@@ -202,12 +200,6 @@ def redact_secrets(text: str) -> str:
     lowered = text.lower()
     for secret in FORMATS:
         if any(keyword in lowered for keyword in secret.keywords):
-            text = secret.pattern.sub(_notice(secret), text)
+            kept = r"\g<keep>" if "keep" in secret.pattern.groupindex else ""
+            text = secret.pattern.sub(f"{kept}[secret removed: {secret.kind}]", text)
     return text
-
-
-def _notice(secret: SecretFormat) -> Callable[[re.Match[str]], str]:
-    notice = f"{_MARKER}{secret.kind}]"
-    if "keep" not in secret.pattern.groupindex:
-        return lambda _match: notice
-    return lambda match: match["keep"] + notice

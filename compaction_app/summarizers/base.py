@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from compaction_app.conf import Settings, load, load_function
@@ -12,6 +13,9 @@ from compaction_app.summarizers.attempt import Accept, Attempt, OnEvent, TimeLef
 from compaction_app.summarizers.prompts import wrong_draft
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
 from compaction_app.values import SummaryDraft, SummaryRequest
+
+#: What a summarizer does in order.
+Steps = Callable[[Attempt, Way], Awaitable[SummaryDraft]]
 
 
 class Summarizer:
@@ -115,8 +119,9 @@ async def ask_summarizer(
     accept: Accept | None = None,
     on_event: OnEvent | None = None,
     way: Way = AWAITED,
+    steps: Steps | None = None,
 ) -> SummaryDraft:
     """A draft that ``accept`` accepts, or :class:`SummarizerError` with the calls that were paid for."""
     attempt = Attempt(request, accept, on_event, summarizer.time_left)
     with errors_of(type(summarizer).__name__, attempt.calls):
-        return await summarizer.steps(attempt, way)
+        return await (steps or summarizer.steps)(attempt, way)

@@ -18,11 +18,11 @@ from typing import Any
 from compaction_app.conf import Settings, load_function
 from compaction_app.context import windows
 from compaction_app.exceptions import ConfigurationError
-from compaction_app.summarizers.attempt import Answer, Attempt, Failure, errors_of
-from compaction_app.summarizers.base import Summarizer
+from compaction_app.summarizers.attempt import Answer, Attempt, Failure
+from compaction_app.summarizers.base import Summarizer, ask_summarizer
 from compaction_app.summarizers.openai import Clients, ModelEntry, call_model, chat_model_entries, model_entries
 from compaction_app.summarizers.prompts import count_request
-from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
+from compaction_app.summarizers.waiting import BLOCKING, Way, without_waiting
 from compaction_app.tokens import Count
 from compaction_app.values import Capacity, ErrorCode, EventKind, SummaryDraft, SummaryRequest
 
@@ -72,15 +72,12 @@ class OpenAISummarizer(Summarizer):
             windows.remember(self.learned)
 
     def summarize(self, request: SummaryRequest) -> SummaryDraft:
-        return without_waiting(self._summarize(request, BLOCKING))
+        # Not a subclass's steps, which would call this again.
+        steps = partial(OpenAISummarizer.steps, self)
+        return without_waiting(ask_summarizer(self, request, way=BLOCKING, steps=steps))
 
     async def asummarize(self, request: SummaryRequest) -> SummaryDraft:
-        return await self._summarize(request, AWAITED)
-
-    async def _summarize(self, request: SummaryRequest, way: Way) -> SummaryDraft:
-        attempt = Attempt(request, time_left=self.time_left)
-        with errors_of(type(self).__name__, attempt.calls):
-            return await OpenAISummarizer.steps(self, attempt, way)
+        return await ask_summarizer(self, request, steps=partial(OpenAISummarizer.steps, self))
 
     async def steps(self, attempt: Attempt, way: Way) -> SummaryDraft:
         size = count_request(attempt.request, self._count)

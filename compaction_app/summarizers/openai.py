@@ -311,14 +311,22 @@ def failure_of(error: openai.OpenAIError, *, model: str, prompt: str) -> Failure
     if isinstance(error, openai.APIResponseValidationError):
         return _malformed_reply(model)
     if isinstance(error, openai.APIStatusError):
-        code, transient = _classify(error)
+        overflow = overflow_of(error)
+        if "insufficient_quota" in (error.code, error.type):
+            code, transient = ErrorCode.QUOTA, False
+        elif overflow:
+            code, transient = ErrorCode.INPUT_TOO_LARGE, False
+        elif error.status_code >= 500:
+            code, transient = ErrorCode.PROVIDER_ERROR, True
+        else:
+            code, transient = _CODES_BY_STATUS.get(error.status_code, (ErrorCode.BAD_REQUEST, False))
         return Failure(
             model=model,
             code=code,
             detail=_detail(error, model, prompt),
             transient=transient,
             retry_after=_retry_after(error.response.headers),
-            overflow=overflow_of(error),
+            overflow=overflow,
         )
     return Failure(model=model, code=ErrorCode.PROVIDER_ERROR, detail=type(error).__name__)
 
@@ -326,11 +334,8 @@ def failure_of(error: openai.OpenAIError, *, model: str, prompt: str) -> Failure
 def overflow_of(error: openai.APIError) -> Overflow | None:
     """What the provider says where it finds a request too long; None for any other error."""
     # An error inside a stream has no status: the stream began with 200.
-    return find_overflow(getattr(error, "status_code", None), _body(error))
-
-
-def _body(error: openai.APIError) -> Any:
-    return error.message if error.body is None else error.body
+    body = error.message if error.body is None else error.body
+    return find_overflow(getattr(error, "status_code", None), body)
 
 
 def is_unreadable(error: Exception) -> bool:
@@ -343,17 +348,6 @@ def _malformed_reply(model: str) -> Failure:
     """Transient: usually a proxy's error page or a truncated body."""
     detail = "the reply is not a chat completion"
     return Failure(model=model, code=ErrorCode.PROVIDER_ERROR, detail=detail, transient=True)
-
-
-def _classify(error: openai.APIStatusError) -> tuple[ErrorCode, bool]:
-    """The code of an error, and whether waiting may help."""
-    if "insufficient_quota" in (error.code, error.type):
-        return ErrorCode.QUOTA, False
-    if overflow_of(error):
-        return ErrorCode.INPUT_TOO_LARGE, False
-    if error.status_code >= 500:
-        return ErrorCode.PROVIDER_ERROR, True
-    return _CODES_BY_STATUS.get(error.status_code, (ErrorCode.BAD_REQUEST, False))
 
 
 def _detail(error: openai.APIStatusError, model: str, prompt: str) -> str:
