@@ -298,7 +298,6 @@ def test_a_chain_carries_its_open_calls_along() -> None:
 @pytest.mark.parametrize(
     ("configured", "problem_id"),
     [
-        (None, "compaction_app.E001"),
         ({"MAX_MESSAGE_BYTES": "4 MiB"}, "compaction_app.E138"),
         ({"TOKEN_COUNTER": "nowhere.Counter"}, "compaction_app.E132"),
     ],

@@ -192,24 +192,24 @@ class TestSecrets:
         assert server.calls[0].headers["authorization"] == f"Bearer {key or NO_KEY}"
 
     @pytest.mark.parametrize(
-        ("options", "named"), [({}, "OPENAI_API_KEY"), ({"api_key_env": "NOT_THERE"}, "NOT_THERE")]
+        ("name", "wrong"),
+        [
+            ("OPENAI_API_KEY", "is not set"),
+            ("NOT_THERE", "is not set"),
+            ("ODD_KEY", "has a character that no header"),
+        ],
     )
-    def test_a_missing_key_fails_without_a_call(self, server, options, named):
-        options = {"base_url": server.url, **options} if options else {}
-        with pytest.raises(SummarizerError, match=f"the environment variable {named} is not set") as caught:
-            run_summarizer(OpenAISummarizer(settings({"model": "first", **options})), request(), ACCEPT)
-        assert caught.value.error_code == ErrorCode.AUTHENTICATION
-        assert server.requests == []
-
-    def test_a_key_that_no_header_can_have_fails_without_a_call(self, server, monkeypatch):
+    def test_a_missing_key_fails_without_a_call(self, server, monkeypatch, name, wrong):
+        """Or one that cannot be sent."""
         monkeypatch.setenv("ODD_KEY", "sk-\u2013abc")
-        with pytest.raises(SummarizerError, match="variable ODD_KEY has a character that no header can") as caught:
-            run_summarizer(OpenAISummarizer(settings(entry(server, "first", api_key_env="ODD_KEY"))), request(), ACCEPT)
-        assert caught.value.error_code == ErrorCode.AUTHENTICATION
+        options = {} if name == "OPENAI_API_KEY" else {"base_url": server.url, "api_key_env": name}
+        with pytest.raises(SummarizerError, match=f"the environment variable {name} {wrong}") as caught:
+            run_summarizer(OpenAISummarizer(settings({"model": "first", **options})), request(), ACCEPT)
         assert "abc" not in str(caught.value)
+        assert caught.value.error_code == ErrorCode.AUTHENTICATION
         assert server.requests == []
 
-    @pytest.mark.parametrize("url", ["localhost:8000", "ftp://x/v1", "http://", "http://[::1/v1", "http://x:99999/v1"])
+    @pytest.mark.parametrize("url", ["localhost:8000", "http://", "http://[::1/v1", "http://x:99999/v1"])
     def test_an_address_that_is_none_is_a_bad_request(self, url):
         with pytest.raises(SummarizerError, match="base_url") as caught:
             run_summarizer(OpenAISummarizer(settings({"model": "first", "base_url": url})), request(), ACCEPT)
