@@ -152,7 +152,7 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     openai_format: [openai_format.sent_name, lambda text: openai_format.attachment_line({"name": text, "url": text})],
     secrets: [secrets.redact_secrets],
     tool_calls: [_marked],
-    tool_outcomes: [tool_outcomes.find_error, lambda text: tool_outcomes.shell_outcome(f"sh -{text[1:]}", text)],
+    tool_outcomes: [tool_outcomes.find_error, lambda text: tool_outcomes.outcome_of(text, f"sh -{text[1:]}")],
     transcript: [
         transcript.neutralize_tags,
         transcript.summary_message,

@@ -40,9 +40,8 @@ _PARTS = frozenset(_LABELS.values())
 #: Where content parts have an address or the bytes themselves.
 _ADDRESSES = ("url", "image_url", "file_data", "file_url", "data")
 _SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
-#: Of a message that came; what a reply's content parts have.
+#: Of a message that came.
 _NOT_SENT_BACK = ("function_call", "name", "tool_call_id")
-_CONTENTS: dict[str, Any] = {"text": str, "refusal": str, "image_url": (str, dict)}
 #: What a host may tell of an attachment, in a content part too; no provider knows these keys.
 _OURS = ("tokens", "width", "height", "duration")
 
@@ -71,7 +70,7 @@ def to_openai(
         whole = _whole(message, endpoint, model)
         data = _openai_message(message, whole, include_reasoning, offered)
         if message.role == "tool":
-            sent = waiting.get(message.tool_call_id) or [_short_id(message.tool_call_id, endpoint)]
+            sent = waiting.get(message.tool_call_id) or [short_id(message.tool_call_id, endpoint)]
             data["tool_call_id"] = sent.pop(0)
             if not sent:
                 waiting.pop(message.tool_call_id, None)
@@ -85,7 +84,7 @@ def to_openai(
         used = {one for ids in waiting.values() for one in ids}
         for call, made in zip(message.tool_calls, data.get("tool_calls", ()), strict=False):
             stored = str(call.get("id", ""))
-            made["id"] = _unused(made["id"] if whole else _short_id(stored, endpoint), used)
+            made["id"] = _unused(made["id"] if whole else short_id(stored, endpoint), used)
             waiting.setdefault(stored, []).append(made["id"])
         if not data["content"] and not message.tool_calls and not data.get("audio"):
             continue
@@ -129,12 +128,7 @@ def made_id(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_ID_CHARS]
 
 
-def is_sendable_id(call_id: str) -> bool:
-    """Whether any endpoint is sent this id as it is."""
-    return _ID_FORM.fullmatch(call_id) is not None
-
-
-def _short_id(call_id: str, endpoint: str) -> str:
+def short_id(call_id: str, endpoint: str = "") -> str:
     """The id, or one made of it that the endpoint accepts: the same for the call and its result."""
     form = next((form for word, form in _ID_FORMS.items() if word in endpoint), _ID_FORM)
     return call_id if form.fullmatch(call_id) else made_id(call_id)
@@ -211,15 +205,10 @@ def _openai_message(
 
 
 def _is_content(came: Any) -> bool:
-    """Whether each part says what it is and, of the kinds that any provider knows, has that."""
-    if not isinstance(came, list):
-        return isinstance(came, str)
-    parts = [part for part in came if not isinstance(part, str)]
-    kinds = [part.get("type") if isinstance(part, Mapping) else None for part in parts]
-    return all(
-        isinstance(kind, str) and (kind not in _CONTENTS or isinstance(part.get(kind), _CONTENTS[kind]))
-        for part, kind in zip(parts, kinds, strict=True)
-    )
+    """Whether it is a text, or each part of it says what it is."""
+    parts = [part for part in came if not isinstance(part, str)] if isinstance(came, list) else []
+    typed = all(isinstance(part, Mapping) and isinstance(part.get("type"), str) for part in parts)
+    return isinstance(came, str) or (isinstance(came, list) and typed)
 
 
 def _without_blanks(content: Any) -> Any:
@@ -390,17 +379,15 @@ def _openai_call(call: Mapping[str, Any], raw: Any, offered: Collection[str]) ->
     own = raw.get("function")
     name = str(function.get("name", ""))
     data |= {"type": "function", "function": dict(own) if isinstance(own, Mapping) else {}}
+    # A model may have made up a name that providers refuse, or had other rules.
+    made = name if name in offered else _FORBIDDEN_IN_FUNCTIONS.sub("_", name)
+    if name not in offered and (len(made) > _LONGEST_NAME or not made.strip("_")):
+        made = f"{made[:50]}_{made_id(name)}"
     data["function"] |= {
-        "name": name if name in offered else _function_name(name),
+        "name": made,
         "arguments": sent_arguments(str(function.get("arguments", ""))),
     }
     return data
-
-
-def _function_name(name: str) -> str:
-    """The name, or one made of it that providers accept: a model may have made it up, or had other rules."""
-    made = _FORBIDDEN_IN_FUNCTIONS.sub("_", name)
-    return made if len(made) <= _LONGEST_NAME and made.strip("_") else f"{made[:50]}_{made_id(name)}"
 
 
 def sent_arguments(text: str) -> str:

@@ -24,9 +24,9 @@ from typing import Any, Literal
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.messages.openai_format import (
     attachment_of,
-    is_sendable_id,
     made_id,
     sent_name,
+    short_id,
     strings,
     with_address,
 )
@@ -233,9 +233,8 @@ class Reading:
 
     def _read_known(self, part: Mapping[str, Any], kind: str) -> bool:
         """Items of all formats but OpenAI's own parts; whether it is one."""
-        call_id = str(
-            part.get("call_id") or part.get("tool_call_id") or part.get("tool_use_id") or part.get("id") or ""
-        )
+        ids = (part[key] for key in ("call_id", "tool_call_id", "tool_use_id", "id") if part.get(key))
+        call_id, name = str(next(ids, "")), part.get("name") or part.get("tool_name")
         if "part_kind" in part:
             self.format = PYDANTIC_AI
         elif kind in ("tool_use", "tool_result", "redacted_thinking") or "signature" in part or "source" in part:
@@ -243,11 +242,11 @@ class Reading:
         elif kind in ("function_call", "message", "reasoning", "output_text", "input_text") or "_call" in kind[1:]:
             self.format = LANGCHAIN if kind == "tool_call" else RESPONSES
         if kind in _CALLS or (kind.endswith("_call") and part.get("call_id")):
-            self.add_call({**part, "id": call_id, "name": part.get("name") or part.get("tool_name") or kind})
+            self.add_call({**part, "id": call_id, "name": name or kind})
         elif kind in _RESULTS or kind.endswith("_call_output") or (kind == "retry-prompt" and part.get("tool_name")):
             inner = Reading(self.writer)
             inner.read_content(part.get("output", part.get("content")))
-            self.results.append((call_id, str(part.get("name") or part.get("tool_name") or ""), inner, part))
+            self.results.append((call_id, str(name or ""), inner, part))
         elif "thinking" in kind or kind.startswith("reasoning"):
             self.reasoning.append(dict(part))
         elif kind == "message" or ("part_kind" in part and not set(part) & {"text", "data"}):
@@ -256,7 +255,7 @@ class Reading:
             del self.others[others:]
             return True
         elif kind == "server_tool_use" or kind.endswith(("_call", "builtin-tool-call")):
-            self.texts += [None, tool_marker({**part, "name": part.get("name") or part.get("tool_name") or kind}, None)]
+            self.texts += [None, tool_marker({**part, "name": name or kind}, None)]
         else:
             return False
         # What comes behind it is a paragraph of its own.
@@ -313,7 +312,7 @@ class Reading:
         self.calls.append(storable({**given, **made} if self.writer == "client" else made))
         own = {**given, "type": given.get("type") or "function", "function": dict(inner)}
         own = {key: value for key, value in own.items() if value not in (None, [], {}) and key != "index"}
-        if own != self.calls[-1] or not is_sendable_id(call_id):
+        if own != self.calls[-1] or short_id(call_id) != call_id:
             self.is_exact = False
 
 
@@ -412,14 +411,10 @@ def _has_known_keys_only(part: Mapping[str, Any]) -> bool:
 
 
 def _marker(kind: str, part: Any) -> str:
-    words = " ".join(text for text in _readable(part) if text.strip())
+    if isinstance(part, Mapping):
+        part = {key: item for key, item in part.items() if key not in _UNREAD}
+    words = " ".join(text for text in strings(part, keys=False) if text.strip() and not _is_blob(text))
     return one_line(f"[{kind}: {words}" if words else f"[{kind}", _MARKER_CHARS - 1) + "]"
-
-
-def _readable(value: Any) -> Iterable[str]:
-    if isinstance(value, Mapping):
-        value = {key: item for key, item in value.items() if key not in _UNREAD}
-    return (text for text in strings(value, keys=False) if not _is_blob(text))
 
 
 # -- whole messages of other formats --------------------------------------------------------------------------

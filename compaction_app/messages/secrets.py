@@ -24,7 +24,6 @@ and no pattern matches the replacement.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 #: Characters that keys consist of.
@@ -35,7 +34,6 @@ _APART = "(?<![A-Za-z0-9])"
 _ALONE = f"(?<![{_KEY}])"
 #: A digit among the first sixty: ``sk-learn-is-a-library`` is a name.
 _WITH_DIGIT = "(?=[A-Za-z_./+~-]{0,60}[0-9])"
-_MARKER = "[secret removed: "
 _NOT_REMOVED_YET = r"(?!\[secret removed: )"
 
 
@@ -104,7 +102,9 @@ _NO_PLACEHOLDER = r"(?!\$?[{(]|\$[A-Z_][A-Z0-9_]{0,60}\b|<|%[({]|[A-Za-z_.]{1,60
 _NO_MARKER = r"\[(?!secret removed: )"
 _QUOTE = r"(?P<quote>(?P<escaped>\\{1,3})?[\"'])"
 # Inside JSON inside JSON a backslash ends the value, elsewhere it escapes a character of it.
-_QUOTED = rf"(?:(?(escaped)[^\s\"'`\\\[]|(?:[^\s\"'`\\\[]|\\.))|{_NO_MARKER})"
+_QUOTED, _SPACED = (
+    rf"(?:(?(escaped)[^{blank}\"'`\\\[]|(?:[^{blank}\"'`\\\[]|\\.))|{_NO_MARKER})" for blank in (r"\s", r"\n")
+)
 # A line of a .env file: the name shows that the value is secret, whatever it looks like.
 _ENV_NAME = (
     r"(?<![A-Za-z0-9])(?:[A-Z0-9]{1,20}_){0,6}"
@@ -112,25 +112,16 @@ _ENV_NAME = (
     r"|(?:API|ACCESS|SECRET|PRIVATE|SIGNING|ENCRYPTION|ACCOUNT|MASTER|SERVICE|AUTH)_?KEY(?:_ID)?)"
     r"(?:_?[0-9]{1,3}|_(?:PROD|PRODUCTION|STAGING|DEV|TEST|LIVE))?"
 )
-# Not possessive: up to Python 3.11.4 a possessive group that looks ahead matches less than it should.
-_QUOTED_ENV_LINE = re.compile(
-    rf"(?P<keep>{_ENV_NAME}=(?P<quote>[\"'])){_NO_PLACEHOLDER}(?:(?!(?P=quote))[^\n\[]|{_NO_MARKER}){{4,256}}(?=(?P=quote))"
-)
-_ENV_LINE = re.compile(rf"(?P<keep>{_ENV_NAME}=[\"']?){_NO_PLACEHOLDER}(?:[^\s\"'`\[]|{_NO_MARKER}){{4,}}+")
-# After a blank instead of an equals sign, the value must look like a key.
-_TOLD_ENV = re.compile(rf"(?P<keep>{_ENV_NAME}[ \t]{{1,4}}){_NO_PLACEHOLDER}{_WITH_DIGIT}[A-Za-z0-9/+_=-]{{16,}}+")
-
-_OPTIONS = (
+_OPTION = (
     r"(?<![\w-])--(?:[a-z]{1,20}-){0,3}(?:password|passwd|passphrase|token|secret|(?:api|access|secret|private)-key)"
 )
-# A word after the blank may belong to the sentence: only a digit or a symbol distinguishes a password.
-_OPTION = re.compile(
-    rf"(?P<keep>{_OPTIONS}(?:=|[ \t]{{1,4}}(?=[A-Za-z_./~-]{{0,60}}[0-9!@#%^&*+=]))){_NO_PLACEHOLDER}(?!-)"
-    rf"(?:[^\s\"'`\[]|{_NO_MARKER}){{4,256}}+"
-)
-_QUOTED_OPTION = re.compile(
-    rf"(?P<keep>{_OPTIONS}(?:=|[ \t]{{1,4}})(?P<quote>[\"'])){_NO_PLACEHOLDER}"
-    rf"(?:(?!(?P=quote))[^\n\[]|{_NO_MARKER}){{3,256}}(?=(?P=quote))"
+# After a blank instead of an equals sign the value must look like one, or be quoted: a word may belong to the sentence.
+_ASSIGNED = re.compile(
+    rf"(?P<keep>(?:{_ENV_NAME}(?:=|[ \t]{{1,4}}(?={_WITH_DIGIT}[A-Za-z0-9/+_=-]{{16}}))"
+    rf"|{_OPTION}(?:=|[ \t]{{1,4}}(?!-)(?=[\"']|[A-Za-z_./~-]{{0,60}}[0-9!@#%^&*+=])))(?P<quote>[\"'])?)"
+    # Not possessive: up to Python 3.11.4 a possessive group that looks ahead matches less than it should.
+    rf"{_NO_PLACEHOLDER}(?:(?(quote)(?:(?!(?P=quote))[^\n\[]|{_NO_MARKER}){{3,256}}(?=(?P=quote))|(?!))"
+    rf"|(?:[^\s\"'`\[]|{_NO_MARKER}){{4,}}+)"
 )
 # ``-u 1000:1000`` is a user and a group.
 _LOGIN_OPTION = re.compile(
@@ -145,31 +136,20 @@ _SESSION = re.compile(
     r"(?P<keep>(?<![A-Za-z0-9])(?i:(?:php|j|asp\.net_)?sess(?:ion)?_?(?:id|key|token)?|connect\.sid|sid|csrf_?token)="
     rf"[\"']?){_NO_PLACEHOLDER}{_WITH_DIGIT}[A-Za-z0-9%._~+/=-]{{16,}}+"
 )
-# Elsewhere a name alone proves less: JSON, YAML and code mention passwords without containing them.
+# Elsewhere a name alone proves less: JSON, YAML and code mention passwords without containing them. A value with blanks
+# is a passphrase, unless it ends like a sentence.
 _QUOTED_PASSWORD = re.compile(
-    rf"(?P<keep>{_LOGIN_NAME}{_NAME_END}{_SETS}{_QUOTE}){_NO_PLACEHOLDER}{_QUOTED}{{3,256}}+(?=(?P=quote))"
-)
-# A passphrase, unless it ends like a sentence.
-_SPACED = r"(?:(?(escaped)[^\n\"'`\\\[]|(?:[^\n\"'`\\\[]|\\.))|" + _NO_MARKER + ")"
-_QUOTED_PHRASE = re.compile(
-    rf"(?P<keep>(?:{_LOGIN_NAME}|[sS](?i:ecret)){_NAME_END}{_SETS}{_QUOTE}){_NO_PLACEHOLDER}{_SPACED}{{3,96}}+(?<![.!?…:])"
-    r"(?=(?P=quote))"
+    rf"(?P<keep>(?:{_LOGIN_NAME}|[sS](?i:ecret)){_NAME_END}{_SETS}{_QUOTE}){_NO_PLACEHOLDER}"
+    rf"(?:{_QUOTED}{{3,256}}+|{_SPACED}{{3,96}}+(?<![.!?…:]))(?=(?P=quote))"
 )
 _QUOTED_TOKEN = re.compile(
     rf"(?P<keep>{_CREDENTIAL_NAME}{_NAME_END}{_SETS}{_QUOTE}){_NO_PLACEHOLDER}{_WITH_DIGIT}{_QUOTED}{{8,4096}}+(?=(?P=quote))"
 )
-_BARE_PASSWORD, _BARE_TOKEN = (
-    re.compile(
-        rf"(?P<keep>{name}{_NAME_END}{_SETS}){_NO_PLACEHOLDER}"
-        r"(?=[A-Za-z_./+~!@#$%^&*-]{0,60}[0-9])[A-Za-z0-9_./+~!@#$%^&*=-]{6,}+"
-    )
-    for name in (_LOGIN_NAME, _CREDENTIAL_NAME)
-)
-# In prose only a digit distinguishes "is hunter2" from "is required".
-_SAID_PASSWORD = re.compile(
-    rf"(?P<keep>{_LOGIN_NAME}[ \t]{{1,4}}(?i:is|was)[ \t]{{0,4}}:?[ \t]{{1,4}}[\"'`]?){_NO_PLACEHOLDER}"
-    r"(?=[A-Za-z_./+~!@#$%^&*-]{0,60}[0-9])[A-Za-z0-9_./+~!@#$%^&*=-]{6,}+"
-)
+# In prose only a digit distinguishes "password is hunter2" from "is required".
+_SAYS = r"[ \t]{1,4}(?i:is|was)[ \t]{0,4}:?[ \t]{1,4}[\"'`]?"
+_BARE = r"(?=[A-Za-z_./+~!@#$%^&*-]{0,60}[0-9])[A-Za-z0-9_./+~!@#$%^&*=-]{6,}+"
+_BARE_PASSWORD = re.compile(rf"(?P<keep>{_LOGIN_NAME}(?:{_NAME_END}{_SETS}|{_SAYS})){_NO_PLACEHOLDER}{_BARE}")
+_BARE_TOKEN = re.compile(rf"(?P<keep>{_CREDENTIAL_NAME}{_NAME_END}{_SETS}){_NO_PLACEHOLDER}{_BARE}")
 
 _PASSWORD_NAMES = ("passw", "passphrase", "pwd")
 _TOKEN_NAMES = ("secret", "token", "credential", "key")
@@ -206,17 +186,11 @@ FORMATS: tuple[SecretFormat, ...] = (
     SecretFormat("URL password", ("://",), _URL_PASSWORD),
     SecretFormat("cookie", ("set-cookie",), _COOKIE),
     SecretFormat("cookie", ("sess", "sid=", "csrf"), _SESSION),
-    SecretFormat("value", ("--",), _QUOTED_OPTION),
-    SecretFormat("value", ("--",), _OPTION),
     SecretFormat("value", ("-u", "--user", "--proxy-user"), _LOGIN_OPTION),
-    SecretFormat("value", _PASSWORD_NAMES + _TOKEN_NAMES, _QUOTED_ENV_LINE),
-    SecretFormat("value", _PASSWORD_NAMES + _TOKEN_NAMES, _ENV_LINE),
-    SecretFormat("value", _TOKEN_NAMES + _PASSWORD_NAMES, _TOLD_ENV),
-    SecretFormat("value", _PASSWORD_NAMES, _QUOTED_PASSWORD),
-    SecretFormat("value", (*_PASSWORD_NAMES, "secret"), _QUOTED_PHRASE),
+    SecretFormat("value", _PASSWORD_NAMES + _TOKEN_NAMES, _ASSIGNED),
+    SecretFormat("value", (*_PASSWORD_NAMES, "secret"), _QUOTED_PASSWORD),
     SecretFormat("value", _TOKEN_NAMES, _QUOTED_TOKEN),
     SecretFormat("value", _PASSWORD_NAMES, _BARE_PASSWORD),
-    SecretFormat("value", _PASSWORD_NAMES, _SAID_PASSWORD),
     SecretFormat("value", _TOKEN_NAMES, _BARE_TOKEN),
 )
 
@@ -226,12 +200,6 @@ def redact_secrets(text: str) -> str:
     lowered = text.lower()
     for secret in FORMATS:
         if any(keyword in lowered for keyword in secret.keywords):
-            text = secret.pattern.sub(_notice(secret), text)
+            kept = r"\g<keep>" if "keep" in secret.pattern.groupindex else ""
+            text = secret.pattern.sub(f"{kept}[secret removed: {secret.kind}]", text)
     return text
-
-
-def _notice(secret: SecretFormat) -> Callable[[re.Match[str]], str]:
-    notice = f"{_MARKER}{secret.kind}]"
-    if "keep" not in secret.pattern.groupindex:
-        return lambda _match: notice
-    return lambda match: match["keep"] + notice

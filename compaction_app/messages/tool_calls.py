@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from compaction_app.messages.openai_format import parse_arguments
-from compaction_app.messages.tool_outcomes import find_error, outcome_of, shell_outcome
+from compaction_app.messages.tool_outcomes import find_error, outcome_of
 from compaction_app.messages.truncate import one_line
 
 logger = logging.getLogger("compaction_app.messages")
@@ -73,7 +73,7 @@ def _function(call: Mapping[str, Any]) -> Mapping[str, Any]:
 def result_status(call: Mapping[str, Any] | None, result: str) -> str:
     """``"ok"`` or ``"error"``; "" where the result does not show how the call ended. ``call`` is None if unknown."""
     if call is not None and _marker_of(call_name(call), _BUILT_INS) is _shell:
-        return shell_outcome(_command(_arguments(call)), result).status
+        return outcome_of(result, _command(_arguments(call))).status
     return outcome_of(result).status
 
 
@@ -158,7 +158,7 @@ def _shell(arguments: Arguments, result: str | None) -> str:
         return ""
     if result is None:
         return f"[shell: {label}]"
-    outcome = shell_outcome(_command(arguments), result)
+    outcome = outcome_of(result, _command(arguments))
     if outcome.timed_out:
         return f"[shell: {label} → timed out]"
     if outcome.exit_code is not None and not outcome.succeeded:

@@ -36,24 +36,27 @@ _NOTHING = r"[ \t]*\(?(?:none|null|nil|false|no|0)?\)?[ \t.]*(?:\n|\Z)"
 _NO_ERROR = re.compile(rf"\A\W{{0,3}}errors?:{_NOTHING}", re.IGNORECASE)
 _TRACEBACK = "Traceback (most recent call last)"
 
-# What precedes the words, as in "psql: error:" and "a.c:3:5: error:".
-_SOURCE = r"(?:\S{1,120}:\s+){0,2}"
+#: A line that says so first, after what speaks: "psql: error:", "a.c:3:5: error:", "make: *** [all] Error 2".
 _FAILING_START = re.compile(
-    rf"\s*(?:{_SOURCE}(?:[Ee]rror|ERROR|[Ff]atal(?: error)?|FATAL|panic)(?:\[\w+\])?:(?!(?i:{_NOTHING}))"
-    rf"|{_SOURCE}(?:\(\d+\) )?(?:[Cc]ould not|[Uu]nable to|[Ff]ailed to|[Cc]annot) "
-    r"|Error (?:from|response|occurred|while)\b|[A-Za-z_.]+(?:Error|Exception)(?: \[\w+\])?: |Exception in |Uncaught "
-    r"|make(?:\[\d+\])?: \*\*\* |npm (?:ERR!|error)|ERR_PNPM|ninja: build stopped|E: [A-Z]"
-    r"|! \[(?:remote )?rejected\]|--- FAIL|FAIL(?:ED|URE)?(?:[\s:]|$)|not ok \d(?!.*# ?(?:TODO|SKIP))|[✗✘✕❌]"
-    r"|(?:Build|BUILD|Compilation|COMPILATION) (?:failed|FAILED)|Segmentation fault|Killed$|Aborted\b)"
-)
-_SYSTEM_ERROR = (
-    r"(?:command not found|no such file or directory|permission denied|operation not permitted|connection refused"
-    r"|is a directory|not a directory|no space left on device|read-only file system|address already in use)"
+    rf"\W{{0,6}}(?:\S{{1,120}}:\s+){{0,2}}(?:\*\*\* |npm err(?:or|!)|(?-i:FAIL(?:ED)?\b)"
+    r"|(?:could not|unable to|failed to|cannot) "
+    rf"|(?:[\w.]*(?:error|exception)|fatal|panic|failed|failure)(?:\s?\[\w+\])?:(?!{_NOTHING}))",
+    re.IGNORECASE,
 )
 _FAILING_END = re.compile(
-    rf"(?:\A|: )(?:{_SYSTEM_ERROR}[.]?|permission denied \(.{{1,60}}|command not found: \S+)\Z"
-    r"|\A\S*sh: .*: not found\Z|\bis not recognized as an internal or external command|\bcore dumped\b",
-    re.IGNORECASE,
+    r"\bnot found(?:: \S+)?\Z|: permission denied \(.{1,60}\Z|\b(?:failed|core dumped)\W*\Z", re.IGNORECASE
+)
+#: Of the operating system, at the end of the line of a command that met one.
+_SYSTEM_ERRORS = (
+    ": no such file or directory",
+    ": permission denied",
+    ": operation not permitted",
+    ": connection refused",
+    ": is a directory",
+    ": not a directory",
+    ": no space left on device",
+    ": read-only file system",
+    ": address already in use",
 )
 _N = r"(?<![\d.,])[1-9][\d,]*"
 _FAILURES = re.compile(
@@ -93,47 +96,51 @@ class Outcome:
         return "error" if self.timed_out or self.exit_code or (self.error and self.exit_code is None) else ""
 
 
-def find_error(result: str | None) -> str | None:
-    """The error that a result reports, as one short line; None if it reports none.
+def find_error(result: str | None) -> str:
+    """The error that a result reports, as one short line; "" if it reports none.
 
     Only the first words and the fields of JSON count: a file that mentions errors is not a failed read.
     """
-    if not result:
-        return None
-    fields = json_fields(result)
-    if fields:
-        return _error_in_fields(fields)
+    result = result or ""
     start = result[:_EDGE_CHARS]
+    if fields := json_fields(result):
+        error = fields.get("error")
+        if not error and _verdict(fields) is not False:
+            return ""
+        if isinstance(error, Mapping):
+            error = error.get("message") or error.get("code")
+        message = error if isinstance(error, str) and error else fields.get("message") or fields.get("stderr")
+        return one_line(str(message or ""), _ERROR_CHARS) or "error"
     if _TRACEBACK in start:
         return _last_line(result)
     if _ERROR_START.match(start) and not _NO_ERROR.match(start):
         return one_line(result.strip().lstrip("✗ ").partition("\n")[0], _ERROR_CHARS) or "error"
-    return None
+    return ""
 
 
-def outcome_of(result: str) -> Outcome:
-    """How a call of a tool other than a shell ended."""
+def outcome_of(result: str, command: str | None = None) -> Outcome:
+    """How a call ended; ``command``: of a shell, "" where it ran code.
+
+    Exit code 0 together with a line that reports a failure is not a success, because a pipe hides the exit code of its
+    first command.
+    """
     fields = json_fields(result)
-    code = _exit_code_in(fields)
-    error = find_error(result) or ""
-    return Outcome(code, error=error, succeeded=not error and not code and (code == 0 or _succeeded_in(fields)))
-
-
-def shell_outcome(command: str, result: str) -> Outcome:
-    """How a shell command ended. Exit code 0 together with a line that reports a failure is not a success, because a
-    pipe hides the exit code of its first command."""
-    fields = json_fields(result)
-    edges = result if len(result) <= 2 * _EDGE_CHARS else f"{result[:_EDGE_CHARS]}\n{result[-_EDGE_CHARS:]}"
-    if fields.get("timed_out") is True or _TIMED_OUT.search(edges):
-        return Outcome(timed_out=True)
-    code = _exit_code_in(fields)
-    if code is None and not fields:
-        found = _EXIT.findall(edges)
-        code = int(found[-1]) if found else None
-    shows = _shows_text(command)
-    error = "" if shows and not fields else find_error(result) or ""
-    error = error or _failure_line(command, shows, _printed(fields) if fields else result)
-    succeeded = not error and not code and (code == 0 or _succeeded_in(fields))
+    inner = fields.get("metadata")
+    places = (fields, inner if isinstance(inner, Mapping) else {})
+    codes = [place[key] for place in places for key in _EXIT_KEYS if type(place.get(key)) is int]
+    error = find_error(result)
+    if command is not None:
+        edges = result if len(result) <= 2 * _EDGE_CHARS else f"{result[:_EDGE_CHARS]}\n{result[-_EDGE_CHARS:]}"
+        if fields.get("timed_out") is True or _TIMED_OUT.search(edges):
+            return Outcome(timed_out=True)
+        if not fields:
+            codes = [int(code) for code in _EXIT.findall(edges)[-1:]]
+        shows = _shows_text(command)
+        texts = (fields.get(key) for key in ("stdout", "output", "result", "content", "stderr"))
+        printed = "\n".join(text for text in texts if isinstance(text, str)) if fields else result
+        error = ("" if shows and not fields else error) or _failure_line(command, shows, printed)
+    code = codes[0] if codes else None
+    succeeded = not error and not code and (code == 0 or _verdict(fields) is True)
     return Outcome(code, error=error, succeeded=succeeded)
 
 
@@ -149,40 +156,14 @@ def json_fields(result: str) -> Mapping[str, Any]:
     return fields if isinstance(fields, Mapping) else {}
 
 
-def _exit_code_in(fields: Mapping[str, Any]) -> int | None:
-    inner = fields.get("metadata")
-    for place in (fields, inner if isinstance(inner, Mapping) else {}):
-        for key in _EXIT_KEYS:
-            value = place.get(key)
-            if isinstance(value, int) and not isinstance(value, bool):
-                return value
-    return None
-
-
-def _succeeded_in(fields: Mapping[str, Any]) -> bool:
-    if fields.get("success") is True or fields.get("ok") is True:
-        return True
-    if fields.get("is_error") is False or fields.get("isError") is False:
-        return True
-    return str(fields.get("status", "")).lower() in ("ok", "success", "succeeded", "passed")
-
-
-def _error_in_fields(fields: Mapping[str, Any]) -> str | None:
-    error = fields.get("error")
-    failed = fields.get("is_error") is True or fields.get("isError") is True
-    failed = failed or fields.get("success") is False or fields.get("ok") is False
-    failed = failed or str(fields.get("status", "")).lower() in ("error", "failed", "failure")
-    if not error and not failed:
-        return None
-    if isinstance(error, Mapping):
-        error = error.get("message") or error.get("code")
-    message = error if isinstance(error, str) and error else fields.get("message") or fields.get("stderr")
-    return one_line(str(message or "error"), _ERROR_CHARS) or "error"
-
-
-def _printed(fields: Mapping[str, Any]) -> str:
-    texts = (fields.get(key) for key in ("stdout", "output", "result", "content", "stderr"))
-    return "\n".join(text for text in texts if isinstance(text, str))
+def _verdict(fields: Mapping[str, Any]) -> bool | None:
+    """Whether a field says that the call succeeded, or failed; None where none says."""
+    status = str(fields.get("status", "")).lower()
+    said = [fields.get("success"), fields.get("ok")]
+    said += [not fields[key] for key in ("is_error", "isError") if isinstance(fields.get(key), bool)]
+    if False in said or status in ("error", "failed", "failure"):
+        return False
+    return True if True in said or status in ("ok", "success", "succeeded", "passed") else None
 
 
 def _failure_line(command: str, shows: bool, printed: str) -> str:
@@ -192,25 +173,25 @@ def _failure_line(command: str, shows: bool, printed: str) -> str:
         return _last_line(printed)
     if shows or not command:
         # The command's own error, or the shell's: "cat: /x: No such file or directory".
-        first = next((line for line in printed[:_HEAD_CHARS].splitlines() if line.strip()), "")
-        complains = re.match(r"\s*(?:\S*/)?([\w-]{1,30}): ", first)
+        lines = [line for line in printed[:_HEAD_CHARS].splitlines() if line.strip()][:1]
+        complains = re.match(r"\s*(?:\S*/)?([\w-]{1,30}): ", "".join(lines))
         name = complains[1].lower() if complains else ""
-        own = name in _SHOWS or name.endswith("sh") or (name == "fatal" and "git" in command)
-        return one_line(first, _ERROR_CHARS) if own and _fails(first) else ""
-    return next((one_line(line, _ERROR_CHARS) for line in _edge_lines(printed) if _fails(line)), "")
+        if name not in _SHOWS and not name.endswith("sh") and not (name == "fatal" and "git" in command):
+            return ""
+    elif len(printed) <= _HEAD_CHARS + _TAIL_CHARS:
+        lines = printed.splitlines()
+    else:
+        # Without those cut in the middle, which could begin with any word.
+        lines = [*printed[:_HEAD_CHARS].splitlines()[:-1], *printed[-_TAIL_CHARS:].splitlines()[1:]]
+    return next((one_line(line, _ERROR_CHARS) for line in lines if _fails(line.rstrip())), "")
 
 
 def _fails(line: str) -> bool:
-    if _FAILING_START.match(line) or _FAILING_END.search(line.rstrip()):
+    if _FAILING_START.match(line) or _FAILING_END.search(line):
+        return True
+    if line.lower().rstrip(".").endswith(_SYSTEM_ERRORS):
         return True
     return bool(_FAILURES.search(line)) and not _MENDED.search(line)
-
-
-def _edge_lines(printed: str) -> list[str]:
-    """The first and the last lines, without those cut in the middle, which could begin with any word."""
-    if len(printed) <= _HEAD_CHARS + _TAIL_CHARS:
-        return printed.splitlines()
-    return [*printed[:_HEAD_CHARS].splitlines()[:-1], *printed[-_TAIL_CHARS:].splitlines()[1:]]
 
 
 def _shows_text(command: str) -> bool:

@@ -1,9 +1,8 @@
 """Shortens a text to a number of bytes (head, notice, tail), or to one line. Pure.
 
 Tool results in a context and messages in a summarizer's request are shortened by :func:`shorten`. It cuts between
-characters, and never inside what a reader sees as one character (a grapheme cluster). Of Unicode's rules for these
-(UAX 29) it knows the part that chats use: marks, variation selectors, skin tones and tags belong to the character
-before them, a zero-width joiner to both sides, and two regional indicators are one flag.
+characters, and never before a mark, a variation selector, a skin tone or a tag, nor beside a zero-width joiner: these
+are read as one character with what stands before them.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ import unicodedata
 
 _ROUND = str.maketrans("[]", "()")
 _JOINER = "\u200d"
-_MARKS = ("Mn", "Mc", "Me")
-#: A longer cluster is cut anyway, or a text of nothing but marks would be lost as a whole.
+#: What is read as one character has fewer, or a text of nothing but marks would be lost as a whole.
 _LONGEST = 64
 
 
@@ -35,10 +33,9 @@ def shorten(text: str, limit: int) -> str:
         dots = "..."[: max(limit, 0)]
         return _head(text, encoded, limit - len(dots)) + dots
     head = _head(text, encoded, room - room // 3)
-    start = size - room // 3
-    while start < size and _inside_character(encoded[start]):
-        start += 1
-    tail = text[grapheme_break_after(text, len(text) - len(_decode(encoded[start:]))) :]
+    # Of a character that was cut the rest is left out.
+    start = len(text) - len(encoded[size - room // 3 :].decode(errors="ignore"))
+    tail = text[next((i for i in range(start, start + _LONGEST) if not _is_inside(text, i)), start) :]
     left_out = text[len(head) : len(text) - len(tail)]
     return head + _notice(len(left_out.encode("utf-8", "surrogatepass"))) + tail
 
@@ -61,40 +58,10 @@ def _notice(left_out: int) -> str:
     return f"\n...truncated {left_out} bytes...\n"
 
 
-def _inside_character(byte: int) -> bool:
-    return byte & 0xC0 == 0x80
-
-
-def _boundary(encoded: bytes, end: int) -> int:
-    """The largest position up to ``end`` that is not inside a character's bytes."""
-    while 0 < end < len(encoded) and _inside_character(encoded[end]):
-        end -= 1
-    return end
-
-
 def _head(text: str, encoded: bytes, limit: int) -> str:
-    """The beginning, in at most ``limit`` bytes, without a cut cluster at its end."""
-    return text[: grapheme_break_before(text, len(_decode(encoded[: _boundary(encoded, max(limit, 0))])))]
-
-
-def _decode(encoded: bytes) -> str:
-    return encoded.decode("utf-8", "surrogatepass")
-
-
-def grapheme_break_before(text: str, place: int) -> int:
-    """The last place between two clusters, at or before ``place``."""
-    for nearer in range(place, max(place - _LONGEST, -1), -1):
-        if not _is_inside(text, nearer):
-            return nearer
-    return place
-
-
-def grapheme_break_after(text: str, place: int) -> int:
-    """The first place between two clusters, at or after ``place``."""
-    for farther in range(place, min(place + _LONGEST, len(text) + 1)):
-        if not _is_inside(text, farther):
-            return farther
-    return place
+    """The beginning, in at most ``limit`` bytes."""
+    end = len(encoded[: max(limit, 0)].decode(errors="ignore"))
+    return text[: next((i for i in range(end, end - _LONGEST, -1) if not _is_inside(text, i)), end)]
 
 
 def _is_inside(text: str, place: int) -> bool:
@@ -103,27 +70,5 @@ def _is_inside(text: str, place: int) -> bool:
     before, after = text[place - 1], text[place]
     if before.isascii() and after.isascii():
         return False
-    if before == _JOINER or _extends(after):
-        return True
-    return _is_flag_letter(before) and _is_flag_letter(after) and _flag_letters_before(text, place) % 2 == 1
-
-
-def _extends(character: str) -> bool:
-    """Whether it belongs to the character before it."""
-    return (
-        character == _JOINER
-        or "\U0001f3fb" <= character <= "\U0001f3ff"
-        or "\U000e0020" <= character <= "\U000e007f"
-        or unicodedata.category(character) in _MARKS
-    )
-
-
-def _is_flag_letter(character: str) -> bool:
-    return "\U0001f1e6" <= character <= "\U0001f1ff"
-
-
-def _flag_letters_before(text: str, place: int) -> int:
-    count = 0
-    while count < place and _is_flag_letter(text[place - 1 - count]):
-        count += 1
-    return count
+    is_skin_tone = "\U0001f3fb" <= after <= "\U0001f3ff"
+    return before == _JOINER or is_skin_tone or unicodedata.category(after) in ("Mn", "Mc", "Me", "Cf")

@@ -10,7 +10,7 @@ import json
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -36,8 +36,10 @@ _SHOWN_KEY = 40
 MAX_REPORTED = 10**8
 #: Not every JSON parser reads larger whole numbers; the largest float has 309 digits.
 _MAX_BITS = 1024
-#: Letters and marks without a shape that Unicode does not call format characters; beside them the variation selectors.
-_FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
+#: Variation selectors, and letters and marks without a shape that Unicode does not call format characters.
+_FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0").union(
+    map(chr, range(0xFE00, 0xFE10)), map(chr, range(0xE0100, 0xE01F0))
+)
 #: One year less than ``datetime`` allows at either end, so that any time zone can show it.
 _FIRST_YEAR, _LAST_YEAR = 2, 9998
 
@@ -57,13 +59,19 @@ def validate_message(message: Mapping[str, Any], *, max_bytes: int) -> None:
         raise InvalidMessage("A tool message needs the tool_call_id of the call it answers.", field="tool_call_id")
     if role != Role.TOOL and message.get("tool_call_id"):
         raise InvalidMessage("Only a tool message has a tool_call_id.", field="tool_call_id")
-    _check_attachments(message.get("attachments"))
+    if (attachments := message.get("attachments")) is not None:
+        check_list_of_dicts(attachments, "attachments", "dicts")
+        if not all(one.get("tokens") is None or _is_whole_number(one["tokens"]) for one in attachments):
+            raise InvalidMessage("tokens of an attachment must be a whole number, 0 or more.", field="attachments")
     if not isinstance(message.get("metadata", {}), dict):
         raise InvalidMessage("metadata must be a dict.", field="metadata")
     for name in _JSON:
         check_json(message.get(name), name)
     check_original(message.get("original"))
-    _check_size(message, max_bytes)
+    sizes = sizes_of({name: message.get(name) for name in (*_LONG_TEXTS, *_JSON)})
+    if (size := sum(sizes.values())) > max_bytes:
+        words = f"The message has {size:,} bytes; MAX_MESSAGE_BYTES allows {max_bytes:,}."
+        raise InvalidMessage(words, field=max(sizes, key=sizes.__getitem__))
 
 
 @contextmanager
@@ -130,57 +138,44 @@ def open_calls_at_end(messages: Sequence[Message | ContextMessage]) -> list[str]
 
 
 def check_json(value: Any, field: str) -> None:
-    """Refuse what not every database accepts as JSON, naming the place: ``metadata.a[0]``."""
-    if (found := _wrong_json(value, 0)) is not None:
-        steps, wrong = found
-        raise InvalidMessage(f"{_place(field, steps[::-1])} {wrong}.", field=field)
+    """Refuse what not every database accepts as JSON, naming the place: ``metadata.a[0]["a key"]``."""
+    steps: list[str | int] = []
+    if wrong := _wrong_json(value, steps):
+        place = field
+        for step in steps[:_SHOWN_STEPS]:
+            if isinstance(step, str) and step.isidentifier() and len(step) <= _SHOWN_KEY:
+                place += f".{step}"
+            else:
+                cut = step if isinstance(step, int) or len(step) <= _SHOWN_KEY else f"{step[:_SHOWN_KEY]}…"
+                place += f"[{json.dumps(cut, ensure_ascii=False)}]"
+        raise InvalidMessage(f"{place}{'…' * (len(steps) > _SHOWN_STEPS)} {wrong}.", field=field)
 
 
-def _wrong_json(value: Any, depth: int) -> tuple[list[str | int], str] | None:
-    """The path to the first wrong value, innermost step first, and what is wrong with it."""
-    if depth > MAX_JSON_DEPTH:
-        return [], f"is nested deeper than {MAX_JSON_DEPTH} levels"
-    items: Iterable[tuple[Any, Any]] = ()
-    if isinstance(value, dict):
-        for key in value:
-            if not isinstance(key, str):
-                return [], f"has the key {key!r}; JSON keys are strings"
-            if wrong := _wrong_text(key):
-                return [], f"has a key that {wrong}"
-        items = value.items()
-    elif isinstance(value, list | tuple):
-        items = enumerate(value)
-    else:
-        return None if (wrong := _wrong_scalar(value)) is None else ([], wrong)
-    for step, item in items:
-        if (found := _wrong_json(item, depth + 1)) is not None:
-            found[0].append(step)
-            return found
-    return None
-
-
-def _wrong_scalar(value: Any) -> str | None:
+def _wrong_json(value: Any, steps: list[str | int]) -> str:
+    """What is wrong with the first wrong value, to which ``steps`` lead then; "" if none is."""
+    if len(steps) > MAX_JSON_DEPTH:
+        return f"is nested deeper than {MAX_JSON_DEPTH} levels"
     if isinstance(value, str):
         return _wrong_text(value)
     if isinstance(value, float) and not math.isfinite(value):
         return f"contains {value}, which is not JSON"
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
         return f"contains a number of more than {_MAX_BITS} bits"
-    if value is not None and not isinstance(value, bool | int | float):
+    if value is None or isinstance(value, bool | int | float):
+        return ""
+    if not isinstance(value, dict | list | tuple):
         return f"contains a value of type {type(value).__name__}, which is not JSON"
-    return None
-
-
-def _place(field: str, steps: Sequence[str | int]) -> str:
-    """``metadata.a[0]["a key"]``, cut short where it is long."""
-    return field + "".join(map(_step, steps[:_SHOWN_STEPS])) + "…" * (len(steps) > _SHOWN_STEPS)
-
-
-def _step(step: str | int) -> str:
-    if isinstance(step, str) and step.isidentifier() and len(step) <= _SHOWN_KEY:
-        return f".{step}"
-    cut = step[:_SHOWN_KEY] + "…" * (len(step) > _SHOWN_KEY) if isinstance(step, str) else step
-    return f"[{json.dumps(cut, ensure_ascii=False)}]"
+    for key in value if isinstance(value, dict) else ():
+        if not isinstance(key, str):
+            return f"has the key {key!r}; JSON keys are strings"
+        if wrong := _wrong_text(key):
+            return f"has a key that {wrong}"
+    for step, item in value.items() if isinstance(value, dict) else enumerate(value):
+        steps.append(step)
+        if wrong := _wrong_json(item, steps):
+            return wrong
+        steps.pop()
+    return ""
 
 
 def canonical(value: Any) -> Any:
@@ -202,14 +197,14 @@ def check_text(text: Any, field: str, *, longest: int | None = None) -> None:
         raise InvalidMessage(f"{field} {wrong}.", field=field)
 
 
-def _wrong_text(text: str) -> str | None:
+def _wrong_text(text: str) -> str:
     if "\x00" in text:
         return f"contains a NUL character at position {text.index(chr(0))}"
     try:
         text.encode()
     except UnicodeEncodeError as error:
         return f"contains a lone surrogate at position {error.start}"
-    return None
+    return ""
 
 
 def check_datetime(value: Any, field: str = "created_at") -> None:
@@ -225,16 +220,12 @@ def check_datetime(value: Any, field: str = "created_at") -> None:
 
 def is_storable(text: str) -> bool:
     """Whether every database accepts this text: no NUL, no lone surrogates."""
-    return _wrong_text(text) is None
+    return not _wrong_text(text)
 
 
 def visible(text: str) -> str:
     """The text, stripped, without the characters that nobody sees: zero-width, format and filler characters."""
-    return "".join(c for c in text if unicodedata.category(c) != "Cf" and not _is_filler(c)).strip()
-
-
-def _is_filler(character: str) -> bool:
-    return character in _FILLERS or "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
+    return "".join(c for c in text if unicodedata.category(c) != "Cf" and c not in _FILLERS).strip()
 
 
 def make_storable(text: str) -> str:
@@ -278,16 +269,6 @@ def check_original(original: Any) -> None:
         raise InvalidMessage(f"{words}, with a format of {', '.join(FORMATS)}.", field="original")
 
 
-def _check_attachments(attachments: Any) -> None:
-    if attachments is None:
-        return
-    check_list_of_dicts(attachments, "attachments", "dicts")
-    for attachment in attachments:
-        tokens = attachment.get("tokens")
-        if tokens is not None and not _is_whole_number(tokens):
-            raise InvalidMessage("tokens of an attachment must be a whole number, 0 or more.", field="attachments")
-
-
 def sizes_of(message: Mapping[str, Any]) -> dict[str, int]:
     """The bytes of each part: of a text as it is, else of its JSON."""
     return {
@@ -295,16 +276,6 @@ def sizes_of(message: Mapping[str, Any]) -> dict[str, int]:
         for name, item in message.items()
         if item
     }
-
-
-def _check_size(message: Mapping[str, Any], max_bytes: int) -> None:
-    sizes = sizes_of({name: message.get(name) for name in (*_LONG_TEXTS, *_JSON)})
-    size = sum(sizes.values())
-    if size > max_bytes:
-        raise InvalidMessage(
-            f"The message has {size:,} bytes; MAX_MESSAGE_BYTES allows {max_bytes:,}.",
-            field=max(sizes, key=sizes.__getitem__),
-        )
 
 
 # -- arguments of public functions ---------------------------------------------------------------------------
@@ -321,8 +292,7 @@ def check_list_of_dicts(value: Any, name: str, items: str) -> None:
 
 def check_dict(value: Any, name: str, hint: str = "") -> None:
     if value is not None and not isinstance(value, Mapping):
-        ending = f" {hint}" if hint else ""
-        raise InvalidMessage(f"{name} must be a dict, not {_type_of(value)}.{ending}", field=name)
+        raise InvalidMessage(f"{name} must be a dict, not {_type_of(value)}. {hint}".rstrip(), field=name)
 
 
 def check_whole_number(value: Any, name: str, low: int = 0) -> None:
@@ -334,9 +304,8 @@ def check_whole_number(value: Any, name: str, low: int = 0) -> None:
 def check_reasoning(value: Any) -> None:
     """What providers call reasoning: a string, a list of blocks, or one block."""
     if value is not None and not isinstance(value, str | Mapping | list | tuple):
-        raise InvalidMessage(
-            f"reasoning must be a string, a dict or a list of blocks, not {_type_of(value)}.", field="reasoning"
-        )
+        words = f"reasoning must be a string, a dict or a list of blocks, not {_type_of(value)}."
+        raise InvalidMessage(words, field="reasoning")
 
 
 def check_budget_arguments(model: Any, tools: Any, reserved_tokens: Any) -> None:
@@ -353,26 +322,21 @@ def check_summarize(summarize: Any) -> None:
     """A function, or an object with a ``summarize`` method; None means not given."""
     if summarize is None:
         return
-    ask = getattr(summarize, "summarize", summarize)
-    if isinstance(summarize, type) or not callable(ask):
-        raise InvalidMessage(
-            f"summarize must be a function or an object with a summarize method, not {_instance_of(summarize)}.",
-            field="summarize",
-        )
+    if isinstance(summarize, type) or not callable(getattr(summarize, "summarize", summarize)):
+        words = f"summarize must be a function or an object with a summarize method, not {_type_of(summarize)}."
+        raise InvalidMessage(words, field="summarize")
 
 
 def checked_counter(count: Any) -> Callable[[Sequence[str]], list[int]]:
     """The counter of texts, with each answer checked: one whole number per text."""
     if isinstance(count, type) or not callable(count):
-        raise InvalidMessage(f"count must be a function of a list of texts, not {_instance_of(count)}.", field="count")
+        raise InvalidMessage(f"count must be a function of a list of texts, not {_type_of(count)}.", field="count")
 
     def counted(texts: Sequence[str]) -> list[int]:
         numbers = count(texts)
-        right = isinstance(numbers, Sequence) and len(numbers) == len(texts)
-        if not right or not all(_is_whole_number(number) for number in numbers):
-            raise InvalidMessage(
-                f"count must return a list with a whole number for each text, not {_type_of(numbers)}.", field="count"
-            )
+        if not isinstance(numbers, Sequence) or [*map(_is_whole_number, numbers)] != [True] * len(texts):
+            words = f"count must return a list with a whole number for each text, not {_type_of(numbers)}."
+            raise InvalidMessage(words, field="count")
         return list(numbers)
 
     return counted
@@ -382,9 +346,7 @@ def _is_whole_number(value: Any, low: int = 0) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= low
 
 
-def _instance_of(value: Any) -> str:
-    return f"the class {value.__name__}: pass an instance" if isinstance(value, type) else _type_of(value)
-
-
 def _type_of(value: Any) -> str:
+    if isinstance(value, type):
+        return f"the class {value.__name__}: pass an instance"
     return "None" if value is None else type(value).__name__

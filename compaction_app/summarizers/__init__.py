@@ -4,8 +4,7 @@
 :class:`Summarizer`.
 """
 
-from compaction_app.summarizers.base import Summarizer
+from compaction_app.summarizers.base import ExtractiveSummarizer, Summarizer
 from compaction_app.summarizers.cascade import OpenAISummarizer
-from compaction_app.summarizers.extractive import ExtractiveSummarizer
 
 __all__ = ["ExtractiveSummarizer", "OpenAISummarizer", "Summarizer"]

@@ -96,7 +96,11 @@ class Attempt:
                 detail = f"read {overflow.sent} of {size} tokens"
                 self.fail(Failure(model=model, code=ErrorCode.INPUT_TOO_LARGE, detail=detail, overflow=overflow))
                 return None
-            code = ErrorCode.OVERSIZE if is_far_too_long else self._judge(answer, model)
+            code: ErrorCode | None = ErrorCode.OVERSIZE
+            if not is_far_too_long:
+                # It counts with a host's counter.
+                with errors_of(model, did="wrote a draft whose check raised"):
+                    code = self.accept(answer) if self.accept else None
             if code is None:
                 numbers = {"input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens}
                 log(logger, logging.INFO, "done", model=model, **numbers, characters=len(answer.text))
@@ -118,12 +122,6 @@ class Attempt:
         values = {"model": failure.model, "code": failure.code, "transient": failure.transient}
         log(logger, logging.WARNING, "failed", **values)
 
-    def report(self, failures: Sequence[Failure]) -> None:
-        """An event for each model that failed before another one's draft; a failed run names them in its error."""
-        for model, code in dict.fromkeys((failure.model, failure.code) for failure in failures):
-            if self.on_event:
-                self.on_event(EventKind.MODEL_FAILED, {"model": model, "code": code})
-
     def error(self) -> SummarizerError:
         """The error of all failures. It is transient if one of them was: that model may still answer."""
         if self.time_left() < _LEAST_SECONDS:
@@ -135,7 +133,8 @@ class Attempt:
             )
         # The second answer of a model that was asked twice replaces its first.
         last = {failure.model: failure for failure in self.failures}
-        telling = min(last.values(), key=_rank)
+        # Waiting may help; then a refused draft says more than no answer.
+        telling = min(last.values(), key=lambda failure: (not failure.transient, failure.code not in _DRAFT_CODES))
         waits = [failure.retry_after for failure in self.failures if failure.retry_after is not None]
         return SummarizerError(
             "; ".join(f"{f.model}: {f.code}" + (f" ({f.detail})" if f.detail else "") for f in self.failures),
@@ -150,45 +149,29 @@ class Attempt:
         asked = "; ".join(f"{failure.model}: {failure.code}" for failure in self.failures)
         return SummarizerError(f"No time is left to ask a model. {asked}".rstrip(), error_code=ErrorCode.TIME_LIMIT)
 
-    def _judge(self, draft: SummaryDraft, model: str) -> ErrorCode | None:
-        """The answer of ``accept``. It counts with a host's counter; if that raises, the attempt ends."""
-        try:
-            return self.accept(draft) if self.accept else None
-        except Exception as error:
-            raise _error_of(error, model, "wrote a draft whose check raised") from error
-
 
 @contextmanager
-def errors_of(name: str, calls: Sequence[ModelCall] = ()) -> Iterator[None]:
-    """Raise whatever a summarizer raises as a :class:`SummarizerError`, with the calls that were made before."""
+def errors_of(name: str, calls: Sequence[ModelCall] = (), did: str = "raised") -> Iterator[None]:
+    """Raise whatever a summarizer raises as a :class:`SummarizerError`, with the calls that were made before.
+
+    The type is recorded and the frames are logged; the error's text may quote the conversation.
+    """
     try:
         yield
     except SummarizerError as error:
         error.calls = (*calls, *error.calls)
         raise
     except Exception as error:
-        raise _error_of(error, name, "raised", calls) from error
-
-
-def _error_of(error: Exception, name: str, did: str, calls: Sequence[ModelCall] = ()) -> SummarizerError:
-    """The type is recorded and the frames are logged; the error's text may quote the conversation."""
-    log_error(logger, error, summarizer=name)
-    timed_out = isinstance(error, TimeoutError)
-    code = ErrorCode.TIMEOUT if timed_out else ErrorCode.PROVIDER_ERROR
-    if isinstance(error, SoftTimeLimitExceeded):
-        # Of the task, not of a call: it raises in whatever code is at work.
-        code = ErrorCode.TIME_LIMIT
-    return SummarizerError(
-        f"{name} {did} {type(error).__name__}",
-        error_code=code,
-        transient=timed_out or isinstance(error, ConnectionError),
-        model=name,
-        calls=tuple(calls),
-    )
-
-
-def _rank(failure: Failure) -> int:
-    """The most useful failure first: waiting may help, then a refused draft, then no answer."""
-    if failure.transient:
-        return 0
-    return 1 if failure.code in _DRAFT_CODES else 2
+        log_error(logger, error, summarizer=name)
+        timed_out = isinstance(error, TimeoutError)
+        code = ErrorCode.TIMEOUT if timed_out else ErrorCode.PROVIDER_ERROR
+        if isinstance(error, SoftTimeLimitExceeded):
+            # Of the task, not of a call: it raises in whatever code is at work.
+            code = ErrorCode.TIME_LIMIT
+        raise SummarizerError(
+            f"{name} {did} {type(error).__name__}",
+            error_code=code,
+            transient=timed_out or isinstance(error, ConnectionError),
+            model=name,
+            calls=tuple(calls),
+        ) from error

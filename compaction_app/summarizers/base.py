@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from compaction_app.conf import Settings, load
+from compaction_app.conf import Settings, load, load_function
 from compaction_app.exceptions import ConfigurationError, SummarizerError
+from compaction_app.memory.extractive import extractive_draft
 from compaction_app.summarizers.attempt import Accept, Attempt, OnEvent, TimeLeft, errors_of, unlimited
 from compaction_app.summarizers.prompts import wrong_draft
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
 from compaction_app.values import SummaryDraft, SummaryRequest
+
+#: What a summarizer does in order.
+Steps = Callable[[Attempt, Way], Awaitable[SummaryDraft]]
 
 
 class Summarizer:
@@ -70,6 +75,17 @@ class Summarizer:
         raise attempt.error()
 
 
+class ExtractiveSummarizer(Summarizer):
+    """Quotes the most telling sentences. Deterministic, without network: the same request gives the same bytes."""
+
+    #: It quotes messages, never reasoning.
+    reads_reasoning = False
+    looks_ahead = False
+
+    def summarize(self, request: SummaryRequest) -> SummaryDraft:
+        return extractive_draft(request, load_function(self.settings.token_counter))
+
+
 def make_summarizer(settings: Settings, session_model: str = "", time_left: TimeLeft = unlimited) -> Summarizer:
     """The summarizer of the entry that ``SUMMARIZER`` names; :class:`ConfigurationError` where there is none."""
     if (name := settings.summarizer.name) not in settings.summarizers:
@@ -103,8 +119,9 @@ async def ask_summarizer(
     accept: Accept | None = None,
     on_event: OnEvent | None = None,
     way: Way = AWAITED,
+    steps: Steps | None = None,
 ) -> SummaryDraft:
     """A draft that ``accept`` accepts, or :class:`SummarizerError` with the calls that were paid for."""
     attempt = Attempt(request, accept, on_event, summarizer.time_left)
     with errors_of(type(summarizer).__name__, attempt.calls):
-        return await summarizer.steps(attempt, way)
+        return await (steps or summarizer.steps)(attempt, way)

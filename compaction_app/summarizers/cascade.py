@@ -18,13 +18,13 @@ from typing import Any
 from compaction_app.conf import Settings, load_function
 from compaction_app.context import windows
 from compaction_app.exceptions import ConfigurationError
-from compaction_app.summarizers.attempt import Answer, Attempt, Failure, errors_of
-from compaction_app.summarizers.base import Summarizer
+from compaction_app.summarizers.attempt import Answer, Attempt, Failure
+from compaction_app.summarizers.base import Summarizer, ask_summarizer
 from compaction_app.summarizers.openai import Clients, ModelEntry, call_model, chat_model_entries, model_entries
 from compaction_app.summarizers.prompts import count_request
-from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
+from compaction_app.summarizers.waiting import BLOCKING, Way, without_waiting
 from compaction_app.tokens import Count
-from compaction_app.values import Capacity, ErrorCode, SummaryDraft, SummaryRequest
+from compaction_app.values import Capacity, ErrorCode, EventKind, SummaryDraft, SummaryRequest
 
 #: Its locks cannot be shared with a real thread, which a model's call needs (see :func:`replaced_threads`).
 NO_EVENTLET = "eventlet has replaced Python's threads: asking a model would stop the database work of other greenlets."
@@ -72,22 +72,22 @@ class OpenAISummarizer(Summarizer):
             windows.remember(self.learned)
 
     def summarize(self, request: SummaryRequest) -> SummaryDraft:
-        return without_waiting(self._summarize(request, BLOCKING))
+        # Not a subclass's steps, which would call this again.
+        steps = partial(OpenAISummarizer.steps, self)
+        return without_waiting(ask_summarizer(self, request, way=BLOCKING, steps=steps))
 
     async def asummarize(self, request: SummaryRequest) -> SummaryDraft:
-        return await self._summarize(request, AWAITED)
-
-    async def _summarize(self, request: SummaryRequest, way: Way) -> SummaryDraft:
-        attempt = Attempt(request, time_left=self.time_left)
-        with errors_of(type(self).__name__, attempt.calls):
-            return await OpenAISummarizer.steps(self, attempt, way)
+        return await ask_summarizer(self, request, steps=partial(OpenAISummarizer.steps, self))
 
     async def steps(self, attempt: Attempt, way: Way) -> SummaryDraft:
         size = count_request(attempt.request, self._count)
         for entry in self.entries:
             before = len(attempt.failures)
             if draft := await self._draft_of(entry, attempt, size, way):
-                attempt.report(attempt.failures[:before])
+                # A failed run names them in its error.
+                for model, code in dict.fromkeys((failed.model, failed.code) for failed in attempt.failures[:before]):
+                    if attempt.on_event:
+                        attempt.on_event(EventKind.MODEL_FAILED, {"model": model, "code": code})
                 return draft
         raise attempt.error()
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+
+from compaction_app.memory.word_tables import STOP
 
 _LONGEST_READ = 2_000
 _LONGEST = 200
@@ -32,42 +33,40 @@ _INDEX = re.compile(r"\d{1,3}")
 #: Something of several words in quotes, up to the end where they are not closed. Not the apostrophe in "model's".
 _QUOTED = re.compile(r"(?<!\w)(?:([\"'`])(?=\S)[^\s\"'`]*\s.*?(?:\1(?!\w)|\Z)|[“„«].*?(?:[”“»]|\Z))", re.DOTALL)
 _MASKS = re.compile(rf"{MASK}(?:[^\w{MASK}]*{MASK})+")
-_NOT_PUNCTUATION = re.compile(r"[^\s.,:;!?'\"`’()\[\]{}<>/|=%&*#+-]")
+#: Neither a word nor punctuation.
+_ODD = re.compile(r"[^\w\s.,:;!?'\"`’()\[\]{}<>/|=%&*#+-]")
 
 #: The language of the errors of OpenAI, Azure, vLLM, llama.cpp, Ollama, Anthropic, Google and the gateways before them.
-WORDS = frozenset(
+WORDS = STOP.union(
     """
-    a about above accept accepted access account active add admin after again all allowed already also an and another
-    any api app are argument arguments as at attempt attempts authenticate authentication authorization authorized
-    automatically available bad balance base be bearer because been before being below between billing blocked body
-    boolean both bug busy but by bytes call called calls can cannot capacity change character characters chat check
-    choose client closed code codes complete completion completions concurrency concurrent config configuration
-    configured connect connection consider contact contain contains content context correct could couldn count create
-    created credentials credit credits current currently d daily date day days decrease default denied deny deployment
-    deprecated detail details did didn different disabled do documentation does doesn don double due during each either
-    empty enable enabled encoding endpoint engine enough error errors exceed exceeded exceeding exceeds exception
-    exhausted exist existing exists expected expired extra fail failed failure feature field fields file filtered find
-    first following for forbidden format found free from function gateway generate generated generation get given go got
-    greater had hard has have header headers help here high higher hour hourly hours how however http https id
-    identifier if in include included incomplete incorrect increase increasing inference information input inputs
-    instance instead insufficient integer internal into invalid is isn it its json just key keys large larger later
-    learn least length less level limit limited limits list load loaded loading long longer low lower made make
-    management many max maximum may memory message messages method might min minimum minute minutes missing mode model
-    models modify month monthly more most much must name need needed needs new no none not now null number object
-    occurred of off on once one only operation option or org organization other our out output outputs over overload
-    overloaded own parameter parameters parse part passed path payload payment pending per permission permissions
-    permitted plan please plus policy positive possible present process processed processing project prompt prompts
-    property provide provided provider proxy queue quota range rate reach reached read reason receive received reduce
-    reducing refer refused region rejected remaining remove renew request requested requests require required requires
-    reset resource resources response result resulted results retries retry return returned role rpd rpm run running s
-    safety schema seconds see select send sent server servers service services set shorten shorter should shut since
-    size slot slots slow small smaller so some soon specified specify start started state status still stop stream
-    string subscription such supplied support supported supports system t temperature temporarily temporary text than
-    that the their then there these they this those throttled tier time timed timeout to token tokenizer tokens too tool
-    tools top total tpd tpm traffic tried try trying type unable unauthorized unavailable under unexpected unknown
-    unprocessable unrecognized unsupported until up upgrade upstream url usage use used user users using valid validate
-    validation value values verify version via wait waiting was we were when where which while will window with within
-    without wrong you your zero
+    above accept accepted access account active add admin after allowed already another api app argument arguments
+    attempt attempts authenticate authentication authorization authorized automatically available bad balance base
+    bearer because before below between billing blocked body boolean both bug busy bytes call called calls cannot
+    capacity change character characters chat check choose client closed code codes complete completion completions
+    concurrency concurrent config configuration configured connect connection consider contact contain contains
+    content context correct count create created credentials credit credits current currently daily date day days
+    decrease default denied deny deployment deprecated detail details different disabled documentation double due
+    during each either empty enable enabled encoding endpoint engine enough error errors exceed exceeded exceeding
+    exceeds exception exhausted exist existing exists expected expired extra fail failed failure feature field
+    fields file filtered find first following forbidden format found free function gateway generate generated
+    generation given greater hard header headers help high higher hour hourly hours however http https id identifier
+    include included incomplete incorrect increase increasing inference information input inputs instance instead
+    insufficient integer internal invalid json key keys large larger later learn least length less level limit
+    limited limits list load loaded loading long longer low lower management max maximum memory message messages
+    method min minimum minute minutes missing mode model models modify month monthly must name need needed needs new
+    none null number object occurred off once only operation option org organization other output outputs overload
+    overloaded own parameter parameters parse part passed path payload payment pending permission permissions
+    permitted plan plus policy positive possible present process processed processing project prompt prompts
+    property provide provided provider proxy queue quota range rate reach reached read reason receive received
+    reduce reducing refer refused region rejected remaining remove renew request requested requests require required
+    requires reset resource resources response result resulted results retries retry return returned role rpd rpm
+    run running safety schema seconds select send sent server servers service services set shorten shorter shut
+    since size slot slots slow small smaller soon specified specify start started state status stop stream string
+    subscription such supplied support supported supports system temperature temporarily temporary text throttled
+    tier time timed timeout token tokenizer tokens tool tools top total tpd tpm traffic tried try trying type unable
+    unauthorized unavailable unexpected unknown unprocessable unrecognized unsupported until upgrade upstream url
+    usage use used user users using valid validate validation value values verify version via wait waiting while
+    window within without wrong zero
     anthropic azure bedrock ctx google litellm llama ollama openai openrouter vllm
     """.split()
 )
@@ -76,21 +75,29 @@ WORDS = frozenset(
 def safe_message(message: str, prompt: str, name: str = "") -> str:
     """The message on one line, masked; "" where little of it is left. ``name`` is the model's."""
     text = html.unescape(prompt)
+    # The prompt, with its digits in one piece where people separate them, and its words alone.
+    digits, said = _BETWEEN_DIGITS.sub("", text), f" {' '.join(_WORD.findall(text.casefold()))} "
+
+    def masked_groups(groups: re.Match[str]) -> str:
+        number = _BETWEEN_DIGITS.sub("", groups[0])
+        return groups[0] if number not in digits and _NUMBER.fullmatch(number) else MASK
+
     message = _QUOTED.sub(MASK, " ".join(message[:_LONGEST_READ].split()))
-    found = list(_WORD.finditer(message))
-    quoted = _quoted([match[0] for match in found], text)
-    names = set(_WORD.findall(name))
-    digits = _BETWEEN_DIGITS.sub("", text)
-    said = {
-        place for groups in _GROUPS.finditer(message) if _is_said(groups[0], digits) for place in range(*groups.span())
-    }
+    message = _GROUPS.sub(masked_groups, _ODD.sub(MASK, message))
+    words, names = _WORD.findall(message), set(_WORD.findall(name))
+    numbers = (_NUMBER.fullmatch(word) for word in words)
     kept = [
-        _is_kept(match[0], digits, names) and i not in quoted and match.start() not in said
-        for i, match in enumerate(found)
+        word in names or _is_listed(word) or bool(number and number[1] not in digits)
+        for word, number in zip(words, numbers, strict=True)
     ]
+    for i in range(len(words) - _RUN + 1):
+        if f" {' '.join(words[i : i + _RUN]).casefold()} " in said:
+            kept[i : i + _RUN] = [False] * _RUN
     if sum(kept) * 2 < len(kept) + message.count(MASK):
         return ""
-    return _MASKS.sub(MASK, "".join(_pieces(message, found, kept))).strip()[:_LONGEST]
+    keep = iter(kept)
+    masked = _WORD.sub(lambda word: word[0] if next(keep) else MASK, message)
+    return _MASKS.sub(MASK, masked).strip()[:_LONGEST]
 
 
 def safe_code(code: object) -> str:
@@ -101,36 +108,5 @@ def safe_code(code: object) -> str:
     return code if words and not re.search(r"[^\w.\[\]-]", code) and all(map(_is_listed, words)) else ""
 
 
-def _pieces(message: str, found: list[re.Match[str]], kept: list[bool]) -> Iterator[str]:
-    end = 0
-    for match, keep in zip(found, kept, strict=True):
-        yield _NOT_PUNCTUATION.sub(MASK, message[end : match.start()])
-        yield match[0] if keep else MASK
-        end = match.end()
-    yield _NOT_PUNCTUATION.sub(MASK, message[end:])
-
-
-def _is_said(groups: str, digits: str) -> bool:
-    """Whether groups of digits are, as one number, in the prompt, or longer than the numbers of errors."""
-    number = _BETWEEN_DIGITS.sub("", groups)
-    return number in digits or _NUMBER.fullmatch(number) is None
-
-
-def _is_kept(word: str, digits: str, names: set[str]) -> bool:
-    """``digits``: the prompt, with its digits in one piece where people separate them."""
-    if word in names or _is_listed(word):
-        return True
-    number = _NUMBER.fullmatch(word)
-    return number is not None and number[1] not in digits
-
-
 def _is_listed(word: str) -> bool:
     return all(part.lower() in WORDS for part in _PART.findall(word))
-
-
-def _quoted(words: list[str], prompt: str) -> set[int]:
-    """The places of words that the message has in a row with the prompt."""
-    said = " ".join(_WORD.findall(prompt.casefold()))
-    runs = range(len(words) - _RUN + 1)
-    starts = [i for i in runs if f" {' '.join(words[i : i + _RUN]).casefold()} " in f" {said} "]
-    return {i for start in starts for i in range(start, start + _RUN)}

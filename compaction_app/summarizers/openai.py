@@ -13,9 +13,9 @@ import json
 import logging
 import os
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,6 +27,7 @@ from compaction_app.conf import AskedModel, Settings, find_address_error
 from compaction_app.context.budget import window_of, window_or_default
 from compaction_app.context.overflow import Overflow, complaint_of, error_text, find_output_limit, find_overflow
 from compaction_app.context.windows import OUTPUT_SHARE, smaller
+from compaction_app.messages.originals import read_message
 from compaction_app.summarizers.attempt import Answer, Failure
 from compaction_app.summarizers.endpoint import async_http_client, openai
 from compaction_app.summarizers.error_details import safe_code, safe_message
@@ -281,7 +282,7 @@ def _read(entry: ModelEntry, completion: Any) -> SummaryDraft | Failure:
     usage = getattr(completion, "usage", None)
     details = getattr(usage, "prompt_tokens_details", None)
     return SummaryDraft(
-        text=_text(getattr(message, "content", None)),
+        text=read_message({"content": getattr(message, "content", None)}, writer="model").text("assistant"),
         finish_reason=finish_reason,
         model=entry.model,
         input_tokens=_number(usage, "prompt_tokens"),
@@ -298,13 +299,6 @@ def _number(source: Any, name: str) -> int:
     return value if isinstance(value, int) and value > 0 else 0
 
 
-def _text(content: Any) -> str:
-    if isinstance(content, list):
-        parts = (part.get("text") if isinstance(part, Mapping) else getattr(part, "text", None) for part in content)
-        return "".join(part for part in parts if isinstance(part, str))
-    return content if isinstance(content, str) else ""
-
-
 # -- Errors of a provider -------------------------------------------------------------------------------
 
 
@@ -317,14 +311,22 @@ def failure_of(error: openai.OpenAIError, *, model: str, prompt: str) -> Failure
     if isinstance(error, openai.APIResponseValidationError):
         return _malformed_reply(model)
     if isinstance(error, openai.APIStatusError):
-        code, transient = _classify(error)
+        overflow = overflow_of(error)
+        if "insufficient_quota" in (error.code, error.type):
+            code, transient = ErrorCode.QUOTA, False
+        elif overflow:
+            code, transient = ErrorCode.INPUT_TOO_LARGE, False
+        elif error.status_code >= 500:
+            code, transient = ErrorCode.PROVIDER_ERROR, True
+        else:
+            code, transient = _CODES_BY_STATUS.get(error.status_code, (ErrorCode.BAD_REQUEST, False))
         return Failure(
             model=model,
             code=code,
             detail=_detail(error, model, prompt),
             transient=transient,
             retry_after=_retry_after(error.response.headers),
-            overflow=overflow_of(error),
+            overflow=overflow,
         )
     return Failure(model=model, code=ErrorCode.PROVIDER_ERROR, detail=type(error).__name__)
 
@@ -332,11 +334,8 @@ def failure_of(error: openai.OpenAIError, *, model: str, prompt: str) -> Failure
 def overflow_of(error: openai.APIError) -> Overflow | None:
     """What the provider says where it finds a request too long; None for any other error."""
     # An error inside a stream has no status: the stream began with 200.
-    return find_overflow(getattr(error, "status_code", None), _body(error))
-
-
-def _body(error: openai.APIError) -> Any:
-    return error.message if error.body is None else error.body
+    body = error.message if error.body is None else error.body
+    return find_overflow(getattr(error, "status_code", None), body)
 
 
 def is_unreadable(error: Exception) -> bool:
@@ -349,17 +348,6 @@ def _malformed_reply(model: str) -> Failure:
     """Transient: usually a proxy's error page or a truncated body."""
     detail = "the reply is not a chat completion"
     return Failure(model=model, code=ErrorCode.PROVIDER_ERROR, detail=detail, transient=True)
-
-
-def _classify(error: openai.APIStatusError) -> tuple[ErrorCode, bool]:
-    """The code of an error, and whether waiting may help."""
-    if "insufficient_quota" in (error.code, error.type):
-        return ErrorCode.QUOTA, False
-    if overflow_of(error):
-        return ErrorCode.INPUT_TOO_LARGE, False
-    if error.status_code >= 500:
-        return ErrorCode.PROVIDER_ERROR, True
-    return _CODES_BY_STATUS.get(error.status_code, (ErrorCode.BAD_REQUEST, False))
 
 
 def _detail(error: openai.APIStatusError, model: str, prompt: str) -> str:
@@ -378,18 +366,11 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
         try:
             seconds = float(value) / divisor
         except ValueError:
-            seconds = _seconds_until(value)
+            try:
+                seconds = max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+            except ValueError:
+                continue
         # False for NaN too.
         if seconds >= 0:
             return min(seconds, MAX_RETRY_AFTER)
     return None
-
-
-def _seconds_until(date: str) -> float:
-    """0 for a moment that is over; -1 for what is no date."""
-    try:
-        moment = parsedate_to_datetime(date)
-    except ValueError:
-        return -1.0
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - datetime.now(UTC)).total_seconds())

@@ -5,7 +5,7 @@ the pinned message, the covered messages, the cutoff marker, the look-ahead, a c
 record of what others wrote, so it is escaped and declared to be data. The marker contains the run's nonce, which no
 message can know, so no message can forge it.
 
-Every text that people or models wrote passes through :meth:`_Material.of`, which applies the redactor.
+Every text that people or models wrote passes through `_Material.redacted`, which applies the redactor.
 :func:`request_for` joins the same parts that :class:`SummarizerLimit` counts, so planning can fit a request before it
 is written. :func:`refuse_draft` decides whether an answer may become a summary.
 """
@@ -38,7 +38,6 @@ from compaction_app.values import (
     Summary,
     SummaryDraft,
     SummaryRequest,
-    with_ledger,
 )
 
 #: Increased when the wording below, or how the material is shown, changes in a way that changes summaries. Stored with
@@ -145,43 +144,26 @@ def prompt_version(settings_prompt: str | None) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Material:
-    """The texts of a request after the redactor; made only by :meth:`of`."""
+    """The texts of a request."""
 
-    covered: tuple[Message, ...]
-    lookahead: tuple[Message, ...]
-    pinned: Message | None
-    base_content: str
-    base_ledger: str
-    instructions: str
-    policy_line: str
+    covered: Sequence[Message] = ()
+    lookahead: Sequence[Message] = ()
+    pinned: Message | None = None
+    base: Summary | None = None
+    instructions: str = ""
+    policy_line: str = ""
 
-    @classmethod
-    def of(
-        cls,
-        redact: Redact | None,
-        *,
-        covered: Sequence[Message] = (),
-        lookahead: Sequence[Message] = (),
-        pinned: Message | None = None,
-        base: Summary | None = None,
-        instructions: str = "",
-        policy_line: str = "",
-    ) -> _Material:
-        # Texts are cut after the redactor has read them whole: it would not recognize a key cut in half.
-        clean = redact or str
-        return cls(
-            covered=tuple(apply_redactor(m, redact) for m in covered),
-            lookahead=tuple(apply_redactor(m, redact) for m in lookahead),
-            pinned=apply_redactor(pinned, redact) if pinned else None,
-            base_content=clean(base.content if base else ""),
-            base_ledger=clean(base.ledger if base else ""),
-            instructions=clean(instructions).strip()[:MAX_INSTRUCTIONS],
-            policy_line=" ".join(clean(policy_line).split())[:MAX_POLICY_LINE],
+    def redacted(self, redact: Redact | None) -> _Material:
+        """As it is shown. Texts are cut after the redactor has read them whole: it would not recognize half a key."""
+        clean, base = redact or str, self.base
+        return _Material(
+            covered=tuple(apply_redactor(m, redact) for m in self.covered),
+            lookahead=tuple(apply_redactor(m, redact) for m in self.lookahead),
+            pinned=apply_redactor(self.pinned, redact) if self.pinned else None,
+            base=replace(base, content=clean(base.content), ledger=clean(base.ledger)) if base else None,
+            instructions=clean(self.instructions).strip()[:MAX_INSTRUCTIONS],
+            policy_line=" ".join(clean(self.policy_line).split())[:MAX_POLICY_LINE],
         )
-
-    @property
-    def base_text(self) -> str:
-        return with_ledger(self.base_content, self.base_ledger)
 
 
 def request_for(
@@ -195,37 +177,42 @@ def request_for(
     redact: Redact | None = None,
 ) -> SummaryRequest:
     """The request of a plan. ``limits``: bytes of the messages that are shown head-and-tail, by id."""
-    material = _Material.of(
-        redact,
+    material = _Material(
         covered=plan.covered,
         lookahead=plan.lookahead,
         pinned=plan.pinned,
         base=plan.base,
         instructions=instructions,
         policy_line=policy_line,
-    )
-    # The ledger is written again whatever the model does, so the model can shorten only the prose before it.
-    base, (prose, _) = material.base_text, split_former_ledger(material.base_content)
-    prose_tokens = plan.base.tokens * len(prose) // len(base) if plan.base and base else 0
-    hint = size_hint(prose_tokens, plan.target_tokens)
+    ).redacted(redact)
+    base = material.base.text if material.base else ""
+    hint = size_hint(0, plan.target_tokens)
+    if material.base and base:
+        # The ledger is written again whatever the model does, so the model can shorten only the prose before it.
+        prose, _ = split_former_ledger(material.base.content)
+        hint = size_hint(material.base.tokens * len(prose) // len(base), plan.target_tokens)
+    # The longest draft that :func:`refuse_draft` accepts; the plan's target is always allowed.
+    saving = int((1 - settings.min_saving_ratio) * plan.replaced_tokens) - SUMMARY_WRAPPER_TOKENS - 1
+    ceiling = max(plan.target_tokens, min(int(OVERSIZE_FACTOR * plan.target_tokens), saving))
+    before, after = _around(material, nonce, settings.reasoning, limits)
     user = [
-        *_before_covered(material, settings.reasoning, limits),
+        *before,
         *render_messages(material.covered, reasoning=settings.reasoning, limits=limits),
         marker(nonce),
         *render_messages(material.lookahead, reasoning=settings.reasoning, limits=limits),
-        *_after_lookahead(material, nonce),
+        *after,
     ]
     entry = settings.summarizer_entry
     return SummaryRequest(
-        system=_system(material, nonce, plan.target_tokens, _ceiling(plan, settings), hint, entry.prompt),
+        system=_system(material, nonce, plan.target_tokens, ceiling, hint, entry.prompt),
         user="\n".join(user),
         target_tokens=plan.target_tokens,
         max_output_tokens=entry.max_output_tokens,
         previous_summary=base,
-        previous_ledger=material.base_ledger,
+        previous_ledger=material.base.ledger if material.base else "",
         previous_is_extract=plan.base is not None and plan.base.is_extract,
-        covered=material.covered,
-        lookahead=material.lookahead,
+        covered=tuple(material.covered),
+        lookahead=tuple(material.lookahead),
         instructions=material.instructions,
         nonce=nonce,
     )
@@ -253,12 +240,6 @@ def count_request(request: SummaryRequest, count: Count) -> int:
     return sum(count([request.system, request.user])) + 2 * TOKENS_PER_MESSAGE
 
 
-def _ceiling(plan: CompactionPlan, settings: Settings) -> int:
-    """The tokens of the longest draft that :func:`refuse_draft` accepts; the plan's target is always allowed."""
-    saving = int((1 - settings.min_saving_ratio) * plan.replaced_tokens) - SUMMARY_WRAPPER_TOKENS - 1
-    return max(plan.target_tokens, min(int(OVERSIZE_FACTOR * plan.target_tokens), saving))
-
-
 def _system(
     material: _Material, nonce: str, target_tokens: int, ceiling: int, hint: str, summary_prompt: str | None
 ) -> str:
@@ -274,25 +255,23 @@ def _system(
     return "\n\n".join([summary_prompt or WRITING, rules, *policy, size])
 
 
-# Each part below begins with "<" or a letter and ends with ">" or ".", as every block of a message does. Tokenizers
-# split there, so the count of the joined text is at most the sum of the counts and one for each line end.
+def _around(
+    material: _Material, nonce: str, reasoning: str, limits: Mapping[int, int] | None
+) -> tuple[list[str], list[str]]:
+    """What comes before the covered messages, and after the look-ahead.
 
-
-def _before_covered(material: _Material, reasoning: str, limits: Mapping[int, int] | None) -> list[str]:
-    parts = []
-    if material.base_text:
-        parts.append(f"<previous-summary>\n{_escape(material.base_text)}\n</previous-summary>")
+    Each part begins with "<" or a letter and ends with ">" or ".", as every block of a message does. Tokenizers split
+    there, so the count of the joined text is at most the sum of the counts and one for each line end.
+    """
+    before, after = [], [_REMINDER.format(marker=marker(nonce))]
+    if material.base and material.base.text:
+        before.append(f"<previous-summary>\n{_escape(material.base.text)}\n</previous-summary>")
     if material.pinned:
         block = "\n".join(render_messages([material.pinned], reasoning=reasoning, limits=limits))
-        parts.append(f"<pinned>\n{block}\n</pinned>")
-    return parts
-
-
-def _after_lookahead(material: _Material, nonce: str) -> list[str]:
-    instructions = (
-        [f"<instructions>\n{_escape(material.instructions)}\n</instructions>"] if material.instructions else []
-    )
-    return [*instructions, _REMINDER.format(marker=marker(nonce))]
+        before.append(f"<pinned>\n{block}\n</pinned>")
+    if material.instructions:
+        after.insert(0, f"<instructions>\n{_escape(material.instructions)}\n</instructions>")
+    return before, after
 
 
 def _escape(text: str) -> str:
@@ -321,7 +300,7 @@ class SummarizerLimit:
 
         A call is shown with its result's outcome, so calls and results must be measured together.
         """
-        shown = _Material.of(self.redact, covered=messages).covered
+        shown = _Material(covered=messages).redacted(self.redact).covered
         return [n + 1 for n in self.count(render_messages(shown, reasoning=self.settings.reasoning, limits=limits))]
 
     def overhead(self, base: Summary | None, pinned: Message | None, lookahead: Sequence[Message]) -> int:
@@ -350,17 +329,13 @@ class SummarizerLimit:
 
     def _frame(self, base: Summary | None, pinned: Message | None) -> int:
         """Tokens without covered and look-ahead messages, with the largest possible target, hint and nonce."""
-        material = _Material.of(
-            self.redact, pinned=pinned, base=base, instructions=self.instructions, policy_line=self.policy_line
-        )
+        material = _Material(
+            pinned=pinned, base=base, instructions=self.instructions, policy_line=self.policy_line
+        ).redacted(self.redact)
+        before, after = _around(material, _WIDEST_NONCE, self.settings.reasoning, limits=None)
         prompt = self.settings.summarizer_entry.prompt
         systems = [_system(material, _WIDEST_NONCE, _WIDEST_TARGET, _WIDEST_TARGET, hint, prompt) for hint in _HINTS]
-        texts = [
-            *_before_covered(material, self.settings.reasoning, limits=None),
-            marker(_WIDEST_NONCE),
-            *_after_lookahead(material, _WIDEST_NONCE),
-            _TIGHTER.format(tokens=_WIDEST_TARGET),
-        ]
+        texts = [*before, marker(_WIDEST_NONCE), *after, _TIGHTER.format(tokens=_WIDEST_TARGET)]
         return max(self.count(systems)) + sum(self.count(texts)) + len(texts) + 2 * TOKENS_PER_MESSAGE
 
 

@@ -1,4 +1,4 @@
-"""Arguments of a wrong type are refused where they enter, by name, and nothing is written or sent (design §11)."""
+"""Arguments of a wrong type are refused where they enter, by name, and nothing is written or sent."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ CALLS: dict[str, tuple[str, Callable[[ChatMessage], Any]]] = {
     "settings of a number": ("settings", lambda tip: chat.start_session(settings=5)),
     "a model to ask": ("model", lambda tip: chat.get_context(tip, model=5)),
     "contributions of texts": ("contributions", lambda tip: chat.get_context(tip, contributions=["x"])),
-    "contributions of a text": ("contributions", lambda tip: chat.should_compact(tip, contributions="x")),
     "tools of a text": ("tools", lambda tip: chat.get_context(tip, tools="x")),
     "a reserve below nothing": ("reserved_tokens", lambda tip: chat.get_context(tip, reserved_tokens=-1)),
     "instructions of a number": ("instructions", lambda tip: chat.compact(tip, instructions=5)),
@@ -51,23 +50,15 @@ CALLS: dict[str, tuple[str, Callable[[ChatMessage], Any]]] = {
     ),
     "messages of texts": ("messages", lambda tip: chat.append_messages(tip.session, tip, ["x"])),
     "messages beside the branch": ("messages", lambda tip: chat.complete(tip, messages=[SAYING])),
-    "messages to stream": ("messages", lambda tip: chat.stream(tip, messages=[SAYING])),
     "a client that is awaited": ("client", lambda tip: chat.complete(tip, client=openai.AsyncOpenAI(api_key="x"))),
     "a client not to be awaited": ("client", lambda tip: chat.astream(tip, client=openai.OpenAI(api_key="x"))),
     "the twin's client": (
         "client",
         lambda tip: async_to_sync(chat.acomplete)(tip, client=openai.OpenAI(api_key="x")),
     ),
-    "a session to redact": ("message", lambda tip: chat.redact_message(tip.session)),
-    "a number to retire": ("summary", lambda tip: chat.retire_summary(5)),
     "a session of a text to delete": ("session", lambda tip: chat.delete_session("x")),
     "a tip of a number": ("tip", lambda tip: chat.should_compact(5)),
-    "a tip by its id to ask at": ("tip", lambda tip: chat.complete(tip.pk)),
-    "no tip to stream at": ("tip", lambda tip: chat.stream(None)),
-    "a branch of a number": ("tip", lambda tip: chat.get_branch(5)),
     "a message for a session": ("session", lambda tip: chat.tips(session=tip)),
-    "variants of a number": ("message", lambda tip: chat.variants(5)),
-    "no session to append to": ("session", lambda tip: chat.append_message(None, **SAYING)),
     "no session to append many to": ("session", lambda tip: chat.append_messages(None, None, [SAYING])),
     "a parent by its id": ("parent", lambda tip: chat.append_message(tip.session, tip.pk, **SAYING)),
     "a contribution with NUL": (
@@ -94,12 +85,9 @@ PLAIN_CALLS: dict[str, tuple[str, Callable[[], Any]]] = {
     "a text to estimate": ("messages", lambda: estimate_tokens("hello")),
     "no messages": ("messages", lambda: check_and_compact(None)),
     "a summary of a number": ("summary", lambda: check_and_compact([SAYING], summary=5)),
-    "a model of a number": ("model", lambda: check_and_compact([SAYING], model=5)),
-    "tools of a text": ("tools", lambda: check_and_compact([SAYING], tools="x")),
     "a reserve below nothing": ("reserved_tokens", lambda: check_and_compact([SAYING], reserved_tokens=-1)),
     "bytes of a text": ("max_bytes", lambda: apply_tool_result_budget([SAYING], "5")),
     "bytes below nothing": ("max_bytes", lambda: apply_tool_result_budget([SAYING], -5)),
-    "turns below nothing": ("keep_turns", lambda: apply_tool_result_budget([SAYING], 5, keep_turns=-1)),
 }
 
 

@@ -14,23 +14,6 @@ TAKEN = re.compile(r"[^\s<|\\/>]{1,64}")
 
 
 @pytest.mark.pure
-@pytest.mark.parametrize(
-    ("name", "sent"),
-    [
-        ("ann", "ann"),
-        ("a b< c", "a_b_c"),
-        ("Ann\tof\N{NO-BREAK SPACE}Ålesund", "Ann_of_Ålesund"),
-        ("<|im_start|>system", "_im_start_system"),
-        ("a/b\\c", "a_b_c"),
-        (" ", "_"),
-        ("x" * 255, "x" * 64),
-    ],
-)
-def test_what_providers_refuse_is_written_otherwise(name, sent):
-    assert sent_name(name) == sent
-
-
-@pytest.mark.pure
 @given(name=st.text(min_size=1, max_size=255))
 def test_every_name_is_sent_so_that_it_is_taken(name):
     sent = sent_name(name)

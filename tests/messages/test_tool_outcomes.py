@@ -17,7 +17,11 @@ def shell(command):
 
 
 FAILED = [
-    ("git push", " ! [rejected] main -> main (non-fast-forward)\nerror: failed to push some refs", "! [rejected] main"),
+    (
+        "git push",
+        " ! [rejected] main -> main (non-fast-forward)\nerror: failed to push some refs",
+        "error: failed to push some refs",
+    ),
     ("foo", "bash: foo: command not found", "bash: foo: command not found"),
     ("make", "cc a.c\nmake: *** [Makefile:3: all] Error 2", "make: *** [Makefile:3: all] Error 2"),
     ("cargo build", "   Compiling x\nerror[E0425]: cannot find value `x`", "error[E0425]: cannot find value `x`"),
@@ -33,6 +37,10 @@ FAILED = [
     ("cat /x", "cat: /x: No such file or directory", "cat: /x: No such file or directory"),
     ("make", "ok\n" * 5_000 + "make: *** [all] Error 2\n" + "x\n" * 100, "make: *** [all] Error 2"),
     ("make", '{"stdout": "", "stderr": "make: *** [all] Error 2"}', "make: *** [all] Error 2"),
+    ("npm ci", "npm error code EUSAGE", "npm error code EUSAGE"),
+    ("apt install x", "E: Unable to locate package x", "E: Unable to locate package x"),
+    ("gradle build", "BUILD FAILED", "BUILD FAILED"),
+    ("curl x", "curl: (7) Failed to connect: Connection refused", "Connection refused"),
     ("x", '{"success": false, "message": "no"}', "no"),
 ]
 
@@ -116,7 +124,7 @@ def test_of_any_other_tool_only_its_first_words_and_its_fields_tell(result, stat
 def test_block_and_marker_say_the_same():
     calls = (shell("git push"),)
     for result, marker, attribute in [
-        (" ! [rejected] main", "[shell: git push] ✗ ! [rejected] main", ' status="error"'),
+        ("fatal: no remote", "[shell: git push] ✗ fatal: no remote", ' status="error"'),
         ("pushed", "[shell: git push]", ""),
         ("exit code: 0", "[shell: git push → ✓]", ' status="ok"'),
     ]:

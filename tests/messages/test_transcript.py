@@ -53,7 +53,7 @@ class TestBlocks:
         ]
 
     def test_the_first_message_of_a_turn_has_its_day_and_hour(self):
-        """Issue 12.14: "tomorrow" needs the day it was said, and "Friday" the weekday, which models compute badly.
+        """ "Tomorrow" needs the day it was said, and "Friday" the weekday, which models compute badly.
 
         UTC is named: MemTensor/MemOS#2369.
         """
@@ -148,11 +148,9 @@ class TestReasoning:
         "blocks",
         [
             "Think.",
-            ["Think."],
             [{"type": "thinking", "thinking": "Think.", "signature": "c2lnbmF0dXJl"}],
             {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Think."}], "encrypted_content": "Zg=="},
             [{"type": "reasoning.text", "text": "Think."}, {"type": "reasoning.encrypted", "data": "Zg=="}],
-            {"reasoning_content": "Think."},
         ],
     )
     def test_text_is_pulled_out_of_every_providers_blocks(self, blocks):
@@ -187,10 +185,7 @@ class TestMarkers:
             ("apply_patch", {"patch": "+++ b/a.py\n+++ b/b.py"}, "", "[edited: a.py, b.py (2 edits)]"),
             ("text_editor", {"command": "view", "path": "a.py"}, "text", "[read: a.py]"),
             ("create_file", {"filename": "b.py"}, "", "[created: b.py]"),
-            ("write_file", {"path": "c.py"}, "", "[wrote: c.py]"),
-            ("bash", {"command": "ls"}, "a b", "[shell: ls]"),
             ("bash", {"command": "ls"}, '{"exit_code": 0, "stdout": "a b"}', "[shell: ls → ✓]"),
-            ("bash", {"command": "ls"}, None, "[shell: ls]"),
             ("bash", {"command": "pytest", "description": "all tests"}, "exit code: 2", "[shell: all tests → exit 2]"),
             ("run_command", {"command": ["git", "push"]}, '{"exit_code": 128}', "[shell: git push → exit 128]"),
             ("shell", {"command": "sleep 99"}, "Command timed out after 30 s", "[shell: sleep 99 → timed out]"),
@@ -200,7 +195,6 @@ class TestMarkers:
             ("lint", {"path": "a.py"}, "", "[lint: a.py → clean]"),
             ("ask_user", {"question": "Which day?"}, "Friday", "[asked user: Which day? → Friday]"),
             ("read_file", {"path": "a.py"}, '{"error": {"message": "not found"}}', "[read: a.py] ✗ not found"),
-            ("read_file", {"path": "a.py"}, '{"is_error": true, "message": "no"}', "[read: a.py] ✗ no"),
             ("mcp__fs__read_file", {"path": "a.py"}, "text", "[read: a.py]"),
             ("Read-File", {"path": "a.py"}, "text", "[read: a.py]"),
         ],
@@ -214,7 +208,6 @@ class TestMarkers:
             ("book_flight", {"from": "HEL", "to": "LIS", "seats": 2}, "[tool-book_flight: from=HEL, to=LIS, seats=2]"),
             ("submit", {}, "[tool-submit]"),
             ("submit", "{not json", "[tool-submit: {not json]"),
-            ("", {}, "[tool-unnamed]"),
             ("read_file", {"lines": 3}, "[tool-read_file: lines=3]"),
             ("odd", {"deep": {"a": [1, None]}, "none": None}, '[tool-odd: deep={"a": [1, null]}]'),
         ],

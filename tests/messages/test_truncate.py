@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_app.messages.truncate import grapheme_break_after, grapheme_break_before, shorten
+from compaction_app.messages.truncate import shorten
 
 pytestmark = pytest.mark.pure
 
 #: Text that PostgreSQL takes: no lone surrogates.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
-FAMILY = "\U0001f469\u200d\U0001f469\u200d\U0001f467"
 CLUSTERS = {
-    "a family": FAMILY,
-    "a letter and its mark": "e\u0301",
+    "a family": "\U0001f469\u200d\U0001f469\u200d\U0001f467",
+    "a letter and its marks": "e\u0301\u0323",
     "a heart in colour": "\u2764\ufe0f",
     "a skin tone": "\U0001f44d\U0001f3fd",
-    "a flag": "\U0001f1f3\U0001f1f4",
     "the flag of a part of a country": "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f",
     "a syllable of Devanagari": "\u0915\u093f",
 }
@@ -37,7 +34,7 @@ class TestShorten:
     def test_a_limit_smaller_than_the_notice_leaves_a_head_and_dots(self, limit):
         assert shorten("x" * 200, limit) == "x" * max(limit - 3, 0) + "..."[: max(limit, 0)]
 
-    @pytest.mark.parametrize("cluster", ["\U0001f469\u200d\U0001f467", "e\u0301\u0323", "\U0001f1f3\U0001f1f4"])
+    @pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
     def test_what_is_read_as_one_character_is_whole_on_both_sides_of_the_notice(self, cluster):
         for limit in range(80, 140):
             head, tail = re.split(r"\n\.\.\.truncated \d+ bytes\.\.\.\n", shorten(cluster * 100, limit))
@@ -73,29 +70,5 @@ class TestShorten:
             assert size(text) - int(notice[1]) == size(shortened) - size(notice[0])
 
 
-@pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
-def test_a_place_inside_one_moves_to_its_beginning_or_its_end(cluster: str) -> None:
-    text = f"ab{cluster}{cluster}cd"
-    for inside in range(3, 2 + len(cluster)):
-        assert grapheme_break_before(text, inside) == 2
-        assert grapheme_break_after(text, inside) == 2 + len(cluster)
-    between = 2 + len(cluster)
-    assert (grapheme_break_before(text, between), grapheme_break_after(text, between)) == (between, between)
-
-
 def test_a_text_of_nothing_but_marks_is_cut_all_the_same() -> None:
-    text = "a" + "\u0301" * 1_000
-    assert grapheme_break_before(text, 500) == grapheme_break_after(text, 500) == 500
-
-
-@given(st.text(st.sampled_from("ab\u0301\u200d\ufe0f\U0001f469\U0001f3fd\U0001f1f3\n語"), max_size=40), st.data())
-def test_laws(text: str, data: st.DataObject) -> None:
-    """Never past the place that was asked for, and never right before a mark or on either side of a joiner."""
-    place = data.draw(st.integers(0, len(text)))
-    earlier, later = grapheme_break_before(text, place), grapheme_break_after(text, place)
-    assert 0 <= earlier <= place <= later <= len(text)
-    for cut in (earlier, later):
-        if 0 < cut < len(text):
-            assert text[cut - 1] != "\u200d"
-            assert text[cut] != "\u200d"
-            assert unicodedata.category(text[cut]) not in ("Mn", "Mc", "Me")
+    assert size(shorten("a" + "\u0301" * 1_000, 500)) > 480

@@ -68,7 +68,7 @@ class TestOneModel:
 
     @pytest.mark.parametrize(("step", "code", "transient"), FAILURES)
     def test_each_failure_has_its_code_and_is_asked_once(self, server, summarize, step, code, transient):
-        """The client's own retries are off; §8 says which failures waiting may help."""
+        """The client's own retries are off; it says which failures waiting may help."""
         server.script([step])
         with pytest.raises(SummarizerError) as caught:
             summarize(cascade(server, "first"), request(), ACCEPT)
@@ -97,11 +97,8 @@ class TestCascade:
         ("options", "key"),
         [
             ({"base_url": "http://localhost:99999/v1"}, KEY),
-            ({"base_url": "http://localhost:80a/v1"}, KEY),
-            ({"base_url": "http://[::1/v1"}, KEY),
             ({"base_url": "http://127.0.0.1:1/v1"}, KEY),
             ({}, "sk-\u2013abc"),
-            ({}, f"{KEY}\n"),
         ],
     )
     def test_after_a_wrong_address_or_key_the_next_model_is_asked(self, server, summarize, monkeypatch, options, key):
@@ -148,7 +145,7 @@ class TestCascade:
         assert server.count("third") == 0
 
     def test_a_draft_that_is_too_long_is_asked_for_once_more_and_tighter(self, server, summarize):
-        """§7: one retry asked tighter, with the event ``summary_oversize``."""
+        """One retry asked tighter, with the event ``summary_oversize``."""
         events: list[tuple[EventKind, dict[str, Any]]] = []
         server.script([steps.fill_target(2.0), steps.fill_target(1.0)])
         draft = summarize(
@@ -189,7 +186,7 @@ class TestCascade:
         ],
     )
     def test_a_cascade_is_transient_if_one_failure_was(self, server, summarize, script, code, transient):
-        """§8: if every model failed and one failure was transient, the run is tried again later."""
+        """If every model failed and one failure was transient, the run is tried again later."""
         server.script(script)
         with pytest.raises(SummarizerError) as caught:
             summarize(cascade(server, "first", "second", "third"), request(), ACCEPT)
@@ -214,7 +211,7 @@ class TestCascade:
         assert [e.model for e in model_entries(listed, "first")] == ["first", "second"]
 
     def test_a_chat_model_is_asked_where_the_host_lists_it_and_nowhere_else(self, server):
-        """Issue 12.15: a session's owner may name any model, also one of the same name elsewhere."""
+        """A session's owner may name any model, also one of the same name elsewhere."""
         listed = settings("chat-model", CHAT_MODELS=[entry(server, "chat-model"), entry(server, "other")])
         asked = [(e.model, e.base_url) for e in model_entries(listed, "chat-model")]
         assert asked == [("chat-model", None), ("chat-model", server.url)]
@@ -225,13 +222,6 @@ class TestCascade:
         models = entry(server, "small", max_input_tokens=50), entry(server, "large")
         assert summarize(OpenAISummarizer(settings(*models)), request(), ACCEPT).model == "large"
         assert server.count("small") == 0
-
-    def test_if_all_are_too_small_none_is_asked(self, server, summarize):
-        with pytest.raises(SummarizerError) as caught:
-            summarize(cascade(server, "first", "second", max_input_tokens=50), request(), ACCEPT)
-        assert caught.value.error_code == ErrorCode.INPUT_TOO_LARGE
-        assert not caught.value.transient
-        assert server.requests == []
 
     def test_without_any_model_the_error_says_so(self, summarize):
         with pytest.raises(SummarizerError, match="MODELS of the summarizer is empty"):
@@ -286,12 +276,6 @@ class TestDeadline:
         assert 0.3 <= time.monotonic() - started < 0.3 + MARGIN
         server.wait_for_disconnects(1)
 
-    def test_a_timeout_is_transient_and_has_its_code(self, server, summarize):
-        server.script([steps.hang()])
-        with pytest.raises(SummarizerError) as caught:
-            summarize(cascade(server, "first", timeout=0.2), request(), ACCEPT)
-        assert (caught.value.error_code, caught.value.transient) == (ErrorCode.TIMEOUT, True)
-
     def test_all_remedies_of_one_question_share_its_deadline(self, server):
         server.script([steps.late(0.25, steps.unsupported_parameter("temperature")), steps.hang()])
         started = time.monotonic()
@@ -341,12 +325,9 @@ class Plain(Summarizer):
 
 
 class Awaited(Plain):
-    def summarize(self, request: SummaryRequest) -> Any:
-        raise AssertionError("an asynchronous caller takes asummarize")
-
     async def asummarize(self, request: SummaryRequest) -> Any:
         await asyncio.sleep(0)
-        return Plain.summarize(self, request)
+        return replace(Plain.summarize(self, request), model="awaited")
 
 
 class TestHostSummarizers:
@@ -354,7 +335,7 @@ class TestHostSummarizers:
         assert summarize(Plain(SummaryDraft(text=GOOD)), request(), ACCEPT).text == GOOD
 
     def test_an_asynchronous_one_is_awaited(self):
-        assert asyncio.run(ask_summarizer(Awaited(SummaryDraft(text=GOOD)), request(), ACCEPT)).text == GOOD
+        assert asyncio.run(ask_summarizer(Awaited(SummaryDraft(text=GOOD)), request(), ACCEPT)).model == "awaited"
 
     def test_its_drafts_are_judged_too(self, summarize):
         with pytest.raises(SummarizerError) as caught:
@@ -433,12 +414,6 @@ class TestMaking:
 
 
 class TestExtractive:
-    def test_it_summarizes_without_a_network_and_the_same_each_time(self, summarize):
-        drafts = [summarize(ExtractiveSummarizer(settings()), request(), ACCEPT) for _ in range(2)]
-        assert drafts[0] == drafts[1]
-        assert "7391-alpha" in drafts[0].text
-        assert drafts[0].model == "extractive"
-
     def test_a_conversation_about_our_tags_is_not_taken_for_a_leak(self, summarize):
         text = f'We decided: <user>, </previous-summary> and <tool name="x"> are tags. Never use {SECRET}.'
         covered = [Message(id=1, depth=1, role=Role.USER, tokens=40, content=text)]

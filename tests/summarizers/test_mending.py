@@ -87,21 +87,7 @@ def test_an_extract_is_left_alone():
 
 
 @pytest.mark.parametrize(
-    "piece",
-    [
-        "<think>",
-        "</think>",
-        "[THINK]",
-        "<|channel|>x",
-        "<|a|>",
-        "<user>\n",
-        "</user>\n",
-        "<answer>",
-        "`",
-        "`a",
-        "```\n",
-        " ",
-    ],
+    "piece", ["<think>", "</think>", "<|channel|>x", "<user>\n", "</user>\n", "<answer>", "`a", "```\n"]
 )
 def test_long_runs_take_no_longer_than_their_length(piece):
     began = time.process_time()

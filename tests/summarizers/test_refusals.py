@@ -44,16 +44,12 @@ def repeat_the_marker(body: Body) -> str:
 DRAFTS: dict[str, tuple[Step, int]] = {
     "empty": (steps.empty(), 1),
     "too_short": (steps.reply("x" * 29), 1),
-    "empty of characters that nobody sees": (steps.reply("\u200b" * 60), 1),
     "error_text": (steps.reply("Error: Rate limit reached for gpt-4o on tokens per min. Try again in 20 s."), 2),
     "error_text of an apology": (steps.reply("I'm sorry, I can't help with that."), 1),
-    "error_text in JSON": (steps.reply('{"error": {"message": "the backend is overloaded", "code": 503}}'), 1),
     "truncated": (steps.length(), 1),
     "refused": (steps.refusal(), 1),
     "tool_call": (steps.tool_call(), 1),
-    "leaked_wrapper": (steps.reply(f"<user>{GOOD}</user>"), 1),
     "invalid_text": (steps.reply(f"{GOOD} \x00"), 1),
-    "invalid_text of half a character": (steps.reply(f"{GOOD} \ud83d"), 1),
     "leaked_wrapper by its marker": (steps.reply_with(repeat_the_marker), 1),
     "oversize": (steps.fill_target(3.0), 2),
     # Not too long for what was asked, and no gain over what it replaces.
@@ -140,7 +136,7 @@ def lines(caplog: pytest.LogCaptureFixture, start: str) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.getMessage().startswith(start)]
 
 
-def test_every_code_of_the_design_is_made_to_happen():
+def test_every_code_is_made_to_happen():
     # A time limit ends a run, not a model: tests/compaction/test_lease.py.
     assert {code_of(case) for case in ALL} == {str(code) for code in ErrorCode} - {"time_limit"}
 
@@ -179,14 +175,6 @@ class TestManual:
         tip = long_branch()
         assert compact(tip).status == "succeeded"
         assert kinds(tip) == ["started", "summary_oversize", "completed"]
-
-    def test_a_failure_does_not_stand_in_the_way_of_the_next_attempt(self, server, compact):
-        server.script([steps.refusal()])
-        tip = long_branch()
-        with pytest.raises(CompactionFailed):
-            compact(tip)
-        run = compact(tip)
-        assert (run.status, run.generation, run.error_code) == ("succeeded", 1, "")
 
 
 class TestBackground:
