@@ -84,19 +84,12 @@ class Branch:
             return _("no tip: only forks continue")
         if budget is None:
             return tokens(tip.tokens)
-        numbers = {"percent": self.percent, "used": number(tip.tokens), "available": number(budget.available)}
+        said = _("{percent}: {used} of {available} available tokens")
         # Without compaction the available tokens are the only limit.
-        if budget.threshold >= budget.available:
-            said = (
-                _("{percent}: {used} of {available} available tokens, over what fits")
-                if self.is_over
-                else _("{percent}: {used} of {available} available tokens")
-            )
-        elif self.is_over:
-            said = _("{percent}: {used} of {available} available tokens, over the threshold of {threshold}")
-        else:
-            said = _("{percent}: {used} of {available} available tokens, below the threshold of {threshold}")
-        return said.format(**numbers, threshold=number(budget.threshold))
+        if budget.threshold < budget.available:
+            said = _("{percent}: {used} of {available} available tokens; threshold {threshold}")
+        numbers = {"used": tip.tokens, "available": budget.available, "threshold": budget.threshold}
+        return said.format(percent=self.percent, **{name: number(value) for name, value in numbers.items()})
 
 
 def percent_of(tip: TipHistory, budget: Budget) -> str:

@@ -28,7 +28,6 @@ from compaction_app.context.budget import Calibration
 from compaction_app.messages.validation import canonical
 from compaction_app.models import CompactionRun
 from compaction_app.models.words import words
-from compaction_app.values import Strategy
 
 #: Shown where there is no value.
 EMPTY = "–"
@@ -144,11 +143,6 @@ def found_again(run: CompactionRun) -> str:
     return ", ".join(where.format(percent(share, 1)) for share, where in shares if share is not None) or EMPTY
 
 
-def strategy_of(run: CompactionRun) -> str:
-    is_summary = run.strategy == Strategy.AUTO_COMPACT
-    return _("A summary replaces older messages") if is_summary else words(run.strategy)
-
-
 def history_tokens(run: CompactionRun) -> str:
     """Of its branch, before and after."""
     if run.tokens_before is None and run.tokens_after is None:
@@ -159,15 +153,6 @@ def history_tokens(run: CompactionRun) -> str:
 def money(amount: Decimal) -> str:
     """Without the zeros that the column keeps."""
     return number_format(f"{amount:f}".rstrip("0").rstrip(".") if amount % 1 else int(amount), force_grouping=True)
-
-
-def reserved(reserve: int, system: int) -> str:
-    """Reserved tokens, and for what: ``RESERVED_TOKENS`` alone is the reply's part."""
-    if not system:
-        return number(reserve)
-    return _("{all} (reply {reply}, system prompt {system})").format(
-        all=number(reserve), reply=number(reserve - system), system=number(system)
-    )
 
 
 def calibration(learned: Calibration) -> str:

@@ -82,21 +82,3 @@ def test_retry_opens_a_new_run_for_the_tip_of_the_failed_one(operator, broker):
     assert said.startswith(f"Opened: Run {new.pk} (waiting).")
     failed.refresh_from_db()
     assert failed.status == RunStatus.FAILED
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_run_that_was_retried_says_by_which_and_is_not_offered_again(operator, broker):
-    session, tip = conversation()
-    failed = run_at(tip, status="failed", error_code="timeout")
-    retry = url("compactionrun_retry", failed.pk)
-    page = operator.get(page_of(failed)).text
-    assert "Failed. It is not repeated by itself; Retry opens a new run." in page
-    assert retry in page
-    operator.post(retry)
-    new = session.runs.exclude(pk=failed.pk).get()
-    page = operator.get(page_of(failed)).text
-    assert f'Failed. Retried by: <a href="{page_of(new)}">{new}</a>.' in page
-    assert retry not in page
-    for ask in (operator.get, operator.post):
-        assert f"{failed}: Retried by {new} already." in told(ask(retry))
-    assert session.runs.count() == 2

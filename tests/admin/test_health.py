@@ -4,16 +4,13 @@ import re
 from datetime import timedelta
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.db import connection
-from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from compaction_app.admin import health
 from compaction_app.models import CompactionRun
 from tests.admin.pages import APP_INDEX, alerts, page_url, queries_of, url
 from tests.admin.records import run_of
-from tests.trees import chain, start_session
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("answering_broker")]
 
@@ -45,6 +42,7 @@ def failed(tip, **fields):
 def test_where_nothing_is_wrong_nothing_is_said(viewer, tips):
     ready(tips[0], created_at=ago(seconds=5))
     running(tips[1])
+    running(tips[3], lease_expires_at=ago(seconds=30))
     run_of(tips[2], status="succeeded", generation=1)
     assert alerts(viewer) == []
 
@@ -53,11 +51,10 @@ def test_a_run_that_no_worker_takes_is_told_with_the_command_and_since_when(view
     run = ready(tips[0], enqueued_at=ago(seconds=10))
     [said] = alerts(viewer)
     assert (
-        said.partition(", ")[2]
-        .partition(", ")[2]
-        .startswith(f"{moment(run.created_at)} : 1 run waits for too long: no worker takes them.")
+        said.partition(", ")[2].partition(", ")[2].startswith(f"{moment(run.created_at)} : 1 run waits for too long.")
     )
-    assert said.endswith("Start a worker, and beat for its sweep: celery -A project worker --beat Show the runs")
+    assert "and beat for its sweep: celery -A project worker --beat." in said
+    assert said.endswith("Show the runs")
 
 
 def test_the_queue_of_the_settings_is_in_the_command(viewer, tips, settings):
@@ -66,29 +63,10 @@ def test_the_queue_of_the_settings_is_in_the_command(viewer, tips, settings):
     assert "celery -A project worker -Q compaction" in alerts(viewer)[0]
 
 
-def test_runs_that_no_broker_has_taken_are_told_apart(viewer, tips):
-    ready(tips[0])
-    [said] = alerts(viewer)
-    assert "no broker took them." in said
-    assert "manage.py recover_compactions" in said
-
-
-def test_where_workers_are_busy_there_are_too_few_of_them(viewer, tips):
-    ready(tips[0], enqueued_at=ago(seconds=10))
-    running(tips[1])
-    [said] = alerts(viewer)
-    assert "1 run waits for too long: 1 run is in progress. Start another worker" in said
-
-
 def test_a_run_that_is_put_off_does_not_wait(viewer, tips):
     ready(tips[0], created_at=ago(hours=2), attempts=3, next_attempt_at=ago(seconds=-60), enqueued_at=ago(seconds=-60))
     ready(tips[1], created_at=ago(hours=2), attempts=3, started_at=ago(seconds=20))
     assert alerts(viewer) == []
-
-
-def test_a_run_whose_time_has_come_and_gone_waits(viewer, tips):
-    ready(tips[0], next_attempt_at=ago(minutes=10), enqueued_at=ago(minutes=10))
-    assert alerts(viewer)[0].startswith("Since ")
 
 
 def test_a_claim_that_died_and_was_not_swept_up_is_told(viewer, tips):
@@ -96,11 +74,6 @@ def test_a_claim_that_died_and_was_not_swept_up_is_told(viewer, tips):
     [said] = alerts(viewer)
     assert "1 run has a worker that is gone, and no sweep came." in said
     assert said.startswith("Since ")
-
-
-def test_a_lease_that_has_just_run_out_is_the_next_sweep_s_business(viewer, tips):
-    running(tips[0], lease_expires_at=ago(seconds=30))
-    assert alerts(viewer) == []
 
 
 def test_very_many_are_not_counted_to_the_end(viewer, tips, monkeypatch):
@@ -128,13 +101,6 @@ def test_where_nothing_is_wrong_it_says_so_and_counts_failures_apart(viewer, tip
     assert block(viewer) == "Background work No problems. 2 runs failed in the last 7 days."
 
 
-def test_it_says_that_there_are_no_problems_only_where_there_are_none(viewer, tips):
-    ready(tips[0])
-    failed(tips[1])
-    assert "No problems" not in block(viewer)
-    assert block(viewer).endswith("1 run failed in the last 7 days.")
-
-
 def test_other_pages_do_not_warn(viewer, tips):
     run = ready(tips[0])
     for page in (("compactionrun_changelist",), ("chatsession_change", tips[0].session_id)):
@@ -147,26 +113,6 @@ def test_those_who_may_not_see_runs_are_told_nothing_and_cost_nothing(login, tip
     ready(tips[0])
     assert block(client) == ""
     assert not [sql for sql in queries_of(client, page_url(APP_INDEX)) if "compactionrun" in sql]
-
-
-def test_it_takes_three_queries_whatever_there_is_and_counts_up_to_a_bound(rf, viewer, tips, monkeypatch):
-    request = rf.get("/")
-    request.user = get_user_model().objects.get()
-    assert health.health_of(request)
-
-    def taken():
-        with CaptureQueriesContext(connection) as queries:
-            health.health_of(request)
-        return len(queries)
-
-    assert taken() == 3
-    for number in range(50):
-        session = start_session(title=str(number))
-        run_of(chain(session, 1)[0], status="failed", finished_at=ago(seconds=1), error_code="timeout")
-        CompactionRun.objects.create(session=session, trigger="manual", status="ready", created_at=ago(days=1))
-    monkeypatch.setattr(health, "MOST_RECENT", 3)
-    assert taken() == 3
-    assert "At least 4 runs failed" in block(viewer)
 
 
 def test_open_runs_are_found_by_their_own_index(viewer, tips):

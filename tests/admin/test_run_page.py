@@ -77,7 +77,7 @@ class TestPage:
                 "timeout",
                 "no answer within 31 s",
                 "Threshold",
-                "A summary replaces older messages",
+                "Auto compact",
                 "17",
             ),
             *(f"Message {nodes[4].pk}", f"Message {nodes[3].pk}", f"Message {nodes[2].pk}"),

@@ -4,16 +4,15 @@ import re
 from datetime import timedelta
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from compaction_app import chat
 from compaction_app.admin import sessions
 from compaction_app.models import ChatSession, CompactionEvent, CompactionRun
-from tests.admin.pages import figures, listed, log_in, page_of, queries_of, told, url
-from tests.admin.records import conversation, forked, run_at, run_of, words
-from tests.trees import chain, deep_chain, star, start_session, summarize
+from tests.admin.pages import figures, listed, log_in, page_of, queries_of, url
+from tests.admin.records import conversation, forked, run_at, words
+from tests.trees import chain, star, start_session
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
@@ -69,11 +68,6 @@ def test_a_sessions_page_says_what_is_being_compacted_now(viewer, tips):
     assert f"Open runs: {waits}, {works}. Reload this page in a minute to see the result." in page
 
 
-def test_open_runs_are_shown_only_to_users_who_may_view_runs(login, tips):
-    run_at(tips[0], anchor=tips[0], status="ready")
-    assert "Open runs" not in login("view_chatsession").get(page_of(tips[0].session)).text
-
-
 def test_numbers_lead_to_what_they_count(viewer):
     session, *_ = forked()
     CompactionRun.objects.create(session=session, trigger="manual", status="failed")
@@ -118,24 +112,6 @@ def test_the_page_leads_to_the_search_of_its_messages(viewer, client):
 # -- constant work ------------------------------------------------------------------------------------------
 
 
-def lanes_of(count):
-    session = start_session()
-    nodes = chain(session, 4)
-    for number in range(count - 1):
-        chain(session, 2, nodes[number % 3])
-    summarize(nodes[3], nodes[1])
-    return session
-
-
-def test_the_page_takes_the_same_few_queries_at_any_length_and_with_many_branches(viewer):
-    short = chain(start_session(), 20)[0].session
-    long_ = deep_chain(start_session(), 2000)[0].session
-    # The login's and the permissions' among them, and those of the warnings.
-    counts = [len(queries_of(viewer, page_of(session))) for session in (short, long_, lanes_of(5), lanes_of(50))]
-    assert len(set(counts)) == 1
-    assert counts[0] <= 17
-
-
 def test_more_branches_than_one_page_take_one_query_more(viewer):
     """The lane that most of them leave."""
     few, many = start_session(), start_session()
@@ -144,43 +120,7 @@ def test_more_branches_than_one_page_take_one_query_more(viewer):
     assert len(queries_of(viewer, page_of(many))) == len(queries_of(viewer, page_of(few))) + 1
 
 
-def test_texts_are_read_once_for_what_is_drawn_and_only_their_beginnings(viewer):
-    session = deep_chain(start_session(title="Harbour"), 2000)[0].session
-    reading = [sql for sql in queries_of(viewer, page_of(session)) if '"content"' in sql]
-    assert len(reading) == 1
-    assert re.search(r'(SUBSTR|LEFT)\("compaction_app_chatmessage"."content"', reading[0])
-
-
 # -- compacting ---------------------------------------------------------------------------------------------
-
-
-def branched(turns=12):
-    """A session with two branches, both over their threshold."""
-    session = chat.start_session(title="Harbour")
-    messages = [
-        {"role": ("user", "assistant")[n % 2], "content": f"{n}: {words(60, 'harbour')}"} for n in range(2 * turns)
-    ]
-    trunk = chat.append_messages(session, None, messages)
-    side = chat.append_messages(session, trunk[-4], messages[1:4])
-    return session, trunk[-1], side[-1]
-
-
-def test_while_settings_are_to_be_corrected_the_page_begins_with_what_is_wrong(client):
-    session, *_ = forked()
-    client.force_login(get_user_model().objects.create_superuser("root"))
-    page = client.post(page_of(session), {"title": "x", "settings": '{"NO_SUCH_KEY": 1}'}).text
-    assert "errorlist" in page
-    assert "compaction-branches" not in page.split("<body")[1]
-
-
-@pytest.mark.django_db(transaction=True)
-def test_compacting_without_instructions_brings_every_branch_to_rest(operator, broker):
-    session, *_ = branched()
-    assert "Every branch over its threshold" in operator.get(url("chatsession_compact", session.pk)).text
-    response = operator.post(url("chatsession_compact", session.pk), {"instructions": ""})
-    assert told(response) == "Every branch over its threshold is compacted in the background: Harbour."
-    assert LogEntry.objects.count() == 1
-    assert session.runs.count() == 0
 
 
 # -- the list -----------------------------------------------------------------------------------------------
@@ -235,14 +175,6 @@ class TestDashboard:
         assert "40 messages" in shown
         assert history.available_tokens > 0
 
-    def test_the_outcome_leads_to_the_run(self, login, window_of_4000):
-        _, tip = conversation()
-        client = login("view_chatsession", "view_compactionrun")
-        for status in ("failed", "succeeded"):
-            run = run_of(tip, status=status, generation=1 if status == "succeeded" else None)
-            page = client.get(url("chatsession_changelist")).text
-            assert f'<a href="{page_of(run)}"><span class="compaction-badge' in page
-
     def test_how_its_newest_run_ended(self, viewer, window_of_4000):
         session, tip = conversation()
         assert " – " in self.row(viewer, session)
@@ -265,14 +197,6 @@ class TestDashboard:
         session = chain(start_session(), 2)[0].session
         ChatSession.objects.filter(pk=session.pk).update(settings={"TRIGGER_RATIO": 7})
         assert "wrong settings 2 messages" in self.row(viewer, session)
-
-    def test_a_page_of_them_takes_the_same_queries(self, viewer):
-        def taken(count):
-            for _ in range(count):
-                chain(start_session(), 3)
-            return len(queries_of(viewer, url("chatsession_changelist")))
-
-        assert taken(2) == taken(40)
 
     def test_runs_are_not_told_to_people_who_may_not_view_them(self, login, tip):
         CompactionRun.objects.create(session=tip.session, tip=tip, trigger="threshold", status="failed")

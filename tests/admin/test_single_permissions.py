@@ -81,7 +81,6 @@ def pages(records):
     found += [url("chatsession_compact", session.pk), url("chatmessage_compact", records[1].pk)]
     found += [url("chatmessage_text", records[1].pk, "content"), url("chatmessage_context", records[1].pk)]
     found += [url("chatmessage_redact", records[1].pk), url("chatmessage_transcript", records[1].pk)]
-    found += [url("chatmessage_redact_selected", session=session.pk, ids=f"{records[1].pk},{records[2].pk}")]
     found += [url("compactionrun_retry", records[-2].pk)]
     return found
 

@@ -74,12 +74,6 @@ def test_where_all_of_it_is_sent_nothing_is_said(eraser, settings, mode):
     assert "not sent to the model" not in eraser.get(url("chatmessage_redact", nodes[1].pk)).text
 
 
-def test_a_redaction_that_takes_no_summary_away_says_nothing(eraser, session, settings):
-    settings.COMPACTION = small()
-    path = grow(session, None, "u a " * 120)
-    assert "not sent to the model" not in eraser.get(url("chatmessage_redact", path[3].pk)).text
-
-
 def test_the_page_before_a_deletion_says_it_of_the_branch_above(eraser, compacted):
     summary = chat.find_summary(compacted[-1])
     page = eraser.get(url("chatmessage_delete", summary.parent_message_id)).text
@@ -128,15 +122,6 @@ def test_context_here_says_that_a_summary_was_taken_out_of_use(eraser, compacted
     assert f"A summary of this branch was {by}" in page
     other = grow(compacted[0].session, None, "u a " * 120)
     assert "no summary covers them yet" in eraser.get(page_of(other[-1])).text
-
-
-def test_after_the_next_compaction_nothing_is_left_out(eraser, compacted):
-    chat.redact_message(compacted[3])
-    CompactionRun.objects.filter(status="ready").delete()
-    chat.compact(compacted[-1])
-    page = eraser.get(page_of(compacted[-1])).text
-    assert "none covers them" not in page
-    assert "do not fit" not in page
 
 
 @pytest.mark.parametrize("name", ["redact", "retire"])

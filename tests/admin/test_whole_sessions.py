@@ -2,13 +2,11 @@
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
 from compaction_app.models import ChatSession, CompactionRun
 from tests.admin.pages import page_of, told, url
-from tests.admin.records import conversation, run_at
+from tests.admin.records import conversation
 from tests.trees import chain, start_session
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
@@ -39,17 +37,6 @@ def test_a_session_is_told_what_becomes_of_it(operator, handed_over):
     assert asked_for(operator, off).endswith("Compaction is off (MODE): Harbour.")
     assert handed_over == [over.pk]
     assert [entry.object_id for entry in LogEntry.objects.all()] == [str(over.pk)]
-
-
-def test_looking_takes_the_same_queries_whatever_a_session_holds(operator, handed_over):
-    def queries_for(session):
-        with CaptureQueriesContext(connection) as queries:
-            assert "in the background" in asked_for(operator, session)
-        return len(queries)
-
-    # Kept by Django from the first entry of its log on.
-    asked_for(operator, conversation()[0])
-    assert queries_for(conversation(turns=40)[0]) == queries_for(conversation()[0])
 
 
 def test_an_empty_session_says_so(operator, handed_over):
@@ -88,13 +75,3 @@ def test_a_compaction_that_is_open_already_is_named_with_its_run(operator):
     answer = operator.post(url("chatmessage_compact", tip.pk), follow=True).text
     assert f'already open: <a href="{page_of(run)}">Run {run.pk}</a>' in answer
     assert f"Message {tip.pk}" in answer
-
-
-def test_of_several_open_runs_the_one_of_the_branch_is_named(operator):
-    session, tip = conversation()
-    chat.request_compaction(tip, trigger="manual")
-    own = session.runs.get()
-    other = chain(session, 2)
-    run_at(other[-1], status="ready", anchor=other[0])
-    said = told(operator.post(url("chatmessage_compact", tip.pk)))
-    assert said == f"A compaction of the branch is already open: Run {own.pk} (blocks Message {tip.pk})."
