@@ -47,6 +47,7 @@ def test_a_fork_is_below_the_branch_that_it_leaves_and_says_where(viewer):
     ]
     assert [one.is_newest for one in found] == [True, False, False, False]
     assert found[1].tip == message_link(main[-1])
+    assert viewer.get(page_of(session)).text.count("<details open>") == 1
 
 
 def test_a_branch_is_known_by_how_its_own_first_message_begins(viewer, login):
@@ -123,13 +124,6 @@ def test_a_branch_over_its_threshold_says_why_it_was_not_compacted(viewer):
     below = chat.append_message(start_session(), role="user", content="hi")
     CompactionEvent.objects.create(session=below.session, message=below, kind="suppressed", payload={})
     assert "Why it was not" not in viewer.get(page_of(below.session)).text
-
-
-def test_the_branch_in_use_alone_is_open(viewer):
-    star(session := start_session(), 5)
-    page = viewer.get(page_of(session)).text
-    assert page.count("<details open>") == 1
-    assert page.count(">In use</span>") == 1
 
 
 # -- many branches ------------------------------------------------------------------------------------------

@@ -12,28 +12,26 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
 
 @pytest.mark.parametrize(
-    ("codenames", "compact", "retire"),
-    [
-        ((), False, False),
-        (("compact_chatsession",), True, False),
-        (("retire_summary",), False, True),
-        (("change_chatsession", "delete_chatmessage"), False, False),
-    ],
+    "codename",
+    ["compact_chatsession", "retire_summary", "redact_chatmessage", "change_chatsession", "delete_chatmessage"],
 )
-def test_actions_have_permissions_of_their_own(login, codenames, compact, retire):
+def test_actions_have_permissions_of_their_own(login, codename):
     """As buttons and as pages: who may not, sees no button and gets no page."""
     session, nodes, summary, *_ = compacted()
     failed = run_at(nodes[-2], status="failed")
-    client = login(*(f"view_{model}" for model in MODELS), *codenames)
-    for allowed, record, name, page in (
-        (compact, session, "Compact every branch", url("chatsession_compact", session.pk)),
-        (compact, nodes[-1], "Compact now", url("chatmessage_compact", nodes[-1].pk)),
-        (compact, failed, "Retry", url("compactionrun_retry", failed.pk)),
-        (retire, summary, "Retire", url("chatmessage_retire", summary.pk)),
+    client = login(*(f"view_{model}" for model in MODELS), codename)
+    for needed, record, page in (
+        ("compact_chatsession", session, url("chatsession_compact", session.pk)),
+        ("compact_chatsession", nodes[-1], url("chatmessage_compact", nodes[-1].pk)),
+        ("compact_chatsession", failed, url("compactionrun_retry", failed.pk)),
+        ("retire_summary", summary, url("chatmessage_retire", summary.pk)),
+        ("redact_chatmessage", nodes[0], url("chatmessage_redact", nodes[0].pk)),
+        ("delete_chatmessage", nodes[0], url("chatmessage_delete", nodes[0].pk)),
     ):
-        assert (f'href="{page}"' in client.get(page_of(record)).text) == allowed, name
-        assert client.get(page).status_code == (200 if allowed else 403), name
-        assert client.post(page, {"reason": "x"}).status_code == (302 if allowed else 403), name
+        allowed, given = codename == needed, {"reason": "x", "replacement": "x", "post": "yes"}
+        assert (f'href="{page}"' in client.get(page_of(record)).text) == allowed, page
+        assert client.get(page).status_code == (200 if allowed else 403), page
+        assert client.post(page, given).status_code == (302 if allowed else 403), page
 
 
 def test_pages_of_actions_on_what_is_not_there_are_not_found(superuser):

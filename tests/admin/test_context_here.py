@@ -144,14 +144,6 @@ def test_a_page_does_not_read_a_whole_branch_where_compaction_is_switched_off(vi
     assert not any("FROM path" in query for query in queries_of(viewer, page_of(nodes[-1])))
 
 
-def test_a_meter_shows_how_full_the_window_is_and_where_the_threshold_is(viewer):
-    nodes, _ = summarized()
-    context = chat.get_context(nodes[-1])
-    page = viewer.get(page_of(nodes[-1])).text
-    limits = f'max="{context.available_tokens}" high="{context.threshold}"'
-    assert f'<meter min="0" {limits} optimum="0" value="{context.history_tokens}"' in page
-
-
 def test_a_tool_call_is_written_once_and_whole_where_its_line_is_cut(viewer):
     session = start_session()
     question = chat.append_message(session, role="user", content="read both")

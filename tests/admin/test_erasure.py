@@ -125,24 +125,6 @@ def test_a_summary_is_not_redacted(eraser, hung):
     assert url("chatmessage_redact", second.pk) not in eraser.get(page_of(second)).text
 
 
-@pytest.mark.parametrize(
-    ("codenames", "may"),
-    [
-        (("redact_chatmessage", "view_chatmessage"), True),
-        (("redact_chatmessage",), False),
-        (("view_chatmessage", "delete_chatmessage", "change_chatmessage", "retire_summary"), False),
-    ],
-)
-def test_redacting_has_a_permission_of_its_own(client, hung, codenames, may):
-    nodes, *_ = hung
-    log_in(client, *codenames)
-    page = url("chatmessage_redact", nodes[1].pk)
-    assert client.get(page).status_code == (200 if may else 403)
-    assert client.post(page, {"replacement": "x"}).status_code == (302 if may else 403)
-    if "view_chatmessage" in codenames:
-        assert (f'href="{page}"' in client.get(page_of(nodes[1])).text) == may
-
-
 def test_redacting_what_goes_at_that_very_moment_is_told(eraser, hung, monkeypatch):
     nodes, *_ = hung
     redact = chat.redact_message
@@ -178,17 +160,6 @@ def test_deleting_says_in_numbers_what_goes_along(eraser, hung):
         assert f'<a href="{page_of(summary)}">{summary}</a>' in page
     way_out = f'To remove only this text, use <a href="{url("chatmessage_redact", nodes[1].pk)}">Redact</a>.'
     assert f"This cannot be undone. {way_out}" in page
-
-
-def test_deleting_counts_branches_and_leaves_out_what_is_none(eraser):
-    session = start_session(title="Where does the Anna lie?")
-    nodes = talk(session, ["Where does the Anna lie?", "At berth 7.", "And the Bella?"])
-    talk(session, ["Again?"], nodes[1])
-    parts = parts_of(eraser.get(url("chatmessage_delete", nodes[0].pk)).text)
-    title = "If the title of the session was made of the beginning of what goes, it is cleared too."
-    assert parts["What changes"] == f"{nodes[0]} Messages after it: 3 Ends of branches: 2 {title}"
-    last = parts_of(eraser.get(url("chatmessage_delete", nodes[2].pk)).text)
-    assert last == {"What changes": f"{nodes[2]} Ends of branches: 1 {title}", "What is kept": "Every other message."}
 
 
 def test_more_summaries_than_a_page_names_are_counted(eraser):

@@ -101,13 +101,6 @@ def test_where_nothing_is_wrong_it_says_so_and_counts_failures_apart(viewer, tip
     assert block(viewer) == "Background work No problems. 2 runs failed in the last 7 days."
 
 
-def test_other_pages_do_not_warn(viewer, tips):
-    run = ready(tips[0])
-    for page in (("compactionrun_changelist",), ("chatsession_change", tips[0].session_id)):
-        assert alerts(viewer, page) == []
-    assert "It has been due for" in viewer.get(url("compactionrun_change", run.pk)).text
-
-
 def test_those_who_may_not_see_runs_are_told_nothing_and_cost_nothing(login, tips):
     client = login("view_chatsession")
     ready(tips[0])

@@ -44,6 +44,7 @@ def test_retiring_takes_a_reason_and_goes_through_the_app(operator, generations)
     }
     in_the_background = "If a branch is over its threshold now, it is compacted in the background: see the runs."
     assert told(response) == f"Retired 2: Summary {first.pk}, Summary {second.pk}. {in_the_background}"
+    assert response.headers["Location"] == page_of(first)
     assert CompactionEvent.objects.filter(kind=EventKind.RETIRED).count() == 1
     logged = {entry.change_message for entry in LogEntry.objects.all()}
     assert logged == {"Retired."}, "this log outlives an erasure: the reason stands with the summary"

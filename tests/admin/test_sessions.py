@@ -46,6 +46,8 @@ def test_the_numbers_are_those_of_the_tables(viewer):
         "Cost": "0.0125, without 1 run",
     }
     assert figures(response) | expected == figures(response)
+    failed = url("compactionrun_changelist", session=session.pk, status__exact="failed").replace("&", "&amp;")
+    assert f'<a href="{failed}">1</a>' in response.text
     budget = response.context["resolved"].budget
     for name, value in (("Window", 4000), ("Threshold", budget.threshold), ("Target", budget.target)):
         assert figures(response)[name] == f"{value:,}"
@@ -66,21 +68,6 @@ def test_a_sessions_page_says_what_is_being_compacted_now(viewer, tips):
     works = f'<a href="{page_of(second)}">Run {second.pk} (running)</a>'
     page = viewer.get(page_of(session)).text
     assert f"Open runs: {waits}, {works}. Reload this page in a minute to see the result." in page
-
-
-def test_numbers_lead_to_what_they_count(viewer):
-    session, *_ = forked()
-    CompactionRun.objects.create(session=session, trigger="manual", status="failed")
-    CompactionRun.objects.create(session=session, trigger="manual", status="succeeded", generation=1)
-    page = viewer.get(page_of(session)).text.replace("&amp;", "&")
-    for link in (
-        url("chatmessage_changelist", session=session.pk),
-        url("chatmessage_changelist", session=session.pk, kind="summary"),
-        url("compactionrun_changelist", session=session.pk),
-        url("compactionrun_changelist", session=session.pk, status__exact="failed"),
-        url("compactionevent_changelist", session=session.pk),
-    ):
-        assert f'href="{link}"' in page, link
 
 
 @pytest.mark.parametrize("overrides", [{"NO_SUCH_KEY": 1}, {"CONTEXT_WINDOW": 10, "RESERVED_TOKENS": 0}])
@@ -190,13 +177,11 @@ class TestDashboard:
         CompactionRun.objects.create(session=session, tip=tip, trigger="threshold", status="ready")
         assert "Waiting" in self.row(viewer, session)
 
-    def test_a_session_without_messages(self, viewer):
-        assert "no messages" in self.row(viewer, start_session())
-
     def test_a_session_whose_settings_are_wrong(self, viewer):
         session = chain(start_session(), 2)[0].session
         ChatSession.objects.filter(pk=session.pk).update(settings={"TRIGGER_RATIO": 7})
         assert "wrong settings 2 messages" in self.row(viewer, session)
+        assert "no messages" in self.row(viewer, start_session())
 
     def test_runs_are_not_told_to_people_who_may_not_view_them(self, login, tip):
         CompactionRun.objects.create(session=tip.session, tip=tip, trigger="threshold", status="failed")

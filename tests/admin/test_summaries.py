@@ -1,17 +1,14 @@
 """A summary's page: what it covers, its generations, its ledger and record, the tips it serves."""
 
-from datetime import timedelta
-from decimal import Decimal
 from unittest.mock import ANY
 
 import pytest
-from django.utils import timezone
 
 from compaction_app import chat
 from compaction_app.admin import summaries
-from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
+from compaction_app.models import ChatMessage
 from compaction_app.tasks import compact_session
-from compaction_app.values import EventKind, Origin
+from compaction_app.values import Origin
 from tests.admin.pages import MARKUP, VIEW, figures_of, log_in, page_of, shown
 from tests.admin.records import run_for, summarized
 from tests.trees import chain, start_session, summarize
@@ -143,46 +140,6 @@ def test_the_ledger_is_a_list_by_who_said_it(viewer):
     ]
     page = viewer.get(page_of(summary)).text
     assert '<li dir="auto">94 steps</li>' in page
-
-
-def test_all_that_its_run_stores_is_found_from_the_page(viewer):
-    nodes, summary = summarized()
-    started = timezone.now()
-    CompactionRun.objects.filter(summary=summary).update(
-        instructions="Keep the prices.",
-        policy_line="Never name customers.",
-        summarizer_model="quick-model",
-        prompt_version="p-42",
-        input_tokens=12_345,
-        output_tokens=678,
-        cached_tokens=1000,
-        cost=Decimal("0.00420000"),
-        started_at=started,
-        finished_at=started + timedelta(seconds=4.25),
-        attempts=2,
-        retention_before=0.805,
-        retention_after=1.0,
-        shortened_inputs=[nodes[0].pk],
-        request={"target_tokens": 7500, "tightened": True, "lookahead": [nodes[2].pk] * 2, "shown_bytes": 2000},
-    )
-    run = CompactionRun.objects.get(summary=summary)
-    event = CompactionEvent.objects.create(
-        session=run.session,
-        run=run,
-        kind=EventKind.COMPLETED,
-        payload={"reasoning_turns": {"dropped": 1, "verbatim": 2, "cleared_by_provider": 0}},
-    )
-    page = viewer.get(page_of(summary)).text
-    for told in (
-        "Keep the prices.",
-        "quick-model",
-        "0.0042",
-        "80.5%",
-        "100.0%",
-    ):
-        assert told in page, told
-    for record in (run, event, run.session):
-        assert f'href="{page_of(record)}"' in page
 
 
 # -- nothing made by hand -----------------------------------------------------------------------------------
