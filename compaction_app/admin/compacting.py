@@ -157,8 +157,6 @@ def being_compacted(links: Links, session: ChatSession) -> str:
 
 
 def requested_after(links: Links, session: ChatSession) -> str:
-    """The same after an erasure. Where a broker took the request, no run is open before a worker has looked at it."""
-    if (found := being_compacted(links, session)) or is_off(session):
-        return found
+    """What follows an erasure: no run need be open before a worker has looked at the session."""
     runs = links.to_list("compactionrun", _("see the runs"), session=session.pk)
     return format_html(_("If a branch is over its threshold now, it is compacted in the background: {}."), runs)

@@ -152,24 +152,15 @@ class ContextTable:
     is_over: bool = False
     threshold: str = ""
 
-    def fill(
-        self,
-        items: Sequence[ContextMessage | Unlisted],
-        using: str,
-        *,
-        cutoff: tuple[int | None, str] = (None, ""),
-    ) -> None:
-        """The rows and totals of what is sent, and of what is not, in its order. One query.
-
-        ``cutoff``: the summary's, and what else there is to say of the summary.
-        """
+    def fill(self, items: Sequence[ContextMessage | Unlisted], using: str, *, cutoff_id: int | None) -> None:
+        """The rows and totals of what is sent, and of what is not, in its order. One query."""
         counts, tokens = Counter[str](), Counter[str]()
         for item in items:
             counts[item.origin] += item.messages if isinstance(item, Unlisted) else 1
             tokens[item.origin] += item.tokens
         self.totals = [Total(one, *ORIGINS[one], counts[one], tokens[one]) for one in ORIGINS if counts[one]]
         listed = _folded(items)
-        ends = {end for item in listed for end in _ends(item)} | {cutoff[0] or 0}
+        ends = {end for item in listed for end in _ends(item)} | {cutoff_id or 0}
         found = ChatMessage.objects.using(using).filter(pk__in=ends).values_list("pk", "depth", "redacted_at")
         known = {pk: (depth, redacted_at) for pk, depth, redacted_at in found}
         rows, room = [], _MOST_TEXTS
@@ -192,7 +183,7 @@ class ContextTable:
                     text=line,
                     whole=whole,
                     attachments=tuple(attachment_line(one) for one in shown.attachments),
-                    notes=tuple(_notes(shown, known, *cutoff)),
+                    notes=tuple(_notes(shown, known, cutoff_id)),
                     message_id=shown.message_id,
                     places=places,
                 )
@@ -204,7 +195,6 @@ def _notes(
     shown: ContextMessage,
     known: Mapping[int, tuple[int, Any]],
     cutoff_id: int | None,
-    of_summary: str,
 ) -> Iterator[str]:
     if shown.left_out_bytes:
         yield counted(shown.left_out_bytes, "{} byte left out", "{} bytes left out")
@@ -212,8 +202,7 @@ def _notes(
         if cutoff_id:
             depth = known.get(cutoff_id, (0, None))[0]
             at = f"{cutoff_id} ({place(depth)})" if depth else str(cutoff_id)
-            about = _("Summarizes everything up to message {}").format(at)
-            yield "; ".join(filter(None, (about, of_summary)))
+            yield _("Summarizes everything up to message {}").format(at)
         return
     if not shown.content.strip() and not shown.tool_calls and not shown.attachments:
         yield _("No text, so nothing is sent.")
@@ -289,7 +278,7 @@ def context_here(message: ChatMessage) -> ContextTable:
     is_after = (one.origin in _AFTER_THE_CUTOFF for one in context.messages)
     at = next((place for place, found in enumerate(is_after) if found), len(items))
     items[at:at] = _dropped(message, context, history.summary_id, table.notes)
-    table.fill(items, using, cutoff=(context.cutoff_id, ""))
+    table.fill(items, using, cutoff_id=context.cutoff_id)
     return table
 
 
@@ -375,14 +364,14 @@ class _Record:
 
     def table(self) -> ContextTable:
         cutoff = self.named.get(self.cutoff_id or 0)
-        before, of_summary = self._before_the_tail()
+        before = self._before_the_tail()
         tail = self._tail()
         parent, cutoff_depth = self.reply.parent_message_id or 0, cutoff.depth if cutoff else 0
         left_out = (
             _left_out(parent, self.using, cutoff_depth, self.first or 1, self.dropped, self.notes) if tail else []
         )
         table = ContextTable(is_record=True, figures=self._figures(), notes=self.notes)
-        table.fill([*before, *left_out, *tail], self.using, cutoff=(self.cutoff_id, of_summary))
+        table.fill([*before, *left_out, *tail], self.using, cutoff_id=self.cutoff_id)
         return table
 
     def _number(self, name: str) -> int | None:
@@ -400,7 +389,6 @@ class _Record:
             _("Window"): number(self._number("window")),
             _("Pruned"): number(self.pruned),
             _("Left out"): number(self.dropped),
-            _("First message shown"): place(self.first) if self.first else "",
             _("Strategy"): _strategy(strategy, has_summary=bool(self.summary_id)),
             _("Counted by the provider"): "" if by_provider is None else number(by_provider),
         }
@@ -415,18 +403,17 @@ class _Record:
             self.notes.append(_("{} {} was sent and is deleted now.").format(name, pk))
         return row
 
-    def _before_the_tail(self) -> tuple[list[ContextMessage], str]:
-        """System prompt, summary and pinned message, and what became of the summary since."""
-        parts, of_summary = [], ""
+    def _before_the_tail(self) -> list[ContextMessage]:
+        """System prompt, summary and pinned message, with notes about what became of these since."""
+        parts = []
         if prompt := self.reply.session.system_prompt:
             tokens = count_messages([{"role": Role.SYSTEM, "content": prompt}], get_token_counter())[0]
             parts.append(ContextMessage(role=Role.SYSTEM, content=prompt, origin=Origin.SYSTEM, tokens=tokens))
         if row := self._row(self.summary_id, _("Summary")):
             if row.redacted_at:
-                of_summary = _("erased since")
                 self.notes.append(_("Summary {} was sent, and its text has been erased since.").format(row.pk))
             elif row.retired_at and row.retired_at > self.reply.created_at:
-                of_summary = _("in use then, retired since")
+                self.notes.append(_("Summary {} was in use then, and has been retired since.").format(row.pk))
             content = summary_message(row.text) if row.text else ""
             tokens = row.token_count
             parts.append(
@@ -435,7 +422,7 @@ class _Record:
         if row := self._row(self.pinned_id, _("The pinned message")):
             parts.append(as_sent(branches.message_value(row), Origin.PINNED))
             self._note_redacted([row])
-        return parts, of_summary
+        return parts
 
     def _tail(self) -> list[ContextMessage | Unlisted]:
         """The messages that were sent after the cutoff; of very many the newest, and a row for those before."""

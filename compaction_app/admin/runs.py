@@ -14,6 +14,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.text import format_lazy
+from django.utils.timesince import timesince
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -29,7 +30,7 @@ from compaction_app.values import OPEN_RUN_STATUSES, ErrorCode, RunStatus
 
 #: Runs that a total counts, and among which a search looks for other things than ids: the newest ones.
 MOST_RUNS = 10_000
-#: Characters of a model's name in a list; a longer one has a title.
+#: Characters of a model's name in a list.
 SHORT_NAME = 40
 _STATUS_WORDS = {
     RunStatus.READY: gettext_lazy("Waiting for a worker."),
@@ -123,7 +124,9 @@ class CompactionRunAdmin(records.RecordAdmin):
         following = display.joined(map(links.run, obj.follow_ups.values_list("pk", flat=True)[:5]), ", ")
         history = (_("history tokens"), display.history_tokens(obj))
         cost = (_("cost"), _price(obj))
-        worked = display.lasted(obj.finished_at - obj.started_at) if obj.finished_at and obj.started_at else ""
+        worked = ""
+        if obj.started_at and obj.finished_at:
+            worked = f"{number((obj.finished_at - obj.started_at).total_seconds(), 1)} s"
         attempts = _("{} of at most {}").format(obj.attempts, MAX_ATTEMPTS)
         times = ("created_at", "enqueued_at", "started_at", "finished_at", "next_attempt_at", "lease_expires_at")
         # Messages that the summarizer was sent as head and tail only: they were too long for it.
@@ -151,7 +154,7 @@ class CompactionRunAdmin(records.RecordAdmin):
         if obj.status == RunStatus.READY:
             due = obj.next_attempt_at or obj.started_at or obj.created_at
             again = format_html(_("The next attempt is at {}."), display.moment(due))
-            reasons.append(again if due > now else _("It has been due for {}.").format(display.lasted(now - due)))
+            reasons.append(again if due > now else _("It has been due for {}.").format(timesince(due, now)))
         elif obj.status == RunStatus.RUNNING and (obj.lease_expires_at or now) < now - timedelta(seconds=LATE_SECONDS):
             reasons.append(_("Its worker is gone: the lease expired, and no sweep has reassigned the run."))
         elif self.tools(links, obj):

@@ -59,10 +59,10 @@ def test_a_summary_retired_since_is_shown_as_it_was_and_said_to_be_retired(viewe
     nodes, summary = summarized()
     reply = reply_to(nodes[-1])
     chat.retire_summary(summary, reason="wrong")
-    row = then(viewer, reply).rows[0]
-    assert row.message_id == summary.pk
-    assert "What was said." in row.whole
-    assert row.notes[0].endswith("in use then, retired since")
+    found = then(viewer, reply)
+    assert found.rows[0].message_id == summary.pk
+    assert "What was said." in found.rows[0].whole
+    assert f"Summary {summary.pk} was in use then, and has been retired since." in found.notes
 
 
 def test_what_was_redacted_since_is_said_to_be_gone(viewer):
@@ -73,7 +73,6 @@ def test_what_was_redacted_since_is_said_to_be_gone(viewer):
     found = then(viewer, reply)
     assert f"Redacted since, so the text that was sent is gone: {nodes[4].pk} (#5)." in found.notes
     assert f"Summary {summary.pk} was sent, and its text has been erased since." in found.notes
-    assert found.rows[0].notes[0].endswith("erased since")
 
 
 def test_contributions_are_counted_and_said_to_be_missing(viewer):

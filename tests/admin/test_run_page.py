@@ -112,7 +112,7 @@ class TestPage:
 
     def test_a_run_that_waits_says_for_how_long(self, viewer, tip):
         late = run_of(tip, status="ready", created_at=timezone.now() - timedelta(hours=2), enqueued_at=timezone.now())
-        assert "It has been due for 2 h 0 min." in page_text(viewer, late)
+        assert "It has been due for 2 hours." in page_text(viewer, late)
 
     def test_a_run_that_is_put_off_says_until_when_and_what_the_attempt_before_met(self, viewer, tip):
         due = timezone.now() + timedelta(minutes=2)

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from compaction_app import chat
-from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.models import ChatMessage
 from compaction_app.testing.builders import grow
 from tests.admin.pages import VIEW, log_in, page_of, queries_of, told, url
 from tests.small import small
@@ -115,19 +115,6 @@ def test_context_here_says_that_a_summary_was_taken_out_of_use(eraser, compacted
     assert f"A summary of this branch was {by}" in page
     other = grow(compacted[0].session, None, "u a " * 120)
     assert "no summary covers them yet" in eraser.get(page_of(other[-1])).text
-
-
-@pytest.mark.parametrize("name", ["redact", "retire"])
-def test_what_an_erasure_requested_is_named_afterwards(eraser, compacted, monkeypatch, name):
-    """Without a broker the run is opened at once."""
-    monkeypatch.setattr("compaction_app.tasks.enqueue_session", lambda *_: False)
-    if name == "redact":
-        response = eraser.post(url("chatmessage_redact", compacted[3].pk), {"replacement": "[gone]"})
-    else:
-        summary = chat.find_summary(compacted[-1])
-        response = eraser.post(url("chatmessage_retire", summary.pk), {"reason": "x"})
-    [run] = CompactionRun.objects.open()
-    assert told(response).endswith(f"Open runs: Run {run.pk} (waiting).")
 
 
 def test_what_a_worker_has_not_looked_at_yet_is_linked(eraser, compacted):

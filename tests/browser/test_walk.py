@@ -119,7 +119,7 @@ def test_a_summary_is_retired_with_a_reason(open_page, admin):
     assert f"Summary {newer.pk}" in page.locator(".compaction-consequences").first.inner_text()
     page.get_by_label("Reason").fill("It forgets berth 7.")
     press(page, "Retire")
-    assert told(page).startswith(f"Retired 1: Summary {newer.pk}. Open runs: Run ")
+    assert told(page).startswith(f"Retired 1: Summary {newer.pk}. If a branch is over")
     follow(page.locator(".messagelist"), f"Summary {newer.pk}")
     assert "It forgets berth 7." in page.locator("#content").inner_text()
     assert page.get_by_role("link", name="Retire", exact=True).count() == 0
