@@ -14,7 +14,7 @@ from datetime import datetime
 from statistics import mode
 from typing import Any
 
-from django.db.models import CharField, F, Max, OuterRef, QuerySet, Subquery, Value
+from django.db.models import CharField, F, Max, OuterRef, Subquery, Value
 from django.db.models.functions import Left
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
@@ -120,9 +120,6 @@ class BranchList:
 
     # -- reading ------------------------------------------------------------------------------------------
 
-    def _messages(self) -> QuerySet[ChatMessage]:
-        return ChatMessage.objects.using(self.using).filter(session=self.session)
-
     def _trunk(self) -> tuple[Lane, ...]:
         """The lane that most of these leave, where it is older than they are."""
         shown = {lane.start_id for lane in self.lanes}
@@ -135,8 +132,8 @@ class BranchList:
         ids = {pk for lane in self.lanes for pk in (lane.start_id, lane.end_id, lane.parent_id)}
         ids |= {tip.summary_id for tip in self.histories.values()}
         annotated = (
-            self._messages()
-            .filter(pk__in=ids - {None})
+            ChatMessage.objects.using(self.using)
+            .filter(session=self.session, pk__in=ids - {None})
             .annotate(
                 beginning=Left("content", _TEXT_READ) if self.quotes else Value("", CharField()),
                 cutoff_depth=F("last_summarized_message__depth"),

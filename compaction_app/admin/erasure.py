@@ -132,13 +132,6 @@ def _unseen(links: Links, tip: ChatMessage | None, base_id: int | None) -> list[
     return [format_html(said, links.record(tip), number(left_out), number(tokens), then)]
 
 
-def _unseen_without_own(links: Links, message: ChatMessage) -> list[str]:
-    """On the newest branch with the message, without the summaries whose anchor is at the message or below it."""
-    parent = message.parent_message_id
-    base_id = history_at(parent, database_of(message)).summary_id if parent else None
-    return _unseen(links, newest_tip_below(message), base_id)
-
-
 def _unseen_above(links: Links, message: ChatMessage) -> list[str]:
     """What a deletion leaves that does not fit: its parent may end a branch that was compacted only below it."""
     using, parent = database_of(message), message.parent_message_id
@@ -195,6 +188,12 @@ class ErasingAdmin(RecordAdmin):
             _("Open runs that read the branch again"): affected["open_runs"],
         }
         again = _("The messages that were summarized are sent in full again, as far as they fit.")
+        unseen: list[str] = []
+        if live:
+            # On the newest branch with the message, without the summaries whose anchor is at the message or below it.
+            parent = message.parent_message_id
+            base_id = history_at(parent, database_of(message)).summary_id if parent else None
+            unseen = _unseen(links, newest_tip_below(message), base_id)
         return {
             CHANGES: [
                 _("The text, tool arguments, reasoning, what came, attachments and metadata are erased."),
@@ -203,7 +202,7 @@ class ErasingAdmin(RecordAdmin):
                 *_cleared_title(message),
             ],
             KEPT: [_("Tool call ids, and every other message.")],
-            UNSEEN: _unseen_without_own(links, message) if live else [],
+            UNSEEN: unseen,
         }
 
     def _redact(self, links: Links, message: ChatMessage, replacement: str) -> HttpResponse | None:

@@ -281,10 +281,10 @@ class ChatMessageAdmin(ErasingAdmin):
         ]
 
     def _family(self, links: Links, obj: ChatMessage) -> list[tuple[str, str]]:
-        """Its variants, this message among them, and what hangs on it."""
+        """The other answers to its parent, and what hangs on it."""
         nodes = ChatMessage.objects
         rows = {
-            _("variants"): nodes.get_siblings(obj).filter(kind=Kind.MESSAGE),
+            _("other variants"): nodes.get_siblings(obj).filter(kind=Kind.MESSAGE).exclude(pk=obj.pk),
             _("followed by"): nodes.get_children(obj).filter(kind=Kind.MESSAGE),
             _("summaries anchored here"): nodes.get_children(obj).filter(kind=Kind.SUMMARY),
         }

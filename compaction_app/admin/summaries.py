@@ -166,7 +166,9 @@ def page_of(summary: ChatMessage) -> dict[str, Any]:
 
 def difference(before: str, after: str) -> list[tuple[str, str]]:
     """("same", "removed", "added" or "between", line) of what changed, with a line around each change."""
-    old, new = (text[:MOST_CHARACTERS].splitlines()[:MOST_LINES] for text in (before, after))
+    # An entry of a ledger is a line here: a ledger has one line for each speaker and day, which all may change.
+    texts = (text[:MOST_CHARACTERS].replace(" · ", "\n· ") for text in (before, after))
+    old, new = (text.splitlines()[:MOST_LINES] for text in texts)
     # Without the two lines that name the files.
     found = list(unified_diff(old, new, n=1, lineterm=""))[2:]
     return [(_SIGNS[line[0]], line[1:]) for line in found]

@@ -150,14 +150,6 @@ def test_the_newest_branches_are_shown_and_the_older_follow_page_by_page(viewer)
     assert trunk
 
 
-def test_two_thousand_branches_take_the_queries_of_a_hundred(viewer):
-    counts = []
-    for count in (100, 2000):
-        star(session := start_session(), count)
-        counts.append(len(queries_of(viewer, page_of(session))))
-    assert counts[0] == counts[1]
-
-
 @pytest.mark.parametrize("before", ["x", "", "-1", "0", "\x00", "1.5"])
 def test_a_place_to_go_on_from_that_makes_no_sense_is_ignored(viewer, before):
     session = start_session()

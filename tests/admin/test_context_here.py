@@ -124,7 +124,9 @@ def test_the_list_can_be_had_exactly_as_it_would_be_sent(viewer):
 
 def test_a_context_that_can_not_be_made_says_why_in_both_places(viewer):
     tip = chat.append_message(start_session(), role="user", content=long_words("w", 4000))
-    assert "errornote" in viewer.get(page_of(tip)).text
+    page = viewer.get(page_of(tip)).text
+    assert "errornote" in page
+    assert "redact the message that is too long" in page
     answer = viewer.get(url("chatmessage_context", tip.pk))
     assert answer.status_code == 409
     with pytest.raises(ContextOverflow) as overflow:

@@ -12,18 +12,13 @@ from django.utils.html import escape
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage, CompactionRun
-from tests.admin.pages import MARKUP, VIEW, log_in, page_of, told, url
+from tests.admin.pages import MARKUP, page_of, told, url
 from tests.admin.records import run_for, summarized, talk
 from tests.trees import chain, start_session, summarize
 
 pytestmark = pytest.mark.django_db
 
 SECRET = "the secret of the harbour"
-
-
-@pytest.fixture
-def eraser(client):
-    return log_in(client, *VIEW, "redact_chatmessage", "delete_chatmessage", "retire_summary", "compact_chatsession")
 
 
 @pytest.fixture

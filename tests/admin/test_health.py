@@ -1,6 +1,8 @@
-"""The admin says what is wrong with the background work, since when and what to do."""
+"""The admin says what is wrong with the background work and the broker, since when and what to do."""
 
 import re
+import socket
+import time
 from datetime import timedelta
 
 import pytest
@@ -8,7 +10,9 @@ from django.db import connection
 from django.utils import timezone
 
 from compaction_app.admin import health
+from compaction_app.admin import health as watching
 from compaction_app.models import CompactionRun
+from project.celery import app as celery_app
 from tests.admin.pages import APP_INDEX, alerts, page_url, queries_of, url
 from tests.admin.records import run_of
 
@@ -122,3 +126,54 @@ def test_open_runs_are_found_by_their_own_index(viewer, tips):
         assert "compaction_open_runs" in health._open(status).order_by("next_attempt_at")[:10].explain()
     listed = viewer.get(url("compactionrun_changelist", status__exact="ready")).context["cl"].queryset
     assert "compaction_open_runs" in listed.order_by()[:10].explain()
+
+
+# -- the broker ------------------------------------------------------------------------------------------------
+
+
+#: Before a fixture replaces it.
+PRISTINE_KNOCK = watching.knock
+
+
+def refused():
+    raise ConnectionRefusedError("redis://user:secret@host")
+
+
+def test_a_broker_that_does_not_answer_is_told_without_its_address(viewer, monkeypatch):
+    monkeypatch.setattr(watching, "knock", refused)
+    [said] = alerts(viewer)
+    assert "The message broker does not answer (ConnectionRefusedError)." in said
+    assert "secret" not in said
+
+
+@pytest.mark.parametrize("mode", ["off", "deterministic"])
+def test_where_nothing_is_enqueued_no_broker_is_missed(viewer, monkeypatch, settings, mode):
+    settings.COMPACTION |= {"MODE": mode}
+    monkeypatch.setattr(watching, "knock", refused)
+    assert alerts(viewer) == []
+
+
+def test_an_eager_celery_needs_no_broker(viewer, monkeypatch):
+    monkeypatch.setattr(watching, "knock", refused)
+    monkeypatch.setitem(celery_app.conf, "task_always_eager", True)
+    assert alerts(viewer) == []
+
+
+@pytest.mark.pure
+def test_a_port_that_accepts_and_says_nothing_is_no_broker(monkeypatch):
+    """A page waits for it as long as an enqueueing does, and not for the server's patience."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setitem(celery_app.conf, "broker_url", f"redis://127.0.0.1:{silent.getsockname()[1]}/0")
+        begun = time.monotonic()
+        with pytest.raises(Exception, match=r"(?i)time"):
+            PRISTINE_KNOCK()
+    assert time.monotonic() - begun < 10
+
+
+def test_a_port_where_nobody_listens_is_no_broker_and_one_that_is_there_answers(monkeypatch, request):
+    with monkeypatch.context() as nobody:
+        nobody.setitem(celery_app.conf, "broker_url", "redis://127.0.0.1:1/0")
+        with pytest.raises(Exception, match="refused"):
+            PRISTINE_KNOCK()
+    request.getfixturevalue("broker")
+    PRISTINE_KNOCK()

@@ -10,8 +10,8 @@ from django.utils import timezone
 from compaction_app import chat
 from compaction_app.admin import sessions
 from compaction_app.models import ChatSession, CompactionEvent, CompactionRun
-from tests.admin.pages import figures, listed, log_in, page_of, queries_of, url
-from tests.admin.records import conversation, forked, run_at, words
+from tests.admin.pages import figures, figures_of, listed, log_in, page_of, queries_of, url
+from tests.admin.records import conversation, forked, run_at, summarized, words
 from tests.trees import chain, star, start_session
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
@@ -68,6 +68,11 @@ def test_a_sessions_page_says_what_is_being_compacted_now(viewer, tips):
     works = f'<a href="{page_of(second)}">Run {second.pk} (running)</a>'
     page = viewer.get(page_of(session)).text
     assert f"Open runs: {waits}, {works}. Reload this page in a minute to see the result." in page
+
+
+def test_open_runs_are_shown_only_to_users_who_may_view_runs(login, tips):
+    run_at(tips[0], anchor=tips[0], status="ready")
+    assert "Open runs" not in login("view_chatsession").get(page_of(tips[0].session)).text
 
 
 @pytest.mark.parametrize("overrides", [{"NO_SUCH_KEY": 1}, {"CONTEXT_WINDOW": 10, "RESERVED_TOKENS": 0}])
@@ -195,3 +200,60 @@ class TestDashboard:
         assert listed(viewer, "chatsession", q="and a") == [second.pk]
         monkeypatch.setattr(sessions, "TITLES", 1)
         assert listed(viewer, "chatsession", q="pier") == [second.pk]
+
+
+# -- limits ----------------------------------------------------------------------------------------------------
+
+
+def here(client, message):
+    return figures_of(client.get(page_of(message)).text, "compaction-context")
+
+
+def test_a_sessions_page_says_what_is_reserved_and_what_the_limits_are_divided_by(viewer, settings):
+    settings.COMPACTION |= {"RESERVED_TOKENS": 200}
+    session = start_session(system_prompt="Answer like a pilot.", model="m", token_calibration={"m": 0.8131})
+    prompt = chat.get_context(chain(session, 2)[-1]).messages[0].tokens
+    found = figures_of(viewer.get(page_of(session)).text)
+    assert found["Reserved"] == f"{200 + prompt} ({prompt} of them for the system prompt)"
+    assert found["Token counts corrected by"] == "× 0.8131"
+    assert found["Available"] == f"{int((4000 - 200 - prompt) / 0.8131):,}"
+
+
+def test_the_strategy_says_whether_there_is_a_summary(viewer):
+    nodes, _ = summarized()
+    assert here(viewer, nodes[-1])["Strategy"] == "A summary is used"
+    _, tip = conversation(turns=6)
+    assert here(viewer, tip)["Strategy"] == "A summary is needed; there is none yet"
+
+
+@pytest.fixture
+def off():
+    """Over its threshold, if there were one."""
+    return conversation(settings={"MODE": "off"})
+
+
+def test_a_messages_page_says_that_compaction_is_off_and_leaves_away_what_does_not_apply(operator, off):
+    _, tip = off
+    page = operator.get(page_of(tip))
+    found = page.context["table"]
+    assert found.notes[0].startswith("Compaction is off in this session (MODE)")
+    assert not {"Threshold", "Target"} & set(figures_of(page.text))
+    assert "over the threshold" not in page.text
+    assert "Compact now" not in page.text
+    assert " high=" not in page.text
+
+
+def test_a_sessions_page_says_it_too(operator, off):
+    session, _ = off
+    page = operator.get(page_of(session)).text
+    assert "Compaction is off in this session (MODE)" in page
+    found = figures_of(page)
+    assert found["Mode"] == "off: nothing is compacted, pruned or left out"
+    assert not {"Threshold", "Target"} & set(found)
+    assert "over the threshold" not in page
+    assert "Compact every branch" not in page
+
+
+def test_a_branch_that_does_not_fit_although_compaction_is_off_is_said_to_be_over_what_fits(viewer):
+    session, _ = conversation(turns=40, settings={"MODE": "off"})
+    assert ">Over what fits<" in viewer.get(page_of(session)).text

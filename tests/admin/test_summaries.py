@@ -126,6 +126,11 @@ def test_of_a_long_text_the_lines_around_a_change_are_shown():
     ]
 
 
+def test_each_entry_of_a_ledger_is_compared_by_itself():
+    found = summaries.difference("user: one · two · three", "user: one · 2 · three")
+    assert found[1:] == [("same", "user: one"), ("removed", "· two"), ("added", "· 2"), ("same", "· three")]
+
+
 # -- ledger and record --------------------------------------------------------------------------------------
 
 

@@ -39,6 +39,12 @@ def test_messages_are_in_order_with_what_the_model_sees_of_them(viewer):
     assert f"Summary {summary.pk}</a>." in shown.text
 
 
+def test_what_does_not_fit_is_marked_as_left_out(viewer):
+    _, tip = conversation(turns=20, size=80)
+    found = marks(page(viewer, tip))
+    assert (found[1], found[40]) == ("dropped", "verbatim")
+
+
 def test_a_page_has_fifty_messages_and_leads_to_the_others(viewer):
     nodes = chain(start_session(), 120)
     last = page(viewer, nodes[-1])

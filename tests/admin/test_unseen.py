@@ -9,16 +9,11 @@ import pytest
 from compaction_app import chat
 from compaction_app.models import ChatMessage
 from compaction_app.testing.builders import grow
-from tests.admin.pages import VIEW, log_in, page_of, queries_of, told, url
+from tests.admin.pages import page_of, queries_of, told, url
 from tests.small import small
 from tests.trees import chain, start_session, summarize
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def eraser(client):
-    return log_in(client, *VIEW, "redact_chatmessage", "delete_chatmessage", "retire_summary", "compact_chatsession")
 
 
 @pytest.fixture
@@ -72,6 +67,12 @@ def test_where_all_of_it_is_sent_nothing_is_said(eraser, settings, mode):
     nodes = chain(start_session(), 8)
     summarize(nodes[3], nodes[2])
     assert "not sent to the model" not in eraser.get(url("chatmessage_redact", nodes[1].pk)).text
+
+
+def test_a_redaction_that_takes_no_summary_away_says_nothing(eraser, session, settings):
+    settings.COMPACTION = small()
+    path = grow(session, None, "u a " * 120)
+    assert "not sent to the model" not in eraser.get(url("chatmessage_redact", path[3].pk)).text
 
 
 def test_the_page_before_a_deletion_says_it_of_the_branch_above(eraser, compacted):
