@@ -57,6 +57,7 @@ def test_a_message_leads_to_its_parent_variants_children_and_summaries(viewer, m
     page = viewer.get(page_of(nodes[2])).text
     for record in (nodes[1], variant, nodes[3], summary):
         assert f'href="{page_of(record)}"' in page, record
+    assert "Other variants</dt>" not in viewer.get(page_of(nodes[3])).text
     chat.append_message(session, nodes[1], role="user", content="and again")
     monkeypatch.setattr(messages, "_MOST_NAMED", 1)
     assert "and more</dd>" in viewer.get(page_of(nodes[2])).text
