@@ -14,7 +14,7 @@ from datetime import datetime
 from statistics import mode
 from typing import Any
 
-from django.db.models import CharField, F, Max, OuterRef, QuerySet, Subquery, Value
+from django.db.models import CharField, F, Max, OuterRef, Subquery, Value
 from django.db.models.functions import Left
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
@@ -84,19 +84,12 @@ class Branch:
             return _("no tip: only forks continue")
         if budget is None:
             return tokens(tip.tokens)
-        numbers = {"percent": self.percent, "used": number(tip.tokens), "available": number(budget.available)}
+        said = _("{percent}: {used} of {available} available tokens")
         # Without compaction the available tokens are the only limit.
-        if budget.threshold >= budget.available:
-            said = (
-                _("{percent}: {used} of {available} available tokens, over what fits")
-                if self.is_over
-                else _("{percent}: {used} of {available} available tokens")
-            )
-        elif self.is_over:
-            said = _("{percent}: {used} of {available} available tokens, over the threshold of {threshold}")
-        else:
-            said = _("{percent}: {used} of {available} available tokens, below the threshold of {threshold}")
-        return said.format(**numbers, threshold=number(budget.threshold))
+        if budget.threshold < budget.available:
+            said = _("{percent}: {used} of {available} available tokens; threshold {threshold}")
+        numbers = {"used": tip.tokens, "available": budget.available, "threshold": budget.threshold}
+        return said.format(percent=self.percent, **{name: number(value) for name, value in numbers.items()})
 
 
 def percent_of(tip: TipHistory, budget: Budget) -> str:
@@ -127,9 +120,6 @@ class BranchList:
 
     # -- reading ------------------------------------------------------------------------------------------
 
-    def _messages(self) -> QuerySet[ChatMessage]:
-        return ChatMessage.objects.using(self.using).filter(session=self.session)
-
     def _trunk(self) -> tuple[Lane, ...]:
         """The lane that most of these leave, where it is older than they are."""
         shown = {lane.start_id for lane in self.lanes}
@@ -142,8 +132,8 @@ class BranchList:
         ids = {pk for lane in self.lanes for pk in (lane.start_id, lane.end_id, lane.parent_id)}
         ids |= {tip.summary_id for tip in self.histories.values()}
         annotated = (
-            self._messages()
-            .filter(pk__in=ids - {None})
+            ChatMessage.objects.using(self.using)
+            .filter(session=self.session, pk__in=ids - {None})
             .annotate(
                 beginning=Left("content", _TEXT_READ) if self.quotes else Value("", CharField()),
                 cutoff_depth=F("last_summarized_message__depth"),

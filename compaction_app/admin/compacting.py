@@ -5,12 +5,12 @@ No model is waited for: a run is opened and enqueued, and its page shows the res
 
 from __future__ import annotations
 
-from collections import defaultdict
 from datetime import timedelta
 from typing import Any
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import messages
+from django.contrib.admin import ModelAdmin
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.text import format_lazy
@@ -74,7 +74,7 @@ def held_back(session: ChatSession) -> str:
 
 #: Open runs that a page names.
 _MOST_NAMED = 5
-#: What became of a request → the level of the message and its sentence, in the order in which they are shown.
+#: What became of a request → the level of the message and its sentence.
 _OUTCOMES: dict[str, tuple[int, Any]] = {
     "started": (messages.SUCCESS, gettext_lazy("Opened: {}. Its page tells how it goes on.")),
     "sessions": (
@@ -95,65 +95,56 @@ _OUTCOMES: dict[str, tuple[int, Any]] = {
 }
 
 
-class Report:
-    """Requests compactions, and shows the user what became of them."""
+def _tell(model_admin: ModelAdmin[Any], links: Links, outcome: str, named: str) -> None:
+    level, sentence = _OUTCOMES[outcome]
+    model_admin.message_user(links.request, format_html(sentence, named), level)
 
-    def __init__(self, model_admin: admin.ModelAdmin[Any], links: Links) -> None:
-        self.admin, self.links = model_admin, links
-        self.found: dict[str, list[str]] = defaultdict(list)
-        #: What was requested, and why it could not be done.
-        self.problems: list[tuple[str, str]] = []
 
-    def send(self) -> None:
-        for outcome, (level, sentence) in _OUTCOMES.items():
-            if found := self.found.get(outcome):
-                self.admin.message_user(self.links.request, format_html(sentence, joined(found, ", ")), level)
-        for name, problem in self.problems:
-            self.admin.message_user(self.links.request, format_html("{}: {}", name, problem), messages.ERROR)
-
-    def compact(self, tip: ChatMessage, instructions: str = "") -> CompactionRun | None:
-        """Request the compaction of one branch; returns the run that was opened for it."""
-        link = self.links.message(tip.pk)
-        try:
-            check_tip(tip)
-            resolved = resolve_request_at(tip, ContextRequest())
-            request = CompactionRequest(tip=tip, trigger=Trigger.MANUAL, resolved=resolved, instructions=instructions)
-            decision = open_and_enqueue(request)
-        except CompactionError as error:
-            self.problems.append((link, str(error)))
-            return None
-        run = decision.run
-        if run is None:
-            if decision.open_run_id:
-                link = format_html(_("{} (blocks {})"), self.links.run(decision.open_run_id), link)
-            self.found[decision.reason].append(link)
-        elif run.status == RunStatus.SKIPPED:
-            self.found[SkipReason.NOTHING_TO_COMPACT].append(link)
-        else:
-            self.found["started"].append(self.links.record(run))
-            return run
+def compact_branch(
+    model_admin: ModelAdmin[Any], links: Links, tip: ChatMessage, instructions: str = ""
+) -> CompactionRun | None:
+    """Request the compaction of one branch and tell the user; returns the run that was opened for it."""
+    named = links.message(tip.pk)
+    try:
+        check_tip(tip)
+        resolved = resolve_request_at(tip, ContextRequest())
+        request = CompactionRequest(tip=tip, trigger=Trigger.MANUAL, resolved=resolved, instructions=instructions)
+        decision = open_and_enqueue(request)
+    except CompactionError as error:
+        model_admin.message_user(links.request, format_html("{}: {}", named, error), messages.ERROR)
         return None
+    run, outcome = decision.run, decision.reason
+    if run is not None:
+        is_skipped = run.status == RunStatus.SKIPPED
+        outcome = SkipReason.NOTHING_TO_COMPACT if is_skipped else "started"
+        named = named if is_skipped else links.record(run)
+    elif decision.open_run_id:
+        named = format_html(_("{} (blocks {})"), links.run(decision.open_run_id), named)
+    _tell(model_admin, links, outcome, named)
+    return run if outcome == "started" else None
 
-    def compact_session(self, session: ChatSession) -> None:
-        """Enqueue the compaction of every branch of a session."""
-        link = self.links.session(session)
-        try:
-            resolved = resolve_request(session)
-        except CompactionError as error:
-            self.problems.append((link, _("nothing is compacted, its settings are invalid. {}").format(error)))
-            return
-        if resolved.settings.mode == Mode.OFF:
-            outcome: str = SkipReason.MODE_OFF
-        elif not session.messages.exists():
-            outcome = SkipReason.NOTHING_TO_COMPACT
-        elif find_overspending(session):
-            outcome = Suppression.SPEND
-        elif not tasks.enqueue_session(session):
-            outcome = "unanswered"
-        else:
-            self.admin.log_change(self.links.request, session, "Compaction of every branch requested.")
-            outcome = "sessions"
-        self.found[outcome].append(link)
+
+def compact_session(model_admin: ModelAdmin[Any], links: Links, session: ChatSession) -> None:
+    """Enqueue the compaction of every branch of a session and tell the user."""
+    named = links.session(session)
+    try:
+        mode = resolve_request(session).settings.mode
+    except CompactionError as error:
+        wrong = _("{}: nothing is compacted, its settings are invalid. {}")
+        model_admin.message_user(links.request, format_html(wrong, named, error), messages.ERROR)
+        return
+    outcome: str = "sessions"
+    if mode == Mode.OFF:
+        outcome = SkipReason.MODE_OFF
+    elif not session.messages.exists():
+        outcome = SkipReason.NOTHING_TO_COMPACT
+    elif find_overspending(session):
+        outcome = Suppression.SPEND
+    elif not tasks.enqueue_session(session):
+        outcome = "unanswered"
+    else:
+        model_admin.log_change(links.request, session, "Compaction of every branch requested.")
+    _tell(model_admin, links, outcome, named)
 
 
 def being_compacted(links: Links, session: ChatSession) -> str:
@@ -166,8 +157,6 @@ def being_compacted(links: Links, session: ChatSession) -> str:
 
 
 def requested_after(links: Links, session: ChatSession) -> str:
-    """The same after an erasure. Where a broker took the request, no run is open before a worker has looked at it."""
-    if (found := being_compacted(links, session)) or is_off(session):
-        return found
+    """What follows an erasure: no run need be open before a worker has looked at the session."""
     runs = links.to_list("compactionrun", _("see the runs"), session=session.pk)
     return format_html(_("If a branch is over its threshold now, it is compacted in the background: {}."), runs)

@@ -9,7 +9,7 @@ sent, or are too many for a page, share one row.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -21,11 +21,10 @@ from django.utils.translation import gettext_lazy, ngettext
 from compaction_app import chat
 from compaction_app.admin import display
 from compaction_app.admin.display import call_line, counted, messages, moment, number, percent, place, shortened
-from compaction_app.conf import Mode, get_settings, get_token_counter, site_setting
+from compaction_app.conf import Mode, get_settings, get_token_counter
 from compaction_app.context.assembly import as_sent
-from compaction_app.context.budget import calibration_of
 from compaction_app.exceptions import CompactionError, ContextOverflow
-from compaction_app.messages.openai_format import NO_RESULT, attachment_line
+from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.transcript import summary_message
 from compaction_app.models import ChatMessage, CompactionEvent, sql
 from compaction_app.models.words import words
@@ -33,13 +32,14 @@ from compaction_app.tokens import count_messages
 from compaction_app.tree import branches
 from compaction_app.values import ChatContext, ContextMessage, EventKind, Origin, Role, Strategy
 
-#: Rows that a page lists from the beginning and from the end of a context.
-MOST_FIRST, MOST_LAST = 60, 140
+#: Messages after the cutoff that a page lists: the newest.
+MOST_LISTED = 200
 #: Characters of a message that can be expanded (a pruned result by the presets is shorter), and of all of a page.
 MOST_TEXT, _MOST_TEXTS = 4_200, 250_000
 #: Where compaction is off a context is the whole branch. With more messages than this no page reads it.
 MOST_SWITCHED_OFF = 2_000
 
+_AFTER_THE_CUTOFF = (Origin.VERBATIM, Origin.PRUNED)
 #: Origins of rows beside :class:`Origin`: not sent, or too many for the page.
 DROPPED, FOLDED = "dropped", "folded"
 #: Name and meaning of each origin, in the order of the totals.
@@ -85,19 +85,15 @@ class Unlisted(NamedTuple):
     last: int
 
 
-def unlisted(origin: str, first: ChatMessage, last: ChatMessage) -> Unlisted:
-    tokens = last.path_tokens - first.path_tokens + first.token_count
-    return Unlisted(origin, last.depth - first.depth + 1, tokens, first.pk, last.pk)
-
-
 def stretch(node_id: int, using: str, *, first: int, last: int, origin: str = DROPPED) -> Unlisted | None:
     """The part of a node's branch between two depths; None if there is none. One query, whatever its length."""
     if not 1 <= first <= last:
         return None
-    ends = {"node": node_id, "first": first, "last": last}
-    found = list(ChatMessage.objects.using(using).raw(sql.STRETCH_ENDS, ends))
-    is_there = bool(found) and (found[0].depth, found[-1].depth) == (first, last)
-    return unlisted(origin, found[0], found[-1]) if is_there else None
+    ends = list(ChatMessage.objects.using(using).raw(sql.STRETCH_ENDS, {"node": node_id, "first": first, "last": last}))
+    if not ends or (ends[0].depth, ends[-1].depth) != (first, last):
+        return None
+    tokens = ends[-1].path_tokens - ends[0].path_tokens + ends[0].token_count
+    return Unlisted(origin, last - first + 1, tokens, ends[0].pk, ends[-1].pk)
 
 
 # -- the table ----------------------------------------------------------------------------------------------
@@ -154,30 +150,19 @@ class ContextTable:
     #: How full the window is, and whether the history is over the threshold.
     fullness: str = ""
     is_over: bool = False
-    history: str = ""
     threshold: str = ""
 
-    def fill(
-        self,
-        items: Sequence[ContextMessage | Unlisted],
-        using: str,
-        *,
-        cutoff: tuple[int | None, str] = (None, ""),
-    ) -> None:
-        """The rows and totals of what is sent, and of what is not, in its order. One query.
-
-        ``cutoff``: the summary's, and what else there is to say of the summary.
-        """
+    def fill(self, items: Sequence[ContextMessage | Unlisted], using: str, *, cutoff_id: int | None) -> None:
+        """The rows and totals of what is sent, and of what is not, in its order. One query."""
         counts, tokens = Counter[str](), Counter[str]()
         for item in items:
             counts[item.origin] += item.messages if isinstance(item, Unlisted) else 1
             tokens[item.origin] += item.tokens
         self.totals = [Total(one, *ORIGINS[one], counts[one], tokens[one]) for one in ORIGINS if counts[one]]
         listed = _folded(items)
-        ends = {end for item in listed for end in _ends(item)} | {cutoff[0] or 0}
+        ends = {end for item in listed for end in _ends(item)} | {cutoff_id or 0}
         found = ChatMessage.objects.using(using).filter(pk__in=ends).values_list("pk", "depth", "redacted_at")
         known = {pk: (depth, redacted_at) for pk, depth, redacted_at in found}
-        without_result = _without_result(items)
         rows, room = [], _MOST_TEXTS
         for shown in listed:
             places = tuple((pk, known.get(pk, (None,))[0]) for pk in _ends(shown))
@@ -198,7 +183,7 @@ class ContextTable:
                     text=line,
                     whole=whole,
                     attachments=tuple(attachment_line(one) for one in shown.attachments),
-                    notes=tuple(_notes(shown, known, without_result, *cutoff)),
+                    notes=tuple(_notes(shown, known, cutoff_id)),
                     message_id=shown.message_id,
                     places=places,
                 )
@@ -209,9 +194,7 @@ class ContextTable:
 def _notes(
     shown: ContextMessage,
     known: Mapping[int, tuple[int, Any]],
-    without_result: Container[int | None],
     cutoff_id: int | None,
-    of_summary: str,
 ) -> Iterator[str]:
     if shown.left_out_bytes:
         yield counted(shown.left_out_bytes, "{} byte left out", "{} bytes left out")
@@ -219,35 +202,12 @@ def _notes(
         if cutoff_id:
             depth = known.get(cutoff_id, (0, None))[0]
             at = f"{cutoff_id} ({place(depth)})" if depth else str(cutoff_id)
-            about = _("Summarizes everything up to message {}").format(at)
-            yield "; ".join(filter(None, (about, of_summary)))
+            yield _("Summarizes everything up to message {}").format(at)
         return
     if not shown.content.strip() and not shown.tool_calls and not shown.attachments:
         yield _("No text, so nothing is sent.")
     if known.get(shown.message_id or 0, (0, None))[1]:
         yield _("Redacted")
-    if shown.message_id in without_result:
-        yield _("No result is stored. The model is sent: {}").format(NO_RESULT)
-
-
-def _without_result(items: Iterable[ContextMessage | Unlisted]) -> set[int | None]:
-    """Ids of messages with a tool call whose result is none of these: ``to_openai`` supplies one."""
-    waiting: dict[Any, int | None] = {}
-    found: set[int | None] = set()
-    asked = False
-    for item in items:
-        calls = {} if isinstance(item, Unlisted) else {call.get("id"): item.message_id for call in item.tool_calls}
-        if isinstance(item, Unlisted):
-            # What answers a call may be among these.
-            waiting = {}
-        elif item.role == Role.TOOL:
-            waiting.pop(item.tool_call_id, None)
-        elif not (asked and calls):
-            found.update(waiting.values())
-            waiting = {}
-        waiting |= calls
-        asked = bool(calls)
-    return found
 
 
 def _ends(item: ContextMessage | Unlisted) -> tuple[int, ...]:
@@ -257,13 +217,14 @@ def _ends(item: ContextMessage | Unlisted) -> tuple[int, ...]:
 
 
 def _folded(items: Sequence[ContextMessage | Unlisted]) -> Sequence[ContextMessage | Unlisted]:
-    """Of many the first and the last, and one :class:`Unlisted` for those between."""
-    between = [item for item in items[MOST_FIRST:-MOST_LAST] if isinstance(item, ContextMessage) and item.message_id]
-    if not between or any(item.origin == FOLDED for item in items):
+    """Of very many messages after the cutoff the newest, and one :class:`Unlisted` for those before them."""
+    before, newest = items[:-MOST_LISTED], items[-MOST_LISTED:]
+    older = [item for item in before if isinstance(item, ContextMessage) and item.origin in _AFTER_THE_CUTOFF]
+    if not older:
         return items
-    tokens = sum(message.tokens for message in between)
-    ends = (between[0].message_id or 0, between[-1].message_id or 0)
-    return [*items[:MOST_FIRST], Unlisted(FOLDED, len(between), tokens, *ends), *items[-MOST_LAST:]]
+    ends = (older[0].message_id or 0, older[-1].message_id or 0)
+    folded = Unlisted(FOLDED, len(older), sum(message.tokens for message in older), *ends)
+    return [*before[: len(before) - len(older)], folded, *newest]
 
 
 # -- what would be sent now ---------------------------------------------------------------------------------
@@ -292,8 +253,6 @@ def context_here(message: ChatMessage) -> ContextTable:
     except CompactionError as error:
         return ContextTable(problem=str(error))
     available, sent = context.available_tokens, context.history_tokens
-    system = sum(one.tokens for one in context.messages if one.origin == Origin.SYSTEM)
-    calibration = calibration_of(message.session.token_calibration, context.model)
     table = ContextTable(
         context=context,
         # What is compared with the threshold is the full history, of which less may be sent.
@@ -301,15 +260,10 @@ def context_here(message: ChatMessage) -> ContextTable:
         fullness=_("{used} of {available} available tokens ({percent})").format(
             used=number(sent), available=number(available), percent=percent(sent / max(available, 1))
         ),
-        history=number(history.tokens),
         threshold="" if is_off else number(context.threshold),
         figures={
             _("History tokens"): number(history.tokens),
-            **({} if is_off else {_("Threshold"): number(context.threshold), _("Target"): number(context.target)}),
-            _("Available"): number(available),
-            _("Window"): number(context.window),
-            _("Reserved"): display.reserved(context.reserved_tokens, system),
-            _("Token counts corrected by"): display.calibration(calibration),
+            **({} if is_off else {_("Threshold"): number(context.threshold)}),
             _("Sent in total"): number(context.tokens),
             _("Pruned"): number(context.pruned),
             _("Left out"): number(context.dropped),
@@ -321,10 +275,10 @@ def context_here(message: ChatMessage) -> ContextTable:
             _("Compaction is off in this session (MODE): the whole branch is sent in full, whatever its size.")
         )
     items: list[ContextMessage | Unlisted] = list(context.messages)
-    is_after = (one.origin in (Origin.VERBATIM, Origin.PRUNED) for one in context.messages)
+    is_after = (one.origin in _AFTER_THE_CUTOFF for one in context.messages)
     at = next((place for place, found in enumerate(is_after) if found), len(items))
     items[at:at] = _dropped(message, context, history.summary_id, table.notes)
-    table.fill(items, using, cutoff=(context.cutoff_id, ""))
+    table.fill(items, using, cutoff_id=context.cutoff_id)
     return table
 
 
@@ -400,30 +354,24 @@ class _Record:
         self.first = self._number("first_shown_depth")
         self.notes = [
             _(
-                "Contributions and tool schemas are not stored, so they are not listed; the system prompt is the "
-                "current one."
+                "Contributions, tool schemas and what a REDACTOR made of these texts are not stored, so they are not "
+                "shown; the system prompt is the current one."
             )
         ]
-        try:
-            if site_setting("REDACTOR") is not None:
-                said = _("A REDACTOR is set: it may have removed parts of these texts before they were sent.")
-                self.notes.append(said)
-        except CompactionError as error:
-            self.notes.append(_("The current settings are invalid: {}").format(error))
         named = [pk for pk in (self.summary_id, self.cutoff_id, self.pinned_id) if pk]
         of_session = ChatMessage.objects.using(self.using).filter(session=reply.session_id)
         self.named = of_session.in_bulk(named) if named else {}
 
     def table(self) -> ContextTable:
         cutoff = self.named.get(self.cutoff_id or 0)
-        before, of_summary = self._before_the_tail()
+        before = self._before_the_tail()
         tail = self._tail()
         parent, cutoff_depth = self.reply.parent_message_id or 0, cutoff.depth if cutoff else 0
         left_out = (
             _left_out(parent, self.using, cutoff_depth, self.first or 1, self.dropped, self.notes) if tail else []
         )
         table = ContextTable(is_record=True, figures=self._figures(), notes=self.notes)
-        table.fill([*before, *left_out, *tail], self.using, cutoff=(self.cutoff_id, of_summary))
+        table.fill([*before, *left_out, *tail], self.using, cutoff_id=self.cutoff_id)
         return table
 
     def _number(self, name: str) -> int | None:
@@ -441,7 +389,6 @@ class _Record:
             _("Window"): number(self._number("window")),
             _("Pruned"): number(self.pruned),
             _("Left out"): number(self.dropped),
-            _("First message shown"): place(self.first) if self.first else "",
             _("Strategy"): _strategy(strategy, has_summary=bool(self.summary_id)),
             _("Counted by the provider"): "" if by_provider is None else number(by_provider),
         }
@@ -456,18 +403,17 @@ class _Record:
             self.notes.append(_("{} {} was sent and is deleted now.").format(name, pk))
         return row
 
-    def _before_the_tail(self) -> tuple[list[ContextMessage], str]:
-        """System prompt, summary and pinned message, and what became of the summary since."""
-        parts, of_summary = [], ""
+    def _before_the_tail(self) -> list[ContextMessage]:
+        """System prompt, summary and pinned message, with notes about what became of these since."""
+        parts = []
         if prompt := self.reply.session.system_prompt:
             tokens = count_messages([{"role": Role.SYSTEM, "content": prompt}], get_token_counter())[0]
             parts.append(ContextMessage(role=Role.SYSTEM, content=prompt, origin=Origin.SYSTEM, tokens=tokens))
         if row := self._row(self.summary_id, _("Summary")):
             if row.redacted_at:
-                of_summary = _("erased since")
                 self.notes.append(_("Summary {} was sent, and its text has been erased since.").format(row.pk))
             elif row.retired_at and row.retired_at > self.reply.created_at:
-                of_summary = _("in use then, retired since")
+                self.notes.append(_("Summary {} was in use then, and has been retired since.").format(row.pk))
             content = summary_message(row.text) if row.text else ""
             tokens = row.token_count
             parts.append(
@@ -476,18 +422,17 @@ class _Record:
         if row := self._row(self.pinned_id, _("The pinned message")):
             parts.append(as_sent(branches.message_value(row), Origin.PINNED))
             self._note_redacted([row])
-        return parts, of_summary
+        return parts
 
     def _tail(self) -> list[ContextMessage | Unlisted]:
-        """The messages that were sent after the cutoff; of very many the first, those not listed, and the last."""
+        """The messages that were sent after the cutoff; of very many the newest, and a row for those before."""
         first, last, parent = self.first, self.reply.depth - 1, self.reply.parent_message_id
         if parent is None or first is None or not 1 <= first <= last:
             return []
-        is_long = last - first + 1 > MOST_FIRST + MOST_LAST
-        # Of a long one also the first and the last row that is not listed.
-        early, late = (first + MOST_FIRST, last - MOST_LAST) if is_long else (last, last)
-        outside = {"node": parent, "min_depth": first, "early": early, "late": late}
-        found = list(ChatMessage.objects.using(self.using).raw(sql.PATH_OUTSIDE, outside))
+        first_listed = max(first, last - MOST_LISTED + 1)
+        older = stretch(parent, self.using, first=first, last=first_listed - 1, origin=FOLDED)
+        rows = ChatMessage.objects.using(self.using).filter(pk__in=branches.path_ids(parent, self.using, first_listed))
+        found = list(rows.order_by("depth"))
         self._note_redacted(found)
         if self.pruned:
             said = ngettext(
@@ -496,12 +441,7 @@ class _Record:
                 self.pruned,
             )
             self.notes.append(said.format(number(self.pruned)))
-        listed: list[ContextMessage | Unlisted] = [
-            as_sent(branches.message_value(row), Origin.VERBATIM) for row in found
-        ]
-        if is_long:
-            listed[MOST_FIRST:-MOST_LAST] = [unlisted(FOLDED, found[MOST_FIRST], found[-MOST_LAST - 1])]
-        return listed
+        return [*([older] if older else []), *(as_sent(branches.message_value(row), Origin.VERBATIM) for row in found)]
 
     def _note_redacted(self, found: Sequence[ChatMessage]) -> None:
         then = self.reply.created_at

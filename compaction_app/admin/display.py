@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -28,12 +28,10 @@ from compaction_app.context.budget import Calibration
 from compaction_app.messages.validation import canonical
 from compaction_app.models import CompactionRun
 from compaction_app.models.words import words
-from compaction_app.values import Strategy
 
 #: Shown where there is no value.
 EMPTY = "–"
 SHORT_TEXT = 200
-_LONGEST_TITLE = 500
 # A code of this app, or a name in JSON that is one.
 _CODE = re.compile(r"[a-z]+(?:_[a-z]+)*")
 _NAMED_BY_ID = frozenset({"summary", "run", "message", "base", "session", "tip", "anchor", "cutoff"})
@@ -58,13 +56,10 @@ def shortened(text: str, length: int = SHORT_TEXT) -> str:
     return flat if len(flat) <= length and len(text) <= length * 4 else flat[: length - 1] + "…"
 
 
-def line(text: str, length: int = _LONGEST_TITLE) -> str:
-    """The beginning of a text on one line, in its own direction; of a longer one more in the ``title``."""
+def line(text: str, length: int = 500) -> str:
+    """The beginning of a text on one line, in its own direction."""
     cut = shortened(text, length)
-    title = shortened(text, _LONGEST_TITLE)
-    if cut == title:
-        return format_html('<span dir="auto">{}</span>', cut) if cut else EMPTY
-    return format_html('<span dir="auto" title="{}">{}</span>', title, cut)
+    return format_html('<span dir="auto">{}</span>', cut) if cut else EMPTY
 
 
 def text_block(text: str) -> str:
@@ -144,11 +139,6 @@ def found_again(run: CompactionRun) -> str:
     return ", ".join(where.format(percent(share, 1)) for share, where in shares if share is not None) or EMPTY
 
 
-def strategy_of(run: CompactionRun) -> str:
-    is_summary = run.strategy == Strategy.AUTO_COMPACT
-    return _("A summary replaces older messages") if is_summary else words(run.strategy)
-
-
 def history_tokens(run: CompactionRun) -> str:
     """Of its branch, before and after."""
     if run.tokens_before is None and run.tokens_after is None:
@@ -159,15 +149,6 @@ def history_tokens(run: CompactionRun) -> str:
 def money(amount: Decimal) -> str:
     """Without the zeros that the column keeps."""
     return number_format(f"{amount:f}".rstrip("0").rstrip(".") if amount % 1 else int(amount), force_grouping=True)
-
-
-def reserved(reserve: int, system: int) -> str:
-    """Reserved tokens, and for what: ``RESERVED_TOKENS`` alone is the reply's part."""
-    if not system:
-        return number(reserve)
-    return _("{all} (reply {reply}, system prompt {system})").format(
-        all=number(reserve), reply=number(reserve - system), system=number(system)
-    )
 
 
 def calibration(learned: Calibration) -> str:
@@ -217,18 +198,6 @@ def moment(when: datetime | None) -> str:
     day = date_format(local, _("DATE_FORMAT"))
     shown = f"{day}, {date_format(local, 'H:i:s T')}"
     return format_html('<time datetime="{}">{}</time>', local.isoformat(), shown)
-
-
-def lasted(span: timedelta) -> str:
-    """A duration in its two largest units: "0.8 s", "4 min 10 s", "2 d 3 h"."""
-    seconds = max(span.total_seconds(), 0.0)
-    if seconds < 60:
-        return f"{number(seconds, 1)} s"
-    left = round(seconds)
-    for unit, size, below, size_below in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
-        if left >= size:
-            return f"{left // size} {unit} {left % size // size_below} {below}"
-    return f"{left} s"
 
 
 # -- columns ------------------------------------------------------------------------------------------------

@@ -12,16 +12,15 @@ and shortens tool results first.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from django import forms
-from django.contrib import admin
 from django.contrib import messages as notes
 from django.db import connections
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.db.models.expressions import RawSQL
-from django.db.models.functions import Left
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
@@ -29,9 +28,9 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from compaction_app import chat
 from compaction_app.admin.compacting import held_back, requested_after
-from compaction_app.admin.display import joined, number, place, shortened
+from compaction_app.admin.display import joined, number
 from compaction_app.admin.links import Links
-from compaction_app.admin.records import CHANGES, KEPT, UNSEEN, RecordAdmin, Told, as_id, as_uuid
+from compaction_app.admin.records import CHANGES, KEPT, UNSEEN, RecordAdmin, Told
 from compaction_app.conf import Mode
 from compaction_app.context.reading import resolve_request
 from compaction_app.exceptions import CompactionError, MessageNotFound
@@ -40,13 +39,9 @@ from compaction_app.tree.branches import database_of, history_at
 from compaction_app.tree.lanes import newest_tip_below
 from compaction_app.values import OPEN_RUN_STATUSES, Kind
 
-#: Messages that are redacted at once: each in a transaction of its own.
-MOST_AT_ONCE = 100
 #: Live summaries that a page names.
 _MOST_NAMED = 50
 _LONGEST_REPLACEMENT, _LONGEST_REASON = 1000, 255
-#: Characters by which people recognize a message that they selected.
-_LONGEST_SHOWN = 80
 
 
 class RedactForm(forms.Form):
@@ -71,15 +66,14 @@ class RetireForm(forms.Form):
 # -- what depends on messages -------------------------------------------------------------------------------
 
 
-def affected_by(*erased: ChatMessage) -> tuple[dict[str, int], list[ChatMessage]]:
-    """What depends on messages of one session: how much, and the first live summaries. In constant queries.
+def affected_by(erased: ChatMessage) -> tuple[dict[str, int], list[ChatMessage]]:
+    """What depends on a message: how much, and the first live summaries. In constant queries.
 
-    Counted are the messages with those below them, the tips among these, the summaries anchored there and the runs
+    Counted are the message with those below it, the tips among these, the summaries anchored there and the runs
     whose tip or anchor is there.
     """
-    using, ids = database_of(erased[0]), [message.pk for message in erased]
-    statement = sql.NODES_AND_BELOW.format(nodes=", ".join(["%s"] * len(ids)))
-    at_or_below = RawSQL(statement, ids)  # noqa: S611  # names of tables, never a value
+    using = database_of(erased)
+    at_or_below = RawSQL(sql.NODE_AND_BELOW, [erased.pk])  # noqa: S611  # names of tables, never a value
     nodes: QuerySet[ChatMessage] = ChatMessage.objects.using(using).filter(pk__in=at_or_below)
     is_live = Q(kind=Kind.SUMMARY, retired_at__isnull=True)
     following = ChatMessage.objects.filter(parent=OuterRef("pk"), kind=Kind.MESSAGE)
@@ -138,13 +132,6 @@ def _unseen(links: Links, tip: ChatMessage | None, base_id: int | None) -> list[
     return [format_html(said, links.record(tip), number(left_out), number(tokens), then)]
 
 
-def _unseen_without_own(links: Links, message: ChatMessage) -> list[str]:
-    """On the newest branch with the message, without the summaries whose anchor is at the message or below it."""
-    parent = message.parent_message_id
-    base_id = history_at(parent, database_of(message)).summary_id if parent else None
-    return _unseen(links, newest_tip_below(message), base_id)
-
-
 def _unseen_above(links: Links, message: ChatMessage) -> list[str]:
     """What a deletion leaves that does not fit: its parent may end a branch that was compacted only below it."""
     using, parent = database_of(message), message.parent_message_id
@@ -167,7 +154,6 @@ class ErasingAdmin(RecordAdmin):
     def get_urls(self) -> list[Any]:
         return [
             self.page("<int:pk>/redact/", self.redact_view, "redact"),
-            self.page("redact/", self.redact_selected_view, "redact"),
             self.page("<int:pk>/retire/", self.retire_view, "retire"),
             *super().get_urls(),
         ]
@@ -177,57 +163,24 @@ class ErasingAdmin(RecordAdmin):
     def redact_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
         if obj.is_summary:
             raise Http404("A summary is retired, not redacted.")
-        return self._redaction(links, [obj], obj=obj, back=links.page_of(obj))
-
-    @admin.action(description=gettext_lazy("Redact selected messages"), permissions=["redact"])
-    def redact_selected(self, request: HttpRequest, queryset: QuerySet[ChatMessage]) -> HttpResponse | None:
-        selected = list(queryset[: MOST_AT_ONCE + 1])
-        if not 0 < len(selected) <= MOST_AT_ONCE:
-            refused = _("Select at most {}. Nothing was changed.").format(MOST_AT_ONCE)
-            self.message_user(request, refused, notes.WARNING)
-            return None
-        ids, session = ",".join(str(message.pk) for message in selected), selected[0].session_id
-        return HttpResponseRedirect(self.links(request).url("chatmessage_redact_selected", session=session, ids=ids))
-
-    def redact_selected_view(self, request: HttpRequest, links: Links) -> HttpResponse:
-        """The messages with these ids in one session: its lists offer the action."""
-        wanted = [pk for text in request.GET.get("ids", "").split(",") if (pk := as_id(text)) is not None]
-        session = as_uuid(request.GET.get("session", ""))
-        found = self.get_queryset(request).filter(kind=Kind.MESSAGE, session=session, pk__in=wanted[:MOST_AT_ONCE])
-        shown = found.annotate(beginning=Left("content", 4 * _LONGEST_SHOWN))
-        selected = list(shown.defer(*self.texts).order_by("id"))
-        if not selected:
-            self.message_user(request, _("Nothing to redact: no message was selected."), notes.WARNING)
-            return HttpResponseRedirect(links.url("chatmessage_changelist"))
-        return self._redaction(links, selected, back=_search_url(links, selected[0]))
-
-    def _redaction(self, links: Links, redacting: Sequence[ChatMessage], **about: Any) -> HttpResponse:
-        """The page before a redaction, and the redaction."""
         question = _(
-            "This cannot be undone. <strong>Only the messages named here are erased.</strong> Replies, edits and other "
-            'branches may repeat them: <a href="{}">search this session</a>.'
+            "This cannot be undone. <strong>Only this message is erased.</strong> Replies, edits and other branches "
+            'may repeat it: <a href="{}">search this session</a>.'
         )
         return self.confirm(
             links,
-            lambda given: self._redact(links, redacting, given["replacement"]),
+            lambda given: self._redact(links, obj, given["replacement"]),
+            obj=obj,
             title=_("Redact"),
-            question=format_html(question, _search_url(links, redacting[0])),
-            tell=partial(self._told_of_redacting, links, redacting),
+            question=format_html(question, _search_url(links, obj)),
+            tell=partial(self._told_of_redacting, links, obj),
             form=RedactForm,
             is_final=True,
-            **about,
+            back=links.page_of(obj),
         )
 
-    def _told_of_redacting(self, links: Links, redacting: Sequence[ChatMessage]) -> Told:
-        affected, live = affected_by(*redacting)
-        named = [
-            format_html(
-                '{}, {}: <span dir="auto">{}</span>',
-                *(links.record(message), place(message.depth)),
-                shortened(getattr(message, "beginning", "") or message.content, _LONGEST_SHOWN),
-            )
-            for message in redacting
-        ]
+    def _told_of_redacting(self, links: Links, message: ChatMessage) -> Told:
+        affected, live = affected_by(message)
         counts = {
             _("Live summaries that are retired and emptied"): affected["live"],
             _("Retired summaries that are emptied"): affected["retired"],
@@ -235,46 +188,43 @@ class ErasingAdmin(RecordAdmin):
             _("Open runs that read the branch again"): affected["open_runs"],
         }
         again = _("The messages that were summarized are sent in full again, as far as they fit.")
-        # A new summary stands in for those that leave only.
-        highest = min(redacting, key=lambda message: message.depth)
+        unseen: list[str] = []
+        if live:
+            # On the newest branch with the message, without the summaries whose anchor is at the message or below it.
+            parent = message.parent_message_id
+            base_id = history_at(parent, database_of(message)).summary_id if parent else None
+            unseen = _unseen(links, newest_tip_below(message), base_id)
         return {
             CHANGES: [
-                _("The text, tool arguments, reasoning, what came, attachments and metadata are erased of:"),
-                named,
+                _("The text, tool arguments, reasoning, what came, attachments and metadata are erased."),
                 *_counts(counts),
                 *([again, _named(links, live)] if live else []),
-                *_cleared_title(redacting[0]),
+                *_cleared_title(message),
             ],
             KEPT: [_("Tool call ids, and every other message.")],
-            UNSEEN: _unseen_without_own(links, highest) if live else [],
+            UNSEEN: unseen,
         }
 
-    def _redact(self, links: Links, redacting: Sequence[ChatMessage], replacement: str) -> HttpResponse | None:
-        """Each in a transaction of its own; a message names those that failed."""
-        request, redacted, gone = links.request, [], 0
-        for message in redacting:
-            try:
-                chat.redact_message(message, replacement=replacement)
-            except MessageNotFound:
-                gone += 1
-                told = _("{} has been deleted in the meantime.").format(message)
-                self.message_user(request, told, notes.WARNING)
-            except CompactionError as error:
-                self.message_user(request, f"{message}: {error}", notes.ERROR)
-            else:
-                # Neither the old text nor the new one: this log outlives both.
-                self.log_change(request, message, "Redacted.")
-                redacted.append(message)
-        if redacted:
-            said = _(
-                "Redacted: {}. Only these messages are erased. Replies, edits and other branches may repeat them: "
-                '<a href="{}">search this session</a>. {}'
-            )
-            then = requested_after(links, redacted[0].session)
-            named = ", ".join(map(str, redacted))
-            told = format_html(said, named, _search_url(links, redacted[0]), then)
-            self.message_user(request, told, notes.SUCCESS)
-        return HttpResponseRedirect(links.url("chatmessage_changelist")) if gone == len(redacting) else None
+    def _redact(self, links: Links, message: ChatMessage, replacement: str) -> HttpResponse | None:
+        try:
+            chat.redact_message(message, replacement=replacement)
+        except MessageNotFound:
+            told = _("{} has been deleted in the meantime.").format(message)
+            self.message_user(links.request, told, notes.WARNING)
+            return HttpResponseRedirect(links.url("chatmessage_changelist"))
+        except CompactionError as error:
+            self.message_user(links.request, f"{message}: {error}", notes.ERROR)
+            return None
+        # Neither the old text nor the new one: this log outlives both.
+        self.log_change(links.request, message, "Redacted.")
+        said = _(
+            "Redacted: {}. Only this message is erased. Replies, edits and other branches may repeat it: "
+            '<a href="{}">search this session</a>. {}'
+        )
+        then = requested_after(links, message.session)
+        told = format_html(said, message, _search_url(links, message), then)
+        self.message_user(links.request, told, notes.SUCCESS)
+        return None
 
     # -- retiring -----------------------------------------------------------------------------------------
 
@@ -340,7 +290,8 @@ class ErasingAdmin(RecordAdmin):
         return {"question": question, "told": {CHANGES: told, KEPT: kept_lines, UNSEEN: _unseen_above(links, obj)}}
 
     def delete_model(self, request: HttpRequest, obj: ChatMessage) -> None:
-        chat.delete_message(obj)
+        with suppress(MessageNotFound):  # deleted since it was read, as by a second click
+            chat.delete_message(obj)
 
     def after_deletion(self, links: Links, obj: ChatMessage) -> str:
         """The page of its session, for people who may view sessions."""

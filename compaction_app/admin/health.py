@@ -8,11 +8,11 @@ bounded; the broker is asked with the time-out that enqueueing has.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from celery import current_app
-from django.db.models import Count, Min, Q, QuerySet
+from django.db.models import Count, F, Min, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 from django.utils import timezone
@@ -36,8 +36,7 @@ RECENT_DAYS = 7
 MOST_RECENT = 10_000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """Something that a person should know and can act on."""
 
     text: str
@@ -48,15 +47,8 @@ class Problem:
     runs: RunStatus | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Health:
-    problems: tuple[Problem, ...]
-    #: How many runs failed in the last days; "" where none did.
-    failed: str = ""
-
-
-def health_of(request: HttpRequest) -> Health | None:
-    """None for people who may not view runs."""
+def health_of(request: HttpRequest) -> dict[str, Any] | None:
+    """The problems, and how many runs ``failed`` lately, in words; None for people who may not view runs."""
     user = getattr(request, "user", None)
     if user is None or not user.has_perm("compaction_app.view_compactionrun"):
         return None
@@ -65,9 +57,9 @@ def health_of(request: HttpRequest) -> Health | None:
     failed = Count("pk", filter=Q(status=RunStatus.FAILED))
     found = newest[: MOST_RECENT + 1].aggregate(all=Count("pk"), failed=failed)
     said = counted(found["failed"], "{} run failed", "{} runs failed") if found["failed"] else ""
-    if found["all"] > MOST_RECENT:
+    if said and found["all"] > MOST_RECENT:
         said = _("At least {}").format(said)
-    return Health(problems=(*_broker(), *_open_runs(now)), failed=said)
+    return {"problems": [*_broker(), *_open_runs(now)], "failed": said}
 
 
 # -- the broker ---------------------------------------------------------------------------------------------
@@ -105,66 +97,38 @@ def _broker() -> Iterator[Problem]:
 # -- open runs ----------------------------------------------------------------------------------------------
 
 
-def due_since(run: CompactionRun) -> datetime:
-    """Since when a ready run could have been claimed; in the future where it is postponed."""
-    return run.next_attempt_at or run.started_at or run.created_at
-
-
-def is_late(run: CompactionRun, now: datetime) -> bool:
-    """Whether a run should have been claimed, or reassigned, long ago."""
-    late = now - timedelta(seconds=LATE_SECONDS)
-    if run.status == RunStatus.RUNNING:
-        return run.lease_expires_at is not None and run.lease_expires_at < late
-    return run.status == RunStatus.READY and due_since(run) < late
-
-
 def _open_runs(now: datetime) -> Iterator[Problem]:
-    late = now - timedelta(seconds=LATE_SECONDS)
-    running = _open(RunStatus.RUNNING)[: MOST_OPEN + 1].aggregate(
-        working=Count("pk", filter=Q(lease_expires_at__gte=now)),
-        stalled=Count("pk", filter=Q(lease_expires_at__lt=late)),
-        since=Min("lease_expires_at"),
-    )
-    waits = Q(due__lt=late)
+    late = Q(due__lt=now - timedelta(seconds=LATE_SECONDS))
     # Most overdue first, in the order of the index: those are counted where not all are.
-    ready = _open(RunStatus.READY).annotate(due=Coalesce("next_attempt_at", "started_at", "created_at"))
-    waiting = ready.order_by("next_attempt_at")[: MOST_OPEN + 1].aggregate(
-        late=Count("pk", filter=waits), enqueued=Count("enqueued_at", filter=waits), since=Min("due", filter=waits)
-    )
-    if late_runs := waiting["late"]:
-        if not waiting["enqueued"]:
-            why = _("no broker took them")
-            remedy = _("Start the broker and beat, or run manage.py recover_compactions.")
-        elif running["working"]:
-            why = counted(running["working"], "{} run is in progress", "{} runs are in progress")
-            remedy = _("Start another worker, or put a faster model first (MODELS, TIMEOUT in SUMMARIZERS).")
+    due = Coalesce("next_attempt_at", "started_at", "created_at")
+    waiting = _open(RunStatus.READY).annotate(due=due).order_by("next_attempt_at")
+    for status, rows in (
+        (RunStatus.READY, waiting),
+        (RunStatus.RUNNING, _open(RunStatus.RUNNING).annotate(due=F("lease_expires_at"))),
+    ):
+        found = rows[: MOST_OPEN + 1].aggregate(late=Count("pk", filter=late), since=Min("due", filter=late))
+        if not found["late"]:
+            continue
+        count = _("More than {}").format(number(MOST_OPEN)) if found["late"] > MOST_OPEN else number(found["late"])
+        if status == RunStatus.READY:
+            said = ngettext("{} run waits for too long.", "{} runs wait for too long.", found["late"])
+            remedy = _(
+                "Start the broker and a worker, and beat for its sweep: {}. Where workers are busy, start another one, "
+                "or put a faster model first (MODELS, TIMEOUT in SUMMARIZERS)."
+            ).format(f"{_worker()} --beat")
         else:
-            why = _("no worker takes them")
-            remedy = _("Start a worker, and beat for its sweep: {}").format(f"{_worker()} --beat")
-        said = ngettext("{} run waits for too long: {}.", "{} runs wait for too long: {}.", late_runs)
-        text, since = said.format(_up_to(late_runs), why), waiting["since"]
-        yield Problem(text=text, remedy=remedy, since=since, runs=RunStatus.READY)
-    if stalled := running["stalled"]:
-        said = ngettext(
-            "{} run has a worker that is gone, and no sweep came.",
-            "{} runs have a worker that is gone, and no sweep came.",
-            stalled,
-        )
-        yield Problem(
-            text=said.format(_up_to(stalled)),
-            remedy=_("Start beat, whose sweep reassigns them, or run manage.py recover_compactions."),
-            since=running["since"],
-            runs=RunStatus.RUNNING,
-        )
+            said = ngettext(
+                "{} run has a worker that is gone, and no sweep came.",
+                "{} runs have a worker that is gone, and no sweep came.",
+                found["late"],
+            )
+            remedy = _("Start beat, whose sweep reassigns them, or run manage.py recover_compactions.")
+        yield Problem(text=said.format(count), remedy=remedy, since=found["since"], runs=status)
 
 
 def _open(status: RunStatus) -> QuerySet[CompactionRun]:
     # open() is the condition of the partial index.
     return CompactionRun.objects.open().filter(status=status)
-
-
-def _up_to(runs: int) -> str:
-    return _("More than {}").format(number(MOST_OPEN)) if runs > MOST_OPEN else number(runs)
 
 
 def _worker() -> str:

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 from django.contrib import admin
-from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import Q, QuerySet, TextField, prefetch_related_objects
 from django.db.models.functions import Cast, Left
@@ -24,7 +23,7 @@ from django.utils.translation import gettext_lazy
 
 from compaction_app import chat
 from compaction_app.admin import display, records, summaries
-from compaction_app.admin.compacting import CompactForm, Report, is_off, told_of_compacting
+from compaction_app.admin.compacting import CompactForm, compact_branch, is_off, told_of_compacting
 from compaction_app.admin.contexts import context_here, context_then
 from compaction_app.admin.display import column, number
 from compaction_app.admin.erasure import ErasingAdmin
@@ -40,8 +39,8 @@ from compaction_app.values import Kind
 SHOWN_IN_LISTS = 80
 #: Characters of a text that a page shows.
 SHOWN = 20_000
-#: Neighbors that a page links to.
-_MOST_NEIGHBORS = 50
+#: Messages beside or below one that its page links to.
+_MOST_NAMED = 50
 #: In an address: "now" for what would be sent now, where what was sent is shown otherwise.
 SENT = "sent"
 #: Texts that have an address of their own, by their name in it.
@@ -110,10 +109,7 @@ class SessionOfMessagesFilter(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         if not self.value():
             return queryset
-        session_id = records.as_uuid(str(self.value()))
-        if session_id is None:
-            raise IncorrectLookupParameters(f"{self.value()!r} is no id of a session.")
-        found: QuerySet[Any] = queryset.in_session(session_id)  # type: ignore[attr-defined]  # our own
+        found: QuerySet[Any] = queryset.in_session(self.value())  # type: ignore[attr-defined]  # our own
         return found
 
 
@@ -162,20 +158,12 @@ def _plain_text(text: str, status: int = 200) -> HttpResponse:
     return HttpResponse(body, status=status, content_type="text/plain; charset=utf-8", headers=headers)
 
 
-def _neighbors(rows: QuerySet[Any, Any], link: Callable[[Any, int], str], none: str = display.EMPTY) -> str:
-    """The first of these rows, each as ``link(row, rank)``."""
-    found = list(rows[: _MOST_NEIGHBORS + 1])
-    links = [link(row, rank) for rank, row in enumerate(found[:_MOST_NEIGHBORS], start=1)]
-    return display.joined([*links, _("and more")] if len(found) > len(links) else links) if found else none
-
-
 # -- the admin ----------------------------------------------------------------------------------------------
 
 
 @admin.register(ChatMessage)
 class ChatMessageAdmin(ErasingAdmin):
     texts = (*_TEXTS, "ledger", *records.SESSION_TEXTS)
-    actions = ("redact_selected",)
     narrowed_by = ("session",)
     search_help_text = gettext_lazy(
         "Message ids. Within one session also text, name, tool calls, reasoning, what came, attachments, metadata and "
@@ -217,11 +205,6 @@ class ChatMessageAdmin(ErasingAdmin):
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         return ("-session_id", "-id") if "session" in request.GET else self.ordering
-
-    def get_actions(self, request: HttpRequest, action_location: Any = None) -> dict[str, Any]:
-        actions = super().get_actions(request, action_location)
-        # The page before a redaction is about the messages of one session.
-        return actions if self.kind(request) == Kind.MESSAGE and "session" in request.GET else {}
 
     def for_list(self, request: HttpRequest, queryset: QuerySet[ChatMessage]) -> QuerySet[ChatMessage]:
         lean = super().for_list(request, queryset)
@@ -298,25 +281,19 @@ class ChatMessageAdmin(ErasingAdmin):
         ]
 
     def _family(self, links: Links, obj: ChatMessage) -> list[tuple[str, str]]:
-        """Variants are this message and its siblings, numbered as in a chat."""
-        siblings = ChatMessage.objects.get_siblings(obj).filter(kind=Kind.MESSAGE).values_list("pk", flat=True)
-        children = ChatMessage.objects.get_children(obj).filter(kind=Kind.MESSAGE).only("id", "kind", "role")
-        anchored = ChatMessage.objects.get_children(obj).filter(kind=Kind.SUMMARY)
-        anchored = anchored.only("id", "kind", "last_summarized_message", "retired_at")
-
-        def variant(pk: int, rank: int) -> str:
-            own = format_html('<strong aria-current="page">{}</strong>', rank)
-            return own if pk == obj.pk else links.to("chatmessage", pk, str(rank))
-
-        def summary(row: ChatMessage, _rank: int) -> str:
-            return display.joined((links.record(row), summaries.state_of(row)), " ")
-
-        tip = _("Nothing: this is a tip")
-        return [
-            (_("variants"), _neighbors(siblings, variant)),
-            (_("followed by"), _neighbors(children, lambda child, _rank: links.record(child), tip)),
-            (_("summaries anchored here"), _neighbors(anchored, summary)),
-        ]
+        """The other answers to its parent, and what hangs on it."""
+        nodes = ChatMessage.objects
+        rows = {
+            _("other variants"): nodes.get_siblings(obj).filter(kind=Kind.MESSAGE).exclude(pk=obj.pk),
+            _("followed by"): nodes.get_children(obj).filter(kind=Kind.MESSAGE),
+            _("summaries anchored here"): nodes.get_children(obj).filter(kind=Kind.SUMMARY),
+        }
+        family = []
+        for label, found in rows.items():
+            named = list(map(links.record, found.only("kind", "role", "last_summarized_message_id")[: _MOST_NAMED + 1]))
+            more = [_("and more")] if len(named) > _MOST_NAMED else []
+            family.append((label, display.joined([*named[:_MOST_NAMED], *more])))
+        return family
 
     def page_context(self, links: Links, obj: ChatMessage) -> dict[str, Any]:
         if obj.is_summary:
@@ -371,10 +348,8 @@ class ChatMessageAdmin(ErasingAdmin):
 
     def compact_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
         def act(given: dict[str, Any]) -> None:
-            report = Report(self, links)
-            if run := report.compact(obj, given["instructions"]):
+            if run := compact_branch(self, links, obj, given["instructions"]):
                 self.log_change(request, obj, f"Compaction requested: run {run.pk}.")
-            report.send()
 
         return self.confirm(
             links,

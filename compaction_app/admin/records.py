@@ -17,7 +17,7 @@ from django import forms
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ChangeList
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
 from django.db import DataError
 from django.db.models import Prefetch, Q, QuerySet
@@ -32,7 +32,6 @@ from django.utils.translation import gettext_lazy
 
 from compaction_app.admin.display import EMPTY, number
 from compaction_app.admin.links import Links, read_first_words
-from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import ChatSession, CompactionEvent
 from compaction_app.models.words import words
 
@@ -209,7 +208,7 @@ class RecordAdmin(AnyModelAdmin):
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         try:
             found = super().get_changelist_instance(request)
-        except (ValueError, OverflowError, DataError) as error:
+        except (ValueError, OverflowError, ValidationError, DataError) as error:
             if not request.GET:
                 raise
             # No database stores such a text, number or date: to Django's own page for an address that makes no sense.
@@ -255,13 +254,11 @@ class RecordAdmin(AnyModelAdmin):
         session_id = as_uuid(term)
         return Q(session=session_id) if session_id else None
 
-    def get_actions(self, request: HttpRequest, action_location: Any = None) -> dict[str, Any]:
+    def get_actions(self, request: HttpRequest, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Without bulk deletion: each record has a page that says what else is deleted."""
-        # Django passes the location from 6.1 on; before that it takes none.
-        location = {} if action_location is None else {"action_location": action_location}
-        actions: dict[str, Any] = dict(super().get_actions(request, **location))
-        actions.pop("delete_selected", None)
-        return actions
+        # From 6.1 on Django passes where the actions are shown.
+        found = super().get_actions(request, *args, **kwargs)
+        return {name: action for name, action in found.items() if name != "delete_selected"}
 
     # -- a record's page ----------------------------------------------------------------------------------
 
@@ -312,14 +309,7 @@ class RecordAdmin(AnyModelAdmin):
         obj = self.get_object(request, object_id)
         if obj is not None and not (self.may_delete(obj) and self.has_view_permission(request, obj)):
             raise PermissionDenied
-        try:
-            answer = super().delete_view(request, object_id, extra_context)
-        except MessageNotFound:
-            # Deleted since it was read.
-            gone: HttpResponse = self._get_obj_does_not_exist_redirect(  # type: ignore[attr-defined]  # not in stubs
-                request, self.opts, object_id
-            )
-            return gone
+        answer = super().delete_view(request, object_id, extra_context)
         # Django sends people without the change permission, here everybody, to its front page.
         is_done = obj is not None and isinstance(answer, HttpResponseRedirect)
         return HttpResponseRedirect(self.after_deletion(self.links(request), obj)) if is_done else answer

@@ -1,13 +1,9 @@
-"""Runs: every attempt to compact a branch, what became of it and why; and events. A failed run can be retried.
-
-The filters offer what occurs among the newest runs: Django's own would read the whole table for what is in use, and
-all codes there are would be a long list of which most lead nowhere.
-"""
+"""Runs: every attempt to compact a branch, what became of it and why; and events. A failed run can be retried."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -17,26 +13,24 @@ from django.db.models import Count, Q, QuerySet, Sum, prefetch_related_objects
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 from django.utils.html import format_html
-from django.utils.text import capfirst, format_lazy
+from django.utils.text import format_lazy
+from django.utils.timesince import timesince
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from compaction_app.admin import display, records
-from compaction_app.admin.compacting import Report, told_of_compacting
+from compaction_app.admin.compacting import compact_branch, told_of_compacting
 from compaction_app.admin.display import column, number
-from compaction_app.admin.health import due_since, is_late
+from compaction_app.admin.health import LATE_SECONDS
 from compaction_app.admin.links import Links
 from compaction_app.compaction.runs import MAX_ATTEMPTS
 from compaction_app.models import CompactionEvent, CompactionRun
 from compaction_app.models.words import words
-from compaction_app.tree.branches import database_of
 from compaction_app.values import OPEN_RUN_STATUSES, ErrorCode, RunStatus
 
-#: Runs that a total counts, and among which error details are searched: the newest ones.
+#: Runs that a total counts, and among which a search looks for other things than ids: the newest ones.
 MOST_RUNS = 10_000
-#: The newest runs, whose codes and models the filters offer.
-NEWEST_RUNS = 1000
-#: Characters of a model's name in a list; a longer one has a title.
+#: Characters of a model's name in a list.
 SHORT_NAME = 40
 _STATUS_WORDS = {
     RunStatus.READY: gettext_lazy("Waiting for a worker."),
@@ -52,28 +46,6 @@ _ERROR_WORDS: dict[str, Any] = {
     ErrorCode.NO_PROGRESS: gettext_lazy("the summary would have saved too little"),
     ErrorCode.ERROR_TEXT: gettext_lazy("the model answered with an error message or a refusal instead of a summary"),
 }
-
-
-class OccurringFilter(admin.SimpleListFilter):
-    """The values of one column among the newest runs, and the one in the address."""
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        runs = model_admin.get_queryset(request).order_by("-pk")
-        newest = runs.filter(pk__in=runs.values("pk")[:NEWEST_RUNS]).order_by()
-        found = {*newest.values_list(self.parameter_name, flat=True).distinct(), self.value()}
-        is_code = self.parameter_name != "summarizer_model"
-        return [(one, capfirst(words(one)) if is_code else one) for one in sorted(filter(None, found))]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(**{str(self.parameter_name): self.value()}) if self.value() else queryset
-
-
-class ErrorCodeFilter(OccurringFilter):
-    title, parameter_name = gettext_lazy("error code"), "error_code"
-
-
-class ModelFilter(OccurringFilter):
-    title, parameter_name = gettext_lazy("model"), "summarizer_model"
 
 
 class RunList(records.RecordList):
@@ -95,10 +67,10 @@ class RunList(records.RecordList):
 class CompactionRunAdmin(records.RecordAdmin):
     texts = (*records.RUN_TEXTS, *records.SESSION_TEXTS)
     date_hierarchy = "created_at"
-    list_filter = ("status", "trigger", ErrorCodeFilter, ModelFilter)
+    list_filter = ("status", "trigger")
     narrowed_by = ("session", "tip", "anchor", "cutoff", "base", "summary", "previous_run")
     search_help_text = format_lazy(
-        gettext_lazy("Run ids, session ids, or a part of the error details among the newest {} runs."),
+        gettext_lazy("Run or session ids; among the newest {} runs also a part of the model, code or error details."),
         display.lazy_number(MOST_RUNS),
     )
 
@@ -130,11 +102,14 @@ class CompactionRunAdmin(records.RecordAdmin):
         return found
 
     def search_conditions(self, request: HttpRequest, text: str) -> list[Q]:
-        """Also by error details, for people who may read what these quote."""
+        """Also by model, error code and, for people who may read what these quote, error details."""
+        if not text:
+            return []
         newest = CompactionRun.objects.order_by("-pk").values("pk")[:MOST_RUNS]
-        may_read = self.links(request).may_view("chatmessage")
-        detailed = [Q(pk__in=newest, error_detail__icontains=text)] if text and may_read else []
-        return [*super().search_conditions(request, text), *detailed]
+        found = Q(summarizer_model__icontains=text) | Q(error_code__icontains=text.replace(" ", "_"))
+        if self.links(request).may_view("chatmessage"):
+            found |= Q(error_detail__icontains=text)
+        return [*super().search_conditions(request, text), Q(pk__in=newest) & found]
 
     # -- a run's page -------------------------------------------------------------------------------------
 
@@ -149,12 +124,13 @@ class CompactionRunAdmin(records.RecordAdmin):
         following = display.joined(map(links.run, obj.follow_ups.values_list("pk", flat=True)[:5]), ", ")
         history = (_("history tokens"), display.history_tokens(obj))
         cost = (_("cost"), _price(obj))
-        worked = _duration(obj.started_at, obj.finished_at, obj.status == RunStatus.RUNNING)
+        worked = ""
+        if obj.started_at and obj.finished_at:
+            worked = f"{number((obj.finished_at - obj.started_at).total_seconds(), 1)} s"
         attempts = _("{} of at most {}").format(obj.attempts, MAX_ATTEMPTS)
         times = ("created_at", "enqueued_at", "started_at", "finished_at", "next_attempt_at", "lease_expires_at")
         # Messages that the summarizer was sent as head and tail only: they were too long for it.
         shortened = (_("shortened inputs"), display.joined(map(links.message, obj.shortened_inputs), ", "))
-        how = (_("strategy"), display.strategy_of(obj))
         found_again = (display.FOUND_AGAIN, display.found_again(obj))
         tokens = ("input_tokens", "cached_tokens", "output_tokens")
         technical = ("reserved_tokens", "erasures_seen", "nonce", "task_id", "budget", "request", "settings")
@@ -169,21 +145,19 @@ class CompactionRunAdmin(records.RecordAdmin):
             (_("Result"), facts(*result)),
             (_("Model"), facts(*model)),
             (_("Timing"), facts(*timing, *times)),
-            (_("Technical"), facts(how, *texts("policy_line"), shortened, *technical)),
+            (_("Technical"), facts("strategy", *texts("policy_line"), shortened, *technical)),
         ]
 
     def _why(self, links: Links, obj: CompactionRun) -> str:
         now = timezone.now()
         reasons: list[Any] = [_STATUS_WORDS[RunStatus(obj.status)]]
         if obj.status == RunStatus.READY:
-            due = due_since(obj)
+            due = obj.next_attempt_at or obj.started_at or obj.created_at
             again = format_html(_("The next attempt is at {}."), display.moment(due))
-            reasons.append(again if due > now else _("It has been due for {}.").format(display.lasted(now - due)))
-        elif obj.status == RunStatus.RUNNING and is_late(obj, now):
+            reasons.append(again if due > now else _("It has been due for {}.").format(timesince(due, now)))
+        elif obj.status == RunStatus.RUNNING and (obj.lease_expires_at or now) < now - timedelta(seconds=LATE_SECONDS):
             reasons.append(_("Its worker is gone: the lease expired, and no sweep has reassigned the run."))
-        elif retried_by := _retry_of(obj):
-            reasons = [format_html(_("Failed. Retried by: {}."), links.record(retried_by))]
-        elif self._may_retry(links, obj):
+        elif self.tools(links, obj):
             reasons = [_("Failed. It is not repeated by itself; Retry opens a new run.")]
         if obj.skip_reason:
             reasons.append(_("Reason: {}.").format(words(obj.skip_reason)))
@@ -205,22 +179,19 @@ class CompactionRunAdmin(records.RecordAdmin):
         return [self.page("<int:pk>/retry/", self.retry_view, "compact"), *super().get_urls()]
 
     def tools(self, links: Links, obj: CompactionRun) -> dict[str, str]:
-        return {_("Retry"): links.url("compactionrun_retry", obj.pk)} if self._may_retry(links, obj) else {}
-
-    def _may_retry(self, links: Links, run: CompactionRun) -> bool:
-        return self.has_compact_permission(links.request) and not _why_no_retry(run)
+        may_retry = obj.status == RunStatus.FAILED and obj.tip_id and self.has_compact_permission(links.request)
+        return {_("Retry"): links.url("compactionrun_retry", obj.pk)} if may_retry else {}
 
     def retry_view(self, request: HttpRequest, links: Links, obj: CompactionRun) -> HttpResponse:
-        here, problem, tip = links.page_of(obj), _why_no_retry(obj), obj.tip
-        if problem or tip is None:
-            self.message_user(request, f"{obj}: {problem}", messages.WARNING)
+        here, tip = links.page_of(obj), obj.tip
+        if obj.status != RunStatus.FAILED or tip is None:
+            refused = _("{}: only a failed run whose tip is still there can be retried.").format(obj)
+            self.message_user(request, refused, messages.WARNING)
             return HttpResponseRedirect(here)
 
         def act(_given: dict[str, Any]) -> None:
-            report = Report(self, links)
-            if started := report.compact(tip, obj.instructions):
+            if started := compact_branch(self, links, tip, obj.instructions):
                 self.log_change(request, obj, f"Retried as run {started.pk}.")
-            report.send()
 
         return self.confirm(
             links,
@@ -256,24 +227,6 @@ class CompactionEventAdmin(records.RecordAdmin):
         return [("", links.facts(obj, "kind", "created_at", "session", "run", "message", numbers, "payload"))]
 
 
-def _retry_of(run: CompactionRun) -> CompactionRun | None:
-    """The newest run that was opened for the tip of a failed one afterwards."""
-    if run.status != RunStatus.FAILED or run.tip_id is None:
-        return None
-    later = CompactionRun.objects.using(database_of(run)).filter(tip=run.tip_id, pk__gt=run.pk)
-    return later.only("status").order_by("-pk").first()
-
-
-def _why_no_retry(run: CompactionRun) -> str:
-    """Why a run cannot be retried; "" where it can."""
-    if run.status != RunStatus.FAILED:
-        return _("Only a failed run can be retried.")
-    if run.tip_id is None:
-        return _("Its tip has been deleted.")
-    retried_by = _retry_of(run)
-    return _("Retried by {} already.").format(retried_by) if retried_by else ""
-
-
 # -- values -------------------------------------------------------------------------------------------------
 
 
@@ -301,9 +254,3 @@ def _price(run: CompactionRun) -> str:
     if run.cost is not None:
         return display.money(run.cost)
     return display.EMPTY if run.input_tokens is None else _("Unknown: MODELS has no price for the model")
-
-
-def _duration(start: datetime | None, end: datetime | None, is_going_on: bool) -> str:
-    if start is None or (end is None and not is_going_on):
-        return display.EMPTY
-    return display.lasted(end - start) if end else _("{} so far").format(display.lasted(timezone.now() - start))

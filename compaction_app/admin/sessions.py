@@ -7,6 +7,7 @@ their sizes, and reads no text of a conversation.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -28,14 +29,14 @@ from django.utils.translation import gettext_lazy
 from compaction_app import chat
 from compaction_app.admin import display, records
 from compaction_app.admin.branches import BranchList, percent_of
-from compaction_app.admin.compacting import Report, being_compacted, held_back, is_off, told_of_compacting
+from compaction_app.admin.compacting import being_compacted, compact_session, held_back, is_off, told_of_compacting
 from compaction_app.admin.display import column, number
 from compaction_app.admin.links import Links
 from compaction_app.admin.messages import of_kind
 from compaction_app.conf import Mode
 from compaction_app.context.budget import calibration_of
 from compaction_app.context.reading import ResolvedRequest, resolve_request
-from compaction_app.exceptions import CompactionError, InvalidMessage
+from compaction_app.exceptions import CompactionError, InvalidMessage, MessageNotFound
 from compaction_app.messages.validation import validate_session
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.models.words import words
@@ -216,8 +217,7 @@ class ChatSessionAdmin(records.RecordAdmin):
     # -- a session's page ---------------------------------------------------------------------------------
 
     def sections(self, links: Links, obj: ChatSession) -> records.Sections:
-        after = _(". A summary that was begun before the last of them is not stored.") if obj.erasures else ""
-        erased, facts = (_("redactions and deletions"), f"{number(obj.erasures)}{after}"), partial(links.facts, obj)
+        erased, facts = (_("redactions and deletions"), number(obj.erasures)), partial(links.facts, obj)
         record = ("id", "external_id", "created_at", "updated_at", erased, "token_calibration", "metadata")
         return [(_("Owner and prompt"), facts("owner", "model", "system_prompt")), (_("Record"), facts(*record))]
 
@@ -279,7 +279,8 @@ class ChatSessionAdmin(records.RecordAdmin):
         return {"question": question, "told": {records.CHANGES: [links.name(obj), counts]}}
 
     def delete_model(self, request: HttpRequest, obj: ChatSession) -> None:
-        chat.delete_session(obj)
+        with suppress(MessageNotFound):  # deleted since it was read, as by a second click
+            chat.delete_session(obj)
 
     # -- compacting ---------------------------------------------------------------------------------------
 
@@ -291,14 +292,9 @@ class ChatSessionAdmin(records.RecordAdmin):
         return {_("Compact every branch"): links.url("chatsession_compact", obj.pk)} if may_compact else {}
 
     def compact_view(self, request: HttpRequest, links: Links, obj: ChatSession) -> HttpResponse:
-        def act(_given: dict[str, Any]) -> None:
-            report = Report(self, links)
-            report.compact_session(obj)
-            report.send()
-
         return self.confirm(
             links,
-            act,
+            lambda _given: compact_session(self, links, obj),
             obj=obj,
             title=_("Compact every branch"),
             question=_("Every branch over its threshold is compacted in the background, shallow branches first."),

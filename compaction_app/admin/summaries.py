@@ -5,9 +5,8 @@ Everything is bounded and takes a fixed number of queries, whatever the length o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from difflib import SequenceMatcher
+from difflib import unified_diff
 from functools import partial
 from itertools import groupby, islice
 from typing import Any, NamedTuple, cast
@@ -41,10 +40,7 @@ OF_PAGE = (
 MOST_LISTED = 25
 #: Of each of two texts that are compared: characters, and lines. ``difflib`` takes more than quadratic time.
 MOST_CHARACTERS, MOST_LINES = 60_000, 500
-#: Words of each side of a changed passage that are compared one by one, and of all passages together.
-MOST_WORDS, MOST_WORDS_IN_ALL = 200, 2000
-#: Characters at both ends of a longer passage that is the same.
-_SHOWN_SAME = 250
+_SIGNS = {" ": "same", "-": "removed", "+": "added", "@": "between"}
 #: Entries of a ledger that a page lists.
 _MOST_ENTRIES = 500
 
@@ -165,32 +161,17 @@ def page_of(summary: ChatMessage) -> dict[str, Any]:
         "no_difference": no_difference,
         "most_lines": MOST_LINES,
         "ledger": ledger_entries(summary.ledger),
-        "is_ledger_off": run is not None and run.settings.get("LEDGER_TOKENS") == 0,
     }
 
 
 def difference(before: str, after: str) -> list[tuple[str, str]]:
-    """("same", "removed" or "added", text) in the order of the new text: by lines, and by words where these are few."""
-    old, new = (text[:MOST_CHARACTERS].splitlines(keepends=True)[:MOST_LINES] for text in (before, after))
-    found: list[tuple[str, str]] = []
-    left = MOST_WORDS_IN_ALL
-    for operation, i, j, k, m in SequenceMatcher(None, old, new).get_opcodes():
-        was, becomes = (re.findall(r"\s*\S+|\s+\Z", "".join(lines)) for lines in (old[i:j], new[k:m]))
-        longest = max(len(was), len(becomes))
-        if operation == "replace" and longest <= min(MOST_WORDS, left):
-            left -= longest
-            for inner, a, b, c, d in SequenceMatcher(None, was, becomes, autojunk=False).get_opcodes():
-                found += _pieces(inner, was[a:b], becomes[c:d])
-        else:
-            found += _pieces(operation, old[i:j], new[k:m])
-    return found
-
-
-def _pieces(operation: str, old: Sequence[str], new: Sequence[str]) -> list[tuple[str, str]]:
-    text = "".join(new)
-    if operation != "equal":
-        return [piece for piece in (("removed", "".join(old)), ("added", text)) if piece[1]]
-    return [("same", text if len(text) <= 3 * _SHOWN_SAME else f"{text[:_SHOWN_SAME]} […] {text[-_SHOWN_SAME:]}")]
+    """("same", "removed", "added" or "between", line) of what changed, with a line around each change."""
+    # An entry of a ledger is a line here: a ledger has one line for each speaker and day, which all may change.
+    texts = (text[:MOST_CHARACTERS].replace(" · ", "\n· ") for text in (before, after))
+    old, new = (text.splitlines()[:MOST_LINES] for text in texts)
+    # Without the two lines that name the files.
+    found = list(unified_diff(old, new, n=1, lineterm=""))[2:]
+    return [(_SIGNS[line[0]], line[1:]) for line in found]
 
 
 def _changed(summary: ChatMessage, base: ChatMessage | None) -> tuple[list[tuple[str, str]], str]:
@@ -200,9 +181,8 @@ def _changed(summary: ChatMessage, base: ChatMessage | None) -> tuple[list[tuple
     before = ChatMessage.objects.using(database_of(summary)).filter(pk=base.pk).only("content", "ledger").first()
     if not (before and before.text and summary.text):
         return [], _("One of the two texts has been erased.")
-    if before.text == summary.text:
-        return [], _("None: the texts are the same.")
-    return difference(before.text, summary.text), ""
+    found = difference(before.text, summary.text)
+    return found, "" if found else _("None in the lines that are compared.")
 
 
 def ledger_entries(ledger: str) -> list[tuple[str, list[str]]]:

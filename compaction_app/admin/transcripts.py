@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import connections
 from django.db.models.functions import Left, Length
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from compaction_app import chat
@@ -20,9 +18,9 @@ from compaction_app.admin.display import call_line, shortened
 from compaction_app.admin.links import Links
 from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
-from compaction_app.models import ChatMessage, sql
+from compaction_app.models import ChatMessage
 from compaction_app.tree.branches import database_of, path_ids
-from compaction_app.values import ChatContext, Kind, Origin
+from compaction_app.values import ChatContext, Origin
 
 #: Messages of a page, and characters of each that are read.
 PAGE, SHOWN = 50, 4_000
@@ -41,12 +39,12 @@ MARKS: dict[str, tuple[Any, Any]] = {
 class Transcript:
     tip: ChatMessage
     #: Rows of messages, with ``mark`` (one of ``MARKS``; "" where there is no context), ``beginning``, ``left_out``
-    #: characters that are not shown, ``text_url`` of the whole text, ``calls``, ``attached``, and ``summaries`` of this
-    #: branch whose cutoff it is, newest first, with their state in words.
+    #: characters that are not shown, ``text_url`` of the whole text, ``calls`` and ``attached``.
     lines: Sequence[Any]
     #: Depths of the first and the last message of the page.
     first: int
     end: int
+    context: ChatContext | None
     #: Why there is no context, so no marks.
     problem: str
 
@@ -84,7 +82,6 @@ def transcript_of(tip: ChatMessage, links: Links, *, end: int | None = None) -> 
         context = chat.get_context(tip)
     except CompactionError as error:
         problem = str(error)
-    summaries = _summaries(rows, tip, context, using)
     sent = {message.message_id: message.origin for message in context.messages} if context else {}
     cutoff = 0
     if context and context.cutoff_id:
@@ -96,29 +93,4 @@ def transcript_of(tip: ChatMessage, links: Links, *, end: int | None = None) -> 
         row.text_url = links.url("chatmessage_text", row.pk, "content")
         row.calls = [shortened(call_line(call), 400) for call in row.tool_calls or ()]
         row.attached = [attachment_line(attachment) for attachment in row.attachments or ()]
-        row.summaries = summaries.get(row.pk, ())
-    return Transcript(tip=tip, lines=rows, first=first, end=end, problem=problem)
-
-
-def _summaries(
-    rows: Sequence[ChatMessage], tip: ChatMessage, context: ChatContext | None, using: str
-) -> dict[int, tuple[tuple[ChatMessage, str], ...]]:
-    """Summaries that apply to this branch, or did, by the id of their cutoff."""
-    with connections[using].cursor() as cursor:
-        # The lanes of the branch, each with the depth down to which its messages are on it.
-        cursor.execute(sql.LANES_OF_BRANCH, {"node": tip.pk})
-        lanes = dict(cursor.fetchall())
-    cutoffs = [row.pk for row in rows]
-    found = ChatMessage.objects.using(using).filter(kind=Kind.SUMMARY, last_summarized_message__in=cutoffs)
-    by_cutoff: dict[int, tuple[tuple[ChatMessage, str], ...]] = {}
-    for summary in found.defer("content", "ledger", "metadata").order_by("-id"):
-        # A summary is on its anchor's lane, one level below it.
-        if summary.depth - 1 <= lanes.get(summary.lane_id or 0, 0):
-            if summary.retired_at is not None:
-                state = _("retired")
-            else:
-                is_used = context and context.summary_id == summary.pk
-                state = _("in use") if is_used else _("a newer one is used")
-            cutoff = summary.last_summarized_message_id or 0
-            by_cutoff[cutoff] = (*by_cutoff.get(cutoff, ()), (summary, state))
-    return by_cutoff
+    return Transcript(tip=tip, lines=rows, first=first, end=end, context=context, problem=problem)

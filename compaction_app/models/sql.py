@@ -160,13 +160,9 @@ PATH_IDS = PATH + "SELECT id, depth FROM path"
 
 _PLACE = "m.id, m.depth, m.token_count, m.path_tokens"
 _JOINED = f"FROM path JOIN {MESSAGES} m ON m.id = path.id "
-_OUTSIDE = "path.depth <= %(early)s OR path.depth >= %(late)s"
 
 #: How many of its messages end at or before a place in tokens, and their tokens.
 PATH_BEFORE = PATH + f"SELECT count(*), COALESCE(sum(m.token_count), 0) {_JOINED} WHERE m.path_tokens <= %(end)s"
-
-#: Its rows without those between two depths, in order, for a page about a long branch.
-PATH_OUTSIDE = PATH + f"SELECT m.* {_JOINED} WHERE {_OUTSIDE} ORDER BY path.depth"
 
 #: Whether %(ancestor)s is above %(node)s: the walk stops at the ancestor's depth.
 IS_ANCESTOR = PATH + "SELECT 1 FROM path WHERE id = %(ancestor)s AND id <> %(node)s"
@@ -205,8 +201,6 @@ _NODE_AND_BELOW = f"""
 
 #: Ids of a node and all below it as a subquery with one positional parameter, for ``RawSQL``.
 NODE_AND_BELOW = _NODE_AND_BELOW.format(node="%s")
-#: The same of several nodes, with a parameter for each in ``nodes``. A node that is below another is visited once.
-NODES_AND_BELOW = _NODE_AND_BELOW.replace("= {node}", "IN ({nodes})").replace("UNION ALL", "UNION")
 
 #: A redaction changes one count, and every prefix sum at or below it by the same amount. SQL adds, so two concurrent
 #: redactions do not overwrite each other. Summaries have their anchor's sum and change with it.
@@ -341,16 +335,6 @@ WITH RECURSIVE up(tip, lane, depth) AS (
 SELECT up.tip FROM up JOIN {MESSAGES} m ON up.lane = {_LANE.format(row="m")} AND up.depth >= m.depth WHERE m.id = %s
 """
 
-_LANES_UP = f"""
-WITH RECURSIVE up(lane, depth) AS (
-    SELECT {_LANE.format(row="m")}, m.depth FROM {MESSAGES} m WHERE m.id = {{node}}
-    UNION ALL
-    SELECT {_LANE.format(row="p")}, p.depth
-    FROM up JOIN {MESSAGES} l ON l.id = up.lane JOIN {MESSAGES} p ON p.id = l.parent_message_id
-)
-"""
-#: The lanes of a branch, and down to which depth the messages of each are on it.
-LANES_OF_BRANCH = _LANES_UP.format(node="%(node)s") + "SELECT lane, depth FROM up"
 #: The summary and every one that was built on it, directly or not, through the runs' bases.
 BUILT_ON = f"""
 WITH RECURSIVE built(id) AS (

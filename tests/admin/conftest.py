@@ -43,6 +43,12 @@ def operator(login):
 
 
 @pytest.fixture
+def eraser(login):
+    """May see everything, compact and erase."""
+    return login(*VIEW, "redact_chatmessage", "delete_chatmessage", "retire_summary", "compact_chatsession")
+
+
+@pytest.fixture
 def superuser(client):
     client.force_login(get_user_model().objects.create_superuser("root"))
     return client

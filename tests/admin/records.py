@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
-from django.contrib.auth import get_user_model
 from django.urls import reverse
 from django.utils import timezone
 
@@ -161,49 +160,3 @@ def forked() -> tuple[ChatSession, list[ChatMessage], list[ChatMessage], ChatMes
     live = summarize(main[4], main[2], content="What was agreed.")
     gone = summarize(main[5], main[4], retired_at=timezone.now())
     return session, main, side, live, gone
-
-
-def grow(session: ChatSession, parent: ChatMessage, count: int) -> None:
-    """``count`` more messages, summaries, runs of all statuses over many days, and events; and other sessions."""
-    last = ChatMessage.objects.filter(parent=parent).count()
-    now, statuses = timezone.now(), ("succeeded", "failed", "skipped", "failed")
-    rows = ChatMessage.objects.bulk_create(
-        ChatMessage(session=session, parent=parent, role="user", content="x", depth=2, sib_order=last + n + 1)
-        for n in range(count)
-    )
-    made = ChatMessage.objects.bulk_create(
-        ChatMessage(
-            session=session,
-            parent=row,
-            role="user",
-            kind="summary",
-            last_summarized_message=row,
-            depth=3,
-            retired_at=timezone.now() if n % 2 else None,
-        )
-        for n, row in enumerate(rows)
-    )
-    first = CompactionRun.objects.filter(session=session).count()
-    runs = CompactionRun.objects.bulk_create(
-        CompactionRun(
-            session=session,
-            tip=parent,
-            status=statuses[n % 4],
-            trigger="manual",
-            generation=first + n + 1,
-            summary=summary,
-            tokens_before=100,
-            tokens_after=50,
-            created_at=now - timedelta(hours=n),
-            finished_at=now - timedelta(hours=n),
-        )
-        for n, summary in enumerate(made)
-    )
-    CompactionEvent.objects.bulk_create(
-        CompactionEvent(
-            session=session, run=run, message=row, kind="completed", payload={"tokens": 1}, created_at=run.created_at
-        )
-        for run, row in zip(runs, rows, strict=True)
-    )
-    owner = get_user_model().objects.create(username=f"owner-{first}")
-    ChatSession.objects.bulk_create(ChatSession(owner=owner, title=f"s{n}") for n in range(count))

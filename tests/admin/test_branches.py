@@ -9,7 +9,7 @@ from compaction_app import chat
 from compaction_app.admin import branches
 from compaction_app.admin.display import link
 from compaction_app.models import CompactionEvent
-from tests.admin.pages import ARABIC, MARKUP, figures, page_of, queries_of, url
+from tests.admin.pages import ARABIC, MARKUP, page_of, queries_of, url
 from tests.admin.records import forked, words
 from tests.trees import chain, star, start_session
 
@@ -47,6 +47,7 @@ def test_a_fork_is_below_the_branch_that_it_leaves_and_says_where(viewer):
     ]
     assert [one.is_newest for one in found] == [True, False, False, False]
     assert found[1].tip == message_link(main[-1])
+    assert viewer.get(page_of(session)).text.count("<details open>") == 1
 
 
 def test_a_branch_is_known_by_how_its_own_first_message_begins(viewer, login):
@@ -107,7 +108,7 @@ def test_a_branch_over_its_threshold_says_so_in_words_and_has_a_meter(viewer):
     response = viewer.get(page_of(session))
     [branch] = response.context["branches"]
     assert branch.is_over
-    assert f"over the threshold of {branch.budget.threshold:,}" in branch.fullness
+    assert branch.fullness.endswith(f"available tokens; threshold {branch.budget.threshold:,}")
     assert "Over threshold</span>" in response.text
     assert f'high="{branch.budget.threshold}" optimum="0" value="{branch.history.tokens}"' in response.text
 
@@ -123,19 +124,6 @@ def test_a_branch_over_its_threshold_says_why_it_was_not_compacted(viewer):
     below = chat.append_message(start_session(), role="user", content="hi")
     CompactionEvent.objects.create(session=below.session, message=below, kind="suppressed", payload={})
     assert "Why it was not" not in viewer.get(page_of(below.session)).text
-
-
-def test_the_branch_in_use_alone_is_open(viewer):
-    star(session := start_session(), 5)
-    page = viewer.get(page_of(session)).text
-    assert page.count("<details open>") == 1
-    assert page.count(">In use</span>") == 1
-
-
-def test_an_empty_session_has_a_page(operator):
-    response = operator.get(page_of(start_session()))
-    assert "No messages yet." in response.text
-    assert figures(response) | {"Messages": "0", "Summaries": "0", "Runs": "0"} == figures(response)
 
 
 # -- many branches ------------------------------------------------------------------------------------------
@@ -160,14 +148,6 @@ def test_the_newest_branches_are_shown_and_the_older_follow_page_by_page(viewer)
     assert pages == 3
     assert len(shown) == 150
     assert trunk
-
-
-def test_two_thousand_branches_take_the_queries_of_a_hundred(viewer):
-    counts = []
-    for count in (100, 2000):
-        star(session := start_session(), count)
-        counts.append(len(queries_of(viewer, page_of(session))))
-    assert counts[0] == counts[1]
 
 
 @pytest.mark.parametrize("before", ["x", "", "-1", "0", "\x00", "1.5"])

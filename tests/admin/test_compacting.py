@@ -3,37 +3,37 @@
 import pytest
 from django.contrib.admin.models import LogEntry
 
+from compaction_app import chat
+from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.values import RunStatus
 from tests.admin.pages import MODELS, page_of, told, url
 from tests.admin.records import compacted, conversation, run_at
-from tests.trees import start_session
+from tests.trees import chain, start_session
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
 
 @pytest.mark.parametrize(
-    ("codenames", "compact", "retire"),
-    [
-        ((), False, False),
-        (("compact_chatsession",), True, False),
-        (("retire_summary",), False, True),
-        (("change_chatsession", "delete_chatmessage"), False, False),
-    ],
+    "codename",
+    ["compact_chatsession", "retire_summary", "redact_chatmessage", "change_chatsession", "delete_chatmessage"],
 )
-def test_actions_have_permissions_of_their_own(login, codenames, compact, retire):
+def test_actions_have_permissions_of_their_own(login, codename):
     """As buttons and as pages: who may not, sees no button and gets no page."""
     session, nodes, summary, *_ = compacted()
     failed = run_at(nodes[-2], status="failed")
-    client = login(*(f"view_{model}" for model in MODELS), *codenames)
-    for allowed, record, name, page in (
-        (compact, session, "Compact every branch", url("chatsession_compact", session.pk)),
-        (compact, nodes[-1], "Compact now", url("chatmessage_compact", nodes[-1].pk)),
-        (compact, failed, "Retry", url("compactionrun_retry", failed.pk)),
-        (retire, summary, "Retire", url("chatmessage_retire", summary.pk)),
+    client = login(*(f"view_{model}" for model in MODELS), codename)
+    for needed, record, page in (
+        ("compact_chatsession", session, url("chatsession_compact", session.pk)),
+        ("compact_chatsession", nodes[-1], url("chatmessage_compact", nodes[-1].pk)),
+        ("compact_chatsession", failed, url("compactionrun_retry", failed.pk)),
+        ("retire_summary", summary, url("chatmessage_retire", summary.pk)),
+        ("redact_chatmessage", nodes[0], url("chatmessage_redact", nodes[0].pk)),
+        ("delete_chatmessage", nodes[0], url("chatmessage_delete", nodes[0].pk)),
     ):
-        assert (f'href="{page}"' in client.get(page_of(record)).text) == allowed, name
-        assert client.get(page).status_code == (200 if allowed else 403), name
-        assert client.post(page, {"reason": "x"}).status_code == (302 if allowed else 403), name
+        allowed, given = codename == needed, {"reason": "x", "replacement": "x", "post": "yes"}
+        assert (f'href="{page}"' in client.get(page_of(record)).text) == allowed, page
+        assert client.get(page).status_code == (200 if allowed else 403), page
+        assert client.post(page, given).status_code == (302 if allowed else 403), page
 
 
 def test_pages_of_actions_on_what_is_not_there_are_not_found(superuser):
@@ -84,19 +84,69 @@ def test_retry_opens_a_new_run_for_the_tip_of_the_failed_one(operator, broker):
     assert failed.status == RunStatus.FAILED
 
 
+# -- whole sessions --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def handed_over(monkeypatch):
+    """Sessions that a broker took, which is always there."""
+    taken = []
+    monkeypatch.setattr("compaction_app.tasks.enqueue_session", lambda session: taken.append(session.pk) or True)
+    return taken
+
+
+def invalid(title):
+    session, _ = conversation(turns=1)
+    ChatSession.objects.filter(pk=session.pk).update(settings={"TRIGGER_RATIO": 7}, title=title)
+    return session
+
+
+def asked_for(client, session):
+    return told(client.post(url("chatsession_compact", session.pk)))
+
+
+def test_a_session_is_told_what_becomes_of_it(operator, handed_over):
+    over, _ = conversation()
+    off, _ = conversation(settings={"MODE": "off"})
+    assert asked_for(operator, over) == "Every branch over its threshold is compacted in the background: Harbour."
+    assert asked_for(operator, off).endswith("Compaction is off (MODE): Harbour.")
+    assert handed_over == [over.pk]
+    assert [entry.object_id for entry in LogEntry.objects.all()] == [str(over.pk)]
+
+
+def test_an_empty_session_says_so(operator, handed_over):
+    empty = start_session(title="Empty")
+    answer = operator.post(url("chatsession_compact", empty.pk))
+    assert told(answer) == "Nothing to compact: Empty."
+    assert handed_over == []
+
+
+def test_wrong_settings_are_told_once_and_not_for_each_branch(operator, handed_over):
+    session = invalid("Wrong")
+    chain(session, 1)
+    said = told(operator.post(url("chatsession_compact", session.pk)))
+    assert said.count("its settings are invalid") == 1
+    assert not CompactionRun.objects.exists()
+
+
+def test_a_broker_that_is_away_is_told(operator, monkeypatch):
+    monkeypatch.setattr("compaction_app.tasks.enqueue_session", lambda session: False)
+    assert "nothing was started: Harbour. Try again later." in asked_for(operator, conversation()[0])
+
+
 @pytest.mark.django_db(transaction=True)
-def test_a_run_that_was_retried_says_by_which_and_is_not_offered_again(operator, broker):
+def test_a_run_is_no_link_for_those_who_may_not_see_runs(login, broker):
+    _, tip = conversation()
+    answer = login("view_chatmessage", "compact_chatsession").post(url("chatmessage_compact", tip.pk), follow=True)
+    run = CompactionRun.objects.get()
+    assert f"Opened: Run {run.pk} (waiting)." in answer.text
+    assert page_of(run) not in answer.text
+
+
+def test_a_compaction_that_is_open_already_is_named_with_its_run(operator):
     session, tip = conversation()
-    failed = run_at(tip, status="failed", error_code="timeout")
-    retry = url("compactionrun_retry", failed.pk)
-    page = operator.get(page_of(failed)).text
-    assert "Failed. It is not repeated by itself; Retry opens a new run." in page
-    assert retry in page
-    operator.post(retry)
-    new = session.runs.exclude(pk=failed.pk).get()
-    page = operator.get(page_of(failed)).text
-    assert f'Failed. Retried by: <a href="{page_of(new)}">{new}</a>.' in page
-    assert retry not in page
-    for ask in (operator.get, operator.post):
-        assert f"{failed}: Retried by {new} already." in told(ask(retry))
-    assert session.runs.count() == 2
+    chat.request_compaction(tip, trigger="manual")
+    run = session.runs.get()
+    answer = operator.post(url("chatmessage_compact", tip.pk), follow=True).text
+    assert f'already open: <a href="{page_of(run)}">Run {run.pk}</a>' in answer
+    assert f"Message {tip.pk}" in answer

@@ -1,13 +1,16 @@
-"""Deleting from the admin: through the app, counted as an erasure, for those who may."""
+"""Deleting and retiring from the admin: through the app, for those who may, with what goes along."""
 
 import pytest
-from django.urls import reverse
+from django.contrib.admin.models import LogEntry
+from django.utils import timezone
 
 from compaction_app import chat
+from compaction_app.admin.display import link
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.values import EventKind
 from tests.admin.pages import page_of, told, url
-from tests.admin.records import compacted
+from tests.admin.records import compacted, run_at
+from tests.trees import chain, start_session, summarize
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
@@ -19,11 +22,22 @@ def test_a_message_is_deleted_through_the_app_with_all_below_it(login):
     page = client.get(url("chatmessage_delete", nodes[1].pk)).text
     assert page.count("Messages after it: 2") == page.count("Live summaries: 1") == 1
     assert "<h2>Summary</h2>" not in page
-    assert client.post(url("chatmessage_delete", nodes[1].pk), {"post": "yes"}).status_code == 302
+    answer = client.post(url("chatmessage_delete", nodes[1].pk), {"post": "yes"})
+    assert answer.headers["Location"] == url("chatmessage_changelist"), "not to a session that the user may not see"
     session.refresh_from_db()
     assert session.erasures == 1
     assert list(session.messages.values_list("pk", flat=True)) == [nodes[0].pk]
     assert CompactionEvent.objects.filter(kind=EventKind.INVALIDATED).count() == 1
+
+
+@pytest.mark.parametrize("model", ["chatsession", "chatmessage"])
+def test_a_second_click_on_delete_is_no_error(superuser, monkeypatch, model):
+    session, nodes, *_ = compacted()
+    record, name = (session, "delete_session") if model == "chatsession" else (nodes[1], "delete_message")
+    delete = getattr(chat, name)
+    monkeypatch.setattr(chat, name, lambda row: (delete(type(row).objects.get(pk=row.pk)), delete(row)))
+    assert superuser.post(url(f"{model}_delete", record.pk), {"post": "yes"}).status_code == 302
+    assert not type(record).objects.filter(pk=record.pk).exists()
 
 
 def test_a_summary_is_not_deleted(superuser):
@@ -49,28 +63,6 @@ def test_a_session_is_deleted_through_the_app(login, monkeypatch):
     assert not CompactionRun.objects.exists()
 
 
-def test_a_session_that_is_gone_already_is_answered_as_django_does(superuser, monkeypatch):
-    session, *_ = compacted()
-    delete = chat.delete_session
-
-    def twice(row):
-        delete(ChatSession.objects.get(pk=row.pk))
-        return delete(row)
-
-    monkeypatch.setattr(chat, "delete_session", twice)
-    response = superuser.post(url("chatsession_delete", session.pk), {"post": "yes"})
-    assert response.headers["Location"] == reverse("admin:index")
-    assert f"with ID “{session.pk}” doesn’t exist" in told(response)
-
-
-def test_deleting_needs_the_permission(viewer):
-    session, nodes, *_ = compacted()
-    for record in (nodes[0], session):
-        page = url(f"{record._meta.model_name}_delete", record.pk)
-        assert (viewer.get(page).status_code, viewer.post(page, {"post": "yes"}).status_code) == (403, 403)
-        assert "deletelink" not in viewer.get(page_of(record)).text
-
-
 @pytest.mark.parametrize("model", ["chatsession", "chatmessage"])
 def test_deleting_needs_the_permission_to_view_too(login, model):
     """The page names what it deletes, and a title or a number of messages is not for everybody."""
@@ -79,3 +71,57 @@ def test_deleting_needs_the_permission_to_view_too(login, model):
     client, page = login(f"delete_{model}"), url(f"{model}_delete", record.pk)
     assert (client.get(page).status_code, client.post(page, {"post": "yes"}).status_code) == (403, 403)
     assert type(record).objects.filter(pk=record.pk).exists()
+
+
+# -- retiring --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def generations():
+    """Two summaries, the second built on the first, and a third that is not."""
+    session = start_session(title="Harbour")
+    nodes = chain(session, 6)
+    first, second = summarize(nodes[1], nodes[0]), summarize(nodes[3], nodes[2])
+    other = summarize(chain(session, 2)[-1], nodes[0])
+    run_at(nodes[-1], status="succeeded", generation=1, summary=first)
+    run_at(nodes[-1], status="succeeded", generation=2, summary=second, base=first)
+    return first, second, other
+
+
+def test_retiring_says_first_which_summaries_go(operator, generations):
+    first, second, other = generations
+    page = operator.get(url("chatmessage_retire", first.pk)).text
+    for summary, goes in ((first, True), (second, True), (other, False)):
+        assert (f"<li>{link(page_of(summary), summary)}</li>" in page.replace("\n", "").replace("\t", "")) == goes
+    assert not ChatMessage.objects.filter(retired_at__isnull=False).exists()
+
+
+def test_retiring_takes_a_reason_and_goes_through_the_app(operator, generations):
+    first, second, _ = generations
+    response = operator.post(url("chatmessage_retire", first.pk), {"reason": "It was wrong."})
+    retired = ChatMessage.objects.filter(retired_at__isnull=False)
+    assert {(row.pk, row.retired_reason) for row in retired} == {
+        (first.pk, "It was wrong."),
+        (second.pk, "It was wrong."),
+    }
+    in_the_background = "If a branch is over its threshold now, it is compacted in the background: see the runs."
+    assert told(response) == f"Retired 2: Summary {first.pk}, Summary {second.pk}. {in_the_background}"
+    assert response.headers["Location"] == page_of(first)
+    assert CompactionEvent.objects.filter(kind=EventKind.RETIRED).count() == 1
+    logged = {entry.change_message for entry in LogEntry.objects.all()}
+    assert logged == {"Retired."}, "this log outlives an erasure: the reason stands with the summary"
+
+
+@pytest.mark.parametrize("reason", ["", "  ", "x" * 256, "\x00"])
+def test_retiring_without_a_proper_reason_asks_again(operator, generations, reason):
+    page = operator.post(url("chatmessage_retire", generations[0].pk), {"reason": reason})
+    assert page.status_code == 200
+    assert "errorlist" in page.text
+    assert not ChatMessage.objects.filter(retired_at__isnull=False).exists()
+
+
+def test_what_is_no_live_summary_is_not_retired(operator):
+    _, nodes, *_ = compacted()
+    retired = summarize(nodes[3], nodes[1], retired_at=timezone.now())
+    for row in (nodes[0], retired):
+        assert operator.post(url("chatmessage_retire", row.pk), {"reason": "x"}).status_code == 404

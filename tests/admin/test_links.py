@@ -1,10 +1,14 @@
-"""A record's page leads to all that belongs to it, of rows made by hand and of those that a compaction leaves."""
+"""A record's page leads to all that belongs to it, of what a host has not taken out of its admin."""
 
 import pytest
+from django.contrib import admin
+from django.test import override_settings
+from django.urls import path, reverse
 from django.utils import timezone
 
 from compaction_app import chat
-from compaction_app.models import CompactionRun
+from compaction_app.admin import messages
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from tests.admin.pages import page_of, url
 from tests.admin.records import compacted, run_at
 from tests.trees import start_session, summarize
@@ -47,14 +51,16 @@ def test_a_run_leads_to_tip_anchor_cutoff_base_summary_and_events(viewer):
         assert f'href="{page_of(record)}"' in page, record
 
 
-def test_a_message_leads_to_its_parent_variants_children_and_summaries(viewer):
+def test_a_message_leads_to_its_parent_variants_children_and_summaries(viewer, monkeypatch):
     session, nodes, summary, *_ = compacted()
     variant = chat.append_message(session, nodes[1], role="user", content="again")
     page = viewer.get(page_of(nodes[2])).text
     for record in (nodes[1], variant, nodes[3], summary):
         assert f'href="{page_of(record)}"' in page, record
-    assert '<strong aria-current="page">1</strong>' in page
-    assert "Nothing: this is a tip" in viewer.get(page_of(variant)).text
+    assert "Other variants</dt>" not in viewer.get(page_of(nodes[3])).text
+    chat.append_message(session, nodes[1], role="user", content="and again")
+    monkeypatch.setattr(messages, "_MOST_NAMED", 1)
+    assert "and more</dd>" in viewer.get(page_of(nodes[2])).text
 
 
 def test_tool_calls_are_set_out(viewer):
@@ -63,3 +69,30 @@ def test_tool_calls_are_set_out(viewer):
     page = viewer.get(page_of(message)).text
     assert "read({&quot;path&quot;:&quot;a&quot;" in page
     assert f'<a href="{url("chatmessage_text", message.pk, "tool_calls")}">tool calls</a>' in page
+
+
+# -- without a model -------------------------------------------------------------------------------------------
+
+
+class Urls:
+    """An URLconf whose admin has all models of this app but one."""
+
+    def __init__(self, removed):
+        site = admin.AdminSite()
+        for model in {ChatMessage, ChatSession, CompactionEvent, CompactionRun} - {removed}:
+            site.register(model, type(admin.site.get_model_admin(model)))
+        self.urlpatterns = [path("admin/", site.urls)]
+
+
+@pytest.mark.parametrize("removed", [ChatMessage, CompactionRun, CompactionEvent])
+def test_the_other_pages_do_without_a_model_that_was_unregistered(superuser, removed):
+    session, nodes, summary, run, event = compacted()
+    with override_settings(ROOT_URLCONF=Urls(removed)):
+        pages = [reverse("admin:app_list", args=["compaction_app"])]
+        for record in (session, nodes[-1], summary, run, event):
+            if not isinstance(record, removed):
+                pages += [page_of(record), url(f"{record._meta.model_name}_changelist")]
+        for page in pages:
+            response = superuser.get(page)
+            assert response.status_code == 200, page
+            assert f"/compaction_app/{removed._meta.model_name}/" not in response.text, page

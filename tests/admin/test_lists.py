@@ -1,11 +1,15 @@
-"""The lists of the admin: narrowed, filtered and searched."""
+"""The lists of the admin: narrowed, filtered and searched; and what no address may ask for."""
+
+import html
+import json
+import re
 
 import pytest
 from django.urls import reverse
 from django.utils import timezone
 
 from compaction_app import chat
-from tests.admin.pages import listed, url
+from tests.admin.pages import listed, page_of, queries_of, url
 from tests.admin.records import compacted, run_at
 from tests.trees import chain, start_session, summarize
 
@@ -16,6 +20,8 @@ def test_messages_and_summaries_are_two_lists(viewer):
     _, nodes, summary, *_ = compacted()
     assert listed(viewer, "chatmessage") == [node.pk for node in reversed(nodes)]
     assert listed(viewer, "chatmessage", kind="summary") == [summary.pk]
+    index = viewer.get(reverse("admin:app_list", args=["compaction_app"])).text
+    assert url("chatmessage_changelist", kind="summary") in index
 
 
 def test_lists_are_narrowed_to_what_belongs_to_one_record(viewer):
@@ -28,13 +34,6 @@ def test_lists_are_narrowed_to_what_belongs_to_one_record(viewer):
     assert listed(viewer, "compactionrun", base=summary.pk) == []
     assert listed(viewer, "compactionevent", run=run.pk) == [event.pk]
     assert listed(viewer, "compactionevent", message=nodes[-1].pk) == [event.pk]
-
-
-def test_a_narrowed_list_says_to_what_and_can_be_widened_again(viewer):
-    *_, run, _ = compacted()
-    page = viewer.get(url("compactionevent_changelist", run=run.pk)).text
-    assert f'Only run {run.pk}. <a href="?">Show all</a>' in page
-    assert "compaction-narrowing" not in viewer.get(url("compactionevent_changelist")).text
 
 
 def test_summaries_are_filtered_by_live_and_retired(viewer):
@@ -56,34 +55,19 @@ def test_roles_are_looked_for_within_one_session(viewer):
     assert "By role" not in viewer.get(url("chatmessage_changelist")).text
 
 
-def test_runs_are_filtered_by_status_trigger_error_code_and_model(viewer):
+def test_runs_are_filtered_by_status_and_trigger_and_found_by_error_code_and_model(viewer):
     tip = chain(start_session(), 1)[0]
     failed = run_at(tip, status="failed", error_code="timeout", summarizer_model="quick")
     skipped = run_at(tip, status="skipped", skip_reason="branch_gone", trigger="manual")
     assert listed(viewer, "compactionrun", status__exact="failed") == [failed.pk]
     assert listed(viewer, "compactionrun", trigger__exact="manual") == [skipped.pk]
-    assert listed(viewer, "compactionrun", error_code="timeout") == [failed.pk]
-    assert listed(viewer, "compactionrun", summarizer_model="quick") == [failed.pk]
-
-
-def test_filters_of_runs_offer_what_occurs_and_what_is_chosen(viewer):
-    tip = chain(start_session(), 1)[0]
-    run_at(tip, status="failed", error_code="no_progress", summarizer_model="quick-model")
-    run_at(tip, status="ready", anchor=tip)
-    page = viewer.get(url("compactionrun_changelist", error_code="quota"))
-    specs = {spec.title: spec for spec in page.context["cl"].filter_specs}
-    offered = {title: [label for _, label in getattr(spec, "lookup_choices", ())] for title, spec in specs.items()}
-    assert offered["error code"] == ["No progress", "Quota"]
-    assert offered["model"] == ["quick-model"]
-    assert "skip reason" not in offered
-    assert [choice["display"] for choice in specs["status"].choices(page.context["cl"])] == [
-        *("All", "Waiting", "Running", "Succeeded", "Failed", "Skipped")
-    ]
+    assert listed(viewer, "compactionrun", q="timeout") == [failed.pk]
+    assert listed(viewer, "compactionrun", q="QUICK") == [skipped.pk, failed.pk]
 
 
 NUMBERED = [("chatmessage", "id__in"), ("chatmessage", "p"), ("compactionrun", "tip"), ("compactionevent", "run")]
 NO_DATES = [{"created_at__year": "2026", "created_at__month": "13"}, {"created_at__year": "\0"}]
-NO_TEXTS = [{name: "\0"} for name in ("summarizer_model", "error_code", "status__exact", "session", "q")]
+NO_TEXTS = [{name: "\0"} for name in ("status__exact", "session", "q")]
 
 
 @pytest.mark.parametrize(
@@ -128,8 +112,136 @@ def test_search_finds_ids_and_nothing_else(viewer):
         assert listed(viewer, "chatmessage", q=nonsense) == []
 
 
-def test_summaries_are_linked_from_the_app_index(viewer):
-    assert (
-        url("chatmessage_changelist", kind="summary")
-        in viewer.get(reverse("admin:app_list", args=["compaction_app"])).text
-    )
+# -- the messages of one session -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def forked():
+    """Ten messages; from the fourth a lane of three leaves; and another session."""
+    session = start_session(title="Harbour")
+    trunk = chain(session, 10)
+    fork = chain(session, 3, trunk[3])
+    chain(start_session(title="Elsewhere"), 10)
+    return session, trunk, fork
+
+
+def ids(nodes):
+    return sorted((node.pk for node in nodes), reverse=True)
+
+
+def test_a_text_is_found_within_its_session_only(viewer):
+    session, other = start_session(), start_session()
+    said = chat.append_message(session, role="user", content="Where does the Ship lie at anchor?")
+    chat.append_message(session, said, role="assistant", content="In the harbour.")
+    elsewhere = chat.append_message(other, role="user", content="Where does the ship lie at anchor?")
+    assert listed(viewer, "chatmessage", session=session.pk, q="ship lie") == [said.pk]
+    assert listed(viewer, "chatmessage", session=other.pk, q="ship lie") == [elsewhere.pk]
+    assert listed(viewer, "chatmessage", session=session.pk, q="lie ship") == []
+    assert listed(viewer, "chatmessage", q="ship lie") == []
+
+
+def test_ids_and_external_ids_are_still_found_in_the_list_of_a_session(viewer):
+    session = start_session()
+    first = chat.append_message(session, role="user", content="one", external_id="m-1")
+    second = chat.append_message(session, first, role="user", content="two", external_id="m-2")
+    assert listed(viewer, "chatmessage", session=session.pk, q="m-1, m-2") == ids([first, second])
+    assert listed(viewer, "chatmessage", session=session.pk, q=str(first.pk)) == [first.pk]
+    assert listed(viewer, "chatmessage", q="m-1") == []
+
+
+NOT_SEARCHED = "<strong>Texts were not searched.</strong>"
+
+
+def test_a_search_that_reads_no_texts_says_so(viewer):
+    """ "0 results" alone reads as if the word were nowhere stored."""
+    (node,) = chain(start_session(), 1)
+    page = viewer.get(url("chatmessage_changelist", q="insulin")).text
+    assert NOT_SEARCHED in page
+    for query in ({}, {"q": f"{node.pk}, 12"}, {"q": "insulin", "session": node.session_id}):
+        assert NOT_SEARCHED not in viewer.get(url("chatmessage_changelist", **query)).text, query
+
+
+@pytest.mark.parametrize(
+    "text", ["insulin", "كلمة المرور", 'she said "no"', "C:\\temp", "a\tb", "100 %_", "Größe", "🜁"]
+)
+def test_every_text_that_a_redaction_erases_is_found(viewer, text):
+    session = start_session()
+
+    def call(arguments):
+        return {"tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": arguments}}]}
+
+    said = f"before {text} after"
+    places = [
+        {"role": "user", "content": said},
+        {"role": "user", "content": "x", "name": said},
+        {"role": "assistant", **call(json.dumps({"deep": [said]}))},
+        {"role": "assistant", **call(json.dumps({"deep": [said]}, ensure_ascii=False))},
+        {"role": "assistant", "content": "x", "reasoning": [{"text": said}]},
+        {"role": "user", "content": "x", "attachments": [{"type": "file", "name": said}]},
+        {"role": "user", "content": "x", "metadata": {"a": {said: [said]}}},
+    ]
+    nodes = [chat.append_message(session, **fields) for fields in places]
+    chat.append_message(session, role="user", content="before", metadata={"a": "after"})
+    assert listed(viewer, "chatmessage", session=session.pk, q=text) == ids(nodes)
+    for node in nodes:
+        chat.redact_message(node)
+    assert listed(viewer, "chatmessage", session=session.pk, q=text) == []
+
+
+def test_no_search_without_a_session_reads_a_text(viewer):
+    compacted()
+    for sql in queries_of(viewer, url("chatmessage_changelist", q="harbour")):
+        assert "LIKE" not in sql.upper()
+
+
+def test_a_search_within_a_session_is_bounded_by_it(viewer):
+    session, *_ = compacted()
+    searches = [sql for sql in queries_of(viewer, url("chatmessage_changelist", session=session.pk, q="said"))
+                if "LIKE" in sql.upper()]  # fmt: skip
+    assert searches
+    assert all('"session_id" >= ' in sql and '"session_id" <= ' in sql for sql in searches)
+
+
+def test_every_filter_beside_a_narrowed_list_leads_to_a_list(viewer, forked):
+    """Of what only one session's messages can be filtered by, the other lists refuse the address."""
+    session, *_ = forked
+    of_role = {"session": session.pk, "role__exact": "user"}
+    for query in (of_role, {"kind": "summary", "retired_at__isempty": "1"}):
+        page = viewer.get(url("chatmessage_changelist", **query)).text
+        sidebar = page[page.index('id="changelist-filter"') :]
+        links = [html.unescape(link) for link in re.findall(r'<a href="(\?[^"]*)"', sidebar)]
+        assert len(links) > 3
+        assert [link for link in links if viewer.get(url("chatmessage_changelist") + link).status_code != 200] == []
+
+
+def test_the_narrowing_stands_above_the_list_in_words_with_a_way_out(viewer, forked):
+    session, *_ = forked
+    page = viewer.get(url("chatmessage_changelist", session=session.pk)).text
+    [told] = re.findall(r'<p class="compaction-narrowing">(.*?)</p>', page)
+    words = re.sub("<[^>]*>", "", told)
+    assert words == "Only session Harbour. Show all"
+    assert f'href="{page_of(session)}"' in told
+    assert 'href="?"' in told
+    assert "compaction-narrowing" not in viewer.get(url("chatmessage_changelist")).text
+
+
+def test_an_empty_list_says_what_it_was_narrowed_to(viewer):
+    session = start_session()
+    page = viewer.get(url("chatmessage_changelist", session=session.pk)).text
+    assert f"Only session {session.pk}." in page
+
+
+@pytest.mark.parametrize(
+    ("page", "lookups"),
+    [
+        ("chatmessage", ["content", "content__contains", "metadata__note", "retired_reason__icontains"]),
+        ("chatmessage", ["role__contains", "session__title__contains"]),
+        ("chatsession", ["system_prompt__contains", "title__contains"]),
+        ("compactionrun", ["instructions__contains", "error_detail__regex", "tip__content__contains"]),
+        ("compactionevent", ["payload__contains", "run__instructions__contains"]),
+    ],
+)
+def test_no_address_searches_a_column_that_no_filter_has(viewer, page, lookups):
+    compacted()
+    for lookup in lookups:
+        assert viewer.get(url(f"{page}_changelist", **{lookup: "a"})).status_code == 400, lookup

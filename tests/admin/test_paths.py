@@ -5,7 +5,6 @@ import re
 
 import pytest
 from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
 from compaction_app.admin import contexts
@@ -57,15 +56,6 @@ def test_there_is_no_stretch_beyond_a_branch():
     for first, last in ((0, 2), (3, 2), (2, 9), (9, 9)):
         assert contexts.stretch(nodes[1].pk, "default", first=first, last=last) is None
     assert contexts.stretch(10**9, "default", first=1, last=1) is None
-
-
-def test_rows_between_are_not_read():
-    nodes = chain(start_session(), 30)
-    outside = {"node": nodes[-1].pk, "min_depth": 5, "early": 7, "late": 28}
-    with CaptureQueriesContext(connection) as queries:
-        found = list(ChatMessage.objects.raw(sql.PATH_OUTSIDE, outside))
-    assert [row.pk for row in found] == [node.pk for node in nodes[4:7] + nodes[27:]]
-    assert len(queries) == 1
 
 
 def test_the_ends_are_looked_up_and_no_lane_is_read_for_them():

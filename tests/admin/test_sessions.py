@@ -4,16 +4,15 @@ import re
 from datetime import timedelta
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from compaction_app import chat
 from compaction_app.admin import sessions
 from compaction_app.models import ChatSession, CompactionEvent, CompactionRun
-from tests.admin.pages import figures, listed, log_in, page_of, queries_of, told, url
-from tests.admin.records import conversation, forked, run_at, run_of, words
-from tests.trees import chain, deep_chain, star, start_session, summarize
+from tests.admin.pages import figures, figures_of, listed, log_in, page_of, queries_of, url
+from tests.admin.records import conversation, forked, run_at, summarized, words
+from tests.trees import chain, star, start_session
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
@@ -47,6 +46,8 @@ def test_the_numbers_are_those_of_the_tables(viewer):
         "Cost": "0.0125, without 1 run",
     }
     assert figures(response) | expected == figures(response)
+    failed = url("compactionrun_changelist", session=session.pk, status__exact="failed").replace("&", "&amp;")
+    assert f'<a href="{failed}">1</a>' in response.text
     budget = response.context["resolved"].budget
     for name, value in (("Window", 4000), ("Threshold", budget.threshold), ("Target", budget.target)):
         assert figures(response)[name] == f"{value:,}"
@@ -72,21 +73,6 @@ def test_a_sessions_page_says_what_is_being_compacted_now(viewer, tips):
 def test_open_runs_are_shown_only_to_users_who_may_view_runs(login, tips):
     run_at(tips[0], anchor=tips[0], status="ready")
     assert "Open runs" not in login("view_chatsession").get(page_of(tips[0].session)).text
-
-
-def test_numbers_lead_to_what_they_count(viewer):
-    session, *_ = forked()
-    CompactionRun.objects.create(session=session, trigger="manual", status="failed")
-    CompactionRun.objects.create(session=session, trigger="manual", status="succeeded", generation=1)
-    page = viewer.get(page_of(session)).text.replace("&amp;", "&")
-    for link in (
-        url("chatmessage_changelist", session=session.pk),
-        url("chatmessage_changelist", session=session.pk, kind="summary"),
-        url("compactionrun_changelist", session=session.pk),
-        url("compactionrun_changelist", session=session.pk, status__exact="failed"),
-        url("compactionevent_changelist", session=session.pk),
-    ):
-        assert f'href="{link}"' in page, link
 
 
 @pytest.mark.parametrize("overrides", [{"NO_SUCH_KEY": 1}, {"CONTEXT_WINDOW": 10, "RESERVED_TOKENS": 0}])
@@ -118,24 +104,6 @@ def test_the_page_leads_to_the_search_of_its_messages(viewer, client):
 # -- constant work ------------------------------------------------------------------------------------------
 
 
-def lanes_of(count):
-    session = start_session()
-    nodes = chain(session, 4)
-    for number in range(count - 1):
-        chain(session, 2, nodes[number % 3])
-    summarize(nodes[3], nodes[1])
-    return session
-
-
-def test_the_page_takes_the_same_few_queries_at_any_length_and_with_many_branches(viewer):
-    short = chain(start_session(), 20)[0].session
-    long_ = deep_chain(start_session(), 2000)[0].session
-    # The login's and the permissions' among them, and those of the warnings.
-    counts = [len(queries_of(viewer, page_of(session))) for session in (short, long_, lanes_of(5), lanes_of(50))]
-    assert len(set(counts)) == 1
-    assert counts[0] <= 17
-
-
 def test_more_branches_than_one_page_take_one_query_more(viewer):
     """The lane that most of them leave."""
     few, many = start_session(), start_session()
@@ -144,43 +112,7 @@ def test_more_branches_than_one_page_take_one_query_more(viewer):
     assert len(queries_of(viewer, page_of(many))) == len(queries_of(viewer, page_of(few))) + 1
 
 
-def test_texts_are_read_once_for_what_is_drawn_and_only_their_beginnings(viewer):
-    session = deep_chain(start_session(title="Harbour"), 2000)[0].session
-    reading = [sql for sql in queries_of(viewer, page_of(session)) if '"content"' in sql]
-    assert len(reading) == 1
-    assert re.search(r'(SUBSTR|LEFT)\("compaction_app_chatmessage"."content"', reading[0])
-
-
 # -- compacting ---------------------------------------------------------------------------------------------
-
-
-def branched(turns=12):
-    """A session with two branches, both over their threshold."""
-    session = chat.start_session(title="Harbour")
-    messages = [
-        {"role": ("user", "assistant")[n % 2], "content": f"{n}: {words(60, 'harbour')}"} for n in range(2 * turns)
-    ]
-    trunk = chat.append_messages(session, None, messages)
-    side = chat.append_messages(session, trunk[-4], messages[1:4])
-    return session, trunk[-1], side[-1]
-
-
-def test_while_settings_are_to_be_corrected_the_page_begins_with_what_is_wrong(client):
-    session, *_ = forked()
-    client.force_login(get_user_model().objects.create_superuser("root"))
-    page = client.post(page_of(session), {"title": "x", "settings": '{"NO_SUCH_KEY": 1}'}).text
-    assert "errorlist" in page
-    assert "compaction-branches" not in page.split("<body")[1]
-
-
-@pytest.mark.django_db(transaction=True)
-def test_compacting_without_instructions_brings_every_branch_to_rest(operator, broker):
-    session, *_ = branched()
-    assert "Every branch over its threshold" in operator.get(url("chatsession_compact", session.pk)).text
-    response = operator.post(url("chatsession_compact", session.pk), {"instructions": ""})
-    assert told(response) == "Every branch over its threshold is compacted in the background: Harbour."
-    assert LogEntry.objects.count() == 1
-    assert session.runs.count() == 0
 
 
 # -- the list -----------------------------------------------------------------------------------------------
@@ -235,14 +167,6 @@ class TestDashboard:
         assert "40 messages" in shown
         assert history.available_tokens > 0
 
-    def test_the_outcome_leads_to_the_run(self, login, window_of_4000):
-        _, tip = conversation()
-        client = login("view_chatsession", "view_compactionrun")
-        for status in ("failed", "succeeded"):
-            run = run_of(tip, status=status, generation=1 if status == "succeeded" else None)
-            page = client.get(url("chatsession_changelist")).text
-            assert f'<a href="{page_of(run)}"><span class="compaction-badge' in page
-
     def test_how_its_newest_run_ended(self, viewer, window_of_4000):
         session, tip = conversation()
         assert " – " in self.row(viewer, session)
@@ -258,21 +182,11 @@ class TestDashboard:
         CompactionRun.objects.create(session=session, tip=tip, trigger="threshold", status="ready")
         assert "Waiting" in self.row(viewer, session)
 
-    def test_a_session_without_messages(self, viewer):
-        assert "no messages" in self.row(viewer, start_session())
-
     def test_a_session_whose_settings_are_wrong(self, viewer):
         session = chain(start_session(), 2)[0].session
         ChatSession.objects.filter(pk=session.pk).update(settings={"TRIGGER_RATIO": 7})
         assert "wrong settings 2 messages" in self.row(viewer, session)
-
-    def test_a_page_of_them_takes_the_same_queries(self, viewer):
-        def taken(count):
-            for _ in range(count):
-                chain(start_session(), 3)
-            return len(queries_of(viewer, url("chatsession_changelist")))
-
-        assert taken(2) == taken(40)
+        assert "no messages" in self.row(viewer, start_session())
 
     def test_runs_are_not_told_to_people_who_may_not_view_them(self, login, tip):
         CompactionRun.objects.create(session=tip.session, tip=tip, trigger="threshold", status="failed")
@@ -286,3 +200,60 @@ class TestDashboard:
         assert listed(viewer, "chatsession", q="and a") == [second.pk]
         monkeypatch.setattr(sessions, "TITLES", 1)
         assert listed(viewer, "chatsession", q="pier") == [second.pk]
+
+
+# -- limits ----------------------------------------------------------------------------------------------------
+
+
+def here(client, message):
+    return figures_of(client.get(page_of(message)).text, "compaction-context")
+
+
+def test_a_sessions_page_says_what_is_reserved_and_what_the_limits_are_divided_by(viewer, settings):
+    settings.COMPACTION |= {"RESERVED_TOKENS": 200}
+    session = start_session(system_prompt="Answer like a pilot.", model="m", token_calibration={"m": 0.8131})
+    prompt = chat.get_context(chain(session, 2)[-1]).messages[0].tokens
+    found = figures_of(viewer.get(page_of(session)).text)
+    assert found["Reserved"] == f"{200 + prompt} ({prompt} of them for the system prompt)"
+    assert found["Token counts corrected by"] == "× 0.8131"
+    assert found["Available"] == f"{int((4000 - 200 - prompt) / 0.8131):,}"
+
+
+def test_the_strategy_says_whether_there_is_a_summary(viewer):
+    nodes, _ = summarized()
+    assert here(viewer, nodes[-1])["Strategy"] == "A summary is used"
+    _, tip = conversation(turns=6)
+    assert here(viewer, tip)["Strategy"] == "A summary is needed; there is none yet"
+
+
+@pytest.fixture
+def off():
+    """Over its threshold, if there were one."""
+    return conversation(settings={"MODE": "off"})
+
+
+def test_a_messages_page_says_that_compaction_is_off_and_leaves_away_what_does_not_apply(operator, off):
+    _, tip = off
+    page = operator.get(page_of(tip))
+    found = page.context["table"]
+    assert found.notes[0].startswith("Compaction is off in this session (MODE)")
+    assert not {"Threshold", "Target"} & set(figures_of(page.text))
+    assert "over the threshold" not in page.text
+    assert "Compact now" not in page.text
+    assert " high=" not in page.text
+
+
+def test_a_sessions_page_says_it_too(operator, off):
+    session, _ = off
+    page = operator.get(page_of(session)).text
+    assert "Compaction is off in this session (MODE)" in page
+    found = figures_of(page)
+    assert found["Mode"] == "off: nothing is compacted, pruned or left out"
+    assert not {"Threshold", "Target"} & set(found)
+    assert "over the threshold" not in page
+    assert "Compact every branch" not in page
+
+
+def test_a_branch_that_does_not_fit_although_compaction_is_off_is_said_to_be_over_what_fits(viewer):
+    session, _ = conversation(turns=40, settings={"MODE": "off"})
+    assert ">Over what fits<" in viewer.get(page_of(session)).text

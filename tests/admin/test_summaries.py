@@ -1,17 +1,15 @@
 """A summary's page: what it covers, its generations, its ledger and record, the tips it serves."""
 
-from datetime import timedelta
-from decimal import Decimal
+from unittest.mock import ANY
 
 import pytest
-from django.utils import timezone
 
 from compaction_app import chat
 from compaction_app.admin import summaries
-from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
+from compaction_app.models import ChatMessage
 from compaction_app.tasks import compact_session
-from compaction_app.values import EventKind, Origin
-from tests.admin.pages import VIEW, figures_of, log_in, page_of, queries_of, shown
+from compaction_app.values import Origin
+from tests.admin.pages import MARKUP, VIEW, figures_of, log_in, page_of, shown
 from tests.admin.records import run_for, summarized
 from tests.trees import chain, start_session, summarize
 
@@ -39,13 +37,6 @@ def test_a_later_generation_takes_in_what_came_after_its_bases_cutoff(viewer, th
     assert (page.new.first, page.new.last) == (nodes[2].pk, nodes[3].pk)
 
 
-def test_positions_are_told_with_the_ids(viewer, three):
-    nodes, (_, second, _) = three
-    text = viewer.get(page_of(second)).text
-    for place, links in ((2, 1), (3, 1), (4, 3), (5, 1)):
-        assert text.count(f"Message {nodes[place - 1].pk} (#{place})</a>") == links, place
-
-
 # -- generations --------------------------------------------------------------------------------------------
 
 
@@ -60,12 +51,6 @@ def test_the_line_goes_up_to_the_first_and_down_to_the_newest(viewer, three):
     assert f'<strong aria-current="page">Summary {second.pk}</strong>' in page
     assert f'href="{page_of(first)}"' in page
     assert f'href="{page_of(third)}"' in page
-
-
-def test_a_retired_generation_stays_in_the_line(viewer, three):
-    _, (first, second, _) = three
-    chat.retire_summary(second)
-    assert [row.summary.retired_at is not None for row in shown(viewer, first).generations] == [False, True, True]
 
 
 def test_two_summaries_built_on_one_base_both_stand_below_it(viewer, three):
@@ -94,7 +79,7 @@ def test_a_base_that_no_run_made_is_compared_with_all_the_same(viewer):
     run_for(summary, nodes[-1], 1, base=base)
     page = shown(viewer, summary)
     assert [row.summary.pk for row in page.generations] == [base.pk, summary.pk]
-    assert page.changed == [("same", "It was"), ("removed", " red."), ("added", " blue.")]
+    assert page.changed == [("between", ANY), ("removed", "It was red."), ("added", "It was blue.")]
 
 
 def test_a_very_long_line_lists_the_nearest(viewer):
@@ -104,6 +89,46 @@ def test_a_very_long_line_lists_the_nearest(viewer):
         run_for(summary, nodes[-1], n + 1, base=made[n - 1] if n else None)
     line = shown(viewer, made[-1]).generations
     assert [row.summary.pk for row in line] == [row.pk for row in made[-summaries.MOST_LISTED - 1 :]]
+
+
+# -- what changed -------------------------------------------------------------------------------------------
+
+
+def test_what_changed_is_told_by_lines_to_eyes_and_ears_and_stays_text(viewer, three):
+    _, (first, second, _) = three
+    ChatMessage.objects.filter(pk=first.pk).update(content="It was red.\nAnna likes green.")
+    ChatMessage.objects.filter(pk=second.pk).update(content=f"It was {MARKUP}</ins>\nAnna likes green.")
+    page = viewer.get(page_of(second)).text
+    removed = (
+        '<del><span class="visually-hidden">[removed: </span>It was red.<span class="visually-hidden">]</span></del>'
+    )
+    assert removed in page
+    assert '<ins><span class="visually-hidden">[added: </span>It was &lt;script&gt;' in page
+    assert "<script>alert" not in page
+    assert shown(viewer, second).changed[-1] == ("same", "Anna likes green.")
+
+
+@pytest.mark.parametrize(
+    ("old", "said"), [("", "One of the two texts has been erased."), (None, "None in the lines that are compared.")]
+)
+def test_where_there_is_nothing_to_compare_it_is_said(viewer, three, old, said):
+    _, (first, second, _) = three
+    ChatMessage.objects.filter(pk=first.pk).update(content=second.content if old is None else old)
+    page = shown(viewer, second)
+    assert (page.changed, page.no_difference) == ([], said)
+
+
+def test_of_a_long_text_the_lines_around_a_change_are_shown():
+    same = "".join(f"Line {n}.\n" for n in range(400))
+    found = summaries.difference(same + "old\n" + same, same + "new\n" + same)
+    assert found == [
+        *(("between", ANY), ("same", "Line 399."), ("removed", "old"), ("added", "new"), ("same", "Line 0."))
+    ]
+
+
+def test_each_entry_of_a_ledger_is_compared_by_itself():
+    found = summaries.difference("user: one · two · three", "user: one · 2 · three")
+    assert found[1:] == [("same", "user: one"), ("removed", "· two"), ("added", "· 2"), ("same", "· three")]
 
 
 # -- ledger and record --------------------------------------------------------------------------------------
@@ -120,82 +145,6 @@ def test_the_ledger_is_a_list_by_who_said_it(viewer):
     ]
     page = viewer.get(page_of(summary)).text
     assert '<li dir="auto">94 steps</li>' in page
-
-
-def test_all_that_its_run_stores_is_found_from_the_page(viewer):
-    nodes, summary = summarized()
-    started = timezone.now()
-    CompactionRun.objects.filter(summary=summary).update(
-        instructions="Keep the prices.",
-        policy_line="Never name customers.",
-        summarizer_model="quick-model",
-        prompt_version="p-42",
-        input_tokens=12_345,
-        output_tokens=678,
-        cached_tokens=1000,
-        cost=Decimal("0.00420000"),
-        started_at=started,
-        finished_at=started + timedelta(seconds=4.25),
-        attempts=2,
-        retention_before=0.805,
-        retention_after=1.0,
-        shortened_inputs=[nodes[0].pk],
-        request={"target_tokens": 7500, "tightened": True, "lookahead": [nodes[2].pk] * 2, "shown_bytes": 2000},
-    )
-    run = CompactionRun.objects.get(summary=summary)
-    event = CompactionEvent.objects.create(
-        session=run.session,
-        run=run,
-        kind=EventKind.COMPLETED,
-        payload={"reasoning_turns": {"dropped": 1, "verbatim": 2, "cleared_by_provider": 0}},
-    )
-    page = viewer.get(page_of(summary)).text
-    for told in (
-        "Keep the prices.",
-        "quick-model",
-        "0.0042",
-        "80.5%",
-        "100.0%",
-    ):
-        assert told in page, told
-    for record in (run, event, run.session):
-        assert f'href="{page_of(record)}"' in page
-
-
-def test_an_anchor_deleted_with_its_summary_leaves_runs_and_lines_that_can_be_read(viewer, three):
-    nodes, (first, second, third) = three
-    chat.delete_message(nodes[5])
-    assert not ChatMessage.objects.filter(pk=third.pk).exists()
-    assert [row.summary.pk for row in shown(viewer, first).generations] == [row.pk for row in (first, second)]
-    assert viewer.get(page_of(CompactionRun.objects.get(generation=3))).status_code == 200
-
-
-# -- constant work ------------------------------------------------------------------------------------------
-
-
-def test_a_summary_takes_the_same_queries_at_20_and_at_600_messages(viewer):
-    counts = []
-    for length in (20, 600):
-        nodes = chain(start_session(), length)
-        base = summarize(nodes[length // 2], nodes[length // 2 - 1], content="Old.", token_count=5)
-        summary = summarize(nodes[-3], nodes[-4], content="New.", token_count=5)
-        run_for(base, nodes[-1], 1)
-        run_for(summary, nodes[-1], 2, base=base)
-        for _ in range(length // 40):
-            chat.append_message(nodes[0].session, nodes[-3], role="user", content="again")
-        counts.append(len(queries_of(viewer, page_of(summary))))
-    assert counts[0] == counts[1] <= 18, counts
-
-
-def test_the_line_takes_the_same_queries_at_2_and_at_60_generations(viewer):
-    counts = []
-    for length in (2, 60):
-        nodes = chain(start_session(), length + 2)
-        made = [summarize(nodes[n + 1], nodes[n], token_count=5) for n in range(length)]
-        for n, summary in enumerate(made):
-            run_for(summary, nodes[-1], n + 1, base=made[n - 1] if n else None)
-        counts.append(len(queries_of(viewer, page_of(made[-1]))))
-    assert counts[0] == counts[1], counts
 
 
 # -- nothing made by hand -----------------------------------------------------------------------------------

@@ -52,6 +52,8 @@ def test_markup_in_any_text_is_shown_and_never_becomes_markup(superuser):
         url("chatsession_compact", session.pk),
         url("chatsession_delete", session.pk),
         url("chatmessage_compact", tool.pk),
+        url("chatmessage_redact", user.pk),
+        url("chatmessage_transcript", tool.pk),
         url("chatmessage_delete", tool.pk),
         url("compactionrun_retry", run.pk),
         url("chatsession_changelist", q=MARKUP),

@@ -3,10 +3,9 @@
 import pytest
 
 from compaction_app import chat
-from compaction_app.admin import display
-from tests.admin.pages import ARABIC, MARKUP, VIEW, log_in, queries_of, url
-from tests.admin.records import conversation, summarized, talk, words
-from tests.trees import chain, start_session, summarize
+from tests.admin.pages import VIEW, log_in, url
+from tests.admin.records import conversation, summarized
+from tests.trees import chain, start_session
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
@@ -37,26 +36,13 @@ def test_messages_are_in_order_with_what_the_model_sees_of_them(viewer):
     assert {"summarized", "verbatim"} <= set(found.values())
     summary = chat.find_summary(tip)
     assert f"Messages #1 to #{cutoff} are summarized here:" in shown.text
-    assert f"Summary {summary.pk}</a>, in use." in shown.text
+    assert f"Summary {summary.pk}</a>." in shown.text
 
 
 def test_what_does_not_fit_is_marked_as_left_out(viewer):
     _, tip = conversation(turns=20, size=80)
     found = marks(page(viewer, tip))
-    assert found[1] == "dropped"
-    assert found[40] == "verbatim"
-
-
-def test_only_summaries_of_this_branch_are_on_it(viewer):
-    nodes, summary = summarized()
-    other = chain(nodes[0].session, 3, parent=nodes[1])
-    assert f"Summary {summary.pk}" in page(viewer, nodes[-1]).text
-    assert "summarized here" not in page(viewer, other[-1]).text, "its anchor is on the other branch"
-    chat.retire_summary(summary)
-    newer = summarize(nodes[3], nodes[1])
-    text = page(viewer, nodes[-1]).text
-    assert f"Summary {summary.pk}</a>, retired." in text
-    assert f"Summary {newer.pk}</a>, in use." in text
+    assert (found[1], found[40]) == ("dropped", "verbatim")
 
 
 def test_a_page_has_fifty_messages_and_leads_to_the_others(viewer):
@@ -75,23 +61,6 @@ def test_it_follows_the_branch_through_its_forks(viewer):
     fork = chain(nodes[0].session, 30, parent=nodes[39])
     shown = page(viewer, fork[-1], end=60).context["transcript"].lines
     assert [line.pk for line in shown] == [one.pk for one in [*nodes[10:40], *fork[:20]]]
-
-
-def test_texts_are_escaped_cut_and_turned(viewer):
-    tip = talk(start_session(), [MARKUP, ARABIC + " " + words(2_000)])[-1]
-    text = page(viewer, tip).text
-    assert "<script>alert(1)" not in text
-    assert "&lt;script&gt;alert(1)" in text
-    assert ARABIC in text
-    assert "more characters" in text
-    assert 'class="compaction-said" dir="auto"' in text
-    assert str(display.moment(tip.created_at)) in text
-
-
-def test_it_takes_the_same_few_queries_whatever_its_length(viewer):
-    short, long = (chain(start_session(), length)[-1] for length in (60, 600))
-    few, many = (queries_of(viewer, url("chatmessage_transcript", tip.pk, end=30)) for tip in (short, long))
-    assert len(few) == len(many) <= 13, many
 
 
 def test_people_who_may_not_view_messages_do_not_read_it(client):

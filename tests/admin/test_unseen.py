@@ -7,18 +7,13 @@ import re
 import pytest
 
 from compaction_app import chat
-from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.models import ChatMessage
 from compaction_app.testing.builders import grow
-from tests.admin.pages import VIEW, log_in, page_of, queries_of, told, url
+from tests.admin.pages import page_of, queries_of, told, url
 from tests.small import small
 from tests.trees import chain, start_session, summarize
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def eraser(client):
-    return log_in(client, *VIEW, "redact_chatmessage", "delete_chatmessage", "retire_summary", "compact_chatsession")
 
 
 @pytest.fixture
@@ -90,16 +85,9 @@ def test_the_page_before_a_deletion_says_it_of_the_branch_above(eraser, compacte
     assert number_said(page) == pytest.approx(dropped, rel=0.1)
 
 
-@pytest.mark.parametrize("name", ["redact", "retire", "delete"])
-def test_at_a_spending_limit_no_page_promises_a_compaction(eraser, compacted, settings, name):
-    summary = chat.find_summary(compacted[-1])
+def test_at_a_spending_limit_no_page_promises_a_compaction(eraser, compacted, settings):
     settings.COMPACTION = small(SPENDING_LIMITS={"session": ["1 runs/d"]})
-    address = {
-        "redact": url("chatmessage_redact", compacted[200].pk),
-        "retire": url("chatmessage_retire", summary.pk),
-        "delete": url("chatmessage_delete", summary.parent_message_id),
-    }[name]
-    page = eraser.get(address).text
+    page = eraser.get(url("chatmessage_retire", chat.find_summary(compacted[-1]).pk)).text
     assert number_said(page)
     assert "No compaction starts now" in page
     assert "SPENDING_LIMITS: 1 (runs per day, of this session); used: 1." in page
@@ -128,28 +116,6 @@ def test_context_here_says_that_a_summary_was_taken_out_of_use(eraser, compacted
     assert f"A summary of this branch was {by}" in page
     other = grow(compacted[0].session, None, "u a " * 120)
     assert "no summary covers them yet" in eraser.get(page_of(other[-1])).text
-
-
-def test_after_the_next_compaction_nothing_is_left_out(eraser, compacted):
-    chat.redact_message(compacted[3])
-    CompactionRun.objects.filter(status="ready").delete()
-    chat.compact(compacted[-1])
-    page = eraser.get(page_of(compacted[-1])).text
-    assert "none covers them" not in page
-    assert "do not fit" not in page
-
-
-@pytest.mark.parametrize("name", ["redact", "retire"])
-def test_what_an_erasure_requested_is_named_afterwards(eraser, compacted, monkeypatch, name):
-    """Without a broker the run is opened at once."""
-    monkeypatch.setattr("compaction_app.tasks.enqueue_session", lambda *_: False)
-    if name == "redact":
-        response = eraser.post(url("chatmessage_redact", compacted[3].pk), {"replacement": "[gone]"})
-    else:
-        summary = chat.find_summary(compacted[-1])
-        response = eraser.post(url("chatmessage_retire", summary.pk), {"reason": "x"})
-    [run] = CompactionRun.objects.open()
-    assert told(response).endswith(f"Open runs: Run {run.pk} (waiting).")
 
 
 def test_what_a_worker_has_not_looked_at_yet_is_linked(eraser, compacted):

@@ -60,9 +60,6 @@ PAGES: dict[str, Callable[[Harbour], list[str]]] = {
     "chatmessage_delete": lambda h: [url("chatmessage_delete", h.tip.pk)],
     "chatmessage_compact": lambda h: [url("chatmessage_compact", h.tip.pk)],
     "chatmessage_redact": lambda h: [url("chatmessage_redact", h.first.pk)],
-    "chatmessage_redact_selected": lambda h: [
-        url("chatmessage_redact_selected", session=h.session.pk, ids=f"{h.first.pk},{h.tip.pk}")
-    ],
     "chatmessage_retire": lambda h: [url("chatmessage_retire", h.generations[0].pk)],
     "compactionrun_changelist": lambda h: [url("compactionrun_changelist")],
     "compactionrun_change": lambda h: [url("compactionrun_change", run.pk) for run in (h.run, h.failed)],

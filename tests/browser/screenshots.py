@@ -7,17 +7,15 @@ docs/admin.md shows.
 from __future__ import annotations
 
 import json
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.urls import reverse
-from django.utils import timezone
 
 from compaction_app import chat
 from compaction_app.admin import health
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.models import ChatMessage, ChatSession
 from tests.browser import admin_pages, conversations
 from tests.browser.conftest import DESKTOP, PHONE
 from tests.conftest import REPOSITORY
@@ -100,22 +98,12 @@ MARGIN = 6
 #: One that is readable in a document's column, and one that shows all columns of a list.
 DOCUMENT = {"width": 1200, "height": 900}
 WIDE = {"width": 1600, "height": 900}
-#: Days over which the runs of a picture are spread.
-DAYS = 28
 
 
 @pytest.fixture
 def answering_broker(monkeypatch):
     """Without the warning that there is none."""
     monkeypatch.setattr(health, "knock", lambda: None)
-
-
-def spread_over_days() -> None:
-    """As if these had come about one after another."""
-    now, runs = timezone.now(), list(CompactionRun.objects.order_by("id"))
-    for number, run in enumerate(runs):
-        ago = timedelta(days=DAYS - DAYS * (number + 1) * (number + 1) // len(runs) ** 2, minutes=number)
-        CompactionRun.objects.filter(pk=run.pk).update(created_at=now - ago)
 
 
 def cut_out(page: Any, name: str, address: str, first: str, last: str, most: int = 1100) -> None:
@@ -159,7 +147,6 @@ def test_pictures_of_the_documents(open_page, answering_broker):
     keeper = session.messages.messages().latest("id")
     _, tip = conversation(350, admin)
     conversations.failed_run(tip)
-    spread_over_days()
     change = "chatmessage_change"
     page = open_page(admin, viewport=DOCUMENT)
     newest = chat.find_summary(keeper)
@@ -169,7 +156,7 @@ def test_pictures_of_the_documents(open_page, answering_broker):
     cut_out(page, "summary", summary, "section:has(#compaction-generations)", "section:has(#compaction-changed)", 800)
     runs = admin_pages.url("compactionrun_changelist")
     wide = open_page(admin, viewport=WIDE)
-    cut_out(wide, "runs", runs, "#changelist", "#changelist", 820)
+    cut_out(wide, "runs", runs, "#changelist", "#changelist", 740)
     phone = open_page(admin, viewport=PHONE, has_touch=True, is_mobile=True)
     branches = admin_pages.url("chatsession_change", session.pk)
     cut_out(page, "session-page", branches, ".compaction-branches", ".compaction-branches")

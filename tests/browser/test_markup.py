@@ -12,8 +12,6 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.urls import reverse
 
-from compaction_app import chat
-from compaction_app.chat import MAX_INSTRUCTIONS
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from tests.browser import admin_pages, conversations
 
@@ -127,16 +125,3 @@ def test_what_is_stored_is_shown_as_text_on_every_page_and_does_nothing(open_pag
 def chat_pages(harbour: conversations.Harbour) -> list[str]:
     branch = reverse("chat:branch", args=[harbour.session.pk, harbour.tip.pk])
     return [branch, f"{branch}?compactions", f"{branch}?edit={harbour.first.pk}", reverse("chat:sessions")]
-
-
-def test_what_a_person_types_comes_back_as_text(open_page):
-    """Instructions that are too long come back in their box with the reason."""
-    user, harbour = hostile_harbour()
-    page = open_page(user)
-    page.goto(admin_pages.url("chatmessage_compact", harbour.tip.pk))
-    page.get_by_label("Instructions").evaluate("(box) => box.removeAttribute('maxlength')")
-    page.get_by_label("Instructions").fill(marked("typed") + "x" * MAX_INSTRUCTIONS)
-    with page.expect_navigation():
-        page.get_by_role("button", name="Compact now").click()
-    assert "typed" in marks_on(page)
-    assert chat.tips(harbour.session), "nothing was changed"
