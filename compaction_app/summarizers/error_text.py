@@ -36,10 +36,13 @@ def tells_nothing(text: str, replaced: str) -> bool:
     # A name is never written small.
     names = (own.marked | own.initial) & (known.marked | known.initial) - set(replaced.split())
     told = names | own.values & known.values
+    # A small number is in any long text, and among many other names a single one is there by chance.
+    weight = sum(2 if len(word) > 2 or word.isalpha() else 1 for word in told)
+    if weight > 1 and 3 * len(told) >= len(own.marked | own.values | told):
+        return False
     words, others = ({stem(word) for word in one.content} for one in (own, known))
     # In a text that is far longer nearly any word is found.
-    shares = len(told) + len(words & others) > 3 and len(replaced) < 20 * len(text)
-    return len(told) < 2 and not shares
+    return len(told) + len(words & others) < 4 or len(replaced) > 20 * len(text)
 
 
 def _read(text: str) -> Words:

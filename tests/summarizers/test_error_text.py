@@ -208,10 +208,13 @@ def test_a_summary_may_speak_of_errors(text):
     assert not tells_nothing(text, f"{second}\nWell, thank you. And what else is there?\n{first}")
 
 
-def test_two_names_or_values_of_a_long_talk_show_a_summary():
+def test_a_name_or_two_numbers_of_a_long_talk_show_a_summary():
     assert not tells_nothing("Mirela feiert am 21. September.", LONG)
+    assert not tells_nothing("Die Feier ist in Sibiu.", LONG)
+    assert not tells_nothing("between 21 and 80", LONG)
+    assert tells_nothing("only 21", LONG)
+    assert tells_nothing("Horia of Oslo, Paris, Rome, Lima and of Quito", LONG)
     assert not tells_nothing("Casa and Horia.", f"{'and so on ' * 500} with Horia from Casa")
-    assert tells_nothing("Horia, at last.", LONG)
 
 
 def test_a_word_that_is_also_written_small_is_no_name():
