@@ -15,11 +15,8 @@ pytestmark = pytest.mark.django_db
 
 
 class TestConversations:
-    def test_without_a_conversation_the_list_says_how_to_begin_one(self, browser):
-        page = text_of(browser.get(reverse("chat:sessions")))
-        assert "You have no conversations yet." in page
-
     def test_a_new_conversation_belongs_to_whoever_began_it(self, browser, marit):
+        assert "You have no conversations yet." in text_of(browser.get(reverse("chat:sessions")))
         response = browser.post(reverse("chat:new"), {"title": "Roof", "system_prompt": "Answer in prose."})
         session = ChatSession.objects.get()
         assert (session.owner, session.title, session.system_prompt) == (marit, "Roof", "Answer in prose.")
