@@ -126,15 +126,8 @@ class TestTenThousand:
         available = max(1, int(sum(message.tokens for message in messages) * share))
         newest = max(m.id for m in messages if m.role == Role.USER)
         try:
-            fitted = fit(
-                messages,
-                summary_tokens=0,
-                pinned=None,
-                available=available,
-                preserve=preserve,
-                max_bytes=limit,
-                count=count,
-            )
+            options = {"summary_tokens": 0, "pinned": None, "preserve": preserve, "max_bytes": limit, "count": count}
+            fitted = fit(messages, available=available, **options)  # type: ignore[arg-type]  # of several types
         except ContextOverflow as overflow:
             needed = [m for m in messages if m.id == newest or m in call_groups(messages)[-1]]
             assert available < overflow.needed <= sum(m.tokens for m in needed)  # noqa: PT017  # its numbers are the law

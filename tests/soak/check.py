@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -83,10 +82,6 @@ def _markers_in(database: psycopg.Connection[Any], table: str, column: str) -> s
     statement = sql.SQL("SELECT DISTINCT found[1] FROM {}, regexp_matches({}::text, %s, 'g') AS found")
     rows = database.execute(statement.format(sql.Identifier(table), sql.Identifier(column)), ["mk[0-9]+x[0-9]+z"])
     return {row[0] for row in rows}
-
-
-def read_journals(paths: Iterable[Path]) -> list[list[Operation]]:
-    return [list(journal.read(path)) for path in paths]
 
 
 @dataclass(frozen=True)
