@@ -212,6 +212,7 @@ CORRUPTIONS: dict[str, Corruption] = {
     "lane that begins twice": lambda w: wrong(Finding.LANE, w.variants[1], lane_id=w.trunk[0].pk),
     "lane of a root": lambda w: wrong(Finding.LANE, w.trunk[0], lane_id=w.trunk[4].pk),
     "lane of a summary": lambda w: wrong(Finding.LANE, w.summaries[0], lane_id=w.loop[0].pk),
+    "order of a root": lambda w: wrong(Finding.SIBLING_ORDER, w.trunk[0], sib_order=0),
     "moved below another message": moved_parent,
     "parent of another session": lambda w: wrong(Finding.PARENT, w.variants[1], parent_message_id=elsewhere().pk),
     "parent that is a summary": under_summary,
@@ -233,6 +234,7 @@ CORRUPTIONS: dict[str, Corruption] = {
     ),
     "pin of an earlier turn": lambda w: wrong(Finding.PIN, w.summaries[2], pinned_message_id=w.trunk[0].pk),
     "pin on another branch": lambda w: wrong(Finding.PIN, w.summaries[2], pinned_message_id=w.trunk[4].pk),
+    "pin of another session": lambda w: wrong(Finding.PIN, w.summaries[2], pinned_message_id=elsewhere().pk),
     "pin where a turn ends": lambda w: wrong(
         Finding.PIN, w.summaries[0], pinned_message_id=cutoff_of(w, 0).parent_message_id
     ),
@@ -249,6 +251,7 @@ CORRUPTIONS: dict[str, Corruption] = {
     "anchor that its run does not know": lambda w: wrong(Finding.RUN, w.runs[0], anchor_id=w.trunk[-1].pk),
     "tip on another branch": lambda w: wrong(Finding.RUN, w.runs[0], tip_id=w.variants[1].pk),
     "tip that is a summary": lambda w: wrong(Finding.RUN, w.runs[0], tip_id=w.summaries[1].pk),
+    "anchor of another session": lambda w: wrong(Finding.RUN, w.runs[0], anchor_id=elsewhere().pk),
     "base that is a message": lambda w: [
         *wrong(Finding.RUN, w.runs[1], base_id=w.trunk[2].pk),
         (Finding.BASE, w.summaries[1]),
