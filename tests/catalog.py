@@ -44,15 +44,7 @@ OTHER_CODES = """
 
 _MEANINGLESS = tuple(
     f'"{name}'.encode()
-    for name in (
-        "Project-Id",
-        "Report-Msgid",
-        "POT-Creation",
-        "PO-Revision",
-        "Last-Tr",
-        "Language-Team",
-        "Generated-By",
-    )
+    for name in "Project-Id Report-Msgid POT-Creation PO-Revision Last-Tr Language-Team Generated-By".split()
 )
 
 

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
 import hypothesis
@@ -151,16 +151,7 @@ class CeleryWorker:
         self._process.stop()
 
 
-class StartWorker(Protocol):
-    def __call__(
-        self,
-        *,
-        pool: str = "prefork",
-        concurrency: int = 1,
-        beat: bool = False,
-        env: Mapping[str, str] | None = None,
-        wait: bool = True,
-    ) -> CeleryWorker: ...
+StartWorker = Callable[..., CeleryWorker]
 
 
 @pytest.fixture
@@ -181,20 +172,11 @@ def celery_worker(
         concurrency: int = 1,
         beat: bool = False,
         env: Mapping[str, str] | None = None,
-        wait: bool = True,
     ) -> CeleryWorker:
         name = f"worker-{len(workers) + 1}"
         command = [sys.executable, "-m", "celery", "-A", "project", "worker", "--hostname", f"{name}@%h"]
-        command += [
-            "--concurrency",
-            str(concurrency),
-            "--pool",
-            pool,
-            "--loglevel",
-            "info",
-            "--without-gossip",
-            "--without-mingle",
-        ]
+        command += ["--concurrency", str(concurrency), "--pool", pool, "--loglevel", "info"]
+        command += ["--without-gossip", "--without-mingle"]
         if beat:
             command += ["--beat", "--schedule", str(tmp_path / f"{name}-schedule")]
         environment = os.environ | {"DJANGO_SETTINGS_MODULE": "project.settings", "PYTHONUNBUFFERED": "1"}
@@ -203,8 +185,7 @@ def celery_worker(
         worker = CeleryWorker(GuardedProcess(command, log=log, cwd=REPOSITORY, env=environment))
         stack.callback(worker.stop)
         workers.append(worker)
-        if wait:
-            worker.wait_until_ready()
+        worker.wait_until_ready()
         return worker
 
     with stack:

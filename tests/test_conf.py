@@ -17,7 +17,6 @@ from compaction_app.conf import (
     SITE_ONLY,
     Lookahead,
     Mode,
-    Problem,
     PruneWhen,
     ReasoningRule,
     find_problems,
@@ -43,115 +42,84 @@ _NUMBERS = """
 """
 IDS = dict(zip(_NUMBERS.split()[::2], map(int, _NUMBERS.split()[1::2]), strict=True))
 
-NUMBERS_NO_RATIO_IS: list[Any] = [0, 1, -0.1, 1.1, 75, NAN, INFINITY, HUGE, "0.75", None, True, [0.5]]
-NO_WHOLE_NUMBER: list[Any] = [-1, 1.0, "5", True, NAN, INFINITY, HUGE, [], {}]
-NO_SECONDS: list[Any] = [-1, NAN, INFINITY, HUGE, 1e300, "60", None, False]
-NO_CHOICE: list[Any] = ["", "STANDARD", "other", None, 1, [], {}]
-NO_FLAG: list[Any] = [None, 0, 1, "yes", []]
-NO_TEXT: list[Any] = ["", 1, b"x", []]
-NO_ADDRESS = ["localhost:8000", "ftp://x/v1", "http://", "http://x:99999/v1", "http://x:80a/v1", "http://[::1/v1"]
-NO_ADDRESS += ["http://x:0/v1", "http://a b/v1", "http://user:password@x/v1", "http://key@x/v1"]
-NO_PATH: list[Any] = ["", "x", "nowhere.Thing", "compaction_app.conf.Nothing", ".conf", "..x", 7, ["os.path"], object]
+PRIVATE = {"model": "ours", "base_url": "http://10.0.0.7/v1"}
+
+#: By kind of rule: what it refuses and what it takes. None is "not set" only where it is among the good.
+RATIO: Any = [0, 1, 75, NAN, INFINITY, HUGE, "0.75", None, True], [0.3, 0.5]
+WHOLE: Any = [-1, 1.0, "5", True, HUGE, None], [0, 10]
+POSITIVE: Any = [0, *WHOLE[0]], [1, 50_000]
+CHOICE: Any = ["", "other", None, 1, []], []
+FLAG: Any = [None, 1, "yes"], [True, False]
+NO_PATH: list[Any] = ["", "nowhere.Thing", "compaction_app.conf.Nothing", ".conf", 7, "os.sep"]
 
 BAD_ENTRIES: list[Any] = [
     *({"BACKEND": path} for path in (*NO_PATH, None, "os.path.join")),
-    *({"MODELS": models} for models in (None, "gpt", {"model": "x"}, [""], [5], [None], [{}], [{"model": ""}])),
+    *({"MODELS": models} for models in (None, "gpt", {"model": "x"}, [""], [5], [{}])),
     *({"CHAT_MODELS": models} for models in (None, "gpt", [5], [{"base_url": "http://x"}])),
-    {"MODELS": [{"model": "x", "api_key": "k"}]},
-    {"MODELS": [{"model": "x", 5: 5}]},
-    *({"MODELS": [{"model": "x", "base_url": url}]} for url in (5, *NO_ADDRESS)),
-    {"MODELS": [{"model": "x", "timeout": "30"}]},
-    {"MODELS": [{"model": "x", "max_input_tokens": 0}]},
-    *({"TIMEOUT": wrong} for wrong in (0, *NO_SECONDS)),
-    *({"MAX_OUTPUT_TOKENS": wrong} for wrong in (0, *NO_WHOLE_NUMBER, None)),
-    *({"PROMPT": wrong} for wrong in (*NO_TEXT, "  ", "a\x00", "a\ud83d")),
+    *({"MODELS": [{"model": "x", **other}]} for other in ({"api_key": "k"}, {5: 5}, {"timeout": "30"})),
+    *(
+        {"MODELS": [{"model": "x", "base_url": url}]}
+        for url in (5, "localhost:8000", "http://", "http://x:99999/v1", "http://[::1/v1", "http://x:0/v1")
+    ),
+    *({"MODELS": [{"model": "x", "base_url": url}]} for url in ("http://a b/v1", "http://user:password@x/v1")),
+    *({"TIMEOUT": wrong} for wrong in (0, NAN, 1e300, "60", None)),
+    {"MAX_OUTPUT_TOKENS": 0},
+    *({"PROMPT": wrong} for wrong in (1, "  ", "a\x00", "a\ud83d")),
 ]
 GOOD_ENTRIES: list[Any] = [
     {"BACKEND": "compaction_app.testing.summarizers.FakeSummarizer", "TIMEOUT": 0.1, "PROMPT": None},
     {"MODELS": [], "CHAT_MODELS": ("a", "b"), "MAX_OUTPUT_TOKENS": 1, "PROMPT": "Summarize."},
-    *(
-        {"MODELS": [{"model": "x", "base_url": url}]}
-        for url in ("https://x", "http://10.0.0.7:8000/v1", "http://[::1]:80/v1")
-    ),
+    {"MODELS": [{"model": "x", "base_url": "http://[::1]:80/v1"}, PRIVATE]},
     {"MODELS": [{"model": "x", "base_url": None, "api_key_env": "KEY", "timeout": 3.5, "max_input_tokens": 9}]},
 ]
 
-#: What every key must refuse and what it must take. None is "not set" only where it is among the good.
 VALUES: dict[str, tuple[list[Any], list[Any]]] = {
-    "MODE": ([*NO_CHOICE], [*Mode, "off"]),
-    "TRIGGER_RATIO": (NUMBERS_NO_RATIO_IS, [0.5, 0.75, 0.95]),
-    "RECENT_MESSAGES_RATIO": (NUMBERS_NO_RATIO_IS, [0.01, 0.2, 0.6]),
-    "PRUNE_TOOL_RESULT_BYTES": ([0, *NO_WHOLE_NUMBER, None], [1, 4096]),
-    "TARGET_RATIO": (NUMBERS_NO_RATIO_IS, [0.1, 0.5, 0.99]),
-    "CONTEXT_WINDOW": ([0, *NO_WHOLE_NUMBER], [None, 1, 1_000_000]),
-    "DEFAULT_CONTEXT_WINDOW": ([0, *NO_WHOLE_NUMBER, None], [1, 128_000]),
-    "RESERVED_TOKENS": ([*NO_WHOLE_NUMBER, None], [0, 8192, 10**6]),
-    "TRIGGER_TOKENS_CAP": ([0, *NO_WHOLE_NUMBER, None], [40_001, 200_000]),
-    "RECENT_TOKENS_CAP": ([*NO_WHOLE_NUMBER, None], [0, 199_999]),
-    "PRESERVE_RECENT_MESSAGES": ([0, 1, *NO_WHOLE_NUMBER, None], [2, 50]),
-    "LOOKAHEAD": (NO_CHOICE, [*Lookahead, "tip"]),
-    "PRUNE": (NO_CHOICE, [*PruneWhen, "always"]),
-    "PRUNE_KEEP_TURNS": ([0, *NO_WHOLE_NUMBER, None], [1, 3]),
-    "MICRO_COMPACT": (NO_FLAG, [True, False]),
-    "REASONING": (NO_CHOICE, [*ReasoningRule, "drop"]),
-    "SUMMARY_TARGET_TOKENS": ([0, *NO_WHOLE_NUMBER, None], [1, 7500]),
-    "LEDGER_TOKENS": (NO_WHOLE_NUMBER, [None, 0, 1500]),
-    "MIN_SAVING_RATIO": (NUMBERS_NO_RATIO_IS, [0.01, 0.1, 0.9]),
-    "COOLDOWN_SECONDS": (NO_SECONDS, [0, 0.5, 60, 10**9]),
+    **dict.fromkeys(("TRIGGER_RATIO", "RECENT_MESSAGES_RATIO", "TARGET_RATIO", "MIN_SAVING_RATIO"), RATIO),
+    **dict.fromkeys(("PRUNE_TOOL_RESULT_BYTES", "DEFAULT_CONTEXT_WINDOW", "PRUNE_KEEP_TURNS"), POSITIVE),
+    **dict.fromkeys(("SUMMARY_TARGET_TOKENS", "MAX_MESSAGE_BYTES"), POSITIVE),
+    **dict.fromkeys(("RESERVED_TOKENS", "RECENT_TOKENS_CAP"), WHOLE),
+    **dict.fromkeys(("MICRO_COMPACT", "PROVIDER_CONTEXT_MANAGEMENT", "ALTERNATE_ROLES"), FLAG),
+    "MODE": (CHOICE[0], [*Mode, "off"]),
+    "LOOKAHEAD": (CHOICE[0], [*Lookahead, "tip"]),
+    "PRUNE": (CHOICE[0], [*PruneWhen, "always"]),
+    "REASONING": (CHOICE[0], [*ReasoningRule, "drop"]),
+    "CONTEXT_WINDOW": ([0, "5"], [None, 1, 1_000_000]),
+    "TRIGGER_TOKENS_CAP": ([0, None], [40_001, 200_000]),
+    "PRESERVE_RECENT_MESSAGES": ([1, None], [2, 50]),
+    "LEDGER_TOKENS": ([-1, "5"], [None, 0, 1500]),
+    "COOLDOWN_SECONDS": ([-1, NAN, 1e300, "60", None, False], [0, 0.5, 10**9]),
     "SUMMARIZER": (
         [None, 5, "", ["default"], {"NAME": 5}, {"PROMPT": " "}, {"BACKEND": "x.Y"}],
         ["extractive", {"NAME": "extractive"}, {"PROMPT": "Sum it up.", "TIMEOUT": 5, "MAX_OUTPUT_TOKENS": 9}],
     ),
     "TOKEN_COUNTER": ([*NO_PATH, None, "builtins.int", "os.getcwd"], ["compaction_app.tokens.CharacterTokenCounter"]),
     "REDACTOR": ([*NO_PATH, "builtins.int", "os.getcwd", "operator.add"], [None, "html.escape", "os.system"]),
-    "POLICY": ([*NO_PATH, "os.sep", "os.getcwd", "html.unescape"], [None, "html.escape"]),
+    "POLICY": ([*NO_PATH, "os.getcwd", "html.unescape"], [None, "html.escape"]),
     "PERMISSION": ([*NO_PATH, "os.getcwd", "html.escape"], [None, "builtins.pow"]),
-    "PROVIDER_CONTEXT_MANAGEMENT": (NO_FLAG, [True, False]),
-    "MAX_MESSAGE_BYTES": ([0, *NO_WHOLE_NUMBER, None], [1, 4 * 1024 * 1024]),
-    "MANUAL_THROTTLE": (
-        ["", "10", "m", "10/", "/m", "ten/m", "-1/m", "10/w", "²/m", "1.5/m", 10],
-        [None, "10/m", "1/s"],
-    ),
-    "TASK_QUEUE": (NO_TEXT, [None, "compaction"]),
-    "RUN_TIME_LIMIT": ([0, -1, "60", True], [None, 60, 0.5]),
+    "ATTACHMENT_URL": ([*NO_PATH, "os.getcwd", "operator.add"], [None, "html.escape"]),
+    "MANUAL_THROTTLE": (["", "10", "ten/m", "-1/m", "10/w", "²/m", 10], [None, "10/m", "1/s"]),
+    "TASK_QUEUE": (["", 1], [None, "compaction"]),
+    "RUN_TIME_LIMIT": ([0, "60", True], [None, 60, 0.5]),
     "SPENDING_LIMITS": (
-        [None, [], {"team": []}, {"user": "20 runs/h"}, {"user": ["20/h"]}, {"user": ["0 runs/h"]}, {"session": [5]}],
+        [None, {"team": []}, {"user": "20 runs/h"}, {"user": ["20/h"]}, {"user": ["0 runs/h"]}, {"session": [5]}],
         [{}, {"session": ["20 runs/h", "2000000 tokens/d"], "user": ()}],
     ),
     "SUMMARIZERS": (
-        [
-            None,
-            [],
-            {"": {}},
-            {5: {}},
-            {"fast": "gpt"},
-            {"fast": {"MODE": "off"}},
-            *({"fast": bad} for bad in BAD_ENTRIES),
-        ],
+        [None, {"": {}}, {5: {}}, {"fast": "gpt"}, {"fast": {"MODE": "off"}}, *({"fast": bad} for bad in BAD_ENTRIES)],
         [{}, {"fast": {}}, *({"fast": good} for good in GOOD_ENTRIES)],
     ),
-    "ALTERNATE_ROLES": (NO_FLAG, [True, False]),
-    "EVENTS_KEPT_DAYS": ([0, 10**6, *NO_WHOLE_NUMBER], [None, 1, 90]),
+    "EVENTS_KEPT_DAYS": ([0, 10**6], [None, 1, 90]),
     "TIME_ZONE": (
-        ["", "Berlin", "../UTC", "/etc/localtime", "Europe", "a\0b", 1, [], {}],
-        [None, "UTC", "Europe/Berlin", "Pacific/Auckland"],
+        ["", "Berlin", "../UTC", "/etc/localtime", "Europe", "a\0b", 1],
+        [None, "UTC", "Europe/Berlin"],
     ),
-    "ATTACHMENT_URL": ([*NO_PATH, "os.getcwd", "operator.add"], [None, "html.escape"]),
     "MODELS": (
         [
-            None,
-            [],
-            5,
-            {5: {}},
-            {"gpt": 5},
-            {"gpt": {"widow": 5}},
-            *({"gpt": {"window": wrong}} for wrong in (0, *NO_WHOLE_NUMBER)),
-            *({"gpt": {"trigger_ratio": wrong}} for wrong in NUMBERS_NO_RATIO_IS if wrong is not None),
-            *({"gpt": {"price": wrong}} for wrong in (5, {}, {"input": 1}, {"in": 1, "input": 1, "output": 1})),
-            *({"gpt": {"price": {"input": 1, "output": wrong}}} for wrong in (-1, NAN, HUGE, True, None, "x", 10_001)),
+            *(None, {5: {}}, {"gpt": 5}, {"gpt": {"widow": 5}}, {"gpt": {"window": 0}}, {"gpt": {"trigger_ratio": 1}}),
+            *({"gpt": {"price": wrong}} for wrong in (5, {"input": 1}, {"in": 1, "input": 1, "output": 1})),
+            *({"gpt": {"price": {"input": 1, "output": wrong}}} for wrong in (-1, NAN, True, None, "x", 10_001)),
         ],
         [
-            {},
             {"gpt": {}, "": {"window": 8_192}},
             {"gpt": {"window": 1, "trigger_ratio": 0.6, "price": {"input": 0, "cached": 0.1, "output": 2}}},
         ],
@@ -199,15 +167,11 @@ def test_a_good_value_is_taken_and_comes_back_from_a_run(key: str, value: Any) -
         assert getattr(taken, key.lower()) == value
 
 
-PRIVATE = {"model": "ours", "base_url": "http://10.0.0.7/v1"}
-
-
 @pytest.mark.parametrize(
     ("models", "listed"),
     [
         ([PRIVATE], ["gpt-4o"]),
         (["gpt-4o-mini", {"model": "ours", "api_key_env": "OUR_KEY"}], ["gpt-4o"]),
-        ([PRIVATE], [{"model": "gpt-4o"}]),
         ([PRIVATE], [PRIVATE, {"model": "gpt-4o", "base_url": None}]),
     ],
 )
@@ -241,23 +205,11 @@ def test_a_wrong_value_with_a_key_in_it_is_not_shown() -> None:
 
 
 def test_messages_say_what_is_wrong_and_with_which_value() -> None:
-    assert find_problems({"TRIGGER_RATIO": 1.5, "PRESERVE_RECENT_MESSAGES": 1, "LOOKAHEAD": "far"}) == [
-        Problem(
-            "compaction_app.E101",
-            "COMPACTION['TRIGGER_RATIO'] must be less than 1, not 1.5.",
-            "Correct or remove TRIGGER_RATIO.",
-        ),
-        Problem(
-            "compaction_app.E111",
-            "COMPACTION['PRESERVE_RECENT_MESSAGES'] must be greater than or equal to 2, not 1.",
-            "Correct or remove PRESERVE_RECENT_MESSAGES.",
-        ),
-        Problem(
-            "compaction_app.E112",
-            "COMPACTION['LOOKAHEAD'] must be 'previous_turn', 'tip' or 'none', not 'far'.",
-            "Correct or remove LOOKAHEAD.",
-        ),
-    ]
+    [problem] = find_problems({"LOOKAHEAD": "far"})
+    assert problem.id == "compaction_app.E112"
+    assert problem.message == "COMPACTION['LOOKAHEAD'] must be 'previous_turn', 'tip' or 'none', not 'far'."
+    [problem] = find_problems({"PRESERVE_RECENT_MESSAGES": 1})
+    assert problem.message == "COMPACTION['PRESERVE_RECENT_MESSAGES'] must be greater than or equal to 2, not 1."
     [deep] = find_problems({"SUMMARIZERS": {"fast": {"MODELS": ["a", {"model": "b", "base_url": "localhost"}]}}})
     assert deep.message == (
         "COMPACTION['SUMMARIZERS']['fast']['MODELS'][1]['base_url'] must be an http(s) address such as "
@@ -301,25 +253,16 @@ def test_settings_that_are_no_dict_are_one_problem(configured: Any) -> None:
 
 def test_unknown_keys_hide_no_other_mistake() -> None:
     problems = find_problems({"TRIGER_RATIO": 0.5, "MODE": "of", "COOLDOWN_SECONDS": -1}, {"mod": "off"})
-    assert [problem.id for problem in problems] == [
-        "compaction_app.E002",
-        "compaction_app.E002",
-        "compaction_app.E100",
-        "compaction_app.E122",
-    ]
+    ids = [problem.id.removeprefix("compaction_app.") for problem in problems]
+    assert ids == ["E002", "E002", "E100", "E122"]
 
 
 @pytest.mark.parametrize(
     ("configured", "problem_id"),
     [
-        ({"RECENT_MESSAGES_RATIO": 0.75}, "compaction_app.E010"),
         ({"RECENT_MESSAGES_RATIO": 0.7, "MODE": "aggressive"}, "compaction_app.E010"),
         ({"RECENT_TOKENS_CAP": 200_000}, "compaction_app.E011"),
-        ({"TRIGGER_TOKENS_CAP": 40_000}, "compaction_app.E011"),
-        (
-            {"RECENT_MESSAGES_RATIO": 0.9, "TRIGGER_RATIO": 0.94, "CONTEXT_WINDOW": 10_000},
-            "compaction_app.E012",
-        ),
+        ({"RECENT_MESSAGES_RATIO": 0.9, "TRIGGER_RATIO": 0.94, "CONTEXT_WINDOW": 10_000}, "compaction_app.E012"),
         ({"TRIGGER_RATIO": 0.3}, "compaction_app.W001"),
         ({"TRIGGER_RATIO": 0.951}, "compaction_app.W001"),
         ({"MODELS": {"gpt-4": {"trigger_ratio": 0.2}}}, "compaction_app.E010"),
@@ -381,6 +324,7 @@ def test_a_session_chooses_an_entry_and_may_ask_something_else_of_it() -> None:
         own = get_settings({"SUMMARIZER": {"NAME": "fast", "PROMPT": "Be thorough."}})
         assert (own.summarizer_entry.timeout, own.summarizer_entry.prompt) == (5, "Be thorough.")
         assert get_settings({"SUMMARIZER": {"PROMPT": "Write."}}).summarizer_entry.prompt == "Write."
+        assert list(own.snapshot()["SUMMARIZERS"]) == ["fast"], "a run keeps only the one that it uses"
     assert settings_from_snapshot(own.snapshot()).summarizer_entry == own.summarizer_entry
 
 
@@ -427,22 +371,7 @@ def test_where_another_one_is_chosen_there_is_no_default_that_was_not_written() 
     assert find_problems(written, {"SUMMARIZER": "default"}) == []
 
 
-def test_a_run_keeps_only_the_summarizer_that_it_uses() -> None:
-    with override_settings(COMPACTION={"SUMMARIZERS": {"fast": {}, "private": {}}}):
-        assert list(get_settings({"SUMMARIZER": "fast"}).snapshot()["SUMMARIZERS"]) == ["fast"]
-
-
 # -- reading ---------------------------------------------------------------------------------------------
-
-
-def test_settings_are_read_each_time() -> None:
-    """``override_settings`` works, and nothing is written back into Django's settings."""
-    before = dict(django_settings.COMPACTION)
-    for ratio in (0.6, 0.7):
-        with override_settings(COMPACTION={"TRIGGER_RATIO": ratio}):
-            assert get_settings().trigger_ratio == ratio
-            assert site_setting("TRIGGER_RATIO") == ratio
-    assert before == django_settings.COMPACTION
 
 
 def test_without_the_dict_everything_is_a_default() -> None:
@@ -477,13 +406,6 @@ def test_a_session_may_not_override_what_belongs_to_the_site(key: str) -> None:
     assert key in problem.message
 
 
-@pytest.mark.parametrize("key", [key for key in DEFAULTS if key not in SITE_ONLY])
-def test_a_sessions_own_value_is_judged_as_the_sites(key: str) -> None:
-    for value in VALUES[key][False]:
-        [problem] = find_problems({}, {key: value})
-        assert problem.id == f"compaction_app.E{IDS[key]}"
-
-
 def test_a_problem_says_where_its_value_stands() -> None:
     wrong = {"PRUNE": "never"}
     for where, problems in {
@@ -503,14 +425,6 @@ class AnswersLater:
         return True
 
 
-@pytest.mark.parametrize("key", ["REDACTOR", "POLICY", "PERMISSION"])
-@pytest.mark.parametrize("named", ["answer_later", "AnswersLater"])
-def test_a_hook_that_nobody_awaits_is_refused(key: str, named: str) -> None:
-    """Its coroutine is true: a PERMISSION that is async would allow everybody everything."""
-    [problem] = find_problems({key: f"{__name__}.{named}"})
-    assert "must name a synchronous function, not an async one" in problem.message
-
-
 class NeedsMore:
     def __init__(self, key: str) -> None:
         self.key = key
@@ -524,40 +438,34 @@ class TakesNothing:
         return "x"
 
 
-class Counts:
-    def __call__(self, texts: list[str], unit: int = 1) -> list[int]:
-        return [len(text) // unit for text in texts]
-
-
 class Heavy:
     def __init__(self) -> None:
         raise ConnectionError("A check makes no instance.")
 
-    def __call__(self, text: str) -> str:
+    def __call__(self, text: str, unit: int = 1) -> str:
         return text
 
 
-takes_anything = lambda *given, **named: given  # noqa: E731  # what a host may name
-takes_none = lambda: "x"  # noqa: E731
-
-
-@pytest.mark.parametrize("key", ["TOKEN_COUNTER", "REDACTOR", "POLICY", "PERMISSION"])
+@pytest.mark.parametrize("key", ["REDACTOR", "POLICY", "PERMISSION"])
 @pytest.mark.parametrize(
     ("named", "wrong"),
-    [("NeedsMore", "must name a class whose constructor takes no arguments"), ("TakesNothing", "whose instances take")],
+    [
+        # Its coroutine is true: a PERMISSION that is async would allow everybody everything.
+        ("answer_later", "must name a synchronous function, not an async one"),
+        ("AnswersLater", "must name a synchronous function, not an async one"),
+        ("NeedsMore", "must name a class whose constructor takes no arguments"),
+        ("TakesNothing", "must name a class whose instances take"),
+    ],
 )
-def test_a_class_that_can_not_be_called_as_it_will_be_is_refused(key: str, named: str, wrong: str) -> None:
+def test_a_hook_that_can_not_be_called_as_it_will_be_is_refused(key: str, named: str, wrong: str) -> None:
     [problem] = find_problems({key: f"{__name__}.{named}"})
     assert wrong in problem.message
 
 
-def test_a_function_that_can_not_be_called_as_it_will_be_is_refused() -> None:
-    for key in ("REDACTOR", "POLICY", "PERMISSION"):
-        [problem] = find_problems({key: f"{__name__}.takes_none"})
-        assert "must name a function that takes" in problem.message
-        assert find_problems({key: f"{__name__}.takes_anything"}) == []
-    assert find_problems({"TOKEN_COUNTER": f"{__name__}.Counts"}) == []
-    assert find_problems({"REDACTOR": f"{__name__}.Heavy"}) == []
+def test_a_class_is_judged_by_its_signature_and_never_made() -> None:
+    assert find_problems({"REDACTOR": f"{__name__}.Heavy", "TOKEN_COUNTER": f"{__name__}.Heavy"}) == []
+    [problem] = find_problems({"REDACTOR": "os.getcwd"})
+    assert "must name a function that takes one string" in problem.message
 
 
 def test_an_override_is_judged_together_with_what_it_is_laid_over() -> None:
@@ -595,6 +503,7 @@ class TestChecking:
         assert get_settings().context_window == 9000
         settings.COMPACTION["CONTEXT_WINDOW"] = 7000
         assert (get_settings().context_window, site_setting("CONTEXT_WINDOW")) == (7000, 7000)
+        assert settings.COMPACTION == {"CONTEXT_WINDOW": 7000}, "nothing is written back"
         settings.COMPACTION = {"MODE": "aggressive"}
         assert get_settings({"TARGET_RATIO": 0.2}).mode == "aggressive"
         assert get_settings({"TARGET_RATIO": 0.3}).target_ratio == 0.3

@@ -11,6 +11,7 @@ from compaction_app.models import CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.tokens import ExactTokenCounter
+from tests.small import asks
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.long]
 
@@ -38,22 +39,8 @@ def test_a_million_tokens_are_each_summarized_once_at_a_bounded_price(settings, 
     monkeypatch.setattr("compaction_app.tasks.enqueue", lambda run: True)
     count = ExactTokenCounter()
     with ScriptedOpenAIServer(default=steps.fill_target(1.0)) as server:
-        settings.COMPACTION = {
-            "CONTEXT_WINDOW": 128_000,
-            "SUMMARIZERS": {
-                "default": {
-                    "MODELS": [
-                        {
-                            "model": "m",
-                            "base_url": server.url,
-                            "api_key_env": "SCRIPTED_KEY",
-                            "max_input_tokens": 200_000,
-                        }
-                    ]
-                }
-            },
-            "COOLDOWN_SECONDS": 0,
-        }
+        model = {"model": "m", "base_url": server.url, "api_key_env": "SCRIPTED_KEY", "max_input_tokens": 200_000}
+        settings.COMPACTION = {"CONTEXT_WINDOW": 128_000, "COOLDOWN_SECONDS": 0, **asks(MODELS=[model])}
         monkeypatch.setenv("SCRIPTED_KEY", "none")
         session = chat.start_session(model="m")
         tip, number = None, 0

@@ -40,8 +40,9 @@ _PARTS = frozenset(_LABELS.values())
 #: Where content parts have an address or the bytes themselves.
 _ADDRESSES = ("url", "image_url", "file_data", "file_url", "data")
 _SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
-#: Of a message that came.
+#: Of a message that came; what a reply's content parts have.
 _NOT_SENT_BACK = ("function_call", "name", "tool_call_id")
+_CONTENTS: dict[str, Any] = {"text": str, "refusal": str, "image_url": (str, dict)}
 #: What a host may tell of an attachment, in a content part too; no provider knows these keys.
 _OURS = ("tokens", "width", "height", "duration")
 
@@ -205,10 +206,16 @@ def _openai_message(
 
 
 def _is_content(came: Any) -> bool:
-    """Whether it is a text, or each part of it says what it is."""
-    parts = [part for part in came if not isinstance(part, str)] if isinstance(came, list) else []
-    typed = all(isinstance(part, Mapping) and isinstance(part.get("type"), str) for part in parts)
-    return isinstance(came, str) or (isinstance(came, list) and typed)
+    """Whether it is a text, or each part of it says what it is and, of the kinds that any provider knows, has that."""
+    if not isinstance(came, list):
+        return isinstance(came, str)
+    return all(
+        isinstance(part, Mapping)
+        and isinstance(kind := part.get("type"), str)
+        and isinstance(part.get(kind), _CONTENTS.get(kind, object))
+        for part in came
+        if not isinstance(part, str)
+    )
 
 
 def _without_blanks(content: Any) -> Any:

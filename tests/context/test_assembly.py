@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage, CompactionEvent
 from compaction_app.testing.builders import grow, words
 from compaction_app.values import ChatContext
-from tests.small import anchored_summary, small
+from tests.small import small
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -47,23 +45,6 @@ class TestFigures:
         tip = grow(chat.start_session(), None, shorthand)[-1]
         context = chat.get_context(tip)
         assert context.strategy == strategy
-        assert_true(context, tip)
-
-    def test_collapsed_results_are_counted_with_the_pruned_ones(self, settings):
-        """Layer on layer: shortened, then collapsed; what is left out is the sum of both."""
-        counter = "compaction_app.tokens.CharacterTokenCounter"
-        settings.COMPACTION = small(TOKEN_COUNTER=counter, MICRO_COMPACT=True)
-        session = chat.start_session()
-        call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-        messages: list[dict[str, Any]] = []
-        for airy in ("tide \n\n\n  " * 1_000, "ebb  " * 300):
-            messages += [{"role": "user", "content": "look"}, {"role": "assistant", "tool_calls": [call]}]
-            messages.append({"role": "tool", "content": airy, "tool_call_id": "c"})
-        messages += [{"role": role, "content": "x" * 5_000} for role in ("user", "assistant", "user")]
-        messages.append({"role": "user", "content": "now?"})
-        tip = chat.append_messages(session, None, messages)[-1]
-        context = chat.get_context(tip)
-        assert (context.strategy, context.pruned, context.dropped) == ("micro_compact", 2, 0)
         assert_true(context, tip)
 
     def test_a_reply_keeps_the_same_figures_and_an_event_where_messages_were_left_out(self):
@@ -120,15 +101,6 @@ class TestContributions:
         assert context.threshold == int(context.available_tokens * 0.75)
         assert (plain.dropped, context.strategy) == (0, "truncated")
         assert context.tokens <= context.window - 2_000
-
-    def test_they_come_before_the_summary_and_are_made_anew_each_turn(self):
-        messages = grow(chat.start_session(system_prompt="Be kind."), None, "u a u a u")
-        anchored_summary(messages[1], messages[1])
-        first = chat.get_context(messages[-1], contributions=[{"role": "system", "content": "tide: 4"}])
-        assert [m.origin for m in first.messages] == ["system", "contribution", "summary", *["verbatim"] * 3]
-        again = chat.get_context(messages[-1], contributions=[{"role": "system", "content": "tide: 5"}])
-        assert [m["content"] for m in again.to_openai()][1] == "tide: 5"
-        assert ChatMessage.objects.filter(content__contains="tide").count() == 0
 
     def test_they_count_towards_the_trigger(self):
         tip = grow(chat.start_session(), None, "u a " * 28)[-1]

@@ -8,7 +8,6 @@ reply of 20,000 tokens may have instead.
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -37,19 +36,6 @@ def test_what_is_none_is_not_taken_for_one(case):
 def test_the_longest_reply_is_read_or_halved(case):
     """Aider-AI/aider#4125."""
     assert find_output_limit(400, case["body"], 20_000) == case["limit"]
-
-
-@pytest.mark.parametrize(
-    "unit", ["9", "9,", " 9", "a ", " ", "\u00a0", "_", "[", '"', ">", "context ", "max_", "tokens 9000 "]
-)
-def test_a_long_body_is_read_in_time_that_does_not_grow(unit):
-    """The longest that is read is bounded, and no pattern backtracks over it."""
-    body = {"message": "maximum context length is 8192 tokens " + unit * 1_000_000}
-    started = time.process_time()
-    find_overflow(400, body)
-    find_output_limit(400, body, 9_000)
-    find_overflow(400, unit * 1_000_000)
-    assert time.process_time() - started < 1.0
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
 """Shortening what is shown: prune and fit."""
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from compaction_app.context.pruning import call_groups, fit, micro_compact, prune
+from compaction_app.context.pruning import call_groups, fit, micro_compact, protected_from, prune
 from compaction_app.exceptions import ContextOverflow
 from compaction_app.testing.builders import WordTokenCounter
 from compaction_app.tokens import ExactTokenCounter, count_messages
@@ -20,22 +20,24 @@ def ids(messages):
     return [message.id for message in messages]
 
 
-def conversation(*texts):
-    """user, tool, user, tool, …: each tool result with its call; the given texts are the results."""
-    messages, exact = [], ExactTokenCounter()
-    for number, text in enumerate(texts):
-        call = {"id": f"c{number}", "type": "function", "function": {"name": "read", "arguments": "{}"}}
-        for role, content, extra in (
-            (Role.USER, f"question {number}", {}),
-            (Role.ASSISTANT, "", {"tool_calls": (call,)}),
-            (Role.TOOL, text, {"tool_call_id": f"c{number}"}),
-        ):
-            tokens = count_messages([{"role": role, "content": content, **extra}], exact)[0]
-            message_id = len(messages) + 1
-            messages.append(
-                Message(id=message_id, depth=message_id, role=role, content=content, tokens=tokens, **extra)
-            )
-    return messages
+def conversation(*texts, sizes=(1,), every=1):
+    """Calls with as many results as the sizes say, which are the texts; before ``every`` so many a user's message."""
+    rows, waiting = [], list(texts)
+    for number in range(len(texts)):
+        size = sizes[number % len(sizes)]
+        taken, waiting = waiting[:size], waiting[size:]
+        if not taken:
+            break
+        ids = [f"c{number}_{n}" for n in range(len(taken))]
+        calls = [{"id": call, "type": "function", "function": {"name": "read", "arguments": "{}"}} for call in ids]
+        if number % every == 0:
+            rows.append({"role": Role.USER, "content": f"question {number}"})
+        rows.append({"role": Role.ASSISTANT, "content": "", "tool_calls": tuple(calls)})
+        rows += [{"role": Role.TOOL, "content": t, "tool_call_id": c} for t, c in zip(taken, ids, strict=True)]
+    tokens = count_messages(rows, ExactTokenCounter())
+    return [
+        Message(id=n, depth=n, tokens=size, **row) for n, (row, size) in enumerate(zip(rows, tokens, strict=True), 1)
+    ]
 
 
 class TestPrune:
@@ -129,15 +131,8 @@ class TestFit:
         assert ids(result.messages) == [1, 2, 3]
 
     def test_a_large_result_is_shortened_further_before_the_summary_goes(self):
-        result = fit(
-            conversation("small " * 10, "big " * 9_000),
-            summary_tokens=300,
-            pinned=None,
-            available=900,
-            preserve=2,
-            max_bytes=4_096,
-            count=ExactTokenCounter(),
-        )
+        messages = conversation("small " * 10, "big " * 9_000)
+        result = fitted(messages, 900, summary_tokens=300, count=ExactTokenCounter())
         assert result.summary
         assert 6 in result.left_out
         assert sum(m.tokens for m in result.messages) <= 600
@@ -165,30 +160,95 @@ class TestFit:
 
     @given(
         letters=st.lists(
-            st.sampled_from(["u", "u(700)", "a", "a(900)", "c t", "c t t(800)", "c(300) t t t"]),
-            min_size=1,
-            max_size=25,
+            st.sampled_from("u|u(700)|a|a(900)|c t|c t t(800)|c(300) t t t".split("|")), min_size=1, max_size=25
         ),
         available=st.integers(50, 4_000),
         summary=st.integers(0, 500),
     )
     def test_every_fit_fits_and_keeps_pairs_and_the_newest_user(self, letters, available, summary):
-        messages = messages_of(" ".join(letters))
-        newest = max((m.id for m in messages if m.role == Role.USER), default=None)
-        result, overflow = None, None
-        try:
-            result = fitted(messages, available, summary_tokens=summary)
-        except ContextOverflow as error:
-            overflow = error
-        if overflow:
-            last = call_groups(messages)[-1]
-            needed = {m.id for m in last} | ({newest} if newest else set())
-            assert available < overflow.needed <= sum(m.tokens for m in messages if m.id in needed)
-            return
-        total = sum(m.tokens for m in result.messages) + (summary if result.summary else 0)
-        assert total <= available
-        assert newest is None or newest in ids(result.messages)
-        assert result.dropped == len(messages) - len(result.messages)
-        for group in call_groups(messages):
-            shown = [m.id in ids(result.messages) for m in group]
-            assert all(shown) or not any(shown)
+        assert_fits(messages_of(" ".join(letters)), available, summary_tokens=summary)
+
+
+def assert_fits(messages, available, **options):
+    """Within what is available, in order, with whole groups and the newest user's message; or an error with numbers."""
+    newest = max((m.id for m in messages if m.role == Role.USER), default=None)
+    try:
+        result = fitted(messages, available, **options)
+    except ContextOverflow as overflow:
+        last = call_groups(messages)[-1]
+        needed = sum(m.tokens for m in messages if m in last or m.id == newest)
+        assert available < overflow.needed <= needed  # noqa: PT017  # its numbers are the law
+        return
+    total = sum(m.tokens for m in result.messages) + (options["summary_tokens"] if result.summary else 0)
+    assert total <= available
+    assert newest is None or next(m for m in messages if m.id == newest) in result.messages
+    assert result.dropped == len(messages) - len(result.messages)
+    assert ids(result.messages) == sorted(ids(result.messages))
+    by_id = {message.id: message for message in messages}
+    assert all(is_valid(by_id[message.id], message) for message in result.messages)
+    for group in call_groups(messages):
+        assert len({message.id in ids(result.messages) for message in group}) == 1
+
+
+def is_valid(before, after):
+    """Never larger, still UTF-8, and only a tool result has changed, in its content."""
+    assert len(after.content.encode()) <= len(before.content.encode())
+    assert after.content == before.content or before.role == Role.TOOL
+    return all(getattr(after, f) == getattr(before, f) for f in ("id", "role", "tool_calls", "tool_call_id"))
+
+
+# What tools print: words, code with white space that matters, wide and joined characters, escapes, one long line, a
+# notice of ours that is none. Most are small and some are far over every limit, as in life.
+PIECES = st.sampled_from(
+    [
+        "ok\n",
+        "    def f(x):\n\t\treturn x  \n\n\n",
+        "語",
+        "👩‍👩‍👧",
+        "e\u0301",
+        "\x1b[31mred\x1b[0m",
+        "...truncated 12 bytes...",
+        '{"a": [1, 2, {"b": null}]}',
+        "</tool>",
+        "\r\n",
+        "\u2028",
+        "x" * 257,
+        "-",
+    ]
+)
+LARGE_RESULTS = st.builds(
+    lambda pieces, times: "".join(pieces) * times, st.lists(PIECES, max_size=5), st.integers(0, 150)
+)
+RESULTS = st.lists(st.one_of(st.text(max_size=60), LARGE_RESULTS, LARGE_RESULTS), min_size=100, max_size=100)
+
+
+# Ten thousand results in all.
+@settings(max_examples=100, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(
+    results=RESULTS,
+    sizes=st.lists(st.integers(1, 4), min_size=1, max_size=5),
+    limit=st.integers(1, 6_000),
+    keep_turns=st.integers(1, 5),
+    share=st.floats(0.01, 1.2),
+    preserve=st.integers(2, 6),
+)
+def test_no_result_gets_larger_or_invalid_and_no_pair_is_split(results, sizes, limit, keep_turns, share, preserve):
+    exact = ExactTokenCounter()
+    messages = conversation(*results, sizes=sizes, every=3)
+    pruned = prune(messages, keep_turns=keep_turns, max_bytes=limit, count=exact)
+    collapsed = micro_compact(pruned.messages, keep_turns=keep_turns, count=exact)
+    protected = protected_from(messages, keep_turns)
+    for before, after, last in zip(messages, pruned.messages, collapsed.messages, strict=True):
+        assert is_valid(before, after)
+        assert is_valid(after, last)
+        if before.role == Role.TOOL and before.id <= protected:
+            is_too_large = len(before.content.encode()) > limit
+            assert len(after.content.encode()) <= limit if is_too_large else after == before
+        if before.id in pruned.left_out:
+            left = len(before.content.encode()) - len(after.content.encode())
+            assert pruned.left_out[before.id] == left > 0
+    assert pruned.messages[protected:] == tuple(messages[protected:]) == collapsed.messages[protected:]
+    assert prune(pruned.messages, keep_turns=keep_turns, max_bytes=limit, count=exact).messages == pruned.messages
+    available = max(1, int(sum(message.tokens for message in messages) * share))
+    options = {"summary_tokens": 0, "preserve": preserve, "max_bytes": limit, "count": exact}
+    assert_fits(collapsed.messages, available, **options)

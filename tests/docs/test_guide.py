@@ -170,76 +170,59 @@ class TestTheChatView:
         client.force_login(get_user_model().objects.create_user("marit"))
         return client
 
-    def test_it_starts_a_conversation_and_goes_on_with_it(self, urls, client, monkeypatch):
-        with ScriptedOpenAIServer([steps.reply("Aye."), steps.reply("Aye, aye.")]) as server:
+    @pytest.fixture
+    def server(self, monkeypatch):
+        with ScriptedOpenAIServer(default=steps.reply("Aye.")) as server:
             monkeypatch.setenv("OPENAI_BASE_URL", server.url)
             monkeypatch.setenv("OPENAI_API_KEY", "none")
-            first = client.post("/chat/", {"content": "Ready?"})
-            assert first.status_code == 200, first.content
-            where = first.json()
-            again = client.post(f"/chat/{where['session']}/{where['id']}/", {"content": "Sure?"})
-        assert again.json()["content"] == "Aye, aye."
-        assert [message.content for message in chat.get_branch(ChatMessage.objects.get(pk=again.json()["id"]))] == [
-            "Ready?",
-            "Aye.",
-            "Sure?",
-            "Aye, aye.",
-        ]
+            yield server
 
-    def test_after_an_error_the_question_can_be_asked_again(self, urls, client, monkeypatch):
-        with ScriptedOpenAIServer([steps.rate_limited()] * 3, default=steps.reply("Aye.")) as server:
-            monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-            monkeypatch.setenv("OPENAI_API_KEY", "none")
-            monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
-            failed = client.post("/chat/", {"content": "Ready?"})
-            assert failed.status_code == 502
-            where = failed.json()
-            assert ChatMessage.objects.get(pk=where["question"]).content == "Ready?"
-            again = client.post(f"/chat/{where['session']}/{where['question']}/")
+    def test_it_starts_a_conversation_and_goes_on_with_it(self, urls, client, server):
+        server.script([steps.reply("Aye."), steps.reply("Aye, aye.")])
+        first = client.post("/chat/", {"content": "Ready?"})
+        assert first.status_code == 200, first.content
+        where = first.json()
+        again = client.post(f"/chat/{where['session']}/{where['id']}/", {"content": "Sure?"}).json()
+        branch = chat.get_branch(ChatMessage.objects.get(pk=again["id"]))
+        assert [message.content for message in branch] == ["Ready?", "Aye.", "Sure?", "Aye, aye."]
+
+    def test_after_an_error_the_question_can_be_asked_again(self, urls, client, server, monkeypatch):
+        server.script([steps.rate_limited()] * 3)
+        monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
+        failed = client.post("/chat/", {"content": "Ready?"})
+        assert failed.status_code == 502
+        where = failed.json()
+        assert ChatMessage.objects.get(pk=where["question"]).content == "Ready?"
+        again = client.post(f"/chat/{where['session']}/{where['question']}/")
         assert again.json()["content"] == "Aye."
         assert ChatMessage.objects.count() == 2
 
-    def test_text_for_a_question_is_an_edit_even_of_the_first_one(self, urls, client, monkeypatch):
-        with ScriptedOpenAIServer(default=steps.reply("Aye.")) as server:
-            monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-            monkeypatch.setenv("OPENAI_API_KEY", "none")
-            first = client.post("/chat/", {"content": "Ready?"}).json()
-            question = ChatMessage.objects.get(content="Ready?")
-            assert first["question"] == question.pk
-            unstored = client.post(f"/chat/{first['session']}/{question.pk}/", {"content": "\x00"})
-            assert "question" not in unstored.json(), "it would be asked again with its old text"
-            edited = client.post(f"/chat/{first['session']}/{question.pk}/", {"content": "All ready?"}).json()
-            assert server.requests[-1]["messages"] == [{"role": "user", "content": "All ready?"}]
+    def test_text_for_a_question_is_an_edit_even_of_the_first_one(self, urls, client, server):
+        first = client.post("/chat/", {"content": "Ready?"}).json()
+        question = ChatMessage.objects.get(content="Ready?")
+        assert first["question"] == question.pk
+        unstored = client.post(f"/chat/{first['session']}/{question.pk}/", {"content": "\x00"})
+        assert "question" not in unstored.json(), "it would be asked again with its old text"
+        edited = client.post(f"/chat/{first['session']}/{question.pk}/", {"content": "All ready?"}).json()
+        assert server.requests[-1]["messages"] == [{"role": "user", "content": "All ready?"}]
         assert edited["session"] == first["session"]
         assert [message.content for message in chat.variants(question)] == ["Ready?", "All ready?"]
 
-    @pytest.mark.parametrize("content", ["", " \n "])
-    def test_a_message_without_text_is_refused(self, urls, client, content):
-        session = chat.start_session(owner=get_user_model().objects.get(username="marit"))
-        question = chat.append_message(session, role="user", content="Ready?")
-        reply = chat.append_message(session, question, role="assistant", content="Aye.")
-        for url in ("/chat/", f"/chat/{session.pk}/{reply.pk}/"):
-            refused = client.post(url, {"content": content})
-            assert (refused.status_code, refused.json()["code"]) == (400, "empty")
-        assert ChatSession.objects.count() == 1
-
-    def test_what_cannot_be_stored_is_named_and_leaves_no_session(self, urls, client):
-        refused = client.post("/chat/", {"content": "\x00"})
-        assert refused.status_code == 422
-        assert refused.json().keys() == {"detail", "code"}
-        assert refused.json()["code"] == "invalid_message"
+    @pytest.mark.parametrize(
+        ("content", "status", "code"), [(" \n ", 400, "empty"), ("\x00", 422, "invalid_message")], ids=["empty", "NUL"]
+    )
+    def test_what_says_nothing_or_cannot_be_stored_leaves_no_session(self, urls, client, content, status, code):
+        refused = client.post("/chat/", {"content": content})
+        assert (refused.status_code, refused.json()["code"]) == (status, code)
         assert not ChatSession.objects.exists()
 
-    def test_a_question_that_is_too_long_can_be_shortened(self, urls, client, monkeypatch, settings):
+    def test_a_question_that_is_too_long_can_be_shortened(self, urls, client, server, settings):
         settings.COMPACTION = {**settings.COMPACTION, "CONTEXT_WINDOW": 2_000}
-        with ScriptedOpenAIServer(default=steps.reply("Aye.")) as server:
-            monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-            monkeypatch.setenv("OPENAI_API_KEY", "none")
-            refused = client.post("/chat/", {"content": "Ready? " * 3_000})
-            assert (refused.status_code, refused.json()["code"]) == (422, "context_overflow")
-            where = refused.json()
-            shorter = client.post(f"/chat/{where['session']}/{where['question']}/", {"content": "Ready?"})
-            assert len(server.requests) == 1
+        refused = client.post("/chat/", {"content": "Ready? " * 3_000})
+        assert (refused.status_code, refused.json()["code"]) == (422, "context_overflow")
+        where = refused.json()
+        shorter = client.post(f"/chat/{where['session']}/{where['question']}/", {"content": "Ready?"})
+        assert len(server.requests) == 1
         assert shorter.json()["content"] == "Aye."
 
     def test_nobody_writes_into_what_is_not_theirs(self, urls, client):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.docs.origins import NAMES, SECTIONS, Document, find_problems, read, rows
+from tests.docs.origins import Document, find_problems, read, rows
 
 pytestmark = pytest.mark.pure
 
@@ -22,7 +22,7 @@ def test_everything_it_says_is_there(document: Document) -> None:
 
 def test_every_system_has_rows(document: Document) -> None:
     counts = Counter(place.partition(", ")[0] for place, _ in rows(document))
-    assert set(counts) == set(SECTIONS) == set(NAMES)
+    assert list(counts) == ["stagewise", "@falai/agent", "stud-cli", "Onyx", "Vystak"]
     assert all(count >= 25 for count in counts.values())
 
 

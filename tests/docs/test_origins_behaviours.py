@@ -158,6 +158,7 @@ class TestNeverCompacted:
         assert not ChatMessage.objects.filter(content__contains="Tide tables").exists()
         sent = chat.get_context(branch[-1], contributions=contributions).to_openai()
         assert [m["content"] for m in sent[:2]] == ["You keep the harbour's books.", "Tide tables of today."]
+        assert sent[2]["content"].startswith("[Conversation Summary]")
         assert "Tide" not in str(chat.get_context(branch[-1]).to_openai())
 
     def test_tools_are_reserved_for(self, session):

@@ -52,29 +52,21 @@ def assert_consistent(session: ChatSession) -> None:
     assert all(sorted(orders) == list(range(1, len(orders) + 1)) for orders in places.values())
 
 
-def test_appends_below_one_parent_get_a_place_each() -> None:
-    session = start_session()
-    parent = chain(session, 3)[-1]
-
-    def append() -> None:
-        for _ in range(APPENDS):
-            ChatMessage.objects.add_child(parent, {"role": "assistant", "content": "Again."})
-
-    assert at_once([append] * WRITERS) == []
-    assert [n.sib_order for n in ChatMessage.objects.get_children(parent)] == list(range(1, WRITERS * APPENDS + 1))
-    assert_consistent(session)
-
-
-def test_roots_of_one_session_get_a_place_each() -> None:
+@pytest.mark.parametrize("kind", ["children", "roots"])
+def test_each_append_gets_a_place_of_its_own(kind: str) -> None:
     """The unique index knows roots by their session: no parent's row stands between them."""
     session = start_session()
+    parent = chain(session, 3)[-1] if kind == "children" else None
+    fields = {"session": session, "role": "assistant", "content": "Again."}
 
     def append() -> None:
         for _ in range(APPENDS):
-            ChatMessage.objects.add_root({"session": session, "role": "user", "content": "Hello."})
+            ChatMessage.objects.add_child(parent, fields) if parent else ChatMessage.objects.add_root(fields)
 
     assert at_once([append] * WRITERS) == []
-    assert [n.sib_order for n in session.messages.get_root_nodes()] == list(range(1, WRITERS * APPENDS + 1))
+    placed = session.messages.filter(parent=parent).order_by("sib_order").values_list("sib_order", flat=True)
+    assert list(placed) == list(range(1, WRITERS * APPENDS + 1))
+    assert_consistent(session)
 
 
 def test_chains_and_variants_mix() -> None:

@@ -98,15 +98,7 @@ FORBIDDEN: dict[str, tuple[str, Callable[[Given], None]]] = {
         "compaction_summary_has_cutoff",
         lambda g: change(g.child, last_summarized_message=g.root),
     ),
-    "a message with a pin": (
-        "compaction_summary_has_cutoff",
-        lambda g: change(g.child, pinned_message=g.root),
-    ),
     "a kind that does not exist": ("compaction_summary_has_cutoff", lambda g: change(g.child, kind="note")),
-    "a summary with reasoning": (
-        "compaction_summary_is_plain_text",
-        lambda g: change(g.summary, reasoning=[{"t": "x"}]),
-    ),
     "a summary with reasoning that is JSON null": (
         "compaction_summary_is_plain_text",
         lambda g: change(g.summary, reasoning=models.Value(None, models.JSONField())),
@@ -133,12 +125,9 @@ FORBIDDEN: dict[str, tuple[str, Callable[[Given], None]]] = {
     "a second live summary": ("compaction_one_live_summary", lambda g: insert(**g.summary_fields)),
     "a message adopted twice": (
         "compaction_message_external_id",
-        lambda g: insert(session=g.session, parent=g.root, external_id="x1"),
+        lambda g: insert(session=g.session, external_id="x1"),
     ),
-    "a message sent twice": (
-        "compaction_idempotency_key",
-        lambda g: insert(session=g.session, parent=g.root, idempotency_key="k1"),
-    ),
+    "a message sent twice": ("compaction_idempotency_key", lambda g: insert(session=g.session, idempotency_key="k1")),
     "a session adopted twice by its owner": (
         "compaction_session_external_id",
         lambda g: ChatSession.objects.bulk_create([ChatSession(owner=g.session.owner, external_id="adopted")]),
@@ -193,15 +182,10 @@ ALLOWED: dict[str, Callable[[Given], None]] = {
     "a finished run beside an open one": lambda g: insert_run(g.session, anchor=g.child, status=RunStatus.FAILED),
     "open runs whose anchors are gone": lambda g: (insert_run(g.session), insert_run(g.session)),
     "the ids of another session": lambda g: insert(session=start_session(), external_id="x1", idempotency_key="k1"),
-    "messages without ids": lambda g: (
-        insert(session=g.session, parent=g.root, sib_order=7),
-        insert(session=g.session, parent=g.root, sib_order=8),
-    ),
     "the place of another session's root": lambda g: insert(session=start_session(), sib_order=1),
     "an id that another owner uses": lambda g: start_session(
         owner=get_user_model().objects.create(username="another"), external_id="adopted"
     ),
-    "sessions without ids": lambda g: (start_session(), start_session(), start_session(owner=g.session.owner)),
 }
 
 
@@ -307,8 +291,6 @@ def test_runs_that_wait_are_found_by_their_own_index() -> None:
 BAD_OVERRIDES: dict[str, tuple[Any, str]] = {
     "an unknown key": ({"TRIGER_RATIO": 0.5}, "compaction_app.E002"),
     "a wrong type": ({"TRIGGER_RATIO": "high"}, "compaction_app.E101"),
-    "out of range": ({"TRIGGER_RATIO": 1.5}, "compaction_app.E101"),
-    "not a number": ({"COOLDOWN_SECONDS": float("nan")}, "compaction_app.E122"),
     "what belongs to the site": ({"SUMMARIZERS": {"default": {"BACKEND": "os.system"}}}, "compaction_app.E003"),
     "two that contradict": ({"RECENT_MESSAGES_RATIO": 0.7, "TRIGGER_RATIO": 0.6}, "compaction_app.E010"),
     "a list": (["TRIGGER_RATIO"], "compaction_app.E001"),
@@ -328,13 +310,9 @@ def test_overrides_are_validated_when_a_session_is_saved(what: str) -> None:
         session.save(update_fields=["settings"])
     session.refresh_from_db()
     assert session.settings == {}
-
-
-def test_a_form_shows_what_is_wrong_with_overrides_at_their_field() -> None:
-    session = ChatSession(settings={"TRIGGER_RATIO": 2})
-    with pytest.raises(ValidationError) as caught:
-        session.full_clean()
-    assert list(caught.value.message_dict) == ["settings"]
+    with pytest.raises(ValidationError) as shown:
+        ChatSession(settings=overrides).full_clean()
+    assert list(shown.value.message_dict) == ["settings"], "a form shows it at its field"
 
 
 def test_good_overrides_are_kept_and_a_warning_is_no_error() -> None:
@@ -354,11 +332,8 @@ def test_other_fields_are_saved_whatever_the_settings_have_become() -> None:
 
 
 BAD_SESSIONS: dict[str, tuple[str, Any]] = {
-    "NUL in the title": ("title", "a\x00b"),
     "a lone surrogate in the system prompt": ("system_prompt", "a\ud800"),
     "a title of 256 characters": ("title", "x" * 256),
-    "an external id of 256 characters": ("external_id", "x" * 256),
-    "NUL in the metadata": ("metadata", {"a": ["\x00"]}),
     "NUL in a key": ("metadata", {"\x00": 1}),
     "NaN in the calibration": ("token_calibration", {"gpt-4o": float("nan")}),
 }

@@ -17,28 +17,15 @@ def summary(text):
     return said(summary_message(text), origin=Origin.SUMMARY)
 
 
-def context_of(*messages):
-    return ChatContext(
-        messages=messages,
-        tokens=100,
-        history_tokens=100,
-        available_tokens=1000,
-        reserved_tokens=0,
-        window=1000,
-        threshold=750,
-        target=500,
-        summary_id=None,
-        cutoff_id=None,
-        pinned_id=None,
-        strategy=Strategy.NONE,
-        pruned=0,
-        dropped=0,
-        tip_id=1,
-    )
-
-
 def answer(*messages):
-    return offline_assistant.answer(context_of(*messages))
+    context = ChatContext(
+        messages=messages,
+        strategy=Strategy.NONE,
+        **dict.fromkeys(("tokens", "history_tokens", "available_tokens", "reserved_tokens", "window"), 1000),
+        **dict.fromkeys(("threshold", "target", "pruned", "dropped", "tip_id"), 1),
+        **dict.fromkeys(("summary_id", "cutoff_id", "pinned_id")),
+    )
+    return offline_assistant.answer(context)
 
 
 def test_it_quotes_the_sentence_that_holds_the_words_of_the_question():
@@ -81,21 +68,14 @@ def test_an_extractive_summary_is_quoted_clause_by_clause():
 
 
 def test_neither_the_question_nor_earlier_questions_are_quoted():
-    reply = answer(
-        said("What is the colour of the door?"), said("No idea.", Role.ASSISTANT), said("What colour is the door?")
-    )
+    reply = answer(said("What is the colour of the door?"), said("What colour is the door?"))
     assert "of the current context answers “What colour is the door?”" in reply
 
 
 def test_it_does_not_quote_itself():
     """Quotes of quotes would grow with every question."""
     first = answer(said("The lamp is red."), said("Which colour is the lamp?"))
-    again = answer(
-        said("The lamp is red."),
-        said("Which colour is the lamp?"),
-        said(first, Role.ASSISTANT),
-        said("And the lamp again?"),
-    )
+    again = answer(said("The lamp is red."), said(first, Role.ASSISTANT), said("And the lamp again?"))
     assert again.count("The lamp is red.") == 1
 
 

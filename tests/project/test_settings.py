@@ -18,12 +18,14 @@ from project import settings as project_settings
 from tests.conftest import REPOSITORY
 
 
+def environment(**env):
+    """With nothing of this process's environment but PATH."""
+    return {"PATH": os.environ["PATH"], "DJANGO_SETTINGS_MODULE": "project.settings", "DEBUG": "true", **env}
+
+
 def run_python(*arguments, env):
-    """Python with nothing of this process's environment but PATH."""
-    environment = {"PATH": os.environ["PATH"], "DJANGO_SETTINGS_MODULE": "project.settings", "DEBUG": "true", **env}
-    return subprocess.run(
-        [sys.executable, *arguments], cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=REPOSITORY, env=environment(**env), capture_output=True, text=True, check=False)
 
 
 def settings_with(**env):
@@ -40,14 +42,11 @@ def refusal(**env):
 
 @pytest.mark.pure
 class TestCompaction:
-    def test_without_any_variable_it_holds_the_summarizer_that_needs_no_key(self):
+    def test_only_with_a_key_or_an_endpoint_a_model_is_asked(self):
         for env in ({}, {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""}):
-            compaction = settings_with(**env).COMPACTION
-            assert compaction == {"SUMMARIZER": "extractive"}
-
-    @pytest.mark.parametrize("name", ["OPENAI_API_KEY", "OPENAI_BASE_URL"])
-    def test_a_key_or_an_endpoint_leaves_the_apps_own_summarizer(self, name):
-        assert settings_with(**{name: "http://localhost:9"}).COMPACTION == {}
+            assert settings_with(**env).COMPACTION == {"SUMMARIZER": "extractive"}
+        for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+            assert settings_with(**{name: "http://localhost:9"}).COMPACTION == {}
 
     def test_every_variable_fills_its_key(self):
         variables = {
@@ -111,14 +110,6 @@ def test_debug_is_off_and_a_secret_key_is_demanded():
 
 
 @pytest.mark.pure
-def test_a_command_without_a_key_says_what_is_missing():
-    done = run_python("manage.py", "runserver", "--noreload", "127.0.0.1:0", env={"DEBUG": ""})
-    assert done.returncode != 0
-    assert "The environment variable SECRET_KEY is not set." in done.stderr
-    assert "To try the project on this machine only, set DEBUG=true" in done.stderr
-
-
-@pytest.mark.pure
 @pytest.mark.long
 def test_looking_for_a_missing_migration_needs_no_key(tmp_path):
     env = {"DEBUG": "", "DATABASE_URL": f"sqlite:///{tmp_path}/none.sqlite3"}
@@ -160,17 +151,10 @@ class TestDatabase:
             "        cursor.execute('INSERT INTO t VALUES (%s)', [n])\n"
         )
         path = tmp_path / "new.sqlite3"
-        environment = {
-            "PATH": os.environ["PATH"],
-            "DJANGO_SETTINGS_MODULE": "project.settings",
-            "DEBUG": "true",
-            "DATABASE_URL": f"sqlite:///{quote(str(path))}",
-        }
+        env = environment(DATABASE_URL=f"sqlite:///{quote(str(path))}")
+        command = [sys.executable, "-c", program]
         started = [
-            subprocess.Popen(
-                [sys.executable, "-c", program], cwd=REPOSITORY, env=environment, stderr=subprocess.PIPE, text=True
-            )
-            for _ in range(6)
+            subprocess.Popen(command, cwd=REPOSITORY, env=env, stderr=subprocess.PIPE, text=True) for _ in range(6)
         ]
         errors = [process.communicate()[1] for process in started]
         assert [process.returncode for process in started] == [0] * 6, errors
@@ -193,16 +177,11 @@ class TestCelery:
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
-    def test_the_settings_reach_celery(self):
+    def test_the_settings_and_the_environment_reach_celery(self):
         assert self.shown() == ["redis://127.0.0.1:6379/0", True, True, None, 1, 30, 600]
-
-    def test_the_environment_reaches_celery(self):
-        variables = {
-            "CELERY_BROKER_URL": "redis://broker:1/2",
-            "COMPACTION_SWEEP_SECONDS": "5",
-            "COMPACTION_REDELIVERY_SECONDS": "7",
-        }
-        assert self.shown(**variables) == ["redis://broker:1/2", True, True, None, 1, 5, 7]
+        variables = {"COMPACTION_SWEEP_SECONDS": "5", "COMPACTION_REDELIVERY_SECONDS": "7"}
+        shown = self.shown(CELERY_BROKER_URL="redis://broker:1/2", **variables)
+        assert shown == ["redis://broker:1/2", True, True, None, 1, 5, 7]
 
     def test_kombu_knows_every_transport_option(self):
         """A misspelt option is ignored in silence, and so is one that a later kombu renames."""

@@ -26,7 +26,7 @@ import redis
 
 from project.embedded import EmbeddedPostgres, EmbeddedValkey
 from project.guard import GuardedProcess
-from tests.soak import check, report
+from tests.soak import check, journal, report
 from tests.soak.faults import Injector, schedule
 from tests.soak.model import Model
 
@@ -153,7 +153,7 @@ def soak(seconds: float, seed: int, folder: Path) -> dict[str, Any]:
         rest = site.wait_for_rest()
         with psycopg.connect(site.database) as database:
             rows = check.read_rows(database)
-        journals = check.read_journals(sorted(folder.glob("client-*.jsonl")))
+        journals = [list(journal.read(path)) for path in sorted(folder.glob("client-*.jsonl"))]
         result = check.judge(rows, journals, clients=CLIENTS)
         logs = "".join(log.read_text(errors="replace") for log in folder.glob("worker-*.log"))
         return {

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -83,10 +82,6 @@ def _markers_in(database: psycopg.Connection[Any], table: str, column: str) -> s
     statement = sql.SQL("SELECT DISTINCT found[1] FROM {}, regexp_matches({}::text, %s, 'g') AS found")
     rows = database.execute(statement.format(sql.Identifier(table), sql.Identifier(column)), ["mk[0-9]+x[0-9]+z"])
     return {row[0] for row in rows}
-
-
-def read_journals(paths: Iterable[Path]) -> list[list[Operation]]:
-    return [list(journal.read(path)) for path in paths]
 
 
 @dataclass(frozen=True)
@@ -169,13 +164,26 @@ class Told:
         self.marker_of[i] = marker
 
 
-class Findings:
+class Judge:
     """For each invariant, how often it was checked and violated, and some examples."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: Rows, journals: Sequence[Sequence[Operation]], clients: int) -> None:
+        self.rows, self.journals, self.clients = rows, journals, clients
+        self.told = told = Told(journals)
         self.checked: Counter[str] = Counter()
         self.violated: Counter[str] = Counter()
         self.examples: list[str] = []
+        self.all = {row["id"]: row for row in rows.messages}
+        self.sessions = {row["id"] for row in rows.sessions}
+        self.texts = [row for row in rows.messages if row["kind"] == "message"]
+        self.summaries = [row for row in rows.messages if row["kind"] == "summary"]
+        #: What the journals and the rows know of the tree, deleted messages included.
+        self.parents = {row["id"]: row["parent_message_id"] for row in rows.messages} | self.told.parents
+        gone_sessions = told.maybe["delete_session"] - self.sessions
+        self.deleted_sessions = told.done["delete_session"] | gone_sessions
+        self.deleted = told.done["delete"] | {i for i in told.maybe["delete"] if i not in self.all}
+        self.redacted = told.done["redact"] | {i for i in told.maybe["redact"] if self._is_redacted(i)}
+        self._under_deleted: dict[int, bool] = {}
 
     def check(self, name: str, holds: bool, detail: str = "") -> None:
         self.checked[name] += 1
@@ -183,25 +191,6 @@ class Findings:
             self.violated[name] += 1
             if self.violated[name] <= EXAMPLES:
                 self.examples.append(f"{name}: {detail}")
-
-
-class Judge:
-    def __init__(self, rows: Rows, journals: Sequence[Sequence[Operation]], clients: int) -> None:
-        self.rows, self.journals, self.clients = rows, journals, clients
-        self.told, self.findings = Told(journals), Findings()
-        self.check = self.findings.check
-        self.all = {row["id"]: row for row in rows.messages}
-        self.sessions = {row["id"] for row in rows.sessions}
-        self.texts = [row for row in rows.messages if row["kind"] == "message"]
-        self.summaries = [row for row in rows.messages if row["kind"] == "summary"]
-        #: What the journals and the rows know of the tree, deleted messages included.
-        self.parents = {row["id"]: row["parent_message_id"] for row in rows.messages} | self.told.parents
-        told = self.told
-        gone_sessions = told.maybe["delete_session"] - self.sessions
-        self.deleted_sessions = told.done["delete_session"] | gone_sessions
-        self.deleted = told.done["delete"] | {i for i in told.maybe["delete"] if i not in self.all}
-        self.redacted = told.done["redact"] | {i for i in told.maybe["redact"] if self._is_redacted(i)}
-        self._under_deleted: dict[int, bool] = {}
 
     def _is_redacted(self, i: int) -> bool:
         return i in self.all and self.all[i]["redacted_at"] is not None
@@ -469,7 +458,6 @@ def judge(rows: Rows, journals: Sequence[Sequence[Operation]], *, clients: int) 
         row["tool_calls_text"] = " ".join(MARKER.findall(str(row.get("tool_calls") or "")))
     judging = Judge(rows, journals, clients)
     judging.judge()
-    findings = judging.findings
     operations = [operation for client in journals for operation in client if operation["op"] != "end"]
     ended: Counter[str] = Counter()
     for run in rows.runs:
@@ -481,6 +469,6 @@ def judge(rows: Rows, journals: Sequence[Sequence[Operation]], *, clients: int) 
         "runs": dict(ended),
         "taken_up_again": sum(run["attempts"] > 1 for run in rows.runs),
         "rows": {"messages": len(judging.texts), "summaries": len(judging.summaries), "sessions": len(rows.sessions)},
-        "invariants": {name: [n, findings.violated[name]] for name, n in sorted(findings.checked.items())},
-        "examples": findings.examples,
+        "invariants": {name: [n, judging.violated[name]] for name, n in sorted(judging.checked.items())},
+        "examples": judging.examples,
     }

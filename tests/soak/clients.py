@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import django
+import openai
+from django.db import InterfaceError, OperationalError, connection
 
 from tests.soak.journal import Journal, digest
 from tests.soak.model import CHAT_MODEL, MARKER
@@ -73,9 +75,6 @@ class Room:
 
 class Client:
     def __init__(self, number: int, seed: int, seconds: float, folder: Path) -> None:
-        import openai
-        from django.db import InterfaceError, OperationalError
-
         from compaction_app import chat, exceptions
 
         self.chat, self.number = chat, number
@@ -85,7 +84,6 @@ class Client:
         self.markers = self.operations = 0
         self.started = time.monotonic()
         self.until = self.started + seconds
-        self.lost_connection = (OperationalError, InterfaceError)
         gone = exceptions.MessageNotFound
         #: The errors that an operation documents, and that another client or the model can cause.
         self.documented: dict[str, tuple[type[Exception], ...]] = {
@@ -128,27 +126,22 @@ class Client:
             acknowledged = acknowledge(result)
         except self.documented.get(op, self.always) as error:
             self.journal.after(number, error=type(error).__name__)
-        except self.lost_connection as error:
+        except (OperationalError, InterfaceError) as error:
             # A deadlock has the same class in Django, and no fault of this run may cause one.
             cause = type(error.__cause__).__name__
             expected = cause in ("AdminShutdown", "OperationalError", "InterfaceError", "NoneType")
             self.journal.after(number, error=f"{type(error).__name__} ({cause})", unknown=True, unexpected=not expected)
-            self.reconnect()
+            connection.close()
             return None, True
         except Exception as error:
             self.journal.after(
                 number, error=type(error).__name__, unknown=True, unexpected=True, trace=traceback.format_exc()
             )
-            self.reconnect()
+            connection.close()
         else:
             self.journal.after(number, ok=acknowledged)
             return result, False
         return None, False
-
-    def reconnect(self) -> None:
-        from django.db import connection
-
-        connection.close()
 
     def enter(self, room: Room) -> None:
         """Begin the next conversation of this name, or join it if the neighbour has begun it."""
@@ -165,8 +158,8 @@ class Client:
         if session is None:
             try:
                 session = ChatSession.objects.filter(external_id=name).first()
-            except self.lost_connection:
-                self.reconnect()
+            except (OperationalError, InterfaceError):
+                connection.close()
         room.session = session
 
     def append(self, room: Room, parent: Any, *roles: str, context: Any = None) -> Any:

@@ -9,7 +9,8 @@ from compaction_app.compaction.planning import LOOKAHEAD_TOKENS
 from compaction_app.conf import Settings, settings_from_snapshot
 from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS, count_summary
 from compaction_app.models import ChatMessage, CompactionRun
-from tests.state_machine.model import Node, QuarterTokenCounter, Tree, goes_on, groups, newest_user, open_calls
+from tests.state_machine.contexts import room_for_summary
+from tests.state_machine.model import Node, QuarterTokenCounter, Tree, goes_on, newest_user, open_calls
 from tests.state_machine.teller import Told
 
 
@@ -42,7 +43,7 @@ def check_commit(tree: Tree, row: ChatMessage, run: CompactionRun, told: Told) -
     assert row.token_count == count_summary(row.text, QuarterTokenCounter())
     assert replaced - row.token_count >= ratio * replaced, "not smaller than what it replaces"
     assert run.messages_compacted == len(told.covered)
-    room = room_left(tree, path[at + 1 :], pin, run.budget["available"])
+    room = room_for_summary(path[at + 1 :], tree[pin] if pin else None, run.budget["available"])
     assert row.token_count <= room, "paid for, and too large to be shown"
     kept = sum(node.tokens for node in path[at + 1 :]) + (tree[pin].tokens if pin else 0)
     assert run.tokens_after == row.token_count + kept
@@ -74,7 +75,7 @@ def _check_cut(
         assert pin is None, "a cut between turns pins nothing"
     else:
         assert kept[0].role == "assistant", "a cut inside a turn stands before a reply"
-        started = ids_after(path, turn_user)
+        started = path[path.index(turn_user) + 1 :] if turn_user else path
         assert any(node.role == "assistant" for node in started[: started.index(kept[0])]), "before the first reply"
         told_before = (
             base is not None and turn_user is not None and turn_user in path[:start] and base.pin != turn_user.id
@@ -82,10 +83,6 @@ def _check_cut(
         assert pin == (None if turn_user is None or told_before else turn_user.id), "the turn's request is not pinned"
     if user is not None and user in path[start:]:
         assert user in kept or pin == user.id, "the newest user message is covered (rule 7)"
-
-
-def ids_after(path: list[Node], user: Node | None) -> list[Node]:
-    return path[path.index(user) + 1 :] if user else path
 
 
 def _check_told(
@@ -155,15 +152,6 @@ def legal_cuts(tail: Sequence[Node], base: Node | None, preserve: int) -> list[i
     return cuts
 
 
-def room_left(tree: Tree, kept: Sequence[Node], pin: int | None, available: int) -> int:
-    """What a summary may take to be shown with the newest user message, pinned or kept, and the last group."""
-    always = {node.id: node for node in groups(kept)[-1]}
-    if user := newest_user(kept):
-        always[user.id] = user
-    least = sum(min(80, node.tokens) if node.role == "tool" else node.tokens for node in always.values())
-    return available - least - (tree[pin].tokens if pin and not user else 0)
-
-
 def saving_cuts(tree: Tree, tail: Sequence[Node], base: Node | None, settings: Settings, available: int) -> list[int]:
     """Those of the legal cuts at which a summary can be smaller than what it replaces, and can be shown."""
     found = []
@@ -175,7 +163,7 @@ def saving_cuts(tree: Tree, tail: Sequence[Node], base: Node | None, settings: S
         replaced = sum(node.tokens for node in covered if node.id != pin) + (base.tokens if base else 0)
         # One token of text, and one that its ends may cost.
         saves = int((1 - settings.min_saving_ratio) * replaced) >= SUMMARY_WRAPPER_TOKENS + 2
-        room = room_left(tree, tail[cut:], pin, available)
+        room = room_for_summary(tail[cut:], tree[pin] if pin else None, available)
         if saves and (room - 2 * SUMMARY_WRAPPER_TOKENS) / 1.5 >= 1:
             found.append(cut)
     return found

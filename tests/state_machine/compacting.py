@@ -117,14 +117,11 @@ class CompactingWorld(CheckedWorld):
         calls, asked = self.teller.calls, len(self.teller.ledger)
         stale = self.why_stale(run)
         self.fates.pop(run.nonce, None)
-        self.teller.script.clear()
-        self.teller.script.append(answer)
-        if awaited:
-            claimed = async_to_sync(execute.acompact_chat_history)(run.pk) is not None
-        else:
-            claimed = tasks.compact_branch(run.pk) != "not claimed"
-        self.teller.script.clear()
-        self.raise_faults()
+        with self.answering(answer):
+            if awaited:
+                claimed = async_to_sync(execute.acompact_chat_history)(run.pk) is not None
+            else:
+                claimed = tasks.compact_branch(run.pk) != "not claimed"
         after = CompactionRun.objects.get(pk=run.pk)
         if not claimable:
             assert not claimed
@@ -184,17 +181,14 @@ class CompactingWorld(CheckedWorld):
         known = {run.pk for run in self.runs()}
         others, calls = self.open_runs(), self.teller.calls
         mode, overspent = get_settings(self.session.settings).mode, self.is_overspent()
-        self.teller.script.clear()
-        self.teller.script.append(answer)
         run = failed = refused = None
-        try:
-            run = chat.compact(self.row(tip), instructions=instructions)
-        except CompactionRefused as error:
-            refused = error
-        except CompactionFailed as error:
-            failed = error
-        self.teller.script.clear()
-        self.raise_faults()
+        with self.answering(answer):
+            try:
+                run = chat.compact(self.row(tip), instructions=instructions)
+            except CompactionRefused as error:
+                refused = error
+            except CompactionFailed as error:
+                failed = error
         made = [run for run in self.runs() if run.pk not in known]
         if refused:
             assert {"mode_off": mode == "off", "open_run": others, "spend": overspent}[refused.reason]

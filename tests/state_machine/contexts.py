@@ -108,7 +108,8 @@ def expected_context(tree: Tree, tip_id: int, limits: Limits) -> Expected:
         head.append(Piece("summary", summary.id, "user", summary_message(summary.content), summary.tokens))
         if summary.pin:
             head.append(verbatim(tree[summary.pin], "pinned"))
-    shown, strategy, raw = prune(head, tail, {n.id: tree.depth(n.id) for n in tail}, limits)
+    depths = {node.id: tree.depth(node.id) for node in tail}
+    shown, strategy, raw = prune(head, tail, depths, limits)
     read = read_messages(tail, limits)
     # Results that shrink more than the reader reckons with leave room for messages that it has not read.
     beyond = len(read) < len(tail)
@@ -120,12 +121,15 @@ def expected_context(tree: Tree, tip_id: int, limits: Limits) -> Expected:
     if total <= limits.available:
         pieces = [*head, *shown]
         return Expected(pieces, strategy, pruned=_pruned(shown), over_threshold=over, read_short=read_short)
-    fitting = _Fitting(head, tail, shown, {n.id: tree.depth(n.id) for n in tail}, read, limits)
-    expected = fit(fitting, room_for_summary(tail, head, limits), limits)
+    pin = tree[summary.pin] if summary and summary.pin else None
+
+    def fitted(limits: Limits) -> Expected:
+        fitting = _Fitting(head, tail, shown, depths, read, limits)
+        return fit(fitting, room_for_summary(tail, pin, limits.available), limits)
+
+    expected = fitted(limits)
     if expected.overflow and limits.tried > limits.available:
-        limits = replace(limits, available=min(expected.overflow, limits.tried))
-        fitting = _Fitting(head, tail, shown, {n.id: tree.depth(n.id) for n in tail}, read, limits)
-        expected = fit(fitting, room_for_summary(tail, head, limits), limits)
+        expected = fitted(replace(limits, available=min(expected.overflow, limits.tried)))
     expected.read_short = read_short or (expected.squeezed and beyond)
     expected.over_threshold = over
     return expected
@@ -136,22 +140,20 @@ def shown_summary(tree: Tree, tip_id: int, limits: Limits) -> Node | None:
     newest = tree.newest(tip_id)
     if newest is None:
         return None
-    pinned = [verbatim(tree[newest.pin], "pinned")] if newest.pin else []
-    room = room_for_summary(tree.tail(tip_id, newest), pinned, limits)
+    pin = tree[newest.pin] if newest.pin else None
+    room = room_for_summary(tree.tail(tip_id, newest), pin, limits.available)
     seen["summary passed over"] += newest.tokens > room
     return newest if newest.tokens <= room else tree.newest(tip_id, at_most=room)
 
 
-def room_for_summary(tail: Sequence[Node], head: Sequence[Piece], limits: Limits) -> int:
+def room_for_summary(kept: Sequence[Node], pin: Node | None, available: int) -> int:
     """What is available without the pin, the newest user message and the last group, its results as short as can be."""
-    last = groups(tail)[-1] if tail else []
-    always = {node.id: node for node in last}
-    if user := newest_user(tail):
+    always = {node.id: node for group in groups(kept)[-1:] for node in group}
+    if user := newest_user(kept):
         always[user.id] = user
     least = sum(min(80, node.tokens) if node.role == "tool" else node.tokens for node in always.values())
     # A pin that is the newest user message is shown in any case; another one goes before the summary.
-    pinned = 0 if user else sum(piece.tokens for piece in head if piece.origin == "pinned")
-    return limits.available - least - pinned
+    return available - least - (pin.tokens if pin and not user else 0)
 
 
 def read_messages(tail: Sequence[Node], limits: Limits) -> set[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any, ClassVar
 
 import django.utils.timezone
@@ -30,6 +32,21 @@ def has_messages(machine: ConversationMachine) -> bool:
 
 def has_open_runs(machine: ConversationMachine) -> bool:
     return machine.world.has_open_runs
+
+
+def act(**choices: Any) -> Callable[[Any], Any]:
+    """A rule. One that finds nothing to do returns False; after every other all that must hold is checked."""
+
+    def decorate(do: Any) -> Any:
+        @rule(**choices)
+        @wraps(do)
+        def carry_out(machine: ConversationMachine, **chosen: Any) -> None:
+            if do(machine, **chosen) is not False:
+                machine.done(do.__name__)
+
+        return carry_out
+
+    return decorate
 
 
 class ConversationMachine(RuleBasedStateMachine):
@@ -102,82 +119,74 @@ class ConversationMachine(RuleBasedStateMachine):
 
     # -- growing ----------------------------------------------------------------------------------------
 
-    @rule(i=choices.any_of, role=choices.roles, tokens=choices.tokens, attached=st.booleans())
+    @act(i=choices.any_of, role=choices.roles, tokens=choices.tokens, attached=st.booleans())
     def append(self, i: int, role: str, tokens: int, attached: bool) -> None:
         self.world.say(self.tip(i), role, tokens, attached=attached)
-        self.done("append")
 
-    @rule(i=choices.any_of, work=choices.work, tokens=choices.tokens)
+    @act(i=choices.any_of, work=choices.work, tokens=choices.tokens)
     def append_turn(self, i: int, work: list[tuple[int, int]], tokens: int) -> None:
         self.world.turn(self.tip(i), work, tokens)
-        self.done("append_turn")
 
-    @rule(i=choices.any_of, tokens=st.integers(5, 200))
+    @act(i=choices.any_of, tokens=st.integers(5, 200))
     def append_turns(self, i: int, tokens: int) -> None:
         tip = self.tip(i)
         for _ in range(4):
             tip = self.world.turn(tip, [], tokens)
-        self.done("append_turns")
 
     @precondition(has_messages)
-    @rule(i=choices.any_of, work=choices.long_work, tokens=st.integers(5, 200))
+    @act(i=choices.any_of, work=choices.long_work, tokens=st.integers(5, 200))
     def work_on(self, i: int, work: list[tuple[int, int]], tokens: int) -> None:
         self.world.work(self.tip(i), work, tokens)
-        self.done("work_on")
 
     @precondition(has_messages)
-    @rule(i=choices.any_of, call=st.integers(0, 2), tokens=choices.tokens, style=choices.styles, at_tip=st.booleans())
-    def answer(self, i: int, call: int, tokens: int, style: str, at_tip: bool) -> None:
+    @act(i=choices.any_of, call=st.integers(0, 2), tokens=choices.tokens, style=choices.styles, at_tip=st.booleans())
+    def answer(self, i: int, call: int, tokens: int, style: str, at_tip: bool) -> bool:
         """A result, for whatever call waits there; with ``at_tip`` off a fork between results."""
         waiting = [node for node in self.world.tree.messages() if open_calls(self.world.tree.path(node.id))]
         node = pick([n for n in waiting if n in self.world.tree.tips()] if at_tip else waiting, i)
         if node is None:
-            return
+            return False
         calls = open_calls(self.world.tree.path(node.id))
         self.world.say(node, "tool", tokens, answers=pick(calls, call), style=style)
-        self.done("answer")
+        return True
 
     @precondition(has_messages)
-    @rule(i=choices.any_of, role=choices.roles, tokens=choices.tokens, calls=st.integers(0, 3))
+    @act(i=choices.any_of, role=choices.roles, tokens=choices.tokens, calls=st.integers(0, 3))
     def fork(self, i: int, role: str, tokens: int, calls: int) -> None:
         self.world.say(self.message(i), role, tokens, calls=calls if role == "assistant" else 0)
-        self.done("fork")
 
     @precondition(has_messages)
-    @rule(i=choices.any_of, tokens=choices.tokens)
-    def edit(self, i: int, tokens: int) -> None:
+    @act(i=choices.any_of, tokens=choices.tokens)
+    def edit(self, i: int, tokens: int) -> bool:
         """A variant beside a message: an edit of a user's, a regeneration of a reply. Of a root a new root."""
         users = [node for node in self.world.tree.messages() if node.role in ("user", "assistant")]
         node = pick(users, i)
         if node is None:
-            return
+            return False
         parent = self.world.tree[node.parent] if node.parent else None
         self.world.say(parent, node.role, tokens)
         variants = [row.pk for row in chat.variants(self.world.row(node))]
         siblings = [n.id for n in self.world.tree.children(node.parent) if not n.is_summary]
         assert variants == siblings
-        self.done("edit")
+        return True
 
     @precondition(has_messages)
-    @rule(i=choices.any_of, tokens=choices.tokens, ratio=st.sampled_from([0.0, 0.7, 1.0, 1.3, 5.0]))
-    def reply_with_usage(self, i: int, tokens: int, ratio: float) -> None:
-        if self.world.reply_with_usage(self.tip(i), tokens, ratio):
-            self.done("reply_with_usage")
+    @act(i=choices.any_of, tokens=choices.tokens, ratio=st.sampled_from([0.0, 0.7, 1.0, 1.3, 5.0]))
+    def reply_with_usage(self, i: int, tokens: int, ratio: float) -> bool:
+        return self.world.reply_with_usage(self.tip(i), tokens, ratio) is not None
 
     @precondition(has_messages)
-    @rule(i=choices.any_of, how=choices.ways_to_refuse)
+    @act(i=choices.any_of, how=choices.ways_to_refuse)
     def append_wrongly(self, i: int, how: str) -> None:
         self.world.refuse_append(how, self.message(i))
-        self.done("append_wrongly")
 
     # -- compacting -------------------------------------------------------------------------------------
 
     @precondition(has_messages)
-    @rule(i=choices.any_of, inner=st.booleans(), focus=st.sampled_from([None, None, 0, 1]), answer=choices.answers)
+    @act(i=choices.any_of, inner=st.booleans(), focus=st.sampled_from([None, None, 0, 1]), answer=choices.answers)
     def compact(self, i: int, inner: bool, focus: int | None, answer: Answer) -> None:
         node = self.message(i) if inner else self.heavy(i)
         self.world.compact(node, self._instructions(node, focus), answer)
-        self.done("compact")
 
     def _instructions(self, node: Any, focus: int | None) -> str:
         if focus is None:
@@ -185,7 +194,7 @@ class ConversationMachine(RuleBasedStateMachine):
         return f"Dwell on #s{pick(self.world.tree.path(node.id), focus).serial}#."
 
     @precondition(has_messages)
-    @rule(i=choices.any_of)
+    @act(i=choices.any_of)
     def compact_twice(self, i: int) -> None:
         """So compacting twice is compacting once, unless the first left the branch over its threshold."""
         tip = self.tip(i)
@@ -198,81 +207,73 @@ class ConversationMachine(RuleBasedStateMachine):
                 assert again is not None
                 assert again.status == "skipped"
                 assert self.world.teller.calls == calls
-        self.done("compact_twice")
 
     @precondition(has_messages)
-    @rule(i=choices.any_of, inner=st.booleans(), trigger=st.sampled_from(["threshold"] * 4 + ["manual", "overflow"]))
+    @act(i=choices.any_of, inner=st.booleans(), trigger=st.sampled_from(["threshold"] * 4 + ["manual", "overflow"]))
     def request(self, i: int, inner: bool, trigger: str) -> None:
         self.world.request(self.message(i) if inner else self.tip(i), trigger)
-        self.done("request")
 
     @precondition(has_messages)
-    @rule(
+    @act(
         i=choices.any_of, inner=st.booleans(), trigger=st.sampled_from(["threshold", "manual"]), answer=choices.answers
     )
     def compact_in_the_background(self, i: int, inner: bool, trigger: str, answer: Answer) -> None:
         run = self.world.request(self.message(i) if inner else self.heavy(i), trigger)
         if run is not None and run.is_open:
             self.world.carry_out(run, answer)
-        self.done("compact_in_the_background")
 
     @precondition(has_messages)
-    @rule(i=choices.any_of, j=choices.any_of, first=choices.answers, second=choices.answers, swap=st.booleans())
+    @act(i=choices.any_of, j=choices.any_of, first=choices.answers, second=choices.answers, swap=st.booleans())
     def compact_two_at_once(self, i: int, j: int, first: Answer, second: Answer, swap: bool) -> None:
         """Both opened before either is carried out, in either order."""
         runs = [self.world.request(node, "manual") for node in (self.heavy(i), self.message(j))]
         opened = [run for run in runs if run is not None and run.is_open]
         for run, answer in zip(reversed(opened) if swap else opened, (first, second), strict=False):
             self.world.carry_out(run, answer)
-        self.done("compact_two_at_once")
 
     @precondition(has_messages)
-    @rule(do=st.booleans(), answer=choices.answers)
+    @act(do=st.booleans(), answer=choices.answers)
     def request_everywhere(self, do: bool, answer: Answer) -> None:
         """At every tip; and then perhaps a worker comes by, to whose first run something may happen."""
         opened = [self.world.request(tip, "threshold") for tip in self.world.tree.tips()]
         for run in [run for run in opened if run is not None and run.is_open] if do else []:
             self.world.carry_out(run, answer)
             answer = Answer(fill=1.0)
-        self.done("request_everywhere")
 
     @precondition(has_open_runs)
-    @rule(i=choices.any_of, answer=choices.answers)
+    @act(i=choices.any_of, answer=choices.answers)
     def carry_out(self, i: int, answer: Answer) -> None:
         self.world.carry_out(pick(self.world.open_runs(), i), answer)
-        self.done("carry_out")
 
     @precondition(has_open_runs)
-    @rule(i=choices.any_of, kind=st.sampled_from(["good", "good", "transient", "permanent", "oversize_once"]))
+    @act(i=choices.any_of, kind=st.sampled_from(["good", "good", "transient", "permanent", "oversize_once"]))
     def carry_out_awaited(self, i: int, kind: str) -> None:
         self.world.carry_out(pick(self.world.open_runs(), i), Answer(kind=kind), awaited=True)
-        self.done("carry_out_awaited")
 
     @precondition(has_open_runs)
-    @rule(reverse=st.booleans())
+    @act(reverse=st.booleans())
     def carry_out_all(self, reverse: bool) -> None:
         for run in sorted(self.world.open_runs(), key=lambda run: run.pk, reverse=reverse):
             self.world.carry_out(run, Answer(fill=1.0))
-        self.done("carry_out_all")
 
     @precondition(has_summaries)
-    @rule(i=choices.any_of)
+    @act(i=choices.any_of)
     def retire_the_base_of_a_run(self, i: int) -> None:
         """Before a worker comes to it: what it was to build on is out of use."""
         run = self.world.request(self.heavy(i), "manual")
         if run is not None and run.is_open and run.base_id:
             self.world.retire(self.world.tree[run.base_id])
             self.world.carry_out(run, Answer())
-        self.done("retire_the_base_of_a_run")
 
-    @rule(i=choices.any_of)
-    def deliver_again(self, i: int) -> None:
+    @act(i=choices.any_of)
+    def deliver_again(self, i: int) -> bool:
         finished = [run for run in self.world.runs() if not run.is_open]
-        if finished:
-            self.world.carry_out(pick(finished, i), Answer())
-            self.done("deliver_again")
+        if not finished:
+            return False
+        self.world.carry_out(pick(finished, i), Answer())
+        return True
 
-    @rule(seconds=st.sampled_from([1, 10, 70, 400, 4000]), sweep=st.booleans())
+    @act(seconds=st.sampled_from([1, 10, 70, 400, 4000]), sweep=st.booleans())
     def time_passes(self, seconds: int, sweep: bool) -> None:
         """And perhaps the sweep comes by, which enqueues only what is open."""
         self.clock.advance(seconds)
@@ -280,68 +281,56 @@ class ConversationMachine(RuleBasedStateMachine):
         if sweep:
             tasks.recover_compactions()
         assert set(self.world.enqueued[asked:]) <= {run.pk for run in self.world.open_runs()}
-        self.done("time_passes")
 
-    @rule(answer=choices.answers)
+    @act(answer=choices.answers)
     def compact_session(self, answer: Answer) -> None:
         """Brings every tip to its threshold or to rest; what is left has a reason."""
-        self.world.teller.script.clear()
-        self.world.teller.script.append(answer)
-        tasks.compact_session(str(self.world.session.pk))
-        self.world.teller.script.clear()
-        self.world.raise_faults()
+        with self.world.answering(answer):
+            tasks.compact_session(str(self.world.session.pk))
         self.world.check_rows()
         if answer.during is None:
             self.world.check_at_rest()
-        self.done("compact_session")
 
     # -- taking away ------------------------------------------------------------------------------------
 
     @precondition(has_summaries)
-    @rule(i=choices.any_of)
+    @act(i=choices.any_of)
     def retire(self, i: int) -> None:
         self.world.retire(pick(self.world.tree.summaries(), i))
-        self.done("retire")
 
     @precondition(has_messages)
-    @rule(i=choices.any_of)
+    @act(i=choices.any_of)
     def redact(self, i: int) -> None:
         self.world.redact(self.message(i))
-        self.done("redact")
 
     @precondition(has_messages)
-    @rule(i=choices.any_of, anywhere=st.booleans())
+    @act(i=choices.any_of, anywhere=st.booleans())
     def delete(self, i: int, anywhere: bool) -> None:
         """Mostly a message near a tip, so that trees grow."""
         near = [node for node in self.world.tree.messages() if len(self.world.tree.subtree(node.id)) <= 4]
         self.world.delete(self.message(i) if anywhere and i % 5 == 0 else pick(near, i) or self.tip(i))
-        self.done("delete")
 
     @precondition(has_summaries)
-    @rule(i=choices.any_of)
+    @act(i=choices.any_of)
     def erase_a_summary(self, i: int) -> None:
         self.world.refuse_erasure(pick(self.world.tree.summaries(), i))
-        self.done("erase_a_summary")
 
     # -- settings and looking ---------------------------------------------------------------------------
 
-    @rule(overrides=choices.some_settings)
+    @act(overrides=choices.some_settings)
     def change_settings(self, overrides: dict[str, Any]) -> None:
         self.world.change_settings(overrides)
-        self.done("change_settings")
 
-    @rule(limits=choices.spending_limits)
+    @act(limits=choices.spending_limits)
     def limit_spending(self, limits: dict[str, list[str]]) -> None:
         self.world.limit_spending(limits)
-        self.done("limit_spending")
 
-    @rule(limit=choices.max_input)
+    @act(limit=choices.max_input)
     def change_summarizer(self, limit: int | None) -> None:
         TellingSummarizer.max_input_tokens = limit
-        self.done("change_summarizer")
 
     @precondition(has_messages)
-    @rule(i=choices.any_of, size=st.integers(1, 40), reply=st.one_of(st.none(), st.integers(0, 100)))
+    @act(i=choices.any_of, size=st.integers(1, 40), reply=st.one_of(st.none(), st.integers(0, 100)))
     def look(self, i: int, size: int, reply: int | None) -> None:
         """A turn of a host that adds what it retrieved, and the transcript that people see."""
         node = self.message(i)
@@ -351,4 +340,3 @@ class ConversationMachine(RuleBasedStateMachine):
         assert [row.pk for row in chat.get_branch(self.world.row(node))] == [
             n.id for n in self.world.tree.path(node.id)
         ]
-        self.done("look")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,7 +20,7 @@ from tests.state_machine.contexts import Limits
 from tests.state_machine.model import TOKENS_PER_MISSING_RESULT, Node, Tree, goes_on, open_calls
 from tests.state_machine.spending import reached
 from tests.state_machine.tally import seen
-from tests.state_machine.teller import Teller, TellingSummarizer
+from tests.state_machine.teller import Answer, Teller, TellingSummarizer
 
 OPEN = ("ready", "running")
 _TOOLS = [("look", "{}"), ("read_file", '{"path": "/etc/motd"}'), ("shell", '{"command": "ls -l"}')]
@@ -125,32 +126,14 @@ class World:
         ]
         attachments = [{"type": "file", "name": "notes.txt"}] if attached else []
         reasoning = {"text": f"thought #s{serial}#"} if role == "assistant" and tokens % 3 == 0 else None
+        said: dict[str, Any] = {"role": role, "content": content, "attachments": attachments, "reasoning": reasoning}
         row = chat.append_message(
-            self.session,
-            self.row(parent),
-            role=role,
-            content=content,
-            tool_calls=tool_calls,
-            tool_call_id=answers,
-            attachments=attachments,
-            reasoning=reasoning,
-            **extra,
+            self.session, self.row(parent), tool_calls=tool_calls, tool_call_id=answers, **said, **extra
         )
-        before = self.tree.path(parent.id if parent else None)
-        siblings = self.tree.children(parent.id if parent else None)
-        node = Node(
-            id=row.pk,
-            parent=parent.id if parent else None,
-            role=role,
-            content=content,
-            order=max((sibling.order for sibling in siblings), default=0) + 1,
-            tokens=0,
-            serial=serial,
-            calls=tool_calls,
-            answers=answers,
-            attachments=attachments,
-            reasoning=reasoning,
-        )
+        above = parent.id if parent else None
+        before = self.tree.path(above)
+        order = max((sibling.order for sibling in self.tree.children(above)), default=0) + 1
+        node = Node(row.pk, above, order=order, tokens=0, serial=serial, calls=tool_calls, answers=answers, **said)
         waits = role == "tool" or goes_on(before[-1] if before else None, node)
         closes = 0 if waits else len(open_calls(before))
         node.tokens = node.own_tokens() + closes * TOKENS_PER_MISSING_RESULT
@@ -304,6 +287,15 @@ class World:
             return "branch_gone"
         base = self.tree.newest(run.tip_id)
         return None if (base.id if base else None) == run.base_id else "base_changed"
+
+    @contextmanager
+    def answering(self, answer: Answer) -> Iterator[None]:
+        """The next call of the model goes like this; what went wrong inside it is raised afterwards."""
+        self.teller.script.clear()
+        self.teller.script.append(answer)
+        yield
+        self.teller.script.clear()
+        self.raise_faults()
 
     def raise_faults(self) -> None:
         if self.teller.faults:

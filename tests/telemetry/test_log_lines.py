@@ -80,52 +80,23 @@ class TestLogs:
         ("reason", "level"),
         [
             ("under_threshold", "DEBUG"),
-            *((reason, "INFO") for reason in "mode_off policy open_run breaker cooldown irreducible".split()),
+            ("mode_off", "INFO"),
+            ("open_run", "INFO"),
+            ("irreducible", "INFO"),
             ("nothing_to_compact", "INFO"),
         ],
     )
-    def test_every_answer_of_none_says_why(self, lines, caplog, settings, monkeypatch, reason, level):
-        monkeypatch.setattr("compaction_app.compaction.trigger.COVERAGE_RATIO", 0.4)
-        trigger, tip = getattr(self, f"_{reason}", lambda _: ("threshold", over_threshold()[-1]))(settings)
-        caplog.clear()
-        run = chat.request_compaction(tip, trigger=trigger)
+    def test_every_answer_of_none_says_why(self, lines, caplog, settings, reason, level):
+        shorthand = {"under_threshold": "u a", "irreducible": "u a(6500)", "nothing_to_compact": "u"}.get(reason)
+        tip = grow(chat.start_session(), None, shorthand)[-1] if shorthand else over_threshold()[-1]
+        if reason == "mode_off":
+            settings.COMPACTION = small(MODE="off")
+        elif reason == "open_run":
+            chat.request_compaction(tip)
+            caplog.clear()
+        run = chat.request_compaction(tip, trigger="manual" if reason == "nothing_to_compact" else "threshold")
         assert run is None or run.status == "skipped"
         assert self.skipped(lines, caplog) == [(reason, level)]
-
-    def _under_threshold(self, settings):
-        return "threshold", grow(chat.start_session(), None, "u a")[-1]
-
-    def _mode_off(self, settings):
-        settings.COMPACTION = small(MODE="off")
-        return "threshold", over_threshold()[-1]
-
-    def _policy(self, settings):
-        settings.COMPACTION = small(POLICY="tests.telemetry.world.deferring_policy")
-        return "threshold", over_threshold()[-1]
-
-    def _open_run(self, settings):
-        tip = over_threshold()[-1]
-        chat.request_compaction(tip)
-        return "threshold", tip
-
-    def _breaker(self, settings):
-        FakeSummarizer.error = SummarizerError("away", error_code="quota")
-        tip = over_threshold()[-1]
-        for _ in range(3):
-            compact_chat_history(chat.request_compaction(tip).pk)
-        return "threshold", tip
-
-    def _cooldown(self, settings):
-        settings.COMPACTION = small(COOLDOWN_SECONDS=60)
-        branch = over_threshold()
-        compact_chat_history(chat.request_compaction(branch[-1]).pk)
-        return "threshold", grow(branch[0].session, branch[-1], "u a " * 26)[-1]
-
-    def _irreducible(self, settings):
-        return "threshold", grow(chat.start_session(), None, "u a(6500)")[-1]
-
-    def _nothing_to_compact(self, settings):
-        return "manual", grow(chat.start_session(), None, "u")[-1]
 
     def test_what_can_not_be_made_smaller_is_repeated_quietly(self, lines, caplog):
         tip = grow(chat.start_session(), None, "u a(6500)")[-1]
@@ -159,11 +130,9 @@ class TestLogs:
         assert [one for one in said if not LINE.fullmatch(one)] == []
         assert SECRET not in " ".join(said)
         records = [r for r in caplog.records if hasattr(r, "compaction")]
-        assert all(line(r.compaction["event"], self.rest(r.compaction)) == r.getMessage() for r in records)
+        told = [(dict(r.compaction), r.getMessage()) for r in records]
+        assert all(line(values.pop("event"), values) == message for values, message in told)
         assert all(r.filename != "telemetry.py" for r in records), "a line names the place that wrote it"
-
-    def rest(self, told):
-        return {name: value for name, value in told.items() if name != "event"}
 
     @pytest.mark.parametrize("setting", ["REDACTOR", "POLICY"])
     def test_what_a_host_s_code_raises_is_located_and_not_quoted(self, lines, settings, setting):

@@ -54,17 +54,15 @@ class TestMetrics:
         assert usage[("large-model", "input")] == 3_000
         assert sum(point.count for _, point in found["gen_ai.client.operation.duration"]) == 2
 
-    def test_a_failure_is_counted_with_its_code(self, collected, small_window):
+    def test_a_failure_is_counted_with_its_code_once_it_is_not_tried_again(self, collected, small_window):
+        FakeSummarizer.error = SummarizerError("slow", error_code="timeout", transient=True)
+        compact_chat_history(chat.request_compaction(over_threshold()[-1]).pk)
+        assert "compaction.runs" not in collected.metrics()
         FakeSummarizer.error = SummarizerError("away", error_code="quota")
         with pytest.raises(CompactionFailed):
             chat.compact(over_threshold()[-1])
         attributes, point = self.one(collected.metrics(), "compaction.runs")
         assert (attributes["compaction.outcome"], attributes["error.type"], point.value) == ("failed", "quota", 1)
-
-    def test_an_attempt_that_is_tried_again_is_no_run_yet(self, collected, small_window):
-        FakeSummarizer.error = SummarizerError("slow", error_code="timeout", transient=True)
-        compact_chat_history(chat.request_compaction(over_threshold()[-1]).pk)
-        assert "compaction.runs" not in collected.metrics()
 
     def test_suppressions_are_counted_by_reason(self, collected, small_window):
         tip = over_threshold()[-1]
@@ -73,8 +71,8 @@ class TestMetrics:
         chat.request_compaction(grow(chat.start_session(), None, "u a(6500)")[-1])
         found = collected.metrics()["compaction.suppressions"]
         assert {a["compaction.reason"]: point.value for a, point in found} == {"open_run": 1, "irreducible": 1}
-        assert all(a["compaction.layer"] == "auto_compact" for a, _ in found)
-        assert all(a["compaction.trigger"] == "threshold" for a, _ in found)
+        around = {"compaction.layer": "auto_compact", "compaction.trigger": "threshold"}
+        assert all(a.items() >= around.items() for a, _ in found)
         assert all(type(value) is str for a, _ in found for value in a.values())
 
     def test_prompts_are_counted_by_the_layer_they_needed(self, collected, small_window):
@@ -95,17 +93,11 @@ class TestMetrics:
         tip = grow(session, None, "u(1000)")[-1]
         context = chat.get_context(tip)
         usage = {"prompt_tokens": 1_250}
+        with transaction.atomic():
+            chat.append_message(session, tip, role="assistant", content="x", context=context, usage=usage)
+            transaction.set_rollback(True)
+        assert collected.metrics() == {}, "what is rolled back is not counted"
         chat.append_message(session, tip, role="assistant", content="x", context=context, usage=usage)
         attributes, point = self.one(collected.metrics(), "compaction.estimate_error")
         assert attributes == {"gen_ai.request.model": label, "compaction.direction": "under"}
         assert (point.count, point.sum) == (1, pytest.approx(0.2))
-
-    def test_what_is_rolled_back_is_not_counted(self, collected, small_window):
-        session = chat.start_session(model="house-model")
-        tip = grow(session, None, "u(1000)")[-1]
-        context = chat.get_context(tip)
-        with transaction.atomic():
-            usage = {"prompt_tokens": 1_250}
-            chat.append_message(session, tip, role="assistant", content="x", context=context, usage=usage)
-            transaction.set_rollback(True)
-        assert collected.metrics() == {}

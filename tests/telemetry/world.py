@@ -9,7 +9,6 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from compaction_app import chat
 from compaction_app.testing.builders import grow
-from compaction_app.values import PolicyDecision
 
 SECRET = "pelican"
 GOOD = f"## Recap\n\nThe {SECRET} keeps the harbour's books, and you help with it."
@@ -62,10 +61,6 @@ def over_threshold(session=None):
 
 def telling_redactor(text):
     raise UnicodeError(text)
-
-
-def deferring_policy(tip, budget):
-    return PolicyDecision(action="defer", reason="later")
 
 
 def telling_policy(tip, budget):

@@ -86,21 +86,13 @@ def test_lanes_say_of_every_tree_what_walking_through_it_says(acts: Acts) -> Non
         assert [tip.pk for tip in chat.tips(session)] == tips
         assert histories_at(tips, "default") == {pk: history_by_walking(ChatMessage.objects.get(pk=pk)) for pk in tips}
         assert Finding.LANE not in {wrong.finding for wrong in verify_session(session).problems}
-        transaction.set_rollback(True)
-
-
-@settings(max_examples=40, deadline=None)
-@given(acts=ACTS)
-def test_every_message_stands_on_one_lane_which_is_a_line(acts: Acts) -> None:
-    with transaction.atomic():
-        session = grown(acts)
-        lanes = {lane.start_id: lane for lane in read_lanes(session, limit=1000)}
+        # Every message stands on one lane, which is a line.
         by_lane: dict[int, list[ChatMessage]] = {}
         for message in session.messages.filter(kind=Kind.MESSAGE).order_by("depth"):
             by_lane.setdefault(message.lane_id or message.pk, []).append(message)
-        assert set(by_lane) == set(lanes)
-        for start, line in by_lane.items():
-            assert_line(line, lanes[start])
+        assert set(by_lane) == {lane.start_id for lane in lanes}
+        for lane in lanes:
+            assert_line(by_lane[lane.start_id], lane)
         transaction.set_rollback(True)
 
 
@@ -159,12 +151,8 @@ def test_a_message_that_is_gone_has_no_newest_tip_even_if_others_took_its_place(
     chain(root.session, 2, root)
     with pytest.raises(MessageNotFound, match=f"Message {second.pk} does not exist any more"):
         chat.newest_tip(second)
-
-
-def test_a_summary_has_no_newest_tip() -> None:
-    root, second = chain(start_session(), 2)
     with pytest.raises(InvalidParent):
-        chat.newest_tip(summarize(second, root))
+        chat.newest_tip(summarize(root, root))
 
 
 def test_lanes_are_paged_from_the_newest_on() -> None:
@@ -175,14 +163,7 @@ def test_lanes_are_paged_from_the_newest_on() -> None:
     assert [lane.start_id for lane in read_lanes(session, limit=2)] == [starts[4], starts[3]]
     assert [lane.start_id for lane in read_lanes(session, limit=2, before=starts[3])] == [starts[2], starts[1]]
     assert [lane.start_id for lane in read_lanes(session, limit=9, before=starts[0])] == [root.pk]
-
-
-def test_another_session_has_no_part_in_it() -> None:
-    mine, other = start_session(), start_session()
-    messages = chain(mine, 2)
-    summarize(messages[1], messages[0])
-    assert (read_lanes(other), histories_at([], "default")) == ((), {})
-    assert len(read_lanes(mine)) == 1
+    assert read_lanes(start_session()) == (), "another session has no part in it"
 
 
 def test_drawing_takes_the_same_queries_however_long_the_conversation_is() -> None:

@@ -31,12 +31,11 @@ def post(live_server, browser, path, body, content_type):
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("debug", [True, False])
-@pytest.mark.parametrize("name", ["post", "post_async"])
-def test_the_chat_page_says_what_is_too_long_and_how_to_go_on(live_server, browser, session, settings, debug, name):
+def test_the_chat_page_says_what_is_too_long_and_how_to_go_on(live_server, browser, session, settings, debug):
     settings.DEBUG = debug
     body = urlencode({"content": TEXT})
     form = "application/x-www-form-urlencoded"
-    status, kind, text = post(live_server, browser, url(name, session), body, form)
+    status, kind, text = post(live_server, browser, url("post", session), body, form)
     assert (status, kind) == (413, "text/html; charset=utf-8")
     assert "A message can have at most 200,000 characters" in text
     assert "2.6 MB" in text

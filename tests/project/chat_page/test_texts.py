@@ -41,6 +41,7 @@ class TestEscaping:
             assert "<script>alert" not in page
             assert "<img" not in page
             assert "14" not in re.findall(r"&amp;amp;(.{0,4})", page)
+        assert "<script>alert" not in text_of(send(browser, session, MARKUP + "\x00")), "a refused one comes back"
         page = text_of(browser.get(url("session", session)))
         assert page.count("&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt;") >= 9
 
@@ -53,10 +54,6 @@ class TestEscaping:
             page = text_of(browser.get(address))
             assert "<script>alert" not in page
             assert "&lt;script&gt;alert" in page.partition('id="cutoff"')[2].partition("</details>")[0]
-
-    def test_a_refused_message_comes_back_escaped(self, browser, session):
-        page = text_of(send(browser, session, MARKUP + "\x00"))
-        assert "<script>alert" not in page
 
     def test_the_whole_text_of_a_message_is_no_html(self, browser, session):
         message = chat.append_message(session, role=Role.USER, content=MARKUP)
@@ -83,12 +80,10 @@ class TestText:
         "content",
         [
             "שלום, איפה המגדלור?",
-            "مرحبا، أين المنارة؟",
-            "灯台はどこですか",
             "👩‍👩‍👧‍👦 🇳🇴 e\u0301 ﷽ \u202egnp.exe",
             "x" * 5000,
         ],
-        ids=["hebrew", "arabic", "japanese", "joined", "one-long-word"],
+        ids=["hebrew", "joined", "one-long-word"],
     )
     def test_any_text_is_stored_and_shown_as_it_is_in_its_own_direction(self, browser, session, content):
         send(browser, session, content)
