@@ -14,10 +14,11 @@ from compaction_app.memory.words import Words, read_words, stem
 _LONGEST, _LONGEST_PLACEHOLDER = 400, 40
 _HEADING = re.compile(r"(?m)^#{1,6}[ \t][^\n]*$")
 _PAGE = re.compile(r"(?is)(?:event: ?\w+\s)?data: ?[{\[]|<!doctype|<(?:\?xml|html)\b.*</\w+>\Z")
+_SORRY = re.compile(r"(?i)\W{0,9}(?:\w+ ){0,2}(?:sorry|apolog|unfortunate|leider|leid\b|désol|lo siento)")
 #: In its first sentence "I" is the model: a summary calls the user "the user", and the assistant "you".
 _REFUSAL = re.compile(
-    r"(?i)[^\n.]{0,60}?\b(?:i|we)\b[^\n.]{0,20}?(?:\b(?:unable|not|cannot)|n['’]t)\b[^\n]{0,60}?"
-    r"\b(?:help (?:with|you)|assist|summar|(?:this|your|the) (?:request|conversation|content))"
+    r"(?i)[^\n.]{0,60}?\b(?:i|we)\b[^\n.]{0,20}?\b(?:unable|not able|cannot|can['’]t|won['’]t|will not|decline)\b"
+    r"[^\n]{0,60}?\b(?:help (?:with|you)|assist|summar|(?:this|your) (?:request|conversation|content))"
 )
 
 
@@ -29,7 +30,7 @@ def is_error_text(text: str) -> bool:
 def tells_nothing(text: str, replaced: str) -> bool:
     """Whether a draft, stripped, is too short for a summary of ``replaced`` and has neither its names nor its words."""
     below, headings = _HEADING.subn("", text)
-    is_long = len(below) > _LONGEST or headings > 0
+    is_long = len(below) > _LONGEST or (headings > 0 and not _SORRY.match(below))
     if is_long and max(map(len, below.split("\n"))) > _LONGEST_PLACEHOLDER:
         return False
     own, known = _read(below), _read(replaced)

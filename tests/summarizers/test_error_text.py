@@ -226,6 +226,10 @@ def test_a_heading_shows_a_summary_and_a_placeholder_below_it_does_not():
     assert not tells_nothing("## Rocket\n\nThe user is building a rocket, and you help with it.", LONG)
     assert tells_nothing("## Rocket\n\n(none so far, as it seems)", LONG)
     assert not tells_nothing("## Wedding\n\nMirela, Sibiu, 80 guests", LONG)
+    assert tells_nothing(
+        "## Zusammenfassung\n\nLeider kann ich das Gespräch nicht zusammenfassen, versuche es später.", LONG
+    )
+    assert not is_error_text("## Goal\n\nWe decided not to send the request before Monday, Mirela asks for 80 chairs.")
 
 
 @pytest.mark.parametrize(
