@@ -13,6 +13,7 @@ from functools import partial
 from http.client import responses as reasons
 from typing import Any, Self
 
+from django.conf import settings as django_settings
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.core.signals import got_request_exception
 from django.db import InterfaceError, OperationalError
@@ -108,7 +109,6 @@ _CODES: dict[type[Exception], Code] = {
     AuthenticationError: Code.UNAUTHENTICATED,
     Http404: Code.NOT_FOUND,
     PermissionDenied: Code.FORBIDDEN,
-    RequestDataTooBig: Code.TOO_LARGE,
     SuspiciousOperation: Code.MALFORMED,
     UnreadablePostError: Code.MALFORMED,
     OperationalError: Code.UNAVAILABLE,
@@ -129,6 +129,11 @@ def add_error_handlers(api: NinjaAPI) -> None:
     @api.exception_handler(Problem)
     def answer_problem(request: HttpRequest, error: Problem) -> HttpResponse:
         return error.response()
+
+    @api.exception_handler(RequestDataTooBig)
+    def answer_too_large(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
+        most = django_settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        return Problem(Code.TOO_LARGE, f"The body is larger than {most:,} bytes.").response()
 
     @api.exception_handler(HttpError)
     def answer_http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
