@@ -184,7 +184,8 @@ def write_if_due(run: CompactionRun, write: Callable[[], Result]) -> Result | No
     try:
         with transaction.atomic(using=using, durable=True):
             lock_session(run.session_id, using)
-            if not runs.still_claimed(run).exists():
+            # With its row locked: the time limit may fail it at this moment.
+            if not runs.renew(run, runs.LEASE_SECONDS):
                 log(logger, logging.INFO, "skip", run=run.pk, session=run.session_id, reason="claim_lost")
             elif not ChatMessage.objects.using(using).filter(pk=run.tip_id).exists():
                 runs.skip(run, SkipReason.BRANCH_GONE)

@@ -86,12 +86,28 @@ async def acompact_chat_history(run_id: int, using: str = "default") -> Outcome 
 
 async def _carry_out(run_id: int, using: str, way: Way) -> Outcome | None:
     await way.do(runs.require_no_transaction, using)
-    run = await way.do(runs.claim, run_id, using)
-    if run is None:
+    taken: list[tuple[CompactionRun, lease.Held]] = []
+
+    def take() -> None:
+        if run := runs.claim(run_id, using):
+            taken.append((run, lease.keep(run)))
+
+    def give_back() -> None:
+        for run, held in taken:
+            held.end()
+            release_interrupted(run)
+
+    try:
+        await way.do(take)
+    except BaseException:
+        # Cancelled while it was taken. The thread goes on, and does this after it.
+        await way.do(give_back)
+        raise
+    if not taken:
         return None
+    [(run, held)] = taken
     # The claim as it was taken: a commit that fails half-way has changed the other instance.
     claimed = copy(run)
-    held = await way.do(lease.keep, run)
     with telemetry.run_span(run) as span, held:
         follow_up = None
         try:

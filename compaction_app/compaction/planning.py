@@ -25,6 +25,8 @@ logger = logging.getLogger("compaction_app.planning")
 
 #: Tokens that the summarizer sees beyond the cutoff at most: enough for the topic to be recognized.
 LOOKAHEAD_TOKENS = 4_000
+#: No draft is accepted for a smaller one: the shortest summary has thirty characters.
+_SMALLEST_TARGET = 10
 
 
 def get_messages_to_summarize(
@@ -274,11 +276,12 @@ class _Planner:
             middle = (low + high) // 2
             fits = size(self.plan(shorter[middle], kept_from=cut, partial=True)) <= limit.max_tokens
             low, high = (middle + 1, high) if fits else (low, middle)
-        if low:
+        if low and self.largest(shorter[low - 1]) >= _SMALLEST_TARGET:
             return self.plan(shorter[low - 1], kept_from=cut, partial=True)
-        # Not even the first legal cut fits: take it, and show its largest messages shortened, head and tail.
-        first = shorter[0] if shorter else cut
-        return self.plan(first, kept_from=cut, partial=bool(shorter), shorten=True)
+        # Not even the first legal cut fits, or what fits is too small for any summary to be smaller: the next one is
+        # taken, and its largest messages are shown shortened, head and tail.
+        first = next((point for point in shorter[low:] if self.largest(point) >= _SMALLEST_TARGET), cut)
+        return self.plan(first, kept_from=cut, partial=first < cut, shorten=True)
 
 
 def _newest_within(messages: Sequence[Message], tokens: int) -> tuple[Message, ...]:

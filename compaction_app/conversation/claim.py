@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import uuid
 from datetime import timedelta
+from typing import Any
 
 from django.db import transaction
 from django.db.models import OuterRef, Subquery
@@ -28,15 +29,18 @@ logger = logging.getLogger("compaction_app.claims")
 
 #: A killed process is replaced after this.
 LEASE_SECONDS = 60.0
-#: No longer than this: a stream that is kept, but neither read nor closed, would block its question for good.
+#: No longer than this, or than the caller's own time-out: a stream that is kept, but neither read nor closed, would
+#: block its question for good.
 _LONGEST_SECONDS = 3600.0
 
 
 class Claim:
     """The claim of one caller, who releases it at the end."""
 
-    def __init__(self, tip: ChatMessage) -> None:
+    def __init__(self, tip: ChatMessage, timeout: Any = None) -> None:
+        """``timeout``: what the client is given; a number of seconds, or of another kind."""
         self._tip = tip
+        self._longest = max(_LONGEST_SECONDS, timeout if isinstance(timeout, int | float) else 0)
         self._token = uuid.uuid4()
         self._held: Held | None = None
 
@@ -77,7 +81,7 @@ class Claim:
         self._held = Held(
             using,
             lease=LEASE_SECONDS,
-            seconds=_LONGEST_SECONDS,
+            seconds=self._longest,
             renew=lambda: bool(claimed.update(lease_expires_at=timezone.now() + timedelta(seconds=LEASE_SECONDS))),
             expire=claimed.delete,
         )

@@ -42,7 +42,7 @@ from compaction_app.exceptions import (
 from compaction_app.messages.validation import open_calls_at_end, token_count
 from compaction_app.models import ChatMessage
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
-from compaction_app.telemetry import log
+from compaction_app.telemetry import log, log_error
 from compaction_app.tree.branches import database_of
 from compaction_app.values import Capacity, ChatContext, Role, Trigger
 
@@ -112,7 +112,7 @@ async def acomplete(tip: ChatMessage, **options: Any) -> ChatMessage:
 
 
 async def _complete(question: Question) -> ChatMessage:
-    claim, do = Claim(question.tip), question.way.do
+    claim, do = Claim(question.tip, question.params.get("timeout")), question.way.do
     try:
         found = await answer(question, claim, chat_model.ask)
         stored: ChatMessage = found if isinstance(found, ChatMessage) else await do(finish_turn, *found)
@@ -148,7 +148,8 @@ class Turn:
     """One request to the chat model: the tip, the arguments and the context that is sent."""
 
     tip: ChatMessage
-    #: As the caller gave it: the compaction after the reply is measured against the same.
+    #: As the caller gave it, with the window that a refusal named or showed: the compaction after the reply is measured
+    #: against the same.
     request: ContextRequest
     resolved: ResolvedRequest
     params: Mapping[str, Any]
@@ -181,7 +182,9 @@ def start_turn(question: Question) -> Turn:
     tip, params = question.tip, question.params
     # Parameters of a chat completion that would be silently overwritten.
     if params.get("stream"):
-        raise InvalidMessage("complete() returns a whole reply; use stream() to stream one.", field="stream")
+        raise InvalidMessage(
+            "stream is no parameter: chat.stream() streams a reply, chat.complete() does not.", field="stream"
+        )
     if "messages" in params:
         raise InvalidMessage(
             "The branch at the tip is what is sent: store messages with append_message, pass others as contributions=.",
@@ -259,7 +262,7 @@ def _believe(turn: Turn, refusal: chat_model.ProviderOverflow) -> tuple[Turn, in
     known = windows.narrowed(Capacity(sent, max(1, reply)), Overflow() if silent else overflow, sent)
     capacity = windows.less_than(sent, known)
     window = overflow.window or capacity.input_tokens + capacity.output_tokens
-    # A refusal without a number may be a proxy's, of a body with a picture: this turn is made smaller, no other.
+    # A refusal without a number may be a proxy's, of a body with a picture: no other turn learns from it.
     if overflow.window and not overflow.is_rate:
         windows.learn(resolved.place, window, resolved.learned)
     return replace(turn, request=replace(turn.request, window=window)), capacity.input_tokens
@@ -322,9 +325,13 @@ def finish_turn(turn: Turn, reply: chat_model.Reply, finish_reason: str = "") ->
         raise
     except InvalidMessage as error:
         raise InvalidReply(f"The model's reply cannot be stored: {error}", **reply.as_attributes) from error
-    resolved = resolve_with_history(stored, turn.request)
-    # Some gateways report the sum of several prompts.
-    taken = min((stored.sent_context or {}).get("provider_tokens", 0), 2 * turn.context.tokens)
-    windows.accept(resolved.place, taken, resolved.learned)
-    open_and_enqueue(CompactionRequest(tip=stored, trigger=Trigger.THRESHOLD, resolved=resolved))
+    try:
+        resolved = resolve_with_history(stored, turn.request)
+        # Some gateways report the sum of several prompts.
+        taken = min((stored.sent_context or {}).get("provider_tokens", 0), 2 * turn.context.tokens)
+        windows.accept(resolved.place, taken, resolved.learned)
+        open_and_enqueue(CompactionRequest(tip=stored, trigger=Trigger.THRESHOLD, resolved=resolved))
+    except Exception as error:
+        # The reply is stored; the next turn asks for the compaction again.
+        log_error(logger, error, session=stored.session_id, message=stored.pk, step="request")
     return stored

@@ -110,7 +110,7 @@ class _ReplyCollector:
         if on_stop not in ("discard", "keep"):
             raise InvalidMessage(f'on_stop must be "discard" or "keep", not {on_stop!r}.', field="on_stop")
         self._question, self._do, self._keeps = question, question.way.do, on_stop == "keep"
-        self._claim = Claim(question.tip)
+        self._claim = Claim(question.tip, question.params.get("timeout"))
         #: The stored reply; None until it is stored.
         self.message: ChatMessage | None = None
         #: What was sent. None where the reply was stored before, and of an asynchronous stream until it is open.

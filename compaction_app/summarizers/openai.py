@@ -27,7 +27,7 @@ from compaction_app.conf import AskedModel, Settings, find_address_error
 from compaction_app.context.budget import window_of, window_or_default
 from compaction_app.context.overflow import Overflow, complaint_of, error_text, find_output_limit, find_overflow
 from compaction_app.context.windows import OUTPUT_SHARE, smaller
-from compaction_app.messages.originals import read_message
+from compaction_app.messages.originals import read_message, storable
 from compaction_app.summarizers.attempt import Answer, Failure
 from compaction_app.summarizers.endpoint import async_http_client, openai
 from compaction_app.summarizers.error_details import safe_code, safe_message
@@ -276,6 +276,10 @@ def _read(entry: ModelEntry, completion: Any) -> SummaryDraft | Failure:
     choices = getattr(completion, "choices", None)
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = getattr(choice, "message", None)
+    if overflow := overflow_in(completion):
+        detail = "the prompt is too long, says an answer with status 200"
+        code = ErrorCode.INPUT_TOO_LARGE
+        return Failure(model=entry.model, code=code, detail=detail, transient=False, overflow=overflow)
     if message is None:
         return _malformed_reply(entry.model)
     finish_reason = str(getattr(choice, "finish_reason", None) or "")
@@ -336,6 +340,12 @@ def overflow_of(error: openai.APIError) -> Overflow | None:
     # An error inside a stream has no status: the stream began with 200.
     body = error.message if error.body is None else error.body
     return find_overflow(getattr(error, "status_code", None), body)
+
+
+def overflow_in(completion: Any) -> Overflow | None:
+    """The same of an error in place of an answer, as gateways send it with status 200."""
+    error = getattr(completion, "error", None)
+    return find_overflow(None, storable(error)) if error else None
 
 
 def is_unreadable(error: Exception) -> bool:

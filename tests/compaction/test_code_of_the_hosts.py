@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import threading
+import time
 import warnings
 from dataclasses import replace
 
@@ -12,6 +14,7 @@ from django.db.models.signals import post_save
 from django.utils import timezone
 
 from compaction_app import chat
+from compaction_app.compaction import lease
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed, CompactionRefused, SummarizerError
 from compaction_app.models import ChatMessage, CompactionRun
@@ -201,6 +204,28 @@ class TestCodeOfTheHosts:
         assert refused.value.run_id == run.pk
         again = chat.compact(branch[-1])
         assert (again.pk, again.status, again.attempts) == (run.pk, "succeeded", 2)
+
+    def test_whoever_is_cancelled_while_the_run_is_taken_leaves_it_too(self, session, branch, monkeypatch):
+        """It was kept until its time limit by a lease that nobody ended."""
+        keep, kept, begun = lease.keep, [], threading.Event()
+
+        def late(run):
+            begun.set()
+            time.sleep(0.3)
+            kept.append(keep(run))
+            return kept[0]
+
+        async def leave():
+            task = asyncio.create_task(chat.acompact(branch[-1]))
+            await asyncio.to_thread(begun.wait, 10)
+            task.cancel()
+            await task
+
+        monkeypatch.setattr(lease, "keep", late)
+        with pytest.raises(asyncio.CancelledError):
+            async_to_sync(leave)()
+        assert CompactionRun.objects.get(session=session).status == "ready"
+        assert [held.is_over for held in kept] == [True]
 
 
 @contextlib.contextmanager

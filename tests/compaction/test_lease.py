@@ -6,6 +6,7 @@ import threading
 import time
 import uuid
 from contextvars import ContextVar, copy_context
+from copy import copy
 from datetime import timedelta
 
 import pytest
@@ -15,6 +16,7 @@ from django.utils import timezone
 
 from compaction_app import chat, tasks
 from compaction_app.compaction import lease, runs
+from compaction_app.compaction.commit import write_if_due
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.conf import get_settings
 from compaction_app.models import ChatMessage, CompactionRun
@@ -210,6 +212,27 @@ def test_a_database_that_is_away_is_asked_again_but_not_all_the_time(branch, sho
         during_the_call(patched, until_asked_again)
         compact_chat_history(run.pk)
     assert 2 <= len(tries) <= 12
+
+
+def test_the_time_limit_does_not_fail_a_run_that_is_being_committed(branch):
+    """Two events and two signals told of one run: that it failed, and that it succeeded."""
+    run = runs.claim(chat.request_compaction(branch[-1]).pk, "default", 60)
+    failed = []
+
+    def fail():
+        failed.append(runs.fail(copy(run), "time_limit", ""))
+        connections.close_all()
+
+    thread = threading.Thread(target=fail)
+
+    def commit():
+        thread.start()
+        threading.Event().wait(0.3)
+        CompactionRun.objects.filter(pk=run.pk).update(status="skipped", claim_token=None)
+
+    write_if_due(run, commit)
+    thread.join()
+    assert failed == [False]
 
 
 def test_a_run_is_ended_and_told_of_in_one_transaction(branch, monkeypatch):

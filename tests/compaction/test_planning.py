@@ -228,6 +228,13 @@ class TestSummarizerLimits:
         assert made.shorten
         assert ids(made.covered) == [1, 2]
 
+    def test_a_part_that_is_too_small_for_any_summary_is_not_covered_alone(self):
+        """Every draft for it was refused after it was paid for, and the branch was never compacted."""
+        made = plan("u(20) a(20) u(3000) a(3000) u a " + "u a " * 10, limit=Limit(1_000))
+        assert made.shorten
+        assert ids(made.covered) == [1, 2, 3, 4]
+        assert made.target_tokens > 100
+
     def test_partial_generations_end_up_covering_what_one_would(self):
         messages = messages_of("u a " * 60)
         whole = plan(messages)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
@@ -163,6 +163,23 @@ def test_a_turn_takes_the_same_queries_whole_and_streamed_whatever_the_length(se
             counts.append(len(queries))
         tip = grow(session, tip, "a u " * 15)[-1]
     assert len(set(counts)) == 1
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_compaction_that_cannot_be_requested_costs_no_reply(session, client, monkeypatch, caplog, streams):
+    def away(*_):
+        raise OperationalError("database is locked")
+
+    monkeypatch.setattr("compaction_app.conversation.complete.open_and_enqueue", away)
+    tip = grow(session, None, "u")[0]
+    if streams:
+        stream = chat.stream(tip, client=client)
+        assert len(list(stream)) > 1
+        stored = stream.message
+    else:
+        stored = chat.complete(tip, client=client)
+    assert stored.parent_message_id == tip.pk
+    assert "step=request" in caplog.text
 
 
 class TestFallback:

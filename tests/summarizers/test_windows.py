@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -97,6 +98,20 @@ class TestOutOfTime:
             summarizer.summarize(request)
         assert caught.value.error_code is ErrorCode.TIME_LIMIT
         assert [capacity.output_tokens for capacity in summarizer.learned.values()] == [2048]
+
+
+def test_an_overflow_with_status_200_is_one(server):
+    """It was taken for a broken body, and the same request was sent eight times."""
+    words = "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens."
+    body = {"error": {"message": words, "code": "context_length_exceeded"}, "choices": None}
+    server.script(default=steps.malformed(json.dumps(body).encode()))
+    summarizer = cascade(server, "m", max_input_tokens=100_000)
+    with pytest.raises(SummarizerError) as caught:
+        summarizer.summarize(
+            request_of(covered=[Message(id=1, depth=1, role=Role.USER, tokens=9, content="Why? " * 9)])
+        )
+    assert (caught.value.error_code, caught.value.transient) == (ErrorCode.INPUT_TOO_LARGE, False)
+    assert [capacity.output_tokens for capacity in summarizer.learned.values()] == [2048]
 
 
 class TestMemory:
