@@ -254,10 +254,11 @@ class RecordAdmin(AnyModelAdmin):
         session_id = as_uuid(term)
         return Q(session=session_id) if session_id else None
 
-    def get_actions(self, request: HttpRequest, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def get_actions(self, request: HttpRequest, action_location: Any = None) -> dict[str, Any]:
         """Without bulk deletion: each record has a page that says what else is deleted."""
-        # From 6.1 on Django passes where the actions are shown.
-        found = super().get_actions(request, *args, **kwargs)
+        # Django passes the location from 6.1 on, and looks for the name; before that it takes none.
+        location = {} if action_location is None else {"action_location": action_location}
+        found = super().get_actions(request, **location)
         return {name: action for name, action in found.items() if name != "delete_selected"}
 
     # -- a record's page ----------------------------------------------------------------------------------
