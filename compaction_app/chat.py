@@ -15,7 +15,7 @@ from asgiref.sync import sync_to_async
 from compaction_app.conf import warm_up
 from compaction_app.context.reading import get_context, should_compact
 from compaction_app.conversation.append import annotate_message, append_message, append_messages, start_session
-from compaction_app.conversation.compact import MAX_INSTRUCTIONS, acompact, compact, request_compaction
+from compaction_app.conversation.compact import acompact, compact, request_compaction
 from compaction_app.conversation.complete import acomplete, complete
 from compaction_app.conversation.erase import (
     delete_message,
@@ -25,6 +25,7 @@ from compaction_app.conversation.erase import (
     retire_summary,
 )
 from compaction_app.conversation.stream import AsyncReplyStream, ReplyStream, astream, stream
+from compaction_app.summarizers.prompts import MAX_INSTRUCTIONS
 from compaction_app.tree.branches import find_summary_for_branch as find_summary
 from compaction_app.tree.branches import get_branch, tips, variants
 from compaction_app.tree.lanes import newest_tip

@@ -26,6 +26,8 @@ logger = logging.getLogger("compaction_app.budget")
 
 Answer = TypeVar("Answer")
 
+#: Where the client asks that is given no address.
+OPENAI_URL = "https://api.openai.com/v1"
 REMEMBERED_SECONDS = 60 * 60
 #: Of a window, a quarter is for the reply, as for ``RESERVED_TOKENS``.
 OUTPUT_SHARE = 4
@@ -111,7 +113,7 @@ NOTHING = Learned()
 def endpoint_of(url: str = "") -> str:
     """An address as a place is known by: without query, password and the last slash; by default the client's own."""
     try:
-        parts = urlsplit(url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1")
+        parts = urlsplit(url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
     except ValueError:
         return ""
     host = parts.netloc.rpartition("@")[2].lower()

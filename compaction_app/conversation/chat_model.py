@@ -26,7 +26,7 @@ from compaction_app.messages.openai_format import parse_arguments
 from compaction_app.messages.originals import bounded, fields_of, merged, read_message, storable
 from compaction_app.messages.validation import make_storable, sizes_of, token_count
 from compaction_app.summarizers.endpoint import MOST_BYTES, async_http_client, http_client, openai
-from compaction_app.summarizers.openai import is_unreadable, overflow_of
+from compaction_app.summarizers.openai import is_unreadable, overflow_in, overflow_of
 from compaction_app.summarizers.waiting import Way
 
 #: In place of a chunk: there are no more.
@@ -246,9 +246,8 @@ class ReplyDraft:
         if not self._error and (message is None or not hasattr(message, "content")):
             raise InvalidReply(_UNREADABLE, completion=completion)
         # Of a stream it is no overflow any more: a part of the answer was read.
-        told = openai.APIError(str(self._error or ""), request=None, body=storable(self._error))  # type: ignore[arg-type]
-        if self._error and (overflow := overflow_of(told)):
-            raise ProviderOverflow(overflow) from told
+        if overflow := overflow_in(self._error):
+            raise ProviderOverflow(overflow)
         return self._read(storable(message) if message is not None else {}, completion)
 
     def _note(self, part: Any, name: str) -> Any:

@@ -19,12 +19,11 @@ from compaction_app.exceptions import CompactionRefused, InvalidMessage
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.spending import describe_overspending
+from compaction_app.summarizers.prompts import MAX_INSTRUCTIONS
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, without_waiting
 from compaction_app.tree.branches import check_tip, database_of
 from compaction_app.values import Suppression, Trigger, TriggerName
 
-#: The longest ``instructions``, in characters.
-MAX_INSTRUCTIONS = 2000
 #: After this time the code that opened a run no longer enqueues it.
 _OPENER_SECONDS = 10
 

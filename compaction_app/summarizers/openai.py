@@ -26,7 +26,7 @@ from compaction_app import telemetry
 from compaction_app.conf import AskedModel, Settings, find_address_error
 from compaction_app.context.budget import window_of, window_or_default
 from compaction_app.context.overflow import Overflow, complaint_of, error_text, find_output_limit, find_overflow
-from compaction_app.context.windows import OUTPUT_SHARE, smaller
+from compaction_app.context.windows import OPENAI_URL, OUTPUT_SHARE, smaller
 from compaction_app.messages.originals import read_message, storable
 from compaction_app.summarizers.attempt import Answer, Failure
 from compaction_app.summarizers.endpoint import async_http_client, openai
@@ -42,7 +42,6 @@ NO_KEY = "no-key"
 #: The longest wait, in seconds, that a provider's ``retry-after`` may ask for.
 MAX_RETRY_AFTER = 3600.0
 
-_OPENAI_URL = "https://api.openai.com/v1"
 #: Models that refuse ``temperature`` and ``max_tokens``.
 _REASONING_MODEL = re.compile(r"(?:o\d|gpt-5)")
 _OUTPUT_PARAMETERS = ("max_completion_tokens", "max_tokens")
@@ -194,7 +193,7 @@ def make_client(entry: ModelEntry) -> openai.AsyncOpenAI:
 
 
 def _default_url() -> str:
-    return os.environ.get("OPENAI_BASE_URL") or _OPENAI_URL
+    return os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
 
 
 def _api_key(entry: ModelEntry) -> str | None:
@@ -276,7 +275,7 @@ def _read(entry: ModelEntry, completion: Any) -> SummaryDraft | Failure:
     choices = getattr(completion, "choices", None)
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = getattr(choice, "message", None)
-    if overflow := overflow_in(completion):
+    if overflow := overflow_in(getattr(completion, "error", None)):
         detail = "the prompt is too long, says an answer with status 200"
         code = ErrorCode.INPUT_TOO_LARGE
         return Failure(model=entry.model, code=code, detail=detail, transient=False, overflow=overflow)
@@ -342,9 +341,8 @@ def overflow_of(error: openai.APIError) -> Overflow | None:
     return find_overflow(getattr(error, "status_code", None), body)
 
 
-def overflow_in(completion: Any) -> Overflow | None:
-    """The same of an error in place of an answer, as gateways send it with status 200."""
-    error = getattr(completion, "error", None)
+def overflow_in(error: Any) -> Overflow | None:
+    """The same of an error beside or in place of an answer, as gateways send it with status 200; None for no error."""
     return find_overflow(None, storable(error)) if error else None
 
 

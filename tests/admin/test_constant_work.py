@@ -40,7 +40,7 @@ def test_a_list_counts_and_pages_over_its_first_rows_only(viewer, monkeypatch):
 
 
 def pages_with(length, forks, generations):
-    """Every list, and every page about one conversation of so many messages, forks and generations, by its name."""
+    """Name → address: every list, and every page about one conversation of the given size."""
     session = start_session()
     nodes = chain(session, length)
     for n in range(forks):

@@ -1,4 +1,4 @@
-"""Deleting and retiring from the admin: through the app, for those who may, with what goes along."""
+"""Deleting and retiring in the admin: permissions, what is deleted as well, and that the app's functions do it."""
 
 import pytest
 from django.contrib.admin.models import LogEntry

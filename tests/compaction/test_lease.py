@@ -215,7 +215,7 @@ def test_a_database_that_is_away_is_asked_again_but_not_all_the_time(branch, sho
 
 
 def test_the_time_limit_does_not_fail_a_run_that_is_being_committed(branch):
-    """Two events and two signals told of one run: that it failed, and that it succeeded."""
+    """One run had both a failed and a completed event, and sent both signals."""
     run = runs.claim(chat.request_compaction(branch[-1]).pk, "default", 60)
     failed = []
 

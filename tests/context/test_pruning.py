@@ -21,7 +21,11 @@ def ids(messages):
 
 
 def conversation(*texts, sizes=(1,), every=1):
-    """Calls with as many results as the sizes say, which are the texts; before ``every`` so many a user's message."""
+    """Messages with tool calls, each followed by its results.
+
+    ``texts`` are the results; ``sizes`` say how many each message with calls has, in turn. A user's message stands
+    before the first of ``every`` messages with calls.
+    """
     rows, waiting = [], list(texts)
     for number in range(len(texts)):
         size = sizes[number % len(sizes)]
