@@ -180,7 +180,7 @@ class TestCodeOfTheHosts:
             raise error
 
         def then():
-            monkeypatch.setattr("compaction_app.compaction.commit.write_if_due", away)
+            monkeypatch.setattr("compaction_app.compaction.commit.write_if_claimed", away)
 
         run = chat.request_compaction(branch[-1])
         with commits_raising(LookupError(), then), pytest.raises(LookupError):
