@@ -225,7 +225,7 @@ class TestCodeOfTheHosts:
         with pytest.raises(asyncio.CancelledError):
             async_to_sync(leave)()
         assert CompactionRun.objects.get(session=session).status == "ready"
-        assert [held.is_over for held in kept] == [True]
+        assert [held.is_ended for held in kept] == [True]
 
 
 @contextlib.contextmanager

@@ -285,7 +285,7 @@ class TestOneThreadForAll:
         held.abandon()
         held.abandon()
         time.sleep(0.6)
-        assert (ended, held.is_over) == ([1], True)
+        assert (ended, held.is_ended) == ([1], True)
 
     def test_each_is_renewed_in_the_context_that_it_was_taken_in(self):
         """Packages for tenants that keep the schema in a context variable: the thread that renews saw none."""
