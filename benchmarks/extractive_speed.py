@@ -19,7 +19,7 @@ sys.path.insert(0, str(REPOSITORY))
 
 from benchmarks.evaluate import systems  # noqa: E402  # the path above makes them importable
 from compaction_app.memory.extractive import summarize_extractively  # noqa: E402
-from compaction_app.transfer.formats import Conversation, read_json, read_lines  # noqa: E402
+from compaction_app.transfer.formats import Conversation, read_file  # noqa: E402
 from compaction_app.values import Message  # noqa: E402
 
 AIM = 60_000
@@ -141,9 +141,7 @@ def messages_of(path: Path) -> list[Message]:
 
 
 def read(path: Path) -> list[Conversation]:
-    if path.suffix == ".jsonl":
-        return read_lines(enumerate(path.read_bytes().splitlines(keepends=True), start=1), max_bytes=1 << 22)
-    return read_json(path.read_bytes(), max_bytes=1 << 22)
+    return read_file(path.read_bytes(), is_lines=path.suffix == ".jsonl", max_bytes=1 << 22)
 
 
 if __name__ == "__main__":

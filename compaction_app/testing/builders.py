@@ -64,10 +64,17 @@ def words(tokens: int, word: str = "word") -> str:
 
 def grow(session: ChatSession, parent: ChatMessage | None, shorthand: str, *, word: str = "word") -> list[ChatMessage]:
     """Append messages below ``parent``. Their sizes are exact with :class:`WordTokenCounter`."""
+    return chat.append_messages(session, parent, written(shorthand, word))
+
+
+def written(shorthand: str, word: str = "word") -> list[dict[str, Any]]:
+    """Return the messages in the OpenAI chat format."""
     messages = []
     for message in messages_in(shorthand):
         tokens = message.pop("tokens")
         # A call's name and its arguments are one word each.
-        calls = message.get("tool_calls", ())
+        calls = list(message.pop("tool_calls", ()))
         messages.append({**message, "content": words(tokens - 2 * len(calls), word)})
-    return chat.append_messages(session, parent, messages)
+        if calls:
+            messages[-1]["tool_calls"] = calls
+    return messages

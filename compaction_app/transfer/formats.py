@@ -68,19 +68,23 @@ class Conversation:
     place: str = ""
 
 
-def read_json(data: bytes, *, max_bytes: int, join: bool = False) -> list[Conversation]:
-    """Read a file that is one JSON value."""
-    return _checked([_recognize_format(_parse(data), "")], max_bytes=max_bytes, join=join)
+def read_file(data: bytes, *, is_lines: bool, max_bytes: int, join: bool = False) -> list[Conversation]:
+    """Read a file that is one JSON value, or has one a line: so ``is_lines`` says, or the first of several lines."""
+    lines = [(number, line.rstrip()) for number, line in enumerate(data.split(b"\n"), start=1) if line.strip()]
+    if is_lines or (len(lines) > 1 and _is_json(lines[0][1])):
+        if not lines:
+            raise ImportFailed("The file is empty.")
+        found = [_recognize_format(_parse(line, number), f"line {number}") for number, line in lines]
+    else:
+        found = [_recognize_format(_parse(data), "")]
+    return [_checked_conversation(one, max_bytes) for one in ([_joined(found)] if join else found)]
 
 
-def read_lines(lines: Iterable[tuple[int, bytes]], *, max_bytes: int, join: bool = False) -> list[Conversation]:
-    """Read a file with one JSON value a line; ``lines`` are pairs of number and line."""
-    conversations = [
-        _recognize_format(_parse(line.rstrip(), number), f"line {number}") for number, line in lines if line.strip()
-    ]
-    if not conversations:
-        raise ImportFailed("The file is empty.")
-    return _checked(conversations, max_bytes=max_bytes, join=join)
+def _is_json(data: bytes) -> bool:
+    try:
+        return isinstance(json.loads(data), dict | list)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _parse(data: bytes, first_line: int = 1) -> Any:
@@ -237,12 +241,6 @@ def _moment(value: Any) -> datetime | None:
         raise InvalidMessage(f"{shown} is not a time; write ISO 8601 or seconds since 1970.") from error
     check_datetime(moment)
     return moment
-
-
-def _checked(conversations: Sequence[Conversation], *, max_bytes: int, join: bool) -> list[Conversation]:
-    """Return conversations that can be stored: each message is checked, its place in the tree and its id."""
-    chosen = [_joined(conversations)] if join else conversations
-    return [_checked_conversation(conversation, max_bytes) for conversation in chosen]
 
 
 def _joined(conversations: Sequence[Conversation]) -> Conversation:

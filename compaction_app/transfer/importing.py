@@ -7,12 +7,11 @@ appended through ``chat``, chain by chain, in one transaction. A digest of the c
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from django.db import connections, transaction
 
@@ -20,7 +19,7 @@ from compaction_app import chat
 from compaction_app.conf import site_setting
 from compaction_app.exceptions import DuplicateExternalId, ImportFailed, InvalidMessage
 from compaction_app.models import ChatMessage, ChatSession, sql
-from compaction_app.transfer.formats import Conversation, children_of, read_json, read_lines
+from compaction_app.transfer.formats import Conversation, children_of, read_file
 
 logger = logging.getLogger("compaction_app.importing")
 
@@ -50,27 +49,12 @@ def read(path: Path, *, join: bool = False) -> list[Conversation]:
 
     Raises :class:`ImportFailed` with the place of what cannot be stored.
     """
-    max_bytes = site_setting("MAX_MESSAGE_BYTES")
     try:
-        with path.open("rb") as file:
-            if _has_a_value_a_line(path, file):
-                return read_lines(enumerate(file, start=1), max_bytes=max_bytes, join=join)
-            return read_json(file.read(), max_bytes=max_bytes, join=join)
+        data = path.read_bytes()
     except OSError as error:
         raise ImportFailed(f"{path} cannot be read: {error.strerror or error}.") from error
-
-
-def _has_a_value_a_line(path: Path, file: BinaryIO) -> bool:
-    """By the file's suffix, or because the first of several lines is a complete JSON value. Rewinds the file."""
-    if path.suffix.lower() in _LINE_SUFFIXES:
-        return True
-    written = (line for line in file if line.strip())
-    first, second = next(written, b""), next(written, b"")
-    file.seek(0)
-    try:
-        return bool(second) and isinstance(json.loads(first), dict | list)
-    except (ValueError, RecursionError):
-        return False
+    is_lines = path.suffix.lower() in _LINE_SUFFIXES
+    return read_file(data, is_lines=is_lines, max_bytes=site_setting("MAX_MESSAGE_BYTES"), join=join)
 
 
 def store(

@@ -6,11 +6,11 @@ from django.db import connections
 
 from compaction_app import chat, tasks
 from compaction_app.compaction.execute import compact_chat_history
-from compaction_app.exceptions import SummarizerError
+from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
-from tests.api.asking import Asker, World, problem, user
+from tests.api.asking import MOUNT, Asker, World, problem, user
 from tests.small import small
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("quiet_world")]
@@ -109,6 +109,55 @@ class TestRefusals:
     def test_a_summary(self, ask, world, wait):
         body = {"wait": wait, "message_id": world.summary.pk}
         problem(ask.post(f"{world.path}/compact", body), 422, "invalid_parent")
+
+
+@pytest.mark.parametrize("wait", [True, False])
+class TestInTheWay:
+    def test_it_is_named(self, ask, path, branch, wait):
+        run = chat.request_compaction(branch[-1])
+        response = ask.post(path, {"wait": wait})
+        assert response.status_code == 409
+        assert response.json() == {
+            "code": "open_run",
+            "detail": "A compaction of this branch is already open; `run_id` is the run to poll.",
+            "run_id": run.pk,
+        }
+        assert ask.get(f"runs/{response.json()['run_id']}").json()["status"] == "ready"
+
+    def test_of_several_it_is_the_one_of_this_branch(self, ask, path, session, wait):
+        roots = [grow(session, None, "u a " * 35) for _ in range(2)]
+        runs = [chat.request_compaction(branch[-1]) for branch in roots]
+        for branch, run in zip(roots, runs, strict=True):
+            said = ask.post(path, {"wait": wait, "message_id": branch[-1].pk}).json()
+            assert said["run_id"] == run.pk
+
+
+def test_a_worker_who_was_faster_has_it_open(ask, path, monkeypatch):
+    """Between opening the run and claiming it a worker took it: nothing failed, and the run is there to poll."""
+    monkeypatch.setattr("compaction_app.compaction.runs.claim", lambda *arguments: None)
+    response = ask.post(path)
+    run = CompactionRun.objects.get()
+    assert response.status_code == 409
+    assert (response.json()["code"], response.json()["run_id"]) == ("open_run", run.pk)
+    with pytest.raises(CompactionFailed) as failed:
+        chat.compact(grow(run.session, None, "u a " * 35)[-1])
+    assert (failed.value.error_code, failed.value.run_id) == ("claimed", CompactionRun.objects.latest("pk").pk)
+
+
+def test_an_accepted_one_says_where_it_is_polled(ask, path):
+    response = ask.post(path, {"wait": False})
+    assert response.status_code == 202
+    assert response["Location"] == f"{MOUNT}runs/{response.json()['run_id']}"
+    assert ask.client.get(response["Location"]).json() == response.json()
+    assert "Location" not in ask.get(f"runs/{response.json()['run_id']}")
+
+
+@pytest.mark.urls("tests.token_urls")
+def test_wherever_a_host_has_mounted_it():
+    world, ask = World(user("ann")), Asker(mount="/of/sessions/chats/v1/")
+    body = {"wait": False, "instructions": "again"}
+    response = ask.post(f"{world.path}/compact", body, headers={"Authorization": "Bearer nna"})
+    assert response["Location"] == f"/of/sessions/chats/v1/runs/{response.json()['run_id']}"
 
 
 class TestWhileItRuns:
@@ -241,3 +290,14 @@ class TestRetire:
 
     def test_a_message_is_no_summary(self, ask, ann):
         problem(ask("DELETE", f"summaries/{World(ann).tip.pk}"), 404, "not_found")
+
+
+def test_a_summary_that_is_to_be_deleted_or_redacted_is_told_how_it_goes_away(ask, world):
+    """In words of this API: no client can call Python."""
+    way = f"retire it with DELETE summaries/{world.summary.pk}."
+    deleted = ask("DELETE", f"messages/{world.summary.pk}").json()
+    redacted = ask.post(f"messages/{world.summary.pk}/redact").json()
+    assert deleted == {"code": "invalid_message", "detail": f"message_id: A summary does not change; {way}"}
+    assert redacted["detail"] == f"message_id: A summary does not change; {way}"
+    assert "chat." not in ask.post(f"{world.path}/compact", {"message_id": world.summary.pk}).json()["detail"]
+    assert world.session.messages.filter(pk=world.summary.pk, retired_at=None).exists()

@@ -1,4 +1,9 @@
-"""Who may do what: every operation of the OpenAPI document for everybody who may come by."""
+"""Who may do what: every operation of the OpenAPI document for everybody who may come by.
+
+403 tells only those who know that the thing is there.
+"""
+
+from typing import ClassVar
 
 import pytest
 from django.contrib.auth.models import Permission
@@ -7,7 +12,9 @@ from ninja.security import HttpBasicAuth
 
 from compaction_app import chat
 from compaction_app.api.authentication import SessionUser, challenge_for
-from compaction_app.api.permissions import STAFF_PERMISSIONS, Action, owner_or_staff
+from compaction_app.api.permissions import STAFF_PERMISSIONS, Action, owner_or_staff, shows
+from compaction_app.models import ChatSession, CompactionRun
+from compaction_app.models.managers import lock_session
 from tests.api.asking import MOUNT, Asker, problem, user
 from tests.api.operations import OPERATIONS, ROWS, send
 from tests.small import small
@@ -19,9 +26,17 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("quiet_world")]
 FOR_EVERYBODY = {"POST sessions", "GET sessions"}
 
 
+#: What is only for who may act on what they see.
+ACTED = [name for name in OPERATIONS if ROWS[name][2] not in (None, Action.CREATE, Action.VIEW, Action.READ)]
+
+
+def codenames(action):
+    """The permissions that staff need for it."""
+    return [name.partition(".")[2] for name in STAFF_PERMISSIONS.get(action, ())]
+
+
 def permissions_for(operation):
-    """Codenames that staff need for it."""
-    return [name.partition(".")[2] for name in STAFF_PERMISSIONS.get(ROWS[operation][2], ())]
+    return codenames(ROWS[operation][2])
 
 
 def all_permissions_but(names):
@@ -61,19 +76,19 @@ class TestTable:
         assert send(Asker(staff), operation, world).status_code == ROWS[operation][1]
 
     def test_the_hosts_rule_decides_and_is_told_the_action(self, world, operation, settings, monkeypatch):
-        asked, session_id = [], world.session.pk
-        monkeypatch.setattr(
-            Rule, "says", lambda user, session, action: asked.append((user, session and session.pk, action)) or True
-        )
-        settings.COMPACTION = small(PERMISSION="tests.api.test_permissions.Rule")
+        session_id = world.session.pk
+        monkeypatch.setattr(Only, "allowed", frozenset(Action))
+        monkeypatch.setattr(Only, "asked", asked := [])
+        settings.COMPACTION = small(PERMISSION="tests.api.test_permissions.Only")
         bob = user("bob")
         assert send(Asker(bob), operation, world).status_code == ROWS[operation][1]
         action = ROWS[operation][2]
         if operation != "GET sessions":
             assert asked == [(bob, None if action == Action.CREATE else session_id, action)]
 
-    def test_what_the_hosts_rule_refuses_the_owner_does_not_find(self, world, operation, settings):
-        settings.COMPACTION = small(PERMISSION="tests.api.test_permissions.nobody_may")
+    def test_what_the_hosts_rule_refuses_the_owner_does_not_find(self, world, operation, only):
+        """Unless it lets them see the thing: then they are told that they may not do this with it."""
+        only()
         response = send(Asker(world.owner), operation, world)
         if operation == "GET sessions":
             assert response.json()["items"] == []
@@ -81,19 +96,45 @@ class TestTable:
             problem(response, 403, "forbidden")
         else:
             problem(response, 404, "not_found")
+        if operation in ACTED:
+            only(*(set(Action) - {ROWS[operation][2], Action.VIEW, Action.READ}))
+            problem(send(Asker(world.owner), operation, world), 404, "not_found")
+            only(Action.VIEW, Action.READ)
+            problem(send(Asker(world.owner), operation, world), 403, "forbidden")
 
 
-class Rule:
-    """A host's rule as a class whose instances are called."""
+@pytest.mark.parametrize("operation", ACTED)
+def test_staff_who_see_and_may_not_act_are_told_so_and_those_who_do_not_see_find_nothing(world, operation):
+    action = ROWS[operation][2]
+    seeing = {name for shown in (Action.VIEW, Action.READ, Action.INSPECT) for name in codenames(shown)}
+    acting = [name for name in codenames(action) if name not in seeing]
+    blind, idle = user("sue", *acting, "add_chatsession"), user("tom", *codenames(shows(action)))
+    problem(send(Asker(blind), operation, world), 404, "not_found")
+    assert action in problem(send(Asker(idle), operation, world), 403, "forbidden")
+    assert not CompactionRun.objects.filter(status="ready").exists()
+    assert chat.tips(world.session) == [world.tip]
+    world.session.refresh_from_db()
+    assert world.session.title == "Tides"
 
-    says = staticmethod(lambda *arguments: True)
+
+class Only:
+    """A host's rule, as a class whose instances are called: it allows some actions to everybody."""
+
+    allowed = frozenset()
+    asked: ClassVar = []
 
     def __call__(self, user, session, action):
-        return type(self).says(user, session, action)
+        self.asked.append((user, session and session.pk, action))
+        return action in self.allowed
 
 
-def nobody_may(user, session, action):
-    return False
+@pytest.fixture
+def only(settings, monkeypatch):
+    def allow(*actions):
+        monkeypatch.setattr(Only, "allowed", frozenset(actions))
+
+    settings.COMPACTION = small(PERMISSION="tests.api.test_permissions.Only")
+    return allow
 
 
 def test_every_action_has_its_permissions():
@@ -109,6 +150,72 @@ def test_a_session_without_an_owner_is_for_staff_only():
     session = chat.start_session()
     assert not owner_or_staff(user("bob"), session, Action.VIEW)
     assert owner_or_staff(user("sue", "view_chatsession"), session, Action.VIEW)
+
+
+def test_who_may_ask_for_a_compaction_may_poll_it(world):
+    """The run that a 202 names is one that the same user can read."""
+    sue = Asker(user("sue", *codenames(Action.COMPACT)))
+    run = sue.post(f"{world.path}/compact", {"wait": False, "instructions": "again"}).json()
+    assert sue.get(f"runs/{run['run_id']}").status_code == 200
+
+
+class TestConfigure:
+    """What decides how dear a session's compactions are is not its owner's to set."""
+
+    @pytest.mark.django_db(transaction=True)
+    def test_a_compaction_runs_inside_a_request_only_where_somebody_with_configure_says_so(self, ask, ann, branch):
+        sue = Asker(user("sue", "change_chatsession", "view_chatsession"))
+        session = branch[-1].session
+        ChatSession.objects.filter(pk=session.pk).update(owner=ann)
+        body = {"role": "user", "content": "x", "parent_id": branch[-1].pk}
+        path = f"sessions/{session.pk}"
+        problem(ask("PATCH", path, {"settings": {"MODE": "deterministic"}}), 403, "forbidden")
+        ask.post(f"{path}/messages", body)
+        run = CompactionRun.objects.get()
+        assert run.status == "ready"
+        run.delete()
+        assert sue("PATCH", path, {"settings": {"MODE": "deterministic"}}).status_code == 200
+        ask.post(f"{path}/messages", body)
+        assert CompactionRun.objects.get().status == "succeeded"
+
+    def test_what_the_staff_have_set_an_owner_leaves_as_it_is(self, ask, ann):
+        session = chat.start_session(owner=ann, settings={"CONTEXT_WINDOW": 5_000})
+        path = f"sessions/{session.pk}"
+        for taken_back in ({}, {"MODE": "off"}, {"CONTEXT_WINDOW": 5_001}):
+            assert "CONTEXT_WINDOW" in problem(ask("PATCH", path, {"settings": taken_back}), 403, "forbidden")
+        kept = {"CONTEXT_WINDOW": 5_000}
+        assert ask("PATCH", path, {"settings": kept, "title": "Winds"}).json()["settings"] == kept
+        detail = problem(ask.post("sessions", {"settings": {"MODE": "off"}}), 403, "forbidden")
+        assert detail == "body.settings: Setting MODE needs the permission `configure`."
+
+    def test_what_the_staff_set_meanwhile_stays_too(self, ask, ann, monkeypatch):
+        """Between the reading of the session and its change; the check is made under the session's lock."""
+        session = chat.start_session(owner=ann)
+
+        def locking(pk, using):
+            ChatSession.objects.filter(pk=pk).update(settings={"CONTEXT_WINDOW": 5_000})
+            lock_session(pk, using)
+
+        monkeypatch.setattr("compaction_app.api.sessions.lock_session", locking)
+        detail = problem(ask("PATCH", f"sessions/{session.pk}", {"settings": {"MODE": "off"}}), 403, "forbidden")
+        assert "CONTEXT_WINDOW" in detail
+
+    def test_a_hosts_rule_may_let_owners(self, ask, only):
+        only(Action.CREATE, Action.CONFIGURE)
+        assert ask.post("sessions", {"settings": {"COOLDOWN_SECONDS": 5}}).status_code == 201
+        only(Action.CREATE)
+        problem(ask.post("sessions", {"settings": {"COOLDOWN_SECONDS": 5}}), 403, "forbidden")
+
+    def test_a_key_that_no_session_has_is_named_with_the_nearest(self):
+        ask = Asker(user("sue", "change_chatsession", "view_chatsession"))
+        detail = problem(ask.post("sessions", {"settings": {"mode": "off"}}), 422, "configuration")
+        assert "unknown keys: mode. Did you mean MODE?" in detail
+        detail = problem(
+            ask.post("sessions", {"settings": {"SUMMARIZERS": {"default": {"BACKEND": "os.system"}}}}),
+            422,
+            "configuration",
+        )
+        assert detail == "A session may not override SUMMARIZERS. Set it in settings.COMPACTION instead."
 
 
 class TestCookies:

@@ -8,13 +8,10 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
-from importlib import import_module
+from pydoc import locate
 from typing import Any
 
-from django.core.exceptions import FieldDoesNotExist
 from django.core.management import get_commands
-from django.db.models import Model
-from django.utils.module_loading import import_string
 
 from compaction_app.conf import DEFAULTS
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
@@ -87,35 +84,9 @@ def exists(kind: str, name: str) -> bool:
         return (REPOSITORY / name).is_file()
     if kind == "setting":
         return name in DEFAULTS
-    return not kind and _is_importable(name)
-
-
-def _is_importable(name: str) -> bool:
-    """A module, what is in it, or an attribute of a class in it: model fields and dataclass fields count."""
-    try:
-        import_module(name)
-        return True
-    except ImportError:
-        pass
-    try:
-        import_string(name)
-        return True
-    except ImportError:
-        owner, _, attribute = name.rpartition(".")
-    try:
-        return _has(import_string(owner), attribute)
-    except ImportError:
-        return False
-
-
-def _has(owner: Any, attribute: str) -> bool:
-    if isinstance(owner, type) and issubclass(owner, Model):
-        try:
-            owner._meta.get_field(attribute)
-            return True
-        except FieldDoesNotExist:
-            pass
-    return hasattr(owner, attribute) or attribute in getattr(owner, "__annotations__", {})
+    # A module, what is in it, or an attribute of a class in it, also one that is only annotated.
+    owner, _, attribute = name.rpartition(".")
+    return not kind and (locate(name) is not None or attribute in getattr(locate(owner), "__annotations__", {}))
 
 
 @cache
@@ -124,11 +95,11 @@ def names_of_tests(path: str) -> frozenset[str]:
     file = REPOSITORY / path
     if not file.is_file():
         return frozenset()
-    names = set()
-    for node in ast.parse(file.read_text()).body:
-        if isinstance(node, ast.ClassDef):
-            names |= {f"{node.name}::{name}" for name in _test_names(node.body)}
-    return frozenset(names | set(_test_names(ast.parse(file.read_text()).body)))
+    body = ast.parse(file.read_text()).body
+    classes = [node for node in body if isinstance(node, ast.ClassDef)]
+    return frozenset(
+        [*_test_names(body), *(f"{one.name}::{name}" for one in classes for name in _test_names(one.body))]
+    )
 
 
 def _test_names(body: list[ast.stmt]) -> Iterator[str]:

@@ -1,8 +1,4 @@
-"""benchmarks/speed: its conversations are what the app itself would have stored, and its pipe says what happened."""
-
-import json
-import subprocess
-import sys
+"""benchmarks/speed: its conversations are what the app would have stored, its figures name the machine they are of."""
 
 import pytest
 from django.core.management import call_command
@@ -11,7 +7,6 @@ from benchmarks.speed import pages, report, results, tables
 from benchmarks.speed.measure import Timing
 from compaction_app import chat
 from compaction_app.models import ChatMessage
-from tests.conftest import REPOSITORY
 
 
 @pytest.mark.django_db
@@ -55,41 +50,6 @@ def test_each_timing_keeps_the_machine_that_measured_it(tmp_path):
     }
     assert "Measured on 2026-11-01, 2026-11-02: 2 processors" in report.describe(stored)
     assert stored[0].counted == {"statements": 2}
-
-
-SYSTEM = """
-from benchmarks.speed.serving import System, serve
-
-class Counting(System):
-    def grow(self, size, branches):
-        print("not an answer")
-    def calls(self, size, branches):
-        return {"nothing": lambda: None, "half a second": lambda: 0.5, "an error": lambda: 1 / 0}
-
-serve(Counting())
-"""
-
-
-@pytest.mark.pure
-def test_a_system_is_asked_over_a_pipe():
-    at = {"size": 10, "branches": 1}
-    asked = [
-        {"do": "about"},
-        {"do": "grow", **at},
-        {"do": "time", "call": "nothing", "times": 3, **at},
-        {"do": "time", "call": "half a second", "times": 1, **at},
-        {"do": "time", "call": "an error", "times": 1, **at},
-        {"do": "count", "call": "nothing", **at},
-        {"do": "end"},
-    ]
-    command = [sys.executable, "-c", SYSTEM]
-    text = "".join(json.dumps(one) + "\n" for one in asked)
-    done = subprocess.run(command, cwd=REPOSITORY, input=text, capture_output=True, text=True, check=True)
-    _about, grown, times, told, error, counted = map(json.loads, done.stdout.splitlines())
-    assert grown["seconds"] >= 0
-    assert len(times["seconds"]) == 3
-    assert (told, counted) == ({"seconds": [0.5]}, {})
-    assert error == {"error": "ZeroDivisionError: division by zero"}
 
 
 @pytest.mark.pure

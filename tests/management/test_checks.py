@@ -35,6 +35,10 @@ def test_all_checks_are_registered_once() -> None:
     assert sorted(map(id, registered)) == sorted(map(id, checks.ALL))
 
 
+def told(ident: str, message: str, hint: str) -> CheckMessage:
+    return (Error if ident[0] == "E" else Warning)(message, hint=hint, id=f"compaction_app.{ident}")
+
+
 # -- settings --------------------------------------------------------------------------------------------
 
 
@@ -42,43 +46,64 @@ def test_all_checks_are_registered_once() -> None:
     ("configured", "expected"),
     [
         (
-            {"TRIGGER_RATIO": 0.4},
-            Warning(
+            {"COMPACTION": {"TRIGGER_RATIO": 0.4}},
+            told(
+                "W001",
                 "TRIGGER_RATIO 0.4 is outside 0.5 to 0.95: compaction will be frequent, or too late.",
-                hint="Use a value from 0.5 to 0.95, unless this is a test.",
-                id="compaction_app.W001",
+                "Use a value from 0.5 to 0.95, unless this is a test.",
             ),
         ),
         (
-            None,
-            Error(
-                "settings.COMPACTION must be a dict, not NoneType.",
-                hint="Use a dict of keys.",
-                id="compaction_app.E001",
-            ),
+            {"COMPACTION": None},
+            told("E001", "settings.COMPACTION must be a dict, not NoneType.", "Use a dict of keys."),
         ),
         (
-            {"RECENT_MESSAGES_RATIO": 0.8},
-            Error(
+            {"COMPACTION": {"RECENT_MESSAGES_RATIO": 0.8}},
+            told(
+                "E010",
                 "RECENT_MESSAGES_RATIO must be below TRIGGER_RATIO, or a compaction would cover nothing.",
-                hint="Lower RECENT_MESSAGES_RATIO or raise TRIGGER_RATIO.",
-                id="compaction_app.E010",
+                "Lower RECENT_MESSAGES_RATIO or raise TRIGGER_RATIO.",
             ),
         ),
         (
-            {"SUMMARIZERS": {"default": {"BACKEND": "nowhere.Summarizer"}}},
-            Error(
+            {"COMPACTION": {"SUMMARIZERS": {"default": {"BACKEND": "nowhere.Summarizer"}}}},
+            told(
+                "E145",
                 "COMPACTION['SUMMARIZERS']['default']['BACKEND'] names 'nowhere.Summarizer', which cannot be imported: "
                 "No module named 'nowhere'.",
-                hint="Correct or remove SUMMARIZERS.",
-                id="compaction_app.E145",
+                "Correct or remove SUMMARIZERS.",
+            ),
+        ),
+        # The admin's dates raise: "localtime() cannot be applied to a naive datetime".
+        (
+            {"USE_TZ": False},
+            told(
+                "E023",
+                "compaction_app needs USE_TZ = True.",
+                "Set USE_TZ = True. Without the admin's pages, silence this check where the clocks never change.",
             ),
         ),
     ],
 )
-def test_a_problem_of_the_settings_is_a_check_message(configured: Any, expected: CheckMessage) -> None:
-    with override_settings(COMPACTION=configured):
+def test_a_problem_of_the_settings_is_a_check_message(configured: dict[str, Any], expected: CheckMessage) -> None:
+    with override_settings(**configured):
         assert found() == [expected]
+
+
+def test_a_provider_that_compacts_too_is_a_warning() -> None:
+    """This app's record is the one that counts, and the provider's would make it wrong."""
+    configured = {"PROVIDER_CONTEXT_MANAGEMENT": True}
+    with override_settings(COMPACTION=configured):
+        assert found() == [
+            told(
+                "W003",
+                "PROVIDER_CONTEXT_MANAGEMENT is set: the provider and compaction_app would both shorten the "
+                "conversation.",
+                "Turn off one of them: the provider's context management, or this app with MODE 'off'.",
+            )
+        ]
+    with override_settings(COMPACTION={**configured, "MODE": "off"}):
+        assert found() == []
 
 
 def test_every_wrong_key_is_reported_at_once() -> None:
@@ -113,11 +138,11 @@ def add_database(databases: dict[str, Any], alias: str, vendor: str = "sqlite", 
     connections[alias].vendor = vendor
 
 
-def unsupported(alias: str, vendor: str) -> Error:
-    return Error(
+def unsupported(alias: str, vendor: str) -> CheckMessage:
+    return told(
+        "E020",
         f"Database '{alias}' stores chat messages in {vendor}. Only SQLite and PostgreSQL are supported.",
-        hint="Use SQLite or PostgreSQL, or exclude compaction_app from this database with a router.",
-        id="compaction_app.E020",
+        "Use SQLite or PostgreSQL, or exclude compaction_app from this database with a router.",
     )
 
 
@@ -158,16 +183,10 @@ class NoUsersRouter:
 
 
 class SharedSchemaRouter:
-    """A host with a schema for each tenant: the one that the checks see has neither users nor chats."""
+    """As that of django-tenants outside of a tenant: the schema that the checks see has neither users nor chats."""
 
     def allow_migrate(self, db: str, app_label: str, **hints: Any) -> bool | None:
         return app_label not in ("auth", "compaction_app")
-
-
-def test_tenants_with_users_and_chats_of_their_own_are_no_error() -> None:
-    """As the router of django-tenants answers outside of a tenant."""
-    with override_settings(DATABASE_ROUTERS=[f"{__name__}.SharedSchemaRouter"]):
-        assert found() == []
 
 
 @pytest.mark.parametrize(
@@ -175,29 +194,29 @@ def test_tenants_with_users_and_chats_of_their_own_are_no_error() -> None:
     [
         ("ChatsElsewhereRouter", "in 'chats', and users in 'default'"),
         ("NoUsersRouter", "in 'default', which has no users"),
+        ("SharedSchemaRouter", None),
     ],
 )
 def test_sessions_in_another_database_than_their_owners_are_an_error(
-    databases: dict[str, Any], name: str, where: str
+    databases: dict[str, Any], name: str, where: str | None
 ) -> None:
     """Storing a session with an owner raised a bare IntegrityError."""
     add_database(databases, "chats")
+    error = told(
+        "E021",
+        f"The database router keeps chat sessions {where}: a session with an owner cannot be stored.",
+        "Route compaction_app and auth.User to the same database.",
+    )
     with override_settings(DATABASE_ROUTERS=[f"{__name__}.{name}"]):
-        assert found() == [
-            Error(
-                f"The database router keeps chat sessions {where}: a session with an owner cannot be stored.",
-                hint="Route compaction_app and auth.User to the same database.",
-                id="compaction_app.E021",
-            )
-        ]
+        assert found() == ([error] if where else [])
 
 
-def atomic_requests(alias: str) -> Warning:
-    return Warning(
+def atomic_requests(alias: str) -> CheckMessage:
+    return told(
+        "W002",
         f"Database '{alias}' has ATOMIC_REQUESTS: chat.compact, chat.complete and chat.stream raise in a view, "
         "because no transaction may be open while a model is called.",
-        hint=f"Decorate the views that call them with django.db.transaction.non_atomic_requests(using='{alias}').",
-        id="compaction_app.W002",
+        f"Decorate the views that call them with django.db.transaction.non_atomic_requests(using='{alias}').",
     )
 
 
@@ -210,38 +229,10 @@ def test_sqlite_without_immediate_transactions_is_a_warning(databases: dict[str,
     """Deferred, two writers at once fail instead of waiting for each other."""
     add_database(databases, "chats", OPTIONS={})
     assert found() == [
-        Warning(
+        told(
+            "W004",
             "Database 'chats' is SQLite without transaction_mode IMMEDIATE: if a chat turn and a worker write at "
             "the same time, one fails with 'database is locked' instead of waiting.",
-            hint="Set DATABASES['chats']['OPTIONS'] = {'transaction_mode': 'IMMEDIATE', 'timeout': 30}.",
-            id="compaction_app.W004",
+            "Set DATABASES['chats']['OPTIONS'] = {'transaction_mode': 'IMMEDIATE', 'timeout': 30}.",
         )
     ]
-
-
-def test_times_without_a_zone_are_an_error() -> None:
-    """The admin's dates raise: "localtime() cannot be applied to a naive datetime"."""
-    with override_settings(USE_TZ=False):
-        assert found() == [
-            Error(
-                "compaction_app needs USE_TZ = True.",
-                hint="Set USE_TZ = True. Without the admin's pages, silence this check where the clocks never change.",
-                id="compaction_app.E023",
-            )
-        ]
-
-
-# -- two compactions -------------------------------------------------------------------------------------
-
-
-def test_a_provider_that_compacts_too_is_a_warning() -> None:
-    """This app's record is the one that counts, and the provider's would make it wrong."""
-    with override_settings(COMPACTION={"PROVIDER_CONTEXT_MANAGEMENT": True}):
-        assert found() == [
-            Warning(
-                "PROVIDER_CONTEXT_MANAGEMENT is set: the provider and compaction_app would both shorten the "
-                "conversation.",
-                hint="Turn off one of them: the provider's context management, or this app with MODE 'off'.",
-                id="compaction_app.W003",
-            )
-        ]

@@ -45,9 +45,15 @@ class Command(BaseCommand):
         add_json(parser)
 
     def handle(self, *, out: Path, database: str, as_json: bool, **options: Any) -> None:
+        session = options["session"]
         try:
             with database_alias(database) as using, bundles.new_folder(out) as folder:
-                entries = self._export(folder, using, options["session"], options["min_messages"])
+                if session is not None and not ChatSession.objects.using(using).filter(pk=session).exists():
+                    raise WrongCall(f"There is no session {session}.")
+                chosen = chosen_sessions(using, min_messages=options["min_messages"], session_id=session)
+                total = succeeded_runs(using).filter(session__in=chosen.order_by().values("pk")).count()
+                with progress(total=total, unit=" summaries") as bar:
+                    entries = export_sessions(chosen, folder, bar.update)
                 index = bundles.as_json(index_of(entries))
                 bundles.write_texts(folder, {bundles.INDEX: index})
         except (BundleError, ConfigurationError) as error:
@@ -61,14 +67,6 @@ class Command(BaseCommand):
             self._write_text(entries, out)
         if not all(entry.is_sound for entry in entries):
             raise SystemExit(FAILED)
-
-    def _export(self, folder: Path, using: str, session: UUID | None, min_messages: int) -> list[Entry]:
-        if session is not None and not ChatSession.objects.using(using).filter(pk=session).exists():
-            raise WrongCall(f"There is no session {session}.")
-        chosen = chosen_sessions(using, min_messages=min_messages, session_id=session)
-        total = succeeded_runs(using).filter(session__in=chosen.order_by().values("pk")).count()
-        with progress(total=total, unit=" summaries") as bar:
-            return export_sessions(chosen, folder, bar.update)
 
     def _write_text(self, entries: Sequence[Entry], out: Path) -> None:
         written = [entry for entry in entries if entry.folder is not None]

@@ -134,6 +134,7 @@ class TestFaithful:
 
     @pytest.mark.parametrize("name", ["agent_from_source.json", "agent_function_calling.json"])
     def test_an_agents_real_history(self, server, tmp_path, shared_data, name):
+        """One request and a long loop of calls: every cut falls inside the turn, and every prompt fits."""
         server.script(default=steps.fill_target(0.8))
         messages = json.loads((shared_data / name).read_text())["messages"]
         session, tip = chat.start_session(title=name), None
@@ -142,5 +143,15 @@ class TestFaithful:
             opened = chat.request_compaction(tip)
             if opened is not None and opened.is_open:
                 compact_chat_history(opened.pk)
+            context = chat.get_context(tip)
+            assert context.history_tokens <= context.available_tokens
+            # Only the tip may have calls that nothing answers yet.
+            sent = context.to_openai()
+            asked = [call["id"] for message in sent[:-1] for call in message.get("tool_calls", ())]
+            assert [message["tool_call_id"] for message in sent if message["role"] == "tool"] == asked
         exported = export_checked(server, tmp_path / "out")
         assert len(exported.bundles) > 1
+        request = session.messages.filter(kind="message").earliest("id")
+        for summary in session.messages.filter(kind="summary"):
+            assert summary.pinned_message == request
+            assert session.messages.get(kind="message", parent=summary.last_summarized_message).role == "assistant"
