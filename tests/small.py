@@ -1,9 +1,9 @@
 """A small world for tests with exact numbers: a token a word, a window of 10,000 with 2,000 reserved."""
 
 from compaction_app import chat
-from compaction_app.models import ChatMessage
 from compaction_app.testing.builders import messages_in
 from compaction_app.values import Branch, Message
+from tests.trees import summarize
 
 SMALL = {
     "CONTEXT_WINDOW": 10_000,
@@ -29,16 +29,7 @@ def asks(**entry):
 
 def anchored_summary(anchor, cutoff, *, content="what was said before", pinned=None, tokens=30):
     """A summary written straight into the tree, for tests of reading."""
-    summary = ChatMessage(
-        session_id=anchor.session_id,
-        kind="summary",
-        role="user",
-        content=content,
-        last_summarized_message=cutoff,
-        pinned_message=pinned,
-        token_count=tokens,
-    )
-    return ChatMessage.objects.add_child(anchor, instance=summary)
+    return summarize(anchor, cutoff, content=content, pinned_message=pinned, token_count=tokens)
 
 
 def shown_ids(tip):

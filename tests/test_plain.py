@@ -22,7 +22,7 @@ from compaction_app import chat
 from compaction_app.exceptions import ContextOverflow, InvalidMessage
 from compaction_app.messages.transcript import summary_message
 from compaction_app.plain import Compacted, apply_tool_result_budget, check_and_compact, estimate_tokens, extract
-from compaction_app.testing.builders import WordTokenCounter, words, written
+from compaction_app.testing.builders import WordTokenCounter, openai_messages, words
 from compaction_app.tokens import ExactTokenCounter
 from compaction_app.values import SummaryDraft, SummaryRequest
 from tests.conftest import REPOSITORY
@@ -33,7 +33,7 @@ RECAP = "## Recap\n\nThe user asked and you answered, and all of it is settled b
 
 def history(shorthand: str, system: str = "") -> list[dict[str, Any]]:
     """Dicts in the OpenAI chat format; sizes are exact with a token a word."""
-    return [*([{"role": "system", "content": system}] if system else []), *written(shorthand)]
+    return [*([{"role": "system", "content": system}] if system else []), *openai_messages(shorthand)]
 
 
 class Summarizing:

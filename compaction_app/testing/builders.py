@@ -64,11 +64,11 @@ def words(tokens: int, word: str = "word") -> str:
 
 def grow(session: ChatSession, parent: ChatMessage | None, shorthand: str, *, word: str = "word") -> list[ChatMessage]:
     """Append messages below ``parent``. Their sizes are exact with :class:`WordTokenCounter`."""
-    return chat.append_messages(session, parent, written(shorthand, word))
+    return chat.append_messages(session, parent, openai_messages(shorthand, word))
 
 
-def written(shorthand: str, word: str = "word") -> list[dict[str, Any]]:
-    """Return the messages in the OpenAI chat format."""
+def openai_messages(shorthand: str, word: str = "word") -> list[dict[str, Any]]:
+    """Return the messages in the OpenAI chat format, of the same exact sizes."""
     messages = []
     for message in messages_in(shorthand):
         tokens = message.pop("tokens")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -215,17 +214,16 @@ def new_folder(target: Path) -> Iterator[Path]:
     ``target`` must be new or empty: nothing is ever replaced. Raises :class:`BundleError`.
     """
     target = Path(os.path.realpath(target))
-    made = None
     try:
         if target.exists() and any(target.iterdir()):
             raise BundleError(f"{target} is not empty: choose another folder, or delete it first.")
         target.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-        yield made
-        # Fails if somebody else has put something there meanwhile.
-        made.rename(target)
+        # Errors: of cleaning up what has got its name.
+        with tempfile.TemporaryDirectory(
+            prefix=f".{target.name}.", dir=target.parent, ignore_cleanup_errors=True
+        ) as made:
+            yield Path(made)
+            # Fails if somebody else has put something there meanwhile.
+            Path(made).rename(target)
     except OSError as error:
         raise BundleError(f"{target} cannot be written: {error.strerror}.") from error
-    finally:
-        if made is not None:
-            shutil.rmtree(made, ignore_errors=True)

@@ -8,8 +8,8 @@ from django.core.cache import cache
 from django.test import Client
 
 from compaction_app import chat
-from compaction_app.models import CompactionRun
 from compaction_app.testing.builders import grow
+from tests.admin.records import run_for
 from tests.small import anchored_summary
 
 MOUNT = "/api/v1/"
@@ -65,21 +65,8 @@ class World:
         self.session = chat.start_session(owner=owner, title="Tides", **fields)
         self.branch = grow(self.session, None, "u a u a u a u a")
         self.summary = anchored_summary(self.branch[5], self.branch[3], content="What was said before. " * 20)
-        self.run = CompactionRun.objects.create(
-            session=self.session,
-            status="succeeded",
-            generation=1,
-            trigger="manual",
-            tip=self.branch[7],
-            anchor=self.branch[5],
-            cutoff=self.branch[3],
-            summary=self.summary,
-            messages_compacted=4,
-            tokens_before=800,
-            tokens_after=430,
-            cost="0.00012",
-            instructions="Keep the times.",
-        )
+        figures = {"messages_compacted": 4, "tokens_before": 800, "tokens_after": 430, "cost": "0.00012"}
+        self.run = run_for(self.summary, self.tip, 1, trigger="manual", instructions="Keep the times.", **figures)
 
     @property
     def path(self):

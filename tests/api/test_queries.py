@@ -10,8 +10,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
-from compaction_app.models import CompactionRun
 from compaction_app.testing.builders import grow
+from tests.admin.records import run_for
 from tests.api.asking import Asker, World, user
 from tests.api.operations import OPERATIONS, send
 from tests.small import anchored_summary
@@ -44,14 +44,7 @@ class LongWorld(World):
             anchor = self.branch[5]
             fork = grow(self.session, anchor, "u a u a u a")
             summary = anchored_summary(fork[3], fork[1], content="More was said. " * 20)
-            CompactionRun.objects.create(
-                session=self.session,
-                status="succeeded",
-                generation=number,
-                trigger="manual",
-                tip=fork[-1],
-                summary=summary,
-            )
+            run_for(summary, fork[-1], number)
             chat.start_session(owner=owner)
 
 

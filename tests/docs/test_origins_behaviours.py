@@ -36,16 +36,6 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 class TestLogs:
-    def test_a_model_without_a_known_window_is_logged_once(self, caplog):
-        session = chat.start_session(model="a-model-of-nobody", settings={"CONTEXT_WINDOW": None})
-        tip = grow(session, None, "u")[0]
-        with caplog.at_level(logging.INFO, logger="compaction_app"):
-            windows = [chat.get_context(tip).window for _ in range(3)]
-        assert windows == [128_000] * 3
-        said = [record.compaction for record in caplog.records if "a-model-of-nobody" in record.getMessage()]
-        values = {"model": "a-model-of-nobody", "tokens": 128_000, "reason": "unknown_model"}
-        assert said == [{"event": "window", **values}]
-
     def test_a_reserve_over_half_the_window_is_warned_of(self, session, caplog):
         tip = grow(session, None, "u")[0]
         chat.get_context(tip, reserved_tokens=4_900)

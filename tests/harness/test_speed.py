@@ -1,10 +1,9 @@
-"""benchmarks/speed: its conversations are what the app would have stored, its figures name the machine they are of."""
+"""benchmarks/speed: its conversations are what the app would have stored, its README says how they commit."""
 
 import pytest
 from django.core.management import call_command
 
 from benchmarks.speed import pages, report, results, tables
-from benchmarks.speed.measure import Timing
 from compaction_app import chat
 from compaction_app.models import ChatMessage
 
@@ -30,26 +29,6 @@ def test_a_conversation_of_the_pages_is_one():
     stored = tables.stored_bytes()
     assert stored["messages"] == ChatMessage.objects.count()
     assert stored["table_bytes"] > stored["text_bytes"] > 100_000
-
-
-@pytest.mark.pure
-def test_each_timing_keeps_the_machine_that_measured_it(tmp_path):
-    machine = {"cpu_count": 2, "python_version": "3.11.7"}
-    measured = {"database": "SQLite", "size": 100, "branches": 1, "system": "this app", "counted": {"statements": 2}}
-
-    def timing(call, day, values=(1.0, 2.0, 3.0)):
-        return Timing(**measured, call=call, values=list(values), machine={**machine, "date": day})
-
-    results.save([timing("read", "2026-11-01"), timing("turn", "2026-11-01")], tmp_path / "1.json")
-    merged = results.merge(results.load(tmp_path / "1.json"), [timing("read", "2026-11-02", (4.0, 5.0, 6.0))])
-    results.save(merged, tmp_path / "2.json")
-    stored = results.load(tmp_path / "2.json")
-    assert {one.call: (one.machine["date"], one.median) for one in stored} == {
-        "turn": ("2026-11-01", 2.0),
-        "read": ("2026-11-02", 5.0),
-    }
-    assert "Measured on 2026-11-01, 2026-11-02: 2 processors" in report.describe(stored)
-    assert stored[0].counted == {"statements": 2}
 
 
 @pytest.mark.pure
