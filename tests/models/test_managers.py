@@ -51,7 +51,6 @@ READS_OF_A_NODE: dict[str, Callable[[Any, Any], Any]] = {
     "get_descendants 0 deep": lambda objects, node: objects.get_descendants(node, max_depth=0),
     "get_descendant_count 1 deep": lambda objects, node: objects.get_descendant_count(node, max_depth=1),
     "get_tree 1 deep": lambda objects, node: objects.get_tree(node, max_depth=1),
-    "get_descendants_group_count": lambda objects, node: _with_counts(objects.get_descendants_group_count(node)),
     "get_depth": lambda objects, node: node.get_depth(),
     "get_depth again": lambda objects, node: node.get_depth(update=True),
     "is_root": lambda objects, node: node.is_root(),
@@ -68,12 +67,7 @@ READS_OF_A_FOREST: dict[str, Callable[[Any], Any]] = {
         for name in "get_tree get_root_nodes get_first_root_node get_last_root_node get_annotated_list".split()
     },
     "get_tree 2 deep": lambda objects: objects.get_tree(max_depth=2),
-    "get_descendants_group_count": lambda objects: _with_counts(objects.get_descendants_group_count()),
 }
-
-
-def _with_counts(nodes: Iterable[Any]) -> list[tuple[Any, int]]:
-    return [(node, node.descendants_count) for node in nodes]
 
 
 def key_of(node: Any) -> str:
@@ -184,17 +178,13 @@ def test_summaries_change_neither_leaves_nor_tips(steps: list[Step], anchors: li
         transaction.set_rollback(True)
 
 
-def test_the_scope_of_a_session_can_be_named() -> None:
-    """Whole-tree reads take ``session=``; without it they go through the sessions one by one."""
+def test_a_read_of_all_sessions_goes_through_them_one_by_one() -> None:
     first, second = start_session(), start_session()
     a, b = chain(first, 2), chain(second, 2)
-    objects = ChatMessage.objects
-    assert objects.get_tree(session=first) == a
-    assert list(objects.get_root_nodes(second)) == b[:1]
-    assert [node.descendants_count for node in objects.get_descendants_group_count(session=second)] == [1]
+    assert list(ChatMessage.objects.get_root_nodes(second)) == b[:1]
     by_session = {first.pk: a, second.pk: b}
     assert not any(read(a[0], b[0]) for read in READS_OF_A_PAIR.values()), "roots of two sessions are no siblings"
-    assert objects.get_tree() == [node for pk in sorted(by_session, key=str) for node in by_session[pk]]
+    assert ChatMessage.objects.get_tree() == [node for pk in sorted(by_session, key=str) for node in by_session[pk]]
 
 
 def test_a_node_that_is_gone_has_no_relatives() -> None:
@@ -215,18 +205,15 @@ def test_a_node_that_is_gone_has_no_relatives() -> None:
 READS_OF_MANY: dict[str, Callable[[Any, Any, Any], Any]] = {
     **{name: lambda objects, top, tip, read=read: read(tip, top) for name, read in READS_OF_A_PAIR.items()},
     "get_path": lambda objects, top, tip: objects.get_path(tip),
-    "get_tree of a session": lambda objects, top, tip: objects.get_tree(session=top.session_id),
-    "get_tree of a session, 2 deep": lambda objects, top, tip: objects.get_tree(None, 2, session=top.session_id),
+    "get_tree": lambda objects, top, tip: objects.get_tree(),
+    "get_tree 2 deep": lambda objects, top, tip: objects.get_tree(None, 2),
     "get_root_nodes": lambda objects, top, tip: list(objects.get_root_nodes(top.session_id)),
-    "group counts of roots": lambda objects, top, tip: objects.get_descendants_group_count(session=top.session_id),
     "tips": lambda objects, top, tip: list(objects.filter(session=top.session_id).tips()),
 }
 #: Statements of the reads that take none or two; every other takes one.
 PRICES = {
     **dict.fromkeys(("get_root of top", "get_parent of top", "is_sibling_of", "is_child_of"), 0),
     **{f"{name} of {which}": 0 for name in ("get_depth", "is_root") for which in ("top", "tip")},
-    **{f"get_descendants_group_count of {which}": 2 for which in ("top", "tip")},
-    "group counts of roots": 2,
 }
 
 SHAPES: dict[str, Callable[[ChatSession], list[ChatMessage]]] = {
@@ -374,7 +361,7 @@ def test_what_would_reorder_the_tree_is_refused(name: str) -> None:
     before = chain(session, 3)
     with pytest.raises(ImmutableTree):
         REFUSED[name](ChatMessage.objects, before[1])
-    assert ChatMessage.objects.get_tree(session=session) == before
+    assert session.messages.get_tree() == before
 
 
 def test_nothing_is_appended_under_a_summary() -> None:
