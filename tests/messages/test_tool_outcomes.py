@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from compaction_app.messages.tool_calls import result_status, tool_marker
-from compaction_app.messages.tool_outcomes import find_error
+from compaction_app.messages.tool_calls import find_error, result_status, tool_marker
 from compaction_app.messages.transcript import render_messages
 from compaction_app.values import Message, Role
 
