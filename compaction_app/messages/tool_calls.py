@@ -35,6 +35,7 @@ _EDGE_CHARS = 400
 #: How much of a command is read to find out its kind.
 _COMMAND_CHARS = 4_000
 
+_ARGUMENTS_KEYS = ("arguments", "args", "input", "action")
 _PATH_KEYS = "path file_path filepath file filename file_name target_file relative_path uri".split()
 _PLACE_KEYS = (*_PATH_KEYS, "paths", "files", "directory", "dir", "folder", "cwd")
 _COMMAND_KEYS = ("description", "label", "command", "cmd", "script", "code", "input")
@@ -115,13 +116,13 @@ def tool_marker(call: Mapping[str, Any], result: str | None) -> str:
 
 
 def call_name(call: Mapping[str, Any]) -> str:
-    return one_line(str(_function(call).get("name") or ""), 64)
+    return one_line(str(name_and_arguments(call)[0] or ""), 64)
 
 
-def _function(call: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Name and arguments, from the OpenAI shape or a flat one."""
-    function = call.get("function")
-    return function if isinstance(function, Mapping) else call
+def name_and_arguments(call: Mapping[str, Any]) -> tuple[Any, Any]:
+    """As they came, from the OpenAI shape, that of a custom tool, or a flat one; "" for none."""
+    inner = next((call[key] for key in ("function", "custom") if isinstance(call.get(key), Mapping)), call)
+    return inner.get("name"), next((inner[key] for key in _ARGUMENTS_KEYS if inner.get(key)), "")
 
 
 def result_status(call: Mapping[str, Any] | None, result: str) -> str:
@@ -153,13 +154,8 @@ def _safely(marker: Marker, arguments: Arguments, result: str | None) -> str:
 
 
 def _arguments(call: Mapping[str, Any]) -> Arguments:
-    raw = _raw_arguments(call)
+    raw = name_and_arguments(call)[1]
     return raw if isinstance(raw, Mapping) else parse_arguments(raw) or {}
-
-
-def _raw_arguments(call: Mapping[str, Any]) -> Any:
-    function = _function(call)
-    return next((function[key] for key in ("arguments", "input", "args", "action") if function.get(key)), "")
 
 
 def _first(arguments: Arguments, keys: Sequence[str]) -> str:
@@ -271,7 +267,7 @@ def _generic(name: str, call: Mapping[str, Any], arguments: Arguments, result: s
         if value not in (None, "", [], {})
     }
     shown = [f"{key}={one_line(text, 60)}" for key, text in texts.items()]
-    raw = _raw_arguments(call)
+    raw = name_and_arguments(call)[1]
     text = ", ".join(shown) if arguments else (raw if isinstance(raw, str) and raw.strip() != "{}" else "")
     text = one_line(text, _LABEL_CHARS)
     return _with_error(f"[tool-{name or 'unnamed'}{': ' + text if text else ''}]", result)

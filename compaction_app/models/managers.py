@@ -19,7 +19,6 @@ from django.db.models.deletion import Collector
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
 from treebeard.al_tree import AL_NodeManager
-from treebeard.exceptions import InvalidPosition
 from treebeard.utils import check_create_args as _check_create_args
 
 from compaction_app.conf import MAX_INTEGER, get_token_counter, site_setting
@@ -149,13 +148,12 @@ class ChatMessageQuerySet(models.QuerySet["ChatMessage"]):
 if TYPE_CHECKING:
     # treebeard has no types; these are the inherited members in use.
     class _NodeManager(models.Manager["ChatMessage"]):
-        _valid_pos_for_add_sibling: tuple[str, ...]
-
         def all(self) -> ChatMessageQuerySet: ...
         def using(self, alias: str | None) -> ChatMessageQuerySet: ...
         def filter(self, *args: Any, **kwargs: Any) -> ChatMessageQuerySet: ...
         def messages(self) -> ChatMessageQuerySet: ...
         def summaries(self) -> ChatMessageQuerySet: ...
+        def _prepare_pos_var_for_add_sibling(self, pos: str | None) -> str: ...
 
     def check_create_args(method: _Method) -> _Method: ...
 
@@ -259,10 +257,8 @@ class ChatMessageManager(_NodeManager):
         instance: ChatMessage | None = None,
     ) -> ChatMessage:
         """Add a variant of ``target`` as its last sibling, the only position that renumbers no other."""
-        if pos not in (None, "last-sibling"):
-            if pos in self._valid_pos_for_add_sibling:
-                raise ImmutableTree(f"Add a sibling as last-sibling, not {pos}: siblings are never renumbered.")
-            raise InvalidPosition(f"Invalid relative position: {pos}")
+        if self._prepare_pos_var_for_add_sibling(pos) != "last-sibling":
+            raise ImmutableTree(f"Add a sibling as last-sibling, not {pos}: siblings are never renumbered.")
         node = instance or self.model(**(create_kwargs or {}))
         _check_session([node], target.session_id)
         if target.parent_message_id is None:
@@ -293,7 +289,7 @@ class ChatMessageManager(_NodeManager):
         using = self._writing_to(parent or nodes[0])
         with transaction.atomic(using=using, savepoint=savepoint):
             lock_session(nodes[0].session_id, using)
-            position = _Position.below(parent, nodes[0], using) if parent else _Position.of_root(nodes[0], using)
+            position = _Position.below(parent, nodes[0], using)
             for number, node in enumerate(nodes):
                 if lenient and node.role == Role.TOOL and node.tool_call_id not in position.open_calls:
                     become_text(node)
@@ -301,7 +297,7 @@ class ChatMessageManager(_NodeManager):
                 with named(*places[number : number + 1]):
                     position.assign_to(node)
                     node.save_base(using=using, force_insert=True)
-                    position = position.after(node)
+                    position.move_below(node)
         return list(nodes)
 
     def _prepare(self, parent: ChatMessage | None, nodes: Sequence[ChatMessage], places: Sequence[int]) -> None:
@@ -334,22 +330,8 @@ class ChatMessageManager(_NodeManager):
             deleted: int = cursor.rowcount
             return deleted
 
-    # -- refused ----------------------------------------------------------------------------------------
-
     def move(self, node: ChatMessage, target: ChatMessage, pos: str | None = None) -> None:
         raise ImmutableTree("Messages are never moved; append a variant instead.")
-
-    def load_bulk(self, bulk_data: Any, parent: Any = None, keep_ids: bool = False) -> list[int]:
-        raise ImmutableTree("Use chat.append_messages or the import_chats command: they check each message.")
-
-    def dump_bulk(self, parent: Any = None, keep_ids: bool = True) -> list[Any]:
-        raise ImmutableTree("A nested dump is too deep for a long chat; get_tree() lists the same nodes.")
-
-    def find_problems(self) -> None:
-        raise ImmutableTree("Use the verify_chats command.")
-
-    def fix_tree(self) -> None:
-        raise ImmutableTree("Use the verify_chats command; nothing rewrites a tree.")
 
 
 def calls_unanswered_before(node: ChatMessage, using: str) -> int:
@@ -374,12 +356,11 @@ class _Position:
     has_messages: bool = False
 
     @classmethod
-    def of_root(cls, node: ChatMessage, using: str) -> _Position:
-        roots = type(node).objects.using(using).filter(session_id=node.session_id, parent__isnull=True)
-        return cls(last_order=roots.aggregate(last=models.Max("sib_order"))["last"] or 0)
-
-    @classmethod
-    def below(cls, parent: ChatMessage, node: ChatMessage, using: str) -> _Position:
+    def below(cls, parent: ChatMessage | None, node: ChatMessage, using: str) -> _Position:
+        """Without a parent: a root's."""
+        if parent is None:
+            roots = type(node).objects.using(using).filter(session_id=node.session_id, parent__isnull=True)
+            return cls(last_order=roots.aggregate(last=models.Max("sib_order"))["last"] or 0)
         connection, calls = connections[using], type(node)._meta.get_field("tool_calls")
         with connection.cursor() as cursor:
             cursor.execute(sql.CALL_GROUP, {"parent": parent.pk})
@@ -426,14 +407,9 @@ class _Position:
             raise InvalidMessage(f"token_count must be from 0 to {MAX_INTEGER:,}.", field="token_count")
         node.path_tokens = self.path_tokens + node.token_count
 
-    def after(self, node: ChatMessage) -> _Position:
-        return _Position(
-            parent_id=node.pk,
-            depth=node.depth,
-            path_tokens=node.path_tokens,
-            open_calls=self.open_calls,
-            lane_id=node.lane_id or node.pk,
-        )
+    def move_below(self, node: ChatMessage) -> None:
+        self.parent_id, self.depth, self.path_tokens = node.pk, node.depth, node.path_tokens
+        self.lane_id, self.last_order, self.has_messages = node.lane_id or node.pk, 0, False
 
 
 class _SubtreeReferences(Collector):

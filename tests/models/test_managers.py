@@ -339,18 +339,12 @@ def test_reads_and_writes_stay_in_the_database_of_their_node(name: str) -> None:
 
 # -- what is refused -------------------------------------------------------------------------------------
 
-#: The last three are treebeard's deprecated doors.
+#: The last two are treebeard's deprecated doors.
 REFUSED: dict[str, Callable[[Any, Any], Any]] = {
     "move": lambda objects, node: objects.move(node, objects.get_root(node), "left"),
-    "load_bulk": lambda objects, node: objects.load_bulk([{"data": {"role": "user"}}], node),
-    "dump_bulk": lambda objects, node: objects.dump_bulk(node),
-    "find_problems": lambda objects, node: objects.find_problems(),
-    "fix_tree": lambda objects, node: objects.fix_tree(),
     "add_sibling first": lambda objects, node: objects.add_sibling(node, "first-sibling", {"role": "user"}),
-    "add_sibling sorted": lambda objects, node: objects.add_sibling(node, "sorted-sibling", {"role": "user"}),
     "node.move": lambda objects, node: node.move(node, "last-child"),
     "node.add_sibling": lambda objects, node: node.add_sibling("left", role="user"),
-    "node.fix_tree": lambda objects, node: type(node).fix_tree(),
 }
 
 
