@@ -105,29 +105,6 @@ def assert_line(line: Sequence[ChatMessage], lane: Any) -> None:
     assert lane.parent_lane_id == (above.lane_id or above.pk if above else None)
 
 
-def test_the_first_reply_goes_on_in_its_lane_and_every_other_begins_one() -> None:
-    session = start_session()
-    root, second = chain(session, 2)
-    summarize(second, root)
-    third = chain(session, 1, second)[0]
-    variant = chain(session, 1, second)[0]
-    assert [message.lane_id for message in (root, second, third, variant)] == [None, root.pk, root.pk, None]
-    newest, oldest = read_lanes(session)
-    assert (newest.start_id, newest.parent_id, newest.parent_lane_id) == (variant.pk, second.pk, root.pk)
-    assert (oldest.end_id, oldest.is_tip) == (third.pk, True)
-
-
-def test_where_what_went_on_is_deleted_the_lane_ends_without_a_tip() -> None:
-    session = start_session()
-    root = chain(session, 1)[0]
-    first = chain(session, 1, root)[0]
-    variant = chain(session, 1, root)[0]
-    chat.delete_message(first)
-    newest, oldest = read_lanes(session)
-    assert (newest.end_id, newest.is_tip) == (variant.pk, True)
-    assert (oldest.end_id, oldest.is_tip) == (root.pk, False)
-
-
 def test_the_newest_tip_below_a_message_is_found_by_forks_and_not_by_messages(django_assert_num_queries) -> None:
     session = start_session()
     nodes = deep_chain(session, 500)
