@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from time import process_time
 from typing import Any
@@ -10,12 +11,15 @@ from typing import Any
 import openai
 import pytest
 from django.test import override_settings
+from hypothesis import given
+from hypothesis import strategies as st
 
 from compaction_app import chat
 from compaction_app.exceptions import IdempotencyConflict, InvalidMessage
-from compaction_app.messages.openai_format import CONVERSATION_BEGINS, NO_RESULT, made_id, to_openai
+from compaction_app.messages.openai_format import CONVERSATION_BEGINS, NO_RESULT, made_id, sent_name, to_openai
 from compaction_app.messages.originals import items_joined
 from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.tokens import message_texts
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import ContextMessage, Origin
 
@@ -237,6 +241,19 @@ def without_reef(text: str) -> str:
 
 class TestNames:
     """OpenAI takes function names of ``^[a-zA-Z0-9_-]{1,64}$``, and refuses every later prompt with another one."""
+
+    @given(name=st.text(min_size=1, max_size=255))
+    def test_every_name_of_a_participant_is_sent_so_that_it_is_taken_and_counted_so(self, name):
+        """No blanks, none of ``<|/>``, and short."""
+        taken = sent_name(name)
+        assert re.fullmatch(r"[^\s<|\\/>]{1,64}", taken)
+        assert message_texts({"content": "When?", "name": name}) == ["When?", taken]
+
+    def test_a_participant_keeps_the_name_in_the_branch(self, session):
+        tip = chat.append_message(session, role="user", content="When?", name="a b< c")
+        tip.refresh_from_db()
+        assert tip.name == chat.get_context(tip).messages[0].name == "a b< c"
+        assert sent(tip) == [{"role": "user", "content": "When?", "name": "a_b_c"}]
 
     @pytest.mark.parametrize(
         ("name", "expected"),
