@@ -94,15 +94,15 @@ def _converter(name: str, connection: Any) -> Callable[[Any], Any]:
     return convert
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class TipHistory:
     """The history at a tip, read without content: the numbers that the trigger compares."""
 
     tip_id: int
-    #: Tokens of the summary, the pinned message and everything after the cutoff.
-    tokens: int
     #: The newest summary that applies there.
     summary_id: int | None
+    #: Tokens of the summary, the pinned message and everything after the cutoff.
+    tokens: int
 
 
 def database_of(instance: ChatMessage | ChatSession | CompactionRun) -> str:
@@ -151,8 +151,7 @@ def session_and_history(tip_id: int, using: str) -> tuple[ChatSession, TipHistor
 
 def _history(tip_id: int, path: int, summary_id: int | None, summary: int, cutoff: int, pinned: int) -> TipHistory:
     """Of the columns of ``sql.HISTORY_TOKENS``; all but the first are None where no summary applies."""
-    tokens = path - (cutoff or 0) + (summary or 0) + (pinned or 0)
-    return TipHistory(tip_id=tip_id, tokens=tokens, summary_id=summary_id)
+    return TipHistory(tip_id, summary_id, path - (cutoff or 0) + (summary or 0) + (pinned or 0))
 
 
 def load_window(
@@ -283,13 +282,7 @@ def message_value(row: Row | ChatMessage, zone: str | None = None) -> Message:
 def _in_time_zone(moment: datetime | None, zone: str | None) -> datetime | None:
     """None: in Django's ``TIME_ZONE``, whatever zone a request has activated: a summary contains dates, and the worker
     that makes it must see the same ones as the page that shows it."""
-    if moment is None or timezone.is_naive(moment):
-        return moment
-    try:
-        return timezone.localtime(moment, ZoneInfo(zone) if zone else timezone.get_default_timezone())
-    except OverflowError:
-        # Outside the range of datetime.
-        return moment
+    return moment and timezone.localtime(moment, ZoneInfo(zone) if zone else timezone.get_default_timezone())
 
 
 def summary_value(
