@@ -45,6 +45,7 @@ _QUESTION_KEYS = ("title", "question", "prompt", "message", "text")
 _URL_KEYS = ("url", "uri", "link", "address")
 
 _PATCHED = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ b/)(.+)$", re.MULTILINE)
+_CLEAN = re.compile(r"\b(?:clean|no (?:errors|issues|problems|warnings)|passed)\b|\[\s*\]")
 _COUNTED = re.compile(r"(\d+)\s+(error|warning)s?\b", re.IGNORECASE)
 
 _ERROR_CHARS = 100
@@ -209,14 +210,11 @@ def _shell(arguments: Arguments, result: str | None) -> str:
     if result is None:
         return f"[shell: {label}]"
     outcome = outcome_of(result, _command(arguments))
-    if outcome.timed_out:
-        return f"[shell: {label} → timed out]"
-    if outcome.exit_code is not None and not outcome.succeeded:
-        error = outcome.error if outcome.exit_code else ""
-        return f"[shell: {label} → exit {outcome.exit_code}]" + (f" ✗ {error}" if error else "")
-    if outcome.error:
-        return f"[shell: {label}] ✗ {outcome.error}"
-    return f"[shell: {label} → ✓]" if outcome.succeeded else f"[shell: {label}]"
+    how = "timed out" if outcome.timed_out else "✓" if outcome.succeeded else ""
+    if not how and outcome.exit_code is not None:
+        how = f"exit {outcome.exit_code}"
+    error = outcome.error if outcome.exit_code != 0 else ""
+    return f"[shell: {label}{' → ' + how if how else ''}]" + (f" ✗ {error}" if error else "")
 
 
 def _command(arguments: Arguments) -> str:
@@ -236,19 +234,17 @@ def _searched(arguments: Arguments, result: str | None) -> str:
 
 def _lint(arguments: Arguments, result: str | None) -> str:
     places = _first(arguments, _PLACE_KEYS)
+    line = f"[lint: {places}" if places else "[lint"
     if result is None:
-        return f"[lint: {places}]" if places else "[lint]"
-    counted = {"error": 0, "warning": 0}
-    for number, word in _COUNTED.findall(result[-_EDGE_CHARS:]):
-        counted[word.lower()] = int(number)
-    outcome = f"{counted['error']} errors, {counted['warning']} warnings" if any(counted.values()) else ""
-    error = find_error(result)
-    line = f"[lint: {places} → " if places else "[lint → "
+        return f"{line}]"
+    counted = {word.lower(): int(number) for number, word in _COUNTED.findall(result[-_EDGE_CHARS:])}
+    outcome = "see result"
+    if any(counted.values()):
+        outcome = f"{counted.get('error', 0)} errors, {counted.get('warning', 0)} warnings"
     # Output that is not recognized does not count as clean.
-    clean = not result.strip() or re.search(
-        r"\b(?:clean|no (?:errors|issues|problems|warnings)|passed)\b|\[\s*\]", result
-    )
-    return _with_error(f"{line}{outcome or ('clean' if clean and not error else 'see result')}]", result)
+    elif not find_error(result) and (not result.strip() or _CLEAN.search(result)):
+        outcome = "clean"
+    return _with_error(f"{line} → {outcome}]", result)
 
 
 def _asked(arguments: Arguments, result: str | None) -> str:

@@ -119,6 +119,7 @@ class _Node:
         #: The user message at or above.
         self.turn: _Node | None = self if row["role"] == Role.USER else up.turn if up else None
         self.cutoff: _Node | None = None
+        #: Of its children.
         self.last_order = 0
         #: The lane as stored, by its first message; where that is wrong, also the lanes that would be right.
         self.lanes: frozenset[int] = frozenset({row["lane_id"] or self.id})
@@ -157,12 +158,11 @@ class _Verification:
     """One pass over one session."""
 
     def __init__(self, session: ChatSession, using: str, on_rows: Advance) -> None:
-        self.session = session
-        self.using = using
-        self.on_rows = on_rows
+        self.session, self.using, self.on_rows = session, using, on_rows
         self.count: Count = get_token_counter()
         self.nodes: dict[int, _Node] = {}
-        self.last_root_order = 0
+        #: Of the roots.
+        self.last_order = 0
         self.live: dict[tuple[int, int], int] = {}
         # Read before the messages, so that every message a run refers to is read after it.
         self.runs = list(CompactionRun.objects.using(using).filter(session=session).order_by("id").values(*_RUN_FIELDS))
@@ -180,7 +180,13 @@ class _Verification:
         messages = ChatMessage.objects.using(self.using).filter(session=self.session).order_by("id")
         rows = messages.values(*_MESSAGE_FIELDS).iterator(chunk_size=_BATCH)
         while batch := list(islice(rows, _BATCH)):
-            invalid = {row["id"]: problem for row in batch if (problem := _why_invalid(row))}
+            invalid: dict[int, str] = {}
+            for row in batch:
+                try:
+                    if row["kind"] == Kind.MESSAGE:
+                        validate_message(row, max_bytes=_ANY_SIZE)
+                except InvalidMessage as error:
+                    invalid[row["id"]] = str(error)
             for row, tokens in zip(batch, self._recount(batch, invalid), strict=True):
                 self._check_row(row, tokens, invalid.get(row["id"], ""))
             self.found.messages += len(batch)
@@ -243,7 +249,12 @@ class _Verification:
             # Below this row everything is derived from the row's own values.
             node.depth, node.sums = node.row_depth, (node.row_path, node.row_path)
             return
-        self._check_order(node, row["sib_order"])
+        # Siblings are numbered in the order of their ids. Deletions leave gaps.
+        beside: _Node | _Verification = up or self
+        if row["sib_order"] <= beside.last_order:
+            stored = f"stored {row['sib_order']}, but an older sibling has {beside.last_order}"
+            self._wrong(Finding.SIBLING_ORDER, stored, node=node)
+        beside.last_order = row["sib_order"]
         if up and up.kind == Kind.SUMMARY:
             self._wrong(Finding.PARENT, f"its parent #{up.id} is a summary, which cannot have children", node=node)
         else:
@@ -254,16 +265,6 @@ class _Verification:
         self._check_tokens(node, row, tokens, valid=not problem)
         if node.kind == Kind.SUMMARY:
             self._check_summary(node, row)
-
-    def _check_order(self, node: _Node, order: int) -> None:
-        """Siblings are numbered in the order of their ids. Deletions leave gaps."""
-        last = node.up.last_order if node.up else self.last_root_order
-        if order <= last:
-            self._wrong(Finding.SIBLING_ORDER, f"stored {order}, but an older sibling has {last}", node=node)
-        if node.up:
-            node.up.last_order = order
-        else:
-            self.last_root_order = order
 
     def _check_lane(self, node: _Node) -> None:
         """A summary is on its anchor's lane, a message on its parent's lane or at the start of its own.
@@ -448,14 +449,3 @@ class _Verification:
                 continue
             self._wrong(Finding.GENERATION, problem, run=run)
             return
-
-
-def _why_invalid(row: Mapping[str, Any]) -> str:
-    """Why a row could not be stored as a message today; "" if it could."""
-    if row["kind"] != Kind.MESSAGE:
-        return ""
-    try:
-        validate_message(row, max_bytes=_ANY_SIZE)
-    except InvalidMessage as error:
-        return str(error)
-    return ""
