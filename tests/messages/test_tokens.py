@@ -102,6 +102,11 @@ CALLS = [
     {"id": "call_2", "type": "function", "function": {"name": "now", "arguments": ""}},
 ]
 
+
+def looked(*attachments: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "user", "content": "Look", "attachments": list(attachments)}
+
+
 #: message → the texts in it that a model reads, and what its attachments cost besides
 MESSAGES: list[tuple[dict[str, Any], list[str], int]] = [
     ({"role": "user", "content": "Hello."}, ["Hello."], 0),
@@ -113,27 +118,15 @@ MESSAGES: list[tuple[dict[str, Any], list[str], int]] = [
         0,
     ),
     ({"role": "assistant", "content": "", "tool_calls": [{"id": "x"}]}, ["", "", ""], 0),
+    (looked({"type": "image", "name": "a.png"}), ["Look", "[image: a.png]"], 0),
     (
-        {"role": "user", "content": "Look", "attachments": [{"type": "image", "name": "a.png"}]},
-        ["Look", "[image: a.png]"],
-        0,
-    ),
-    (
-        {
-            "role": "user",
-            "content": "",
-            "attachments": [{"name": "a.pdf", "tokens": 1200}, {"url": "http://x/y"}],
-        },
-        ["", "[attached: a.pdf]", "[attached: http://x/y]"],
+        looked({"name": "a.pdf", "tokens": 1200}, {"url": "http://x/y"}),
+        ["Look", "[attached: a.pdf]", "[attached: http://x/y]"],
         1200,
     ),
+    (looked({"type": "image", "name": "a", "url": "https://x/a.png"}), ["Look"], TOKENS_PER_ATTACHMENT),
     (
-        {"role": "user", "content": "Look", "attachments": [{"type": "image", "name": "a", "url": "https://x/a.png"}]},
-        ["Look"],
-        TOKENS_PER_ATTACHMENT,
-    ),
-    (
-        {"role": "tool", "content": "Look", "attachments": [{"type": "image", "url": "https://x/a.png"}]},
+        {**looked({"type": "image", "url": "https://x/a.png"}), "role": "tool"},
         ["Look", "[image: https://x/a.png]"],
         0,
     ),
