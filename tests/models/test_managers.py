@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -28,17 +27,10 @@ DEPRECATED = pytest.mark.filterwarnings("ignore::treebeard.deprecation.RemovedIn
 # -- the same answers as treebeard's own adjacency list --------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Step:
-    """One node added to a session's trees: as a root, below a node, or beside one."""
-
-    how: str
-    session: int
-    target: int
-
-
+#: How a node is added to a session's trees (as a root, below a node or beside one), the session, and the node.
+Step = tuple[str, int, int]
 HOW = st.sampled_from(["child", "child", "child", "sibling", "root"])
-STEPS = st.lists(st.builds(Step, HOW, st.integers(0, 2), st.integers(0, 50)), min_size=1, max_size=10)
+STEPS = st.lists(st.tuples(HOW, st.integers(0, 2), st.integers(0, 50)), min_size=1, max_size=10)
 
 _BY_NAME = """
     get_ancestors get_descendants get_descendant_count get_tree get_root get_siblings get_first_child get_last_child
@@ -95,26 +87,23 @@ def answers_of(objects: Any, nodes: Sequence[Any]) -> dict[str, Any]:
     return answers
 
 
-def grow(objects: Any, nodes: list[Any], step: Step, fields: dict[str, Any]) -> None:
+def grow(objects: Any, nodes: list[Any], how: str, place: int, fields: dict[str, Any]) -> None:
     """The same operation on either tree."""
-    if step.how == "root" or not nodes:
+    if how == "root" or not nodes:
         nodes.append(objects.add_root(fields))
-        return
-    target = nodes[step.target % len(nodes)]
-    if step.how == "child":
-        nodes.append(objects.add_child(target, fields))
+    elif how == "child":
+        nodes.append(objects.add_child(nodes[place % len(nodes)], fields))
     else:
-        nodes.append(objects.add_sibling(target, "last-sibling", fields))
+        nodes.append(objects.add_sibling(nodes[place % len(nodes)], "last-sibling", fields))
 
 
 def plant(steps: Sequence[Step]) -> dict[ChatSession, list[ChatMessage]]:
     """Messages of up to three sessions, all in one table."""
-    sessions = [start_session() for _ in range(3)]
-    trees: dict[ChatSession, list[ChatMessage]] = {session: [] for session in sessions}
-    for number, step in enumerate(steps):
-        session = sessions[step.session]
-        fields = {"session": session, "role": Role.USER, "content": f"n{number}", "token_count": 1}
-        grow(ChatMessage.objects, trees[session], step, fields)
+    trees: dict[ChatSession, list[ChatMessage]] = {start_session(): [] for _ in range(3)}
+    for number, (how, session, place) in enumerate(steps):
+        of, nodes = list(trees.items())[session]
+        fields = {"session": of, "role": Role.USER, "content": f"n{number}", "token_count": 1}
+        grow(ChatMessage.objects, nodes, how, place, fields)
     return trees
 
 
@@ -122,9 +111,9 @@ def plant_stock(steps: Sequence[Step], session: int) -> list[StockNode]:
     """The nodes of one session as a stock tree, which has its table to itself."""
     StockNode.objects.all().delete()
     nodes: list[StockNode] = []
-    for number, step in enumerate(steps):
-        if step.session == session:
-            grow(StockNode.objects, nodes, step, {"label": f"n{number}"})
+    for number, (how, of, place) in enumerate(steps):
+        if of == session:
+            grow(StockNode.objects, nodes, how, place, {"label": f"n{number}"})
     return nodes
 
 
