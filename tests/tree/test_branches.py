@@ -58,13 +58,6 @@ class TestApplies:
         newer = anchored_summary(messages[4], messages[3])
         assert chat.find_summary(messages[5]) == newer
 
-    def test_a_retired_summary_is_passed_over(self, session):
-        messages = grow(session, None, "u a u a u a")
-        older = anchored_summary(messages[2], messages[1])
-        newer = anchored_summary(messages[4], messages[3])
-        chat.retire_summary(newer)
-        assert chat.find_summary(messages[5]) == older
-
     def test_the_walk_may_start_at_any_message(self, session):
         messages = grow(session, None, "u a u a u a")
         anchored_summary(messages[4], messages[3])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from compaction_app import chat
 from compaction_app.exceptions import InvalidParent, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.tree.branches import TipHistory
+from compaction_app.tree.branches import TipHistory, history_at
 from compaction_app.tree.lanes import histories_at, read_lanes, tips_at_or_below
 from compaction_app.tree.verify import Finding, verify_session
 from compaction_app.values import Kind
@@ -84,7 +84,8 @@ def test_lanes_say_of_every_tree_what_walking_through_it_says(acts: Acts) -> Non
             assert chat.newest_tip(message).pk == max(below)
             assert tips_at_or_below(message.pk, tips, "default") == set(below)
         assert [tip.pk for tip in chat.tips(session)] == tips
-        assert histories_at(tips, "default") == {pk: history_by_walking(ChatMessage.objects.get(pk=pk)) for pk in tips}
+        walked = {pk: history_by_walking(ChatMessage.objects.get(pk=pk)) for pk in tips}
+        assert histories_at(tips, "default") == {pk: history_at(pk, "default") for pk in tips} == walked
         assert Finding.LANE not in {wrong.finding for wrong in verify_session(session).problems}
         # Every message stands on one lane, which is a line.
         by_lane: dict[int, list[ChatMessage]] = {}
