@@ -42,7 +42,6 @@ from compaction_app.messages import (
     originals,
     secrets,
     tool_calls,
-    tool_outcomes,
     transcript,
     truncate,
     validation,
@@ -150,8 +149,7 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     usage: [lambda text: usage._without_text({"type": text, text: 1})],
     openai_format: [openai_format.sent_name, lambda text: openai_format.attachment_line({"name": text, "url": text})],
     secrets: [secrets.redact_secrets],
-    tool_calls: [_marked],
-    tool_outcomes: [tool_outcomes.find_error, lambda text: tool_outcomes.outcome_of(text, f"sh -{text[1:]}")],
+    tool_calls: [_marked, tool_calls.find_error, lambda text: tool_calls.outcome_of(text, f"sh -{text[1:]}")],
     transcript: [
         transcript.neutralize_tags,
         transcript.summary_message,
