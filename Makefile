@@ -159,7 +159,6 @@ bench: bench-setup
 bench-all: bench-setup
 	$(PY) -m benchmarks.speed $(BENCH_ARGS)
 	$(PY) -m benchmarks.speed --more $(BENCH_ARGS)
-	$(PY) benchmarks/extractive_speed.py
 
 bench-setup: develop
 	@$(PY) -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
