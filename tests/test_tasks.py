@@ -60,7 +60,7 @@ class TestWorkers:
             talk(session, trunk, turns=35)
         worker = celery_worker(env={"COMPACTION_CONTEXT_WINDOW": "4000"})
         assert tasks.enqueue_session(session)
-        worker.wait_until(lambda: "succeeded in" in worker.log, seconds=60)
+        worker.wait_until(lambda: "succeeded in" in worker.said, seconds=60)
         for tip in chat.tips(session):
             context = chat.get_context(tip)
             assert not chat.should_compact(tip)

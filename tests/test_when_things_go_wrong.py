@@ -146,7 +146,7 @@ class TestEveryModelFails:
         run.refresh_from_db()
         assert run.started_at >= waited_from
         assert (run.attempts, run.error_code, run.error_detail) == (2, "", "")
-        assert f"retry run={run.pk} code=provider_error" in worker.log
+        assert f"retry run={run.pk} code=provider_error" in worker.said
         assert [server.count(model) for model in ("first", "second")] == [2, 1]
         assert [payload["attempt"] for payload in events(tip.session, "started")] == [1, 2]
         assert events(tip.session, "failed") == []
