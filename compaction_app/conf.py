@@ -120,11 +120,6 @@ def find_address_error(url: str) -> str | None:
     return "must be an http(s) address such as 'http://localhost:8000/v1'"
 
 
-def without_query(url: str) -> str:
-    """An address as it may be stored: some endpoints are given a key in the query."""
-    return urldefrag(url).url.partition("?")[0]
-
-
 def _base_url(value: str) -> str:
     if wrong := find_address_error(value):
         raise ValueError(wrong)
@@ -260,7 +255,8 @@ class AskedModel(_Values):
 
     @field_serializer("base_url")
     def _stored_address(self, url: str | None) -> str | None:
-        return url and without_query(url)
+        """Without its query: some endpoints are given a key there."""
+        return url and urldefrag(url).url.partition("?")[0]
 
 
 Asked = Annotated[AskedModel, BeforeValidator(lambda value: {"model": value} if isinstance(value, str) else value)]

@@ -104,9 +104,9 @@ class Site:
         )
 
     def start_clients(self, seed: int, seconds: float) -> list[GuardedProcess]:
-        common = ["--seed", str(seed), "--seconds", str(seconds), "--folder", str(self.folder)]
+        common = [str(seed), str(seconds), str(self.folder)]
         clients = [
-            self.start(f"client-{n}", "tests.soak.clients", "--number", str(n), *common, SOAK_LOG_LEVEL="ERROR")
+            self.start(f"client-{n}", "tests.soak.clients", str(n), *common, SOAK_LOG_LEVEL="ERROR")
             for n in range(CLIENTS)
         ]
         wait_until(lambda: len(list(self.folder.glob("client-*.jsonl"))) == CLIENTS, f"the clients; see {self.folder}")
