@@ -178,13 +178,11 @@ def _class(path: str) -> str:
 def _takes(called: Callable[..., Any], count: int) -> bool:
     """Whether it can be called with ``count`` arguments; true where its signature is unknown (code in C)."""
     try:
-        signature = inspect.signature(called)
-    except (TypeError, ValueError):
-        return True
-    try:
-        signature.bind(*[None] * count)
+        inspect.signature(called).bind(*[None] * count)
     except TypeError:
         return False
+    except ValueError:
+        pass
     return True
 
 
