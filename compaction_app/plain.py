@@ -27,10 +27,10 @@ from compaction_app.memory.extractive import extractive_draft
 from compaction_app.memory.ledger_text import prose_draft
 from compaction_app.messages import validation
 from compaction_app.messages.openai_format import described
-from compaction_app.messages.transcript import count_summary, summary_message
+from compaction_app.messages.transcript import count_summary, largest_saving_summary, summary_message
 from compaction_app.redaction import redactor_of
-from compaction_app.summarizers.mending import mended
-from compaction_app.summarizers.prompts import refuse_draft, request_for, tighter, wrong_draft
+from compaction_app.summarizers.drafts import mended, refuse_draft, wrong_draft
+from compaction_app.summarizers.prompts import request_for, tighter
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count, ExactTokenCounter, attachment_tokens, count_messages, count_tools
 from compaction_app.values import (
@@ -225,9 +225,9 @@ def _compact(
     seen = [message.content for message in (*plan.covered, *plan.lookahead)]
     nonce = hashlib.sha256(json.dumps(seen).encode()).hexdigest()[:16]
     request = request_for(plan, settings, nonce=nonce, redact=redactor_of(settings))
-    draft, failure = _ask(request, plan, settings, count, summarize)
+    draft, failure = _ask(request, request, plan, settings, count, summarize)
     if failure == ErrorCode.OVERSIZE:
-        draft, failure = _ask(tighter(request), plan, settings, count, summarize)
+        draft, failure = _ask(tighter(request), request, plan, settings, count, summarize)
     if failure or draft is None:
         log(logger, logging.WARNING, "failed", code=failure, messages=len(plan.covered))
         return branch, 0, failure
@@ -236,12 +236,17 @@ def _compact(
 
 
 def _ask(
-    request: SummaryRequest, plan: CompactionPlan, settings: Settings, count: Count, summarize: Any
+    asked: SummaryRequest,
+    request: SummaryRequest,
+    plan: CompactionPlan,
+    settings: Settings,
+    count: Count,
+    summarize: Any,
 ) -> tuple[SummaryDraft | None, str]:
-    """The draft, and why it is not accepted, or why there is none."""
+    """The draft, and why it is not accepted by ``request``, or why there is none."""
     ask = getattr(summarize, "summarize", summarize)
     try:
-        answer = ask(request)
+        answer = ask(asked)
     except Exception as error:
         # A host's code: a prompt without the oldest turns is better than none. The error's text may quote messages.
         log_error(logger, error, messages=len(plan.covered))
@@ -251,15 +256,8 @@ def _ask(
     if wrong := wrong_draft(draft):
         raise InvalidMessage(f"summarize must return a text or a SummaryDraft, not {wrong}.", field="summarize")
     draft = prose_draft(mended(draft))
-    refusal = refuse_draft(
-        draft,
-        target_tokens=plan.target_tokens,
-        replaced_tokens=plan.replaced_tokens,
-        count=count,
-        min_saving_ratio=settings.min_saving_ratio,
-        request=request,
-    )
-    return draft, str(refusal or "")
+    most = largest_saving_summary(plan.replaced_tokens, settings.min_saving_ratio)
+    return draft, str(refuse_draft(draft, request, most, count) or "")
 
 
 def _summary(text: str, count: Count, is_extract: bool) -> Summary:

@@ -18,12 +18,13 @@ from django.db import InterfaceError, OperationalError, connections, router
 from django.utils import timezone
 
 from compaction_app.compaction import runs
-from compaction_app.compaction.execute import Outcome, compact_chat_history, run_to_end
+from compaction_app.compaction.execute import Outcome, carry_out_generations, compact_chat_history
 from compaction_app.compaction.trigger import CompactionRequest, open_run
 from compaction_app.conf import get_settings, site_setting
 from compaction_app.context.reading import is_over_threshold, resolve_request
 from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun, ReplyClaim
+from compaction_app.summarizers.waiting import BLOCKING, without_waiting
 from compaction_app.telemetry import log
 from compaction_app.tree import branches
 from compaction_app.tree.branches import database_of
@@ -179,7 +180,7 @@ def _compact_tip(session: ChatSession, tip: ChatMessage, task_id: str, until: fl
         decision = open_run(request)
         if decision.run is None:
             return made, decision.reason == Suppression.OPEN_RUN
-        outcome = run_to_end(decision.run, task_id=task_id)
+        outcome = without_waiting(carry_out_generations(decision.run, BLOCKING, task_id))
         if outcome is None:
             return made, True
         if outcome.run.status != RunStatus.SUCCEEDED and outcome.run.skip_reason != SkipReason.BASE_CHANGED:

@@ -12,7 +12,8 @@ from urllib.parse import quote
 import hypothesis
 import pytest
 import redis
-from django.db import connection
+from asgiref.sync import SyncToAsync
+from django.db import connection, connections
 from django.test import TransactionTestCase
 from kombu import pools
 
@@ -44,6 +45,13 @@ def emptied_by_deleting() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionTestCase, "_fixture_teardown", empty_databases)
         yield
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> Iterator[None]:
+    yield
+    # asgiref's thread for what asyncio.run() calls keeps its connection, and a database in use cannot be dropped.
+    SyncToAsync.single_thread_executor.submit(connections.close_all).result()
 
 
 @pytest.fixture(scope="session")

@@ -46,7 +46,7 @@ from compaction_app.messages import (
     truncate,
     validation,
 )
-from compaction_app.summarizers import error_details, error_text, mending, prompts
+from compaction_app.summarizers import drafts, error_details, prompts
 from compaction_app.transfer import export, formats
 from compaction_app.values import ContextMessage, Message, Origin, Role, SummaryDraft
 
@@ -144,7 +144,6 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     chat_model: [chat_model._NO_END.search],
     media: [media.media_type, lambda text: media.picture_size(f"data:image/png;base64,{text}")],
     originals: [_read],
-    mending: [lambda text: mending.mended(SummaryDraft(text=text))],
     pruning: [pruning.collapse_blanks],
     erase: [erase._folded, lambda text: erase.is_title_of(text, text)],
     usage: [lambda text: usage._without_text({"type": text, text: 1})],
@@ -174,7 +173,11 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     words: [words.read_words],
     writing: [writing.read_back],
     error_details: [lambda text: error_details.safe_message(text, text), error_details.safe_code],
-    error_text: [error_text.is_error_text, lambda text: error_text.tells_nothing(text[:1_500], text)],
+    drafts: [
+        drafts.is_error_text,
+        lambda text: drafts.tells_nothing(text[:1_500], text),
+        lambda text: drafts.mended(SummaryDraft(text=text)),
+    ],
     prompts: [prompts._escape],
     export: [export.safe_name, lambda text: list(export._pieces(text))],
     formats: [_imported],
@@ -260,7 +263,7 @@ def _sent_again(number: int) -> None:
 
 
 def _streamed(deltas: list[dict[str, Any]]) -> None:
-    draft = chat_model.ReplyDraft()
+    draft = chat_model.PartialReply()
     for delta in deltas:
         draft._add_delta(delta)
     draft.reply()

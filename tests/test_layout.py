@@ -49,7 +49,7 @@ PURE = set(
     """
     compaction/planning.py context/assembly.py
     context/budget.py context/catalog.py context/overflow.py context/pruning.py exceptions.py messages models/sql.py
-    plain.py redaction.py memory summarizers/error_details.py summarizers/error_text.py summarizers/mending.py
+    plain.py redaction.py memory summarizers/drafts.py summarizers/error_details.py
     summarizers/prompts.py tokens.py transfer/formats.py values.py
     """.split()
 )

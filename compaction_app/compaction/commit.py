@@ -30,13 +30,14 @@ from compaction_app.context.reading import ResolvedRequest
 from compaction_app.exceptions import MessageNotFound, SummarizerError
 from compaction_app.memory import ledger
 from compaction_app.memory.ledger_text import prose_draft
-from compaction_app.messages.transcript import count_summary, reasoning_text
+from compaction_app.messages.transcript import count_summary, largest_saving_summary, reasoning_text
 from compaction_app.messages.validation import make_storable
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.models.managers import lock_session
 from compaction_app.spending import add_spending
 from compaction_app.summarizers.base import Summarizer
-from compaction_app.summarizers.prompts import refuse_draft, tighter
+from compaction_app.summarizers.drafts import refuse_draft
+from compaction_app.summarizers.prompts import tighter
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count
 from compaction_app.tree import branches
@@ -63,6 +64,8 @@ from compaction_app.values import (
 logger = logging.getLogger("compaction_app.compaction")
 
 Result = TypeVar("Result")
+#: Where the session was deleted, and its runs with it, while the summary was made: a code and a reason.
+SESSION_GONE = "session_gone"
 #: A kind and its payload.
 Event = tuple[EventKind, dict[str, Any]]
 
@@ -101,14 +104,8 @@ class Work:
 
     def refusal(self, draft: SummaryDraft) -> ErrorCode | None:
         """Why the draft cannot become the summary; None if it can."""
-        return refuse_draft(
-            prose_draft(draft),
-            target_tokens=self.request.target_tokens,
-            replaced_tokens=self.plan.replaced_tokens,
-            count=self.count,
-            min_saving_ratio=self.settings.min_saving_ratio,
-            request=self.request,
-        )
+        most = largest_saving_summary(self.plan.replaced_tokens, self.settings.min_saving_ratio)
+        return refuse_draft(prose_draft(draft), self.request, most, self.count)
 
     def on_event(self, kind: EventKind, payload: dict[str, Any]) -> None:
         self.events.append((kind, payload))
@@ -127,13 +124,13 @@ def record_result(work: Work, result: SummaryDraft | SummarizerError) -> Compact
         answer = SummarizerError(f"The draft was refused: {refused}.", error_code=refused, model=answer.model)
     if isinstance(answer, SummarizerError):
         failure = answer
-        write_if_due(run, lambda: _record_failure(run, failure, work.events))
+        write_if_claimed(run, lambda: _record_failure(run, failure, work.events))
     else:
         draft = prose_draft(answer)
         draft = replace(draft, text=draft.text.strip())
         kept = ledger.complete(draft, work.request, work.plan, work.budget, work.settings, work.count)
         run.retention_before, run.retention_after = kept.before, kept.after
-        follow_up = write_if_due(run, lambda: _commit(work, draft, kept.ledger) if _is_unchanged(work) else None)
+        follow_up = write_if_claimed(run, lambda: _commit(work, draft, kept.ledger) if _is_unchanged(work) else None)
     try:
         work.summarizer.learn(result.error_code if isinstance(result, SummarizerError) else "")
     except Exception as error:
@@ -158,7 +155,7 @@ def fail_unexpected(run: CompactionRun, error: Exception) -> None:
     try:
         # A connection that broke in the middle of a statement takes no other one.
         runs.give_back_connection(database_of(run))
-        write_if_due(run, lambda: _record_failure(run, recorded, ()))
+        write_if_claimed(run, lambda: _record_failure(run, recorded, ()))
     except Error:
         raise error from None
 
@@ -174,7 +171,7 @@ def release_interrupted(run: CompactionRun) -> None:
         log_error(logger, error, run=run.pk, session=run.session_id, step="release")
 
 
-def write_if_due(run: CompactionRun, write: Callable[[], Result]) -> Result | None:
+def write_if_claimed(run: CompactionRun, write: Callable[[], Result]) -> Result | None:
     """What ``write`` returns, for a run whose claim is still valid and whose branch still exists.
 
     A run without its branch is skipped. Under the session's lock, so that nothing that is written points at what is
@@ -192,7 +189,7 @@ def write_if_due(run: CompactionRun, write: Callable[[], Result]) -> Result | No
             else:
                 return write()
     except MessageNotFound:
-        log(logger, logging.INFO, "skip", run=run.pk, reason="session_gone")
+        log(logger, logging.INFO, "skip", run=run.pk, reason=SESSION_GONE)
     return None
 
 

@@ -1,6 +1,6 @@
 """Carrying out a run: claim it, plan again, ask the summarizer with nothing held, commit what is still true.
 
-:func:`_carry_out` is the sequence, for callers that block and for those that await the model.
+:func:`carry_out` is the sequence, for callers that block and for those that await the model.
 :func:`prepare` reads everything that the model's call needs and gives the connection back; :mod:`commit` has the end.
 """
 
@@ -13,11 +13,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import Error
-from opentelemetry.trace import Span
 
 from compaction_app import signals, telemetry
 from compaction_app.compaction import lease, runs
-from compaction_app.compaction.commit import Work, fail_unexpected, record_result, release_interrupted, write_if_due
+from compaction_app.compaction.commit import (
+    SESSION_GONE,
+    Work,
+    fail_unexpected,
+    record_result,
+    release_interrupted,
+    write_if_claimed,
+)
 from compaction_app.compaction.planning import plan_compaction
 from compaction_app.conf import MAX_INTEGER, Lookahead, Settings, get_token_counter, settings_from_snapshot
 from compaction_app.context import windows
@@ -31,15 +37,14 @@ from compaction_app.exceptions import (
 from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.redaction import redactor_of
 from compaction_app.spending import add_spending
-from compaction_app.summarizers.attempt import TimeLeft, unlimited
-from compaction_app.summarizers.base import Summarizer, ask_summarizer, make_summarizer
+from compaction_app.summarizers.base import Summarizer, TimeLeft, ask_summarizer, make_summarizer, unlimited
 from compaction_app.summarizers.prompts import (
     OVERSIZE_FACTOR,
     SummarizerLimit,
     count_request,
     request_for,
 )
-from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
+from compaction_app.summarizers.waiting import BLOCKING, Way, without_waiting
 from compaction_app.telemetry import log, log_error
 from compaction_app.tree import branches
 from compaction_app.tree.branches import database_of
@@ -60,8 +65,6 @@ logger = logging.getLogger("compaction_app.compaction")
 
 #: The code of :class:`CompactionFailed` where another worker has the run.
 CLAIMED = "claimed"
-#: The code where the session was deleted, and its runs with it, while the summary was made.
-SESSION_GONE = "session_gone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +79,11 @@ class Outcome:
 
 def compact_chat_history(run_id: int, using: str = "default") -> Outcome | None:
     """Carry out one run; None where another worker has it. Raises nothing that a run can record."""
-    return without_waiting(_carry_out(run_id, using, BLOCKING))
+    return without_waiting(carry_out(run_id, using, BLOCKING))
 
 
-async def acompact_chat_history(run_id: int, using: str = "default") -> Outcome | None:
-    """The same, with the model awaited."""
-    return await _carry_out(run_id, using, AWAITED)
-
-
-async def _carry_out(run_id: int, using: str, way: Way) -> Outcome | None:
+async def carry_out(run_id: int, using: str, way: Way) -> Outcome | None:
+    """:func:`compact_chat_history`, for callers that block and for those that await the model."""
     await way.do(runs.require_no_transaction, using)
     taken: list[tuple[CompactionRun, lease.Held]] = []
 
@@ -128,15 +127,10 @@ async def _carry_out(run_id: int, using: str, way: Way) -> Outcome | None:
             # Cancelled, most often: the client disconnected, or a time-out passed.
             await way.do(release_interrupted, claimed)
             raise
-        outcome: Outcome = await way.do(_outcome, run, span, follow_up)
-        return outcome
-
-
-def _outcome(run: CompactionRun, span: Span, follow_up: CompactionRun | None) -> Outcome:
-    rows = CompactionRun.objects.using(database_of(run)).select_related("session", "summary")
-    fresh = rows.filter(pk=run.pk).first()
-    telemetry.describe_run(span, fresh or run)
-    return Outcome(fresh or run, follow_up, is_gone=fresh is None)
+        rows = CompactionRun.objects.using(using).select_related("session", "summary").filter(pk=run.pk)
+        fresh: CompactionRun | None = await way.do(rows.first)
+        telemetry.describe_run(span, fresh or run)
+        return Outcome(fresh or run, follow_up, is_gone=fresh is None)
 
 
 def prepare(
@@ -168,7 +162,7 @@ def prepare(
     if isinstance(work, SkipReason):
         runs.skip(run, work)
         return None
-    due = write_if_due(run, lambda: _started(work, again=at_most is not None))
+    due = write_if_claimed(run, lambda: _started(work, again=at_most is not None))
     runs.give_back_connection(work.using)
     return due
 
@@ -196,11 +190,12 @@ def _load(
     run: CompactionRun, settings: Settings, at_most: Capacity | None, summarizer: Summarizer
 ) -> Work | SkipReason:
     """Read the branch and plan again for the run's own tip and settings."""
-    if run.tip_id is None:
-        return SkipReason.BRANCH_GONE
     using = database_of(run)
     # The counter before the content: an erasure in between makes the commit refuse, never the other way round.
-    run.erasures_seen = ChatSession.objects.using(using).values_list("erasures", flat=True).get(pk=run.session_id)
+    erasures = ChatSession.objects.using(using).filter(pk=run.session_id).values_list("erasures", flat=True).first()
+    if run.tip_id is None or erasures is None:
+        return SkipReason.BRANCH_GONE
+    run.erasures_seen = erasures
     try:
         branch = branches.load_whole_tail(run.tip_id, using, settings.time_zone)
     except MessageNotFound:
@@ -275,24 +270,21 @@ def _started(work: Work, *, again: bool) -> Work:
     return work
 
 
-def run_to_end(run: CompactionRun, *, task_id: str = "") -> Outcome | None:
-    """Carry out a run and every generation that continues it; the last outcome.
-
-    ``task_id``: the task that does so, to be recorded on each run.
-    """
-    return without_waiting(_carry_out_generations(run, BLOCKING, task_id))
-
-
-async def _carry_out_generations(
+async def carry_out_generations(
     run: CompactionRun, way: Way, task_id: str = "", hand_over: Callable[[CompactionRun], object] | None = None
 ) -> Outcome | None:
+    """Carry out a run and every generation that continues it; the last outcome.
+
+    ``task_id``: the task that does so, to be recorded on each run. ``hand_over`` takes the next generation, which is
+    not carried out here then.
+    """
     using = database_of(run)
     following: CompactionRun | None = run
     outcome = None
     while following is not None:
         if task_id:
             CompactionRun.objects.using(using).filter(pk=following.pk).update(task_id=task_id)
-        outcome = await _carry_out(following.pk, using, way)
+        outcome = await carry_out(following.pk, using, way)
         if outcome is None or outcome.is_gone:
             break
         # The next generation, or the same run after an erasure.
@@ -307,15 +299,14 @@ async def _carry_out_generations(
 async def wait_for_end(
     run: CompactionRun, way: Way, hand_over: Callable[[CompactionRun], object] | None = None
 ) -> CompactionRun:
-    """:func:`run_to_end` for a person who waits: the finished run, or :class:`CompactionFailed`.
+    """:func:`carry_out_generations` for a person who waits: the finished run, or :class:`CompactionFailed`.
 
-    A run that was skipped when it was opened, with nothing to compact, is returned as it is. ``hand_over`` takes the
-    next generation, which is not waited for then.
+    A run that was skipped when it was opened, with nothing to compact, is returned as it is.
     """
     if not run.is_open:
         return run
     run_id = run.pk
-    outcome = await _carry_out_generations(run, way, hand_over=hand_over)
+    outcome = await carry_out_generations(run, way, hand_over=hand_over)
     # Also where it was given back, after an erasure for example, and taken by another worker before it was read again.
     if outcome is None or (outcome.run.status == RunStatus.RUNNING and not outcome.is_gone):
         raise CompactionFailed("Another worker took this run; look at its status.", error_code=CLAIMED, run_id=run_id)

@@ -61,15 +61,15 @@ class Held:
         self.context, self._tenant = copy_context(), getattr(connections[using], "tenant", None)
         self.due = min(now + self._every, self._expires)
         #: It was ended, or another process has it: nothing is left to renew.
-        self.is_over = False
+        self.is_ended = False
         #: A thread is at its end; it comes back as news.
-        self.is_expiring = False
+        self.is_at_its_end = False
         self._news = _Keeper.running(using).news
         self._news.put(self)
 
     def time_left(self) -> float:
         """Seconds; 0 where it is over."""
-        return 0.0 if self.is_over else max(self._until - time.monotonic(), 0.0)
+        return 0.0 if self.is_ended else max(self._until - time.monotonic(), 0.0)
 
     def __enter__(self) -> Held:
         return self
@@ -78,7 +78,7 @@ class Held:
         self.end()
 
     def end(self) -> None:
-        self.is_over = True
+        self.is_ended = True
         self._news.put(self)
 
     def abandon(self) -> None:
@@ -87,26 +87,26 @@ class Held:
         self._news.put(self)
 
     @property
-    def is_expired(self) -> bool:
+    def is_past_limit(self) -> bool:
         return time.monotonic() >= self._expires
 
     def step(self) -> None:
         """Of the thread, once it is ``due``."""
-        wait, is_expired = self._every, self.is_expired
+        wait, is_past_limit = self._every, self.is_past_limit
         try:
             if self._tenant is not None:
                 connections[self._using].set_tenant(self._tenant)  # type: ignore[attr-defined]  # of django-tenants
-            if is_expired:
+            if is_past_limit:
                 self._expire()
-            if is_expired or not self._renew():
-                self.is_over = True
+            if is_past_limit or not self._renew():
+                self.is_ended = True
         except Exception as error:
             # Without a renewal the lease ends, and another process takes what is held.
             with suppress(Exception):
                 log_error(logger, error, step="renew", database=self._using)
             wait = min(_RETRY_SECONDS, wait)
         now = time.monotonic()
-        self.due = now + wait if is_expired else min(now + wait, self._expires)
+        self.due = now + wait if is_past_limit else min(now + wait, self._expires)
 
 
 class _Keeper(threading.Thread):
@@ -140,12 +140,12 @@ class _Keeper(threading.Thread):
             soonest = min((held.due for held in kept), default=None)
             with suppress(Empty):
                 kept.add(self.news.get(timeout=None if soonest is None else max(soonest - time.monotonic(), 0.0)))
-            kept = {held for held in kept if not held.is_over and not held.is_expiring}
+            kept = {held for held in kept if not held.is_ended and not held.is_at_its_end}
             now = time.monotonic()
             for held in [held for held in kept if held.due <= now]:
-                if held.is_expired:
+                if held.is_past_limit:
                     # What ends a run calls receivers of the host, for which the other leases do not wait.
-                    held.is_expiring = True
+                    held.is_at_its_end = True
                     threading.Thread(target=_expire, args=[held, self.news], daemon=True).start()
                 else:
                     held.context.run(held.step)
@@ -158,7 +158,7 @@ def _expire(held: Held, news: SimpleQueue[Held]) -> None:
         held.context.run(held.step)
     finally:
         # The keeper learns when it is due again.
-        held.is_expiring = False
+        held.is_at_its_end = False
         news.put(held)
         connections.close_all()
 

@@ -15,7 +15,7 @@ from functools import cached_property
 from compaction_app.conf import Lookahead, Settings
 from compaction_app.context.budget import get_compaction_params
 from compaction_app.context.pruning import room_for_summary
-from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS
+from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS, largest_saving_summary
 from compaction_app.messages.validation import open_calls_at_end
 from compaction_app.summarizers.prompts import OVERSIZE_FACTOR, SummarizerLimit
 from compaction_app.telemetry import log
@@ -106,7 +106,7 @@ def plan_compaction(
     cut = planner.choose(get_compaction_params(history, budget).tokens_for_recent, over=over)
     if not cut:
         return Skip(reason=SkipReason.NOTHING_TO_COMPACT)
-    return planner.limited(cut, limit) if limit else planner.plan(cut, kept_from=cut)
+    return planner.plan_within(cut, limit) if limit else planner.plan(cut, kept_from=cut)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,9 +150,9 @@ class _Planner:
     def covered(self, cut: int) -> tuple[Message, ...]:
         return covered_messages(self.tail[:cut], self.base, self.pin(cut))
 
-    def inside(self, start: int, tail_budget: int, room: int) -> int:
+    def cut_inside_turn(self, start: int, tail_budget: int, room: int) -> int:
         """The cut inside a turn after ``start``: the earliest whose kept part fits, else the latest; 0 if none."""
-        points = [i for i in self.inside_points() if i > start]
+        points = [i for i in self.cuts_inside_turns() if i > start]
         kept, before = self.kept_tokens(start), start
         for point in points:
             kept -= sum(message.tokens for message in self.tail[before:point])
@@ -161,7 +161,7 @@ class _Planner:
                 return point
         return points[-1] if points else 0
 
-    def inside_points(self) -> list[int]:
+    def cuts_inside_turns(self) -> list[int]:
         """Before each assistant message that is not the first reply of its turn and leaves ``preserve`` messages.
 
         Earlier calls are closed there: an assistant message closes every open call, unless it goes on calling. And the
@@ -180,10 +180,10 @@ class _Planner:
                 replied = True
         return points
 
-    def legal(self, end: int) -> list[int]:
+    def cuts(self, end: int) -> list[int]:
         """Every cut up to ``end`` in order: before user messages and inside turns."""
         turns = [i for i in range(1, end + 1) if self.tail[i].starts_turn]
-        return sorted({*turns, *(i for i in self.inside_points() if i <= end)})
+        return sorted({*turns, *(i for i in self.cuts_inside_turns() if i <= end)})
 
     def choose(self, tail_budget: int, *, over: bool) -> int:
         """The cut; 0 if nothing can be covered, or so little that the wrapper of a summary would be larger, or if what
@@ -197,8 +197,8 @@ class _Planner:
             cut = _turn_cut(self.tail, kept_tokens, self.settings.preserve_recent_messages)
             # Inside a turn, where the kept part is too large.
             if self.pin_tokens(cut) + self.kept_tokens(cut) > room or (force and not cut):
-                cut = self.inside(cut, kept_tokens, room) or cut
-            if cut and self.largest(cut) >= 1:
+                cut = self.cut_inside_turn(cut, kept_tokens, room) or cut
+            if cut and self.largest_target(cut) >= 1:
                 return cut
         return 0
 
@@ -222,25 +222,25 @@ class _Planner:
             cutoff=self.tail[cut - 1],
             anchor_id=anchor_id,
             anchor_depth=anchor_depth,
-            target_tokens=max(1, min(wanted, self.largest(cut))),
-            replaced_tokens=self.replaced(cut),
+            target_tokens=max(1, min(wanted, self.largest_target(cut))),
+            replaced_tokens=self.replaced_tokens(cut),
             partial=partial,
             shorten=shorten,
         )
 
-    def replaced(self, cut: int) -> int:
+    def replaced_tokens(self, cut: int) -> int:
         """The tokens that the summary replaces: its base and what it covers."""
         base = self.base.tokens if self.base else 0
         return base + sum(message.tokens for message in self.covered(cut))
 
-    def largest(self, cut: int) -> int:
+    def largest_target(self, cut: int) -> int:
         """The largest target at which a draft saves enough and even the longest that is accepted is shown; below 1
         where there is none."""
-        saving = int((1 - self.settings.min_saving_ratio) * self.replaced(cut))
+        most = largest_saving_summary(self.replaced_tokens(cut), self.settings.min_saving_ratio)
         room = room_for_summary(self.tail[cut:], self.pin(cut), self.budget.available)
         # One token more, since the ends of a text may count differently inside the wrapper. What is too large to be
         # shown is not refused later, so there the wrapper is taken as large as the crudest counter counts it.
-        return min(saving - SUMMARY_WRAPPER_TOKENS - 1, int((room - 2 * SUMMARY_WRAPPER_TOKENS) / OVERSIZE_FACTOR))
+        return min(most - SUMMARY_WRAPPER_TOKENS - 1, int((room - 2 * SUMMARY_WRAPPER_TOKENS) / OVERSIZE_FACTOR))
 
     def anchor(self, cut: int, span: Sequence[Message]) -> tuple[int, int]:
         """The deepest of look-ahead, cutoff, the base's anchor and the message that closes an open call at the cutoff.
@@ -257,7 +257,7 @@ class _Planner:
         depth, message_id = max(candidates)
         return message_id, depth
 
-    def limited(self, cut: int, limit: SummarizerLimit) -> CompactionPlan:
+    def plan_within(self, cut: int, limit: SummarizerLimit) -> CompactionPlan:
         """The plan for ``cut``, or for the oldest part of it that the summarizer takes in one request."""
         whole = self.plan(cut, kept_from=cut)
         sizes = dict(zip((m.id for m in whole.covered), limit.blocks(whole.covered), strict=True))
@@ -270,17 +270,17 @@ class _Planner:
 
         if size(whole) <= limit.max_tokens:
             return whole
-        shorter = [point for point in self.legal(cut) if point < cut]
+        shorter = [point for point in self.cuts(cut) if point < cut]
         low, high = 0, len(shorter)
         while low < high:
             middle = (low + high) // 2
             fits = size(self.plan(shorter[middle], kept_from=cut, partial=True)) <= limit.max_tokens
             low, high = (middle + 1, high) if fits else (low, middle)
-        if low and self.largest(shorter[low - 1]) >= _SMALLEST_TARGET:
+        if low and self.largest_target(shorter[low - 1]) >= _SMALLEST_TARGET:
             return self.plan(shorter[low - 1], kept_from=cut, partial=True)
         # Not even the first legal cut fits, or what fits is too small for any summary to be smaller: the next one is
         # taken, and its largest messages are shown shortened, head and tail.
-        first = next((point for point in shorter[low:] if self.largest(point) >= _SMALLEST_TARGET), cut)
+        first = next((point for point in shorter[low:] if self.largest_target(point) >= _SMALLEST_TARGET), cut)
         return self.plan(first, kept_from=cut, partial=first < cut, shorten=True)
 
 

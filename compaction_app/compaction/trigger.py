@@ -171,7 +171,7 @@ def open_under_lock(request: CompactionRequest) -> Decision:
     if (open_run_id := _open_run_in_the_way(request, branch, plan)) is not None:
         return replace(_suppress(request, Suppression.OPEN_RUN), open_run_id=open_run_id)
     if isinstance(plan, Skip):
-        return _nothing_to_compact(request, branch, over)
+        return _nothing_to_compact(request, branch)
     # A follow-up run does not wait for the cool-down: it would leave the work half done.
     guarded = request.by_threshold and not request.forced
     if guarded and (found := find_suppression(branch, resolved.budget, resolved.settings, request.using)):
@@ -199,7 +199,7 @@ def _open_run_in_the_way(request: CompactionRequest, branch: Branch, plan: Compa
     return next((run.pk for run in others if run.tip_id in below), None)
 
 
-def _nothing_to_compact(request: CompactionRequest, branch: Branch, over: bool) -> Decision:
+def _nothing_to_compact(request: CompactionRequest, branch: Branch) -> Decision:
     """A skipped run for a person who asked; for the threshold an event, once for each tip."""
     if request.previous is not None:
         return Decision(None, SkipReason.NOTHING_TO_COMPACT)
@@ -221,7 +221,7 @@ def _nothing_to_compact(request: CompactionRequest, branch: Branch, over: bool) 
         payload__reason=Suppression.IRREDUCIBLE,
     )
     numbers = {"history_tokens": branch.history_tokens}
-    if over and not recorded.exists():
+    if not recorded.exists():
         return _suppress(request, Suppression.IRREDUCIBLE, numbers)
     return Decision(None, Suppression.IRREDUCIBLE, numbers, repeated=True)
 

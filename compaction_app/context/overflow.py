@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from compaction_app.messages.originals import storable
 from compaction_app.messages.validation import token_count
 
 #: A smaller window than this is a misread number, or a gateway's mistake: instructions alone take a thousand tokens.
@@ -121,6 +122,17 @@ def find_overflow(status: int | None, body: Any) -> Overflow | None:
         return found
     phrased = any(_SIZE.search(part) and _EXCESS.search(part) for part in _SENTENCES.split(text))
     return found if (phrased and not _OTHER_SIZE.search(text)) or _PLAIN.search(text) else None
+
+
+def overflow_of_error(error: Any) -> Overflow | None:
+    """That of an ``openai.APIError``; None for any other error."""
+    # An error inside a stream has no status: the stream began with 200.
+    return find_overflow(getattr(error, "status_code", None), error.message if error.body is None else error.body)
+
+
+def overflow_of_report(report: Any) -> Overflow | None:
+    """That of an error beside or in place of an answer, as gateways send it with status 200; None for no error."""
+    return find_overflow(None, storable(report)) if report else None
 
 
 def find_output_limit(status: int | None, body: Any, asked: int) -> int | None:

@@ -164,14 +164,14 @@ def learned_of(place: Place) -> Learned:
     return _guarded("recall_window", read, NOTHING)
 
 
-def learn(place: Place, window: int, learned: Learned) -> None:
+def remember_window(place: Place, window: int, learned: Learned) -> None:
     """Keep the window that a chat model's endpoint named; never less than a prompt that it took."""
     window = max(window, learned.accepted)
     output = window // OUTPUT_SHARE
     remember({place: Capacity(window - output, output)})
 
 
-def accept(place: Place, tokens: int, learned: Learned) -> None:
+def remember_accepted(place: Place, tokens: int, learned: Learned) -> None:
     """Note that a prompt of ``tokens`` was taken: what was learned is not less. Written seldom, as prompts grow."""
     if tokens > learned.accepted * (1 + _ALIKE):
         _guarded("accept_window", lambda: cache.set(_key(*place, "accepted"), tokens, REMEMBERED_SECONDS), None)

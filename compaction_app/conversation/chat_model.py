@@ -20,13 +20,12 @@ from typing import Any
 
 from compaction_app.conf import site_setting
 from compaction_app.context import windows
-from compaction_app.context.overflow import Overflow
+from compaction_app.context.overflow import Overflow, overflow_of_error, overflow_of_report
 from compaction_app.exceptions import EmptyReply, InvalidMessage, InvalidReply
 from compaction_app.messages.openai_format import parse_arguments
 from compaction_app.messages.originals import bounded, fields_of, merged, read_message, storable
 from compaction_app.messages.validation import make_storable, sizes_of, token_count
-from compaction_app.summarizers.endpoint import MOST_BYTES, async_http_client, http_client, openai
-from compaction_app.summarizers.openai import is_unreadable, overflow_in, overflow_of
+from compaction_app.summarizers.endpoint import MOST_BYTES, async_http_client, http_client, is_unreadable, openai
 from compaction_app.summarizers.waiting import Way
 
 #: In place of a chunk: there are no more.
@@ -112,7 +111,7 @@ async def ask(client: Any, request: Mapping[str, Any], way: Way) -> Reply:
     with _errors_translated():
         client = client or await _default_client(way)
         completion = await way.call(client.chat.completions.create, **request)
-    return ReplyDraft(endpoint_of(client), request["model"]).whole(completion)
+    return PartialReply(endpoint_of(client), request["model"]).whole(completion)
 
 
 @dataclass(slots=True)
@@ -195,7 +194,7 @@ def _errors_translated() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, openai.APIError) and (overflow := overflow_of(error)):
+        if isinstance(error, openai.APIError) and (overflow := overflow_of_error(error)):
             raise ProviderOverflow(overflow) from error
         if isinstance(error, openai.APIResponseValidationError):
             raise InvalidReply(f"{error.message} Nothing was stored.") from error
@@ -208,7 +207,7 @@ def _errors_translated() -> Iterator[None]:
 _MOST_REREAD = 5_000_000
 
 
-class ReplyDraft:
+class PartialReply:
     """A reply put together from chunks. Chunks of any shape are accepted: unknown parts are ignored."""
 
     def __init__(self, endpoint: str = "", model: str = "") -> None:
@@ -246,7 +245,7 @@ class ReplyDraft:
         if not self._error and (message is None or not hasattr(message, "content")):
             raise InvalidReply(_UNREADABLE, completion=completion)
         # Of a stream it is no overflow any more: a part of the answer was read.
-        if overflow := overflow_in(self._error):
+        if overflow := overflow_of_report(self._error):
             raise ProviderOverflow(overflow)
         return self._read(storable(message) if message is not None else {}, completion)
 

@@ -10,7 +10,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from compaction_app import signals, tasks
-from compaction_app.compaction.execute import run_to_end, wait_for_end
+from compaction_app.compaction.execute import carry_out_generations, wait_for_end
 from compaction_app.compaction.runs import require_no_transaction
 from compaction_app.compaction.trigger import CompactionRequest, Decision, open_run
 from compaction_app.conf import Mode
@@ -64,7 +64,7 @@ def start(run: CompactionRun) -> None:
     """Let a worker carry out an open run."""
     # A worker's timing would break replay: deterministic mode compacts before the next turn can begin.
     if run.settings["MODE"] == Mode.DETERMINISTIC:
-        run_to_end(run)
+        without_waiting(carry_out_generations(run, BLOCKING))
         run.refresh_from_db(using=database_of(run))
     else:
         tasks.enqueue(run)

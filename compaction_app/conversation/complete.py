@@ -114,7 +114,7 @@ async def acomplete(tip: ChatMessage, **options: Any) -> ChatMessage:
 async def _complete(question: Question) -> ChatMessage:
     claim, do = Claim(question.tip, question.params.get("timeout")), question.way.do
     try:
-        found = await answer(question, claim, chat_model.ask)
+        found = await claim_and_ask(question, claim, chat_model.ask)
         stored: ChatMessage = found if isinstance(found, ChatMessage) else await do(finish_turn, *found)
         return stored
     finally:
@@ -165,7 +165,7 @@ class Turn:
         return arguments
 
 
-async def answer(
+async def claim_and_ask(
     question: Question, claim: Claim, ask: Callable[..., Awaitable[Answer]]
 ) -> ChatMessage | tuple[Turn, Answer]:
     """Take the claim, and ask; or the reply that is stored. ``ask``: takes client, arguments and the way to wait."""
@@ -264,7 +264,7 @@ def _believe(turn: Turn, refusal: chat_model.ProviderOverflow) -> tuple[Turn, in
     window = overflow.window or capacity.input_tokens + capacity.output_tokens
     # A refusal without a number may be a proxy's, of a body with a picture: no other turn learns from it.
     if overflow.window and not overflow.is_rate:
-        windows.learn(resolved.place, window, resolved.learned)
+        windows.remember_window(resolved.place, window, resolved.learned)
     return replace(turn, request=replace(turn.request, window=window)), capacity.input_tokens
 
 
@@ -329,7 +329,7 @@ def finish_turn(turn: Turn, reply: chat_model.Reply, finish_reason: str = "") ->
         resolved = resolve_with_history(stored, turn.request)
         # Some gateways report the sum of several prompts.
         taken = min((stored.sent_context or {}).get("provider_tokens", 0), 2 * turn.context.tokens)
-        windows.accept(resolved.place, taken, resolved.learned)
+        windows.remember_accepted(resolved.place, taken, resolved.learned)
         open_and_enqueue(CompactionRequest(tip=stored, trigger=Trigger.THRESHOLD, resolved=resolved))
     except Exception as error:
         # The reply is stored; the next turn asks for the compaction again.

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from compaction_app.compaction.runs import require_no_transaction
 from compaction_app.context.reading import ContextRequest
 from compaction_app.conversation import chat_model
-from compaction_app.conversation.chat_model import END, OpenedStream, Reply, ReplyDraft
+from compaction_app.conversation.chat_model import END, OpenedStream, PartialReply, Reply
 from compaction_app.conversation.claim import Claim
-from compaction_app.conversation.complete import Question, Turn, answer, finish_turn, takes_the_arguments_of
+from compaction_app.conversation.complete import Question, Turn, claim_and_ask, finish_turn, takes_the_arguments_of
 from compaction_app.exceptions import InvalidMessage, InvalidReply, StreamInterrupted
 from compaction_app.models import ChatMessage
 from compaction_app.summarizers.endpoint import openai
@@ -115,7 +115,7 @@ class _ReplyCollector:
         self.message: ChatMessage | None = None
         #: What was sent. None where the reply was stored before, and of an asynchronous stream until it is open.
         self.context: ChatContext | None = None
-        self._draft = ReplyDraft()
+        self._draft = PartialReply()
         self._is_over = False
         #: Chunks from the one with ``finish_reason`` on, yielded once the reply is stored.
         self._last: deque[ChatCompletionChunk] = deque()
@@ -134,7 +134,7 @@ class _ReplyCollector:
     async def _start(self) -> None:
         """Ask the model, unless the reply is stored."""
         try:
-            found = await answer(self._question, self._claim, chat_model.open_stream)
+            found = await claim_and_ask(self._question, self._claim, chat_model.open_stream)
         except BaseException:
             await self._do(self._claim.release)
             raise
@@ -148,7 +148,7 @@ class _ReplyCollector:
         else:
             self._turn, self._opened = found
             self.context = self._turn.context
-            self._draft = ReplyDraft(self._turn.request.endpoint or "", self._turn.resolved.model)
+            self._draft = PartialReply(self._turn.request.endpoint or "", self._turn.resolved.model)
         if is_closed:
             await self._end()
 

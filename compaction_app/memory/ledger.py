@@ -18,7 +18,7 @@ from compaction_app.memory.extractive import EDGE, reader_of, statements_of
 from compaction_app.memory.score import Told, share_kept
 from compaction_app.memory.statements import Statement
 from compaction_app.memory.writing import compose
-from compaction_app.messages.transcript import count_summary, leaks_wrapper
+from compaction_app.messages.transcript import count_summary, largest_saving_summary, leaks_wrapper
 from compaction_app.redaction import apply_redactor, redactor_of
 from compaction_app.tokens import Count
 from compaction_app.values import (
@@ -136,7 +136,7 @@ def _room(
     carried = count([request.previous_ledger])[0] + EDGE
     heading = count([LEDGER_HEADING])[0]
     spare = max(budget.target - staying - size, carried, share - heading)
-    saving = int((1 - settings.min_saving_ratio) * plan.replaced_tokens) - size
+    saving = largest_saving_summary(plan.replaced_tokens, settings.min_saving_ratio) - size
     # More would leave the whole summary out of the prompt.
     shown = room_for_summary(plan.kept, plan.pinned, budget.available) - size
     return min(wanted - heading, spare, saving, shown)

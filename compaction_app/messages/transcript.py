@@ -81,6 +81,11 @@ def summary_message(text: str) -> str:
     return _SUMMARY.format(text=_SUMMARY_TAG.sub("&lt;", text.strip()))
 
 
+def largest_saving_summary(replaced_tokens: int, min_saving_ratio: float) -> int:
+    """Tokens of the largest summary, wrapper and ledger included, that saves this share of what it replaces."""
+    return int((1 - min_saving_ratio) * replaced_tokens)
+
+
 def count_summary(text: str, count: Count) -> int:
     """Tokens of the message that carries this summary in a context."""
     return count([summary_message(text)])[0] + TOKENS_PER_MESSAGE

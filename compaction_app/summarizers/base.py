@@ -3,19 +3,160 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import logging
+import math
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from celery.exceptions import SoftTimeLimitExceeded
+
 from compaction_app.conf import Settings, load, load_function
+from compaction_app.context import windows
+from compaction_app.context.overflow import Overflow
 from compaction_app.exceptions import ConfigurationError, SummarizerError
 from compaction_app.memory.extractive import extractive_draft
-from compaction_app.summarizers.attempt import Accept, Attempt, OnEvent, TimeLeft, errors_of, unlimited
-from compaction_app.summarizers.prompts import wrong_draft
+from compaction_app.summarizers.drafts import CHARACTERS_A_TOKEN, is_error_text, mended, wrong_draft
+from compaction_app.summarizers.prompts import tighter
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
-from compaction_app.values import SummaryDraft, SummaryRequest
+from compaction_app.telemetry import log, log_error
+from compaction_app.values import Capacity, ErrorCode, EventKind, ModelCall, SummaryDraft, SummaryRequest
+
+logger = logging.getLogger("compaction_app.summarizers")
+
+#: Returns why a draft cannot become a summary, or None if it can.
+Accept = Callable[[SummaryDraft], ErrorCode | None]
+#: Called with events while a summarizer works. May run in an event loop, so it only collects and does no I/O.
+OnEvent = Callable[[EventKind, dict[str, Any]], None]
+#: Seconds until nobody waits for a draft any more.
+TimeLeft = Callable[[], float]
+#: Codes of an answer that was refused; the others mean that there was no answer.
+_DRAFT_CODES = frozenset(
+    "empty too_short truncated refused tool_call invalid_text leaked_wrapper oversize no_progress error_text".split()
+)
+#: With less time than this no model is asked.
+_LEAST_SECONDS = 0.1
+
+
+def unlimited() -> float:
+    return math.inf
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """Why a model returned no usable draft."""
+
+    model: str
+    code: ErrorCode
+    #: Status, the provider's code and, where it is safe to store, its message.
+    detail: str = ""
+    #: Trying later may help.
+    transient: bool = False
+    #: Seconds that the provider asked us to wait.
+    retry_after: float | None = None
+    #: What the provider says of a request that was too long for it.
+    overflow: Overflow | None = None
+
+
+Answer = SummaryDraft | Failure
+#: Asks one model, or a host's summarizer, once.
+_Ask = Callable[[SummaryRequest], Awaitable[Answer]]
+
+
+@dataclass(slots=True)
+class Drafting:
+    """One request to one summarizer: what judges its drafts, the failures so far, the calls that were paid for."""
+
+    request: SummaryRequest
+    accept: Accept | None = None
+    on_event: OnEvent | None = None
+    time_left: TimeLeft = unlimited
+    failures: list[Failure] = field(default_factory=list)
+    #: Calls that were answered, in order: each is paid for, even if its draft is refused.
+    calls: list[ModelCall] = field(default_factory=list)
+    #: What each model takes for which the request was too large.
+    too_small: list[Capacity] = field(default_factory=list)
+
+    async def request_draft(
+        self, ask: _Ask, model: str, size: int = 0, usual_share: float | None = None, limits: Sequence[int] = ()
+    ) -> SummaryDraft | None:
+        """An accepted draft of one model, which is asked once more if its draft is too long or tells nothing.
+
+        None if no draft was accepted; the reasons are then in ``failures``. ``size``: tokens of the request, where
+        known. ``usual_share`` and ``limits``: see :func:`windows.read_usage`.
+        """
+        request = self.request
+        for is_last in (False, True):
+            if self.time_left() < _LEAST_SECONDS:
+                raise self._out_of_time()
+            answer = await ask(request)
+            if isinstance(answer, Failure):
+                self.fail(answer)
+                return None
+            self.calls += answer.paid_calls
+            is_far_too_long = len(answer.text) > CHARACTERS_A_TOKEN * request.max_output_tokens
+            answer = answer if is_far_too_long else mended(answer)
+            if overflow := windows.read_usage(answer, size, usual_share, limits):
+                detail = f"read {overflow.sent} of {size} tokens"
+                self.fail(Failure(model=model, code=ErrorCode.INPUT_TOO_LARGE, detail=detail, overflow=overflow))
+                return None
+            code: ErrorCode | None = ErrorCode.OVERSIZE
+            if not is_far_too_long:
+                # It counts with a host's counter.
+                with errors_of(model, did="wrote a draft whose check raised"):
+                    code = self.accept(answer) if self.accept else None
+            if code is None:
+                numbers = {"input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens}
+                log(logger, logging.INFO, "done", model=model, **numbers, characters=len(answer.text))
+                return replace(answer, tightened=request is not self.request, calls=tuple(self.calls))
+            self.fail(Failure(model=model, code=code, detail=f"{len(answer.text)} characters"))
+            if is_last or code not in (ErrorCode.OVERSIZE, ErrorCode.ERROR_TEXT) or is_error_text(answer.text):
+                return None
+            if code == ErrorCode.ERROR_TEXT:
+                # A second answer of the same model may be a summary.
+                continue
+            request = tighter(self.request)
+            if self.on_event:
+                figures = {"target_tokens": self.request.target_tokens, "output_tokens": answer.output_tokens}
+                self.on_event(EventKind.SUMMARY_OVERSIZE, {"model": model, "characters": len(answer.text), **figures})
+        return None
+
+    def fail(self, failure: Failure) -> None:
+        self.failures.append(failure)
+        values = {"model": failure.model, "code": failure.code, "transient": failure.transient}
+        log(logger, logging.WARNING, "failed", **values)
+
+    def error(self) -> SummarizerError:
+        """The error of all failures. It is transient if one of them was: that model may still answer."""
+        if self.time_left() < _LEAST_SECONDS:
+            return self._out_of_time()
+        if not self.failures:
+            return SummarizerError(
+                "No model is configured: MODELS of the summarizer is empty, and CHAT_MODELS lists no other.",
+                error_code=ErrorCode.BAD_REQUEST,
+            )
+        # The second answer of a model that was asked twice replaces its first.
+        last = {failure.model: failure for failure in self.failures}
+        # Waiting may help; then a refused draft says more than no answer.
+        telling = min(last.values(), key=lambda failure: (not failure.transient, failure.code not in _DRAFT_CODES))
+        waits = [failure.retry_after for failure in self.failures if failure.retry_after is not None]
+        return SummarizerError(
+            "; ".join(f"{f.model}: {f.code}" + (f" ({f.detail})" if f.detail else "") for f in self.failures),
+            error_code=telling.code,
+            transient=telling.transient,
+            retry_after=max(waits, default=None),
+            model=telling.model,
+            capacity=max(self.too_small, key=lambda capacity: capacity.input_tokens, default=None),
+        )
+
+    def _out_of_time(self) -> SummarizerError:
+        asked = "; ".join(f"{failure.model}: {failure.code}" for failure in self.failures)
+        return SummarizerError(f"No time is left to ask a model. {asked}".rstrip(), error_code=ErrorCode.TIME_LIMIT)
+
 
 #: What a summarizer does in order.
-Steps = Callable[[Attempt, Way], Awaitable[SummaryDraft]]
+Steps = Callable[[Drafting, Way], Awaitable[SummaryDraft]]
 
 
 class Summarizer:
@@ -59,7 +200,7 @@ class Summarizer:
     def learn(self, error_code: str = "") -> None:
         """Called after the last request of a run, outside of event loops, with the code of its error if it failed."""
 
-    async def steps(self, attempt: Attempt, way: Way) -> SummaryDraft:
+    async def steps(self, drafting: Drafting, way: Way) -> SummaryDraft:
         """An accepted draft: asked for once, and once more if it is too long."""
         name = type(self).__name__
 
@@ -70,9 +211,9 @@ class Summarizer:
             accepted: SummaryDraft = draft
             return accepted
 
-        if draft := await attempt.request_draft(ask, name):
+        if draft := await drafting.request_draft(ask, name):
             return draft
-        raise attempt.error()
+        raise drafting.error()
 
 
 class ExtractiveSummarizer(Summarizer):
@@ -122,6 +263,33 @@ async def ask_summarizer(
     steps: Steps | None = None,
 ) -> SummaryDraft:
     """A draft that ``accept`` accepts, or :class:`SummarizerError` with the calls that were paid for."""
-    attempt = Attempt(request, accept, on_event, summarizer.time_left)
-    with errors_of(type(summarizer).__name__, attempt.calls):
-        return await (steps or summarizer.steps)(attempt, way)
+    drafting = Drafting(request, accept, on_event, summarizer.time_left)
+    with errors_of(type(summarizer).__name__, drafting.calls):
+        return await (steps or summarizer.steps)(drafting, way)
+
+
+@contextmanager
+def errors_of(name: str, calls: Sequence[ModelCall] = (), did: str = "raised") -> Iterator[None]:
+    """Raise whatever a summarizer raises as a :class:`SummarizerError`, with the calls that were made before.
+
+    The type is recorded and the frames are logged; the error's text may quote the conversation.
+    """
+    try:
+        yield
+    except SummarizerError as error:
+        error.calls = (*calls, *error.calls)
+        raise
+    except Exception as error:
+        log_error(logger, error, summarizer=name)
+        timed_out = isinstance(error, TimeoutError)
+        code = ErrorCode.TIMEOUT if timed_out else ErrorCode.PROVIDER_ERROR
+        if isinstance(error, SoftTimeLimitExceeded):
+            # Of the task, not of a call: it raises in whatever code is at work.
+            code = ErrorCode.TIME_LIMIT
+        raise SummarizerError(
+            f"{name} {did} {type(error).__name__}",
+            error_code=code,
+            transient=timed_out or isinstance(error, ConnectionError),
+            model=name,
+            calls=tuple(calls),
+        ) from error

@@ -18,8 +18,7 @@ from typing import Any
 from compaction_app.conf import Settings, load_function
 from compaction_app.context import windows
 from compaction_app.exceptions import ConfigurationError
-from compaction_app.summarizers.attempt import Answer, Attempt, Failure
-from compaction_app.summarizers.base import Summarizer, ask_summarizer
+from compaction_app.summarizers.base import Answer, Drafting, Failure, Summarizer, ask_summarizer
 from compaction_app.summarizers.openai import Clients, ModelEntry, call_model, chat_model_entries, model_entries
 from compaction_app.summarizers.prompts import count_request
 from compaction_app.summarizers.waiting import BLOCKING, Way, without_waiting
@@ -79,30 +78,30 @@ class OpenAISummarizer(Summarizer):
     async def asummarize(self, request: SummaryRequest) -> SummaryDraft:
         return await ask_summarizer(self, request, steps=partial(OpenAISummarizer.steps, self))
 
-    async def steps(self, attempt: Attempt, way: Way) -> SummaryDraft:
-        size = count_request(attempt.request, self._count)
+    async def steps(self, drafting: Drafting, way: Way) -> SummaryDraft:
+        size = count_request(drafting.request, self._count)
         for entry in self.entries:
-            before = len(attempt.failures)
-            if draft := await self._draft_of(entry, attempt, size, way):
+            before = len(drafting.failures)
+            if draft := await self._draft_of(entry, drafting, size, way):
                 # A failed run names them in its error.
-                for model, code in dict.fromkeys((failed.model, failed.code) for failed in attempt.failures[:before]):
-                    if attempt.on_event:
-                        attempt.on_event(EventKind.MODEL_FAILED, {"model": model, "code": code})
+                for model, code in dict.fromkeys((failed.model, failed.code) for failed in drafting.failures[:before]):
+                    if drafting.on_event:
+                        drafting.on_event(EventKind.MODEL_FAILED, {"model": model, "code": code})
                 return draft
-        raise attempt.error()
+        raise drafting.error()
 
-    async def _draft_of(self, entry: ModelEntry, attempt: Attempt, size: int, way: Way) -> SummaryDraft | None:
+    async def _draft_of(self, entry: ModelEntry, drafting: Drafting, size: int, way: Way) -> SummaryDraft | None:
         """Ask one model, and once more with a shorter reply where its window leaves no room for a longer one."""
         if size > entry.max_input_tokens:
             detail = f"{size} tokens, takes {entry.max_input_tokens}"
-            attempt.fail(Failure(model=entry.model, code=ErrorCode.INPUT_TOO_LARGE, detail=detail))
+            drafting.fail(Failure(model=entry.model, code=ErrorCode.INPUT_TOO_LARGE, detail=detail))
         for _ in range(2):
             if size > entry.max_input_tokens:
                 break
             ask = partial(self._ask, entry, way)
             limits = (entry.max_input_tokens, entry.max_input_tokens + entry.max_output_tokens)
-            draft = await attempt.request_draft(ask, entry.model, size, self._shares.get(entry.place), limits)
-            overflow = attempt.failures[-1].overflow if draft is None else None
+            draft = await drafting.request_draft(ask, entry.model, size, self._shares.get(entry.place), limits)
+            overflow = drafting.failures[-1].overflow if draft is None else None
             if overflow is None:
                 if draft and windows.read_usage(draft, size):
                     # It counts fewer tokens, and nothing was cut.
@@ -113,7 +112,7 @@ class OpenAISummarizer(Summarizer):
         else:
             # It refused what its own numbers allow: less still.
             entry = self._narrow(entry, windows.halved(size))
-        attempt.too_small.append(entry.capacity)
+        drafting.too_small.append(entry.capacity)
         return None
 
     async def _ask(self, entry: ModelEntry, way: Way, request: SummaryRequest) -> Answer:

@@ -8,6 +8,7 @@ while it arrives, since a client's own ``timeout`` starts again with each byte.
 from __future__ import annotations
 
 import importlib
+import json
 import time
 import zlib
 from collections.abc import AsyncIterator, Iterator
@@ -32,6 +33,12 @@ LONGEST_SECONDS = 60 * 60.0
 _PIECE = 2**16
 #: The one encoding that is bounded here.
 _HEADERS = {"Accept-Encoding": "gzip"}
+
+
+def is_unreadable(error: Exception) -> bool:
+    """Whether the client could not parse a body. Python has no error of its own for a number with too many digits."""
+    too_long_number = type(error) is ValueError and "integer string conversion" in str(error)
+    return too_long_number or isinstance(error, json.JSONDecodeError | UnicodeDecodeError | RecursionError)
 
 
 def http_client() -> Any:

@@ -9,7 +9,6 @@ quote the whole input in a 422 (see :mod:`error_details`).
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import re
@@ -25,11 +24,17 @@ from celery.exceptions import SoftTimeLimitExceeded
 from compaction_app import telemetry
 from compaction_app.conf import AskedModel, Settings, find_address_error
 from compaction_app.context.budget import window_of, window_or_default
-from compaction_app.context.overflow import Overflow, complaint_of, error_text, find_output_limit, find_overflow
+from compaction_app.context.overflow import (
+    complaint_of,
+    error_text,
+    find_output_limit,
+    overflow_of_error,
+    overflow_of_report,
+)
 from compaction_app.context.windows import OPENAI_URL, OUTPUT_SHARE, smaller
-from compaction_app.messages.originals import read_message, storable
-from compaction_app.summarizers.attempt import Answer, Failure
-from compaction_app.summarizers.endpoint import async_http_client, openai
+from compaction_app.messages.originals import read_message
+from compaction_app.summarizers.base import Answer, Failure
+from compaction_app.summarizers.endpoint import async_http_client, is_unreadable, openai
 from compaction_app.summarizers.error_details import safe_code, safe_message
 from compaction_app.telemetry import log_error
 from compaction_app.values import Capacity, ErrorCode, SummaryDraft, SummaryRequest
@@ -253,7 +258,7 @@ def _adapted(parameters: dict[str, Any], error: openai.APIStatusError, tried: li
 
     A reply that may be too long is limited to what the provider names, else to half.
     """
-    if overflow_of(error):
+    if overflow_of_error(error):
         return None
     named = error.param or complaint_of(error.body)
     output = next(name for name in _OUTPUT_PARAMETERS if name in parameters)
@@ -275,7 +280,7 @@ def _read(entry: ModelEntry, completion: Any) -> SummaryDraft | Failure:
     choices = getattr(completion, "choices", None)
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = getattr(choice, "message", None)
-    if overflow := overflow_in(getattr(completion, "error", None)):
+    if overflow := overflow_of_report(getattr(completion, "error", None)):
         detail = "the prompt is too long, says an answer with status 200"
         code = ErrorCode.INPUT_TOO_LARGE
         return Failure(model=entry.model, code=code, detail=detail, transient=False, overflow=overflow)
@@ -314,7 +319,7 @@ def failure_of(error: openai.OpenAIError, *, model: str, prompt: str) -> Failure
     if isinstance(error, openai.APIResponseValidationError):
         return _malformed_reply(model)
     if isinstance(error, openai.APIStatusError):
-        overflow = overflow_of(error)
+        overflow = overflow_of_error(error)
         if "insufficient_quota" in (error.code, error.type):
             code, transient = ErrorCode.QUOTA, False
         elif overflow:
@@ -332,24 +337,6 @@ def failure_of(error: openai.OpenAIError, *, model: str, prompt: str) -> Failure
             overflow=overflow,
         )
     return Failure(model=model, code=ErrorCode.PROVIDER_ERROR, detail=type(error).__name__)
-
-
-def overflow_of(error: openai.APIError) -> Overflow | None:
-    """What the provider says where it finds a request too long; None for any other error."""
-    # An error inside a stream has no status: the stream began with 200.
-    body = error.message if error.body is None else error.body
-    return find_overflow(getattr(error, "status_code", None), body)
-
-
-def overflow_in(error: Any) -> Overflow | None:
-    """The same of an error beside or in place of an answer, as gateways send it with status 200; None for no error."""
-    return find_overflow(None, storable(error)) if error else None
-
-
-def is_unreadable(error: Exception) -> bool:
-    """Whether the client could not parse a body. Python has no error of its own for a number with too many digits."""
-    too_long_number = type(error) is ValueError and "integer string conversion" in str(error)
-    return too_long_number or isinstance(error, json.JSONDecodeError | UnicodeDecodeError | RecursionError)
 
 
 def _malformed_reply(model: str) -> Failure:

@@ -1,4 +1,4 @@
-"""The prompt of a summarizer, its size, and how a draft is judged. Pure: no database, no network.
+"""The prompt of a summarizer, and its size. Pure: no database, no network.
 
 A request is one system message with the instructions and one user message with the material: the previous summary,
 the pinned message, the covered messages, the cutoff marker, the look-ahead, a closing reminder. The material is a
@@ -7,14 +7,14 @@ message can know, so no message can forge it.
 
 Every text that people or models wrote passes through `_Material.redacted`, which applies the redactor.
 :func:`request_for` joins the same parts that :class:`SummarizerLimit` counts, so planning can fit a request before it
-is written. :func:`refuse_draft` decides whether an answer may become a summary.
+is written. What comes back is judged in :mod:`drafts`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,21 +22,16 @@ from compaction_app.conf import Settings
 from compaction_app.memory.ledger_text import LEDGER_NAME, split_former_ledger
 from compaction_app.messages.transcript import (
     SUMMARY_WRAPPER_TOKENS,
-    count_summary,
-    leaks_wrapper,
+    largest_saving_summary,
     marker,
     render_messages,
 )
-from compaction_app.messages.validation import is_storable, visible
 from compaction_app.redaction import Redact, apply_redactor
-from compaction_app.summarizers.error_text import is_error_text, tells_nothing
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count
 from compaction_app.values import (
     CompactionPlan,
-    ErrorCode,
     Message,
     Summary,
-    SummaryDraft,
     SummaryRequest,
 )
 
@@ -49,22 +44,15 @@ MAX_INSTRUCTIONS = 2_000
 MAX_POLICY_LINE = 500
 #: A draft over this multiple of its target is refused: the target is a goal, not a limit.
 OVERSIZE_FACTOR = 1.5
-#: A draft with more characters a token than any text has is refused before it is read.
-CHARACTERS_A_TOKEN = 20
 #: The share of the target that the one retry of an oversize draft asks for.
 TIGHTER_FACTOR = 0.7
-#: Finish reasons of a complete reply; "" is a provider that gives none.
-NORMAL_ENDS = frozenset({"stop", "end_turn", ""})
 #: A message that the summarizer is shown head-and-tail keeps at least this much.
 SMALLEST_SHOWN_BYTES = 256
-#: Visible characters. Less is no summary: "Done.", or a mark that the model has nothing to say.
-MIN_SUMMARY_CHARS = 30
 
 #: The nonce of 16 hexadecimal digits with the most tokens: a letter and a digit never share one.
 _WIDEST_NONCE = "0a" * 8
 #: A target with more digits than any real one.
 _WIDEST_TARGET = 999_999
-_TAG = re.compile("<[^<>]*>")
 _AMPERSAND = re.compile(r"&(?!(?:lt|gt|amp);)")
 
 WRITING = """\
@@ -191,8 +179,9 @@ def request_for(
         # The ledger is written again whatever the model does, so the model can shorten only the prose before it.
         prose, _ = split_former_ledger(material.base.content)
         hint = size_hint(material.base.tokens * len(prose) // len(base), plan.target_tokens)
-    # The longest draft that :func:`refuse_draft` accepts; the plan's target is always allowed.
-    saving = int((1 - settings.min_saving_ratio) * plan.replaced_tokens) - SUMMARY_WRAPPER_TOKENS - 1
+    # The longest draft that is accepted; the plan's target is always allowed.
+    most = largest_saving_summary(plan.replaced_tokens, settings.min_saving_ratio)
+    saving = most - SUMMARY_WRAPPER_TOKENS - 1
     ceiling = max(plan.target_tokens, min(int(OVERSIZE_FACTOR * plan.target_tokens), saving))
     before, after = _around(material, nonce, settings.reasoning, limits)
     user = [
@@ -337,70 +326,3 @@ class SummarizerLimit:
         systems = [_system(material, _WIDEST_NONCE, _WIDEST_TARGET, _WIDEST_TARGET, hint, prompt) for hint in _HINTS]
         texts = [*before, marker(_WIDEST_NONCE), *after, _TIGHTER.format(tokens=_WIDEST_TARGET)]
         return max(self.count(systems)) + sum(self.count(texts)) + len(texts) + 2 * TOKENS_PER_MESSAGE
-
-
-def wrong_draft(answer: Any) -> str:
-    """What a host's summarizer returned instead of a :class:`SummaryDraft`, without quoting it; "" if it is one.
-
-    A coroutine is closed: nobody will await it, and Python would warn about that.
-    """
-    if isinstance(answer, Coroutine):
-        answer.close()
-        return "a coroutine, which nobody awaits"
-    if not isinstance(answer, SummaryDraft):
-        return type(answer).__name__
-    # A provider that does not say how its reply ended leaves None there.
-    texts: dict[str, Any] = {"text": answer.text, "model": answer.model, "finish_reason": answer.finish_reason or ""}
-    wrong = (f"one whose {n} is of the type {type(v).__name__}" for n, v in texts.items() if not isinstance(v, str))
-    return next(wrong, "")
-
-
-def refuse_draft(
-    draft: SummaryDraft,
-    *,
-    target_tokens: int,
-    replaced_tokens: int,
-    count: Count,
-    min_saving_ratio: float,
-    request: SummaryRequest,
-) -> ErrorCode | None:
-    """Why a draft cannot become a summary, or None if it can. Checked in order, from broken to merely too long.
-
-    ``target_tokens`` is for the text alone. What is saved of ``replaced_tokens`` is counted with the message that
-    will contain the text, wrapper included.
-    """
-    if len(draft.text) > CHARACTERS_A_TOKEN * OVERSIZE_FACTOR * target_tokens:
-        return ErrorCode.OVERSIZE
-    text = draft.text.strip()
-    if broken := _broken(draft, text, request):
-        return broken
-    if count([text])[0] > OVERSIZE_FACTOR * target_tokens:
-        return ErrorCode.OVERSIZE
-    if replaced_tokens - count_summary(text, count) < min_saving_ratio * replaced_tokens:
-        return ErrorCode.NO_PROGRESS
-    return None
-
-
-def _broken(draft: SummaryDraft, text: str, request: SummaryRequest) -> ErrorCode | None:
-    if draft.refused:
-        return ErrorCode.REFUSED
-    if draft.tool_called:
-        return ErrorCode.TOOL_CALL
-    if (draft.finish_reason or "") not in NORMAL_ENDS:
-        return ErrorCode.TRUNCATED
-    seen = visible(text)
-    if not any(character.isalnum() for character in seen):
-        return ErrorCode.EMPTY
-    if leaks_wrapper(text, request.nonce):
-        return ErrorCode.LEAKED_WRAPPER
-    # An extract quotes the conversation, in which errors and apologies are material.
-    if not draft.is_extract and is_error_text(seen):
-        return ErrorCode.ERROR_TEXT
-    if len(seen) < MIN_SUMMARY_CHARS:
-        return ErrorCode.TOO_SHORT
-    # Before anything is counted: a tokenizer cannot read lone surrogates, and no database stores them.
-    if not (is_storable(text) and is_storable(draft.model)):
-        return ErrorCode.INVALID_TEXT
-    # All angle brackets in the material are those of its tags.
-    tells = draft.is_extract or not tells_nothing(seen, _TAG.sub(" ", request.user))
-    return None if tells else ErrorCode.ERROR_TEXT

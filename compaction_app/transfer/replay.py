@@ -16,13 +16,11 @@ from compaction_app.exceptions import BundleError, SummarizerError
 from compaction_app.memory.ledger import read_replaced
 from compaction_app.memory.ledger_text import prose_draft
 from compaction_app.memory.score import Told, share_kept
-from compaction_app.messages.transcript import leaks_wrapper
+from compaction_app.messages.transcript import largest_saving_summary, leaks_wrapper
 from compaction_app.messages.validation import make_storable
-from compaction_app.summarizers.attempt import Failure
-from compaction_app.summarizers.base import Summarizer, run_summarizer
-from compaction_app.summarizers.mending import mended
+from compaction_app.summarizers.base import Failure, Summarizer, run_summarizer
+from compaction_app.summarizers.drafts import mended, refuse_draft
 from compaction_app.summarizers.openai import call_model, model_entries
-from compaction_app.summarizers.prompts import refuse_draft
 from compaction_app.tokens import Count
 from compaction_app.transfer.bundles import OUTPUT, Bundle
 from compaction_app.values import ErrorCode, SummaryDraft, SummaryRequest
@@ -120,14 +118,10 @@ def replay(bundle: Bundle, ask: Ask, count: Count) -> Replay:
     draft = prose_draft(mended(answer))
     # A draft with a lone surrogate is refused, and can be neither counted nor written as it is.
     text = make_storable(draft.text)
-    refusal = refuse_draft(
-        draft,
-        target_tokens=bundle.target_tokens,
-        replaced_tokens=bundle.replaced_tokens,
-        count=count,
-        min_saving_ratio=bundle.min_saving_ratio,
-        request=bundle.request,
-    )
+    # The target that its run had, also where the request asked for less.
+    judged = replace(bundle.request, target_tokens=bundle.target_tokens)
+    most = largest_saving_summary(bundle.replaced_tokens, bundle.min_saving_ratio)
+    refusal = refuse_draft(draft, judged, most, count)
     return Replay(
         bundle=bundle,
         before=before,

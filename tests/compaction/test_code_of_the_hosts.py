@@ -180,7 +180,7 @@ class TestCodeOfTheHosts:
             raise error
 
         def then():
-            monkeypatch.setattr("compaction_app.compaction.commit.write_if_due", away)
+            monkeypatch.setattr("compaction_app.compaction.commit.write_if_claimed", away)
 
         run = chat.request_compaction(branch[-1])
         with commits_raising(LookupError(), then), pytest.raises(LookupError):
@@ -225,7 +225,7 @@ class TestCodeOfTheHosts:
         with pytest.raises(asyncio.CancelledError):
             async_to_sync(leave)()
         assert CompactionRun.objects.get(session=session).status == "ready"
-        assert [held.is_over for held in kept] == [True]
+        assert [held.is_ended for held in kept] == [True]
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from compaction_app import chat, tasks
 from compaction_app.compaction import lease, runs
-from compaction_app.compaction.commit import write_if_due
+from compaction_app.compaction.commit import write_if_claimed
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.conf import get_settings
 from compaction_app.models import ChatMessage, CompactionRun
@@ -230,7 +230,7 @@ def test_the_time_limit_does_not_fail_a_run_that_is_being_committed(branch):
         threading.Event().wait(0.3)
         CompactionRun.objects.filter(pk=run.pk).update(status="skipped", claim_token=None)
 
-    write_if_due(run, commit)
+    write_if_claimed(run, commit)
     thread.join()
     assert failed == [False]
 
@@ -285,7 +285,7 @@ class TestOneThreadForAll:
         held.abandon()
         held.abandon()
         time.sleep(0.6)
-        assert (ended, held.is_over) == ([1], True)
+        assert (ended, held.is_ended) == ([1], True)
 
     def test_each_is_renewed_in_the_context_that_it_was_taken_in(self):
         """Packages for tenants that keep the schema in a context variable: the thread that renews saw none."""

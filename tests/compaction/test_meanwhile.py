@@ -58,16 +58,17 @@ class TestMeanwhile:
         assert not CompactionRun.objects.exists()
 
     @pytest.mark.parametrize("erase", [chat.delete_message, lambda tip: chat.delete_session(tip.session)])
+    @pytest.mark.parametrize("is_read", [False, True])
     def test_a_branch_deleted_before_the_start_is_recorded_is_no_error(
-        self, branch, meanwhile, monkeypatch, caplog, erase
+        self, branch, meanwhile, monkeypatch, caplog, erase, is_read
     ):
-        """Between reading the branch and writing the event; it was an IntegrityError with a traceback in the log."""
+        """Before the branch is read, or between that and writing the event: no error with a traceback in the log."""
         read = execute._load
 
         def read_and_erase(*arguments):
-            work = read(*arguments)
+            work = read(*arguments) if is_read else None
             erase(branch[-1])
-            return work
+            return work or read(*arguments)
 
         run = chat.request_compaction(branch[-1])
         monkeypatch.setattr(execute, "_load", read_and_erase)

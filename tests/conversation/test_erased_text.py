@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from typing import Any, ClassVar
 
 import pytest
@@ -21,9 +22,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from compaction_app import chat, tasks
-from compaction_app.compaction.execute import acompact_chat_history
+from compaction_app.compaction.execute import carry_out
 from compaction_app.exceptions import CompactionFailed, InvalidMessage, SummarizerError
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.summarizers.waiting import AWAITED
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.tree.verify import verify_session
@@ -243,12 +245,12 @@ class TestInFlight:
         run = chat.request_compaction(tip)
         assert run is not None
         Repeating.meanwhile = lambda: chat.redact_message(told)
-        carry_out: Any = async_to_sync(acompact_chat_history) if awaited else tasks.compact_branch
-        carry_out(run.pk)
+        once: Any = partial(async_to_sync(carry_out), using="default", way=AWAITED) if awaited else tasks.compact_branch
+        once(run.pk)
         run.refresh_from_db()
         assert (run.status, run.summary_id) == ("ready", None)
         assert columns_with(MARK) == set()
-        carry_out(run.pk)
+        once(run.pk)
         run.refresh_from_db()
         assert run.status == "succeeded"
         assert columns_with(MARK) == set()

@@ -173,14 +173,14 @@ class TestLearned:
         assert windows.learned_of((endpoint_of(client), "house-model")).accepted < 10_000
 
     def test_what_a_larger_accepted_prompt_disproves_is_forgotten(self):
-        windows.learn(self.PLACE, 3_000, windows.NOTHING)
-        windows.accept(self.PLACE, 2_900, windows.learned_of(self.PLACE))
+        windows.remember_window(self.PLACE, 3_000, windows.NOTHING)
+        windows.remember_accepted(self.PLACE, 2_900, windows.learned_of(self.PLACE))
         assert windows.learned_of(self.PLACE) == windows.Learned(3_000, 2_900)
-        windows.accept(self.PLACE, 4_000, windows.learned_of(self.PLACE))
+        windows.remember_accepted(self.PLACE, 4_000, windows.learned_of(self.PLACE))
         assert windows.learned_of(self.PLACE) == windows.Learned(None, 4_000)
 
     def test_a_learned_window_in_which_nothing_fits_is_asked_again(self, session, client, server):
-        windows.learn((endpoint_of(client), "house-model"), 1_000, windows.NOTHING)
+        windows.remember_window((endpoint_of(client), "house-model"), 1_000, windows.NOTHING)
         tip = chat.append_message(session, None, role="user", content=words(2_000))
         assert chat.complete(tip, client=client).content == "Aye."
 

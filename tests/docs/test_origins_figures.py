@@ -12,7 +12,8 @@ from compaction_app.compaction.trigger import COVERAGE_RATIO
 from compaction_app.conf import DEFAULTS, SummarizerEntry
 from compaction_app.context.catalog import known_window
 from compaction_app.summarizers import openai
-from compaction_app.summarizers.prompts import MIN_SUMMARY_CHARS, size_hint
+from compaction_app.summarizers.drafts import MIN_SUMMARY_CHARS
+from compaction_app.summarizers.prompts import size_hint
 from tests.conftest import REPOSITORY
 from tests.small import messages_of
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compaction_app.memory.ledger_text import EXTRACT_HEADING, LEDGER_NAME, prose_draft
-from compaction_app.messages.transcript import count_summary
-from compaction_app.summarizers.prompts import refuse_draft
+from compaction_app.messages.transcript import count_summary, largest_saving_summary
+from compaction_app.summarizers.drafts import refuse_draft
 from compaction_app.values import LEDGER_HEADING, Message, Role, SummaryDraft, SummaryRequest
 from tests.memory.ledgers import COUNT, DRAFT, NONCE, Completed, entries, keep, made_of, message, tell
 
@@ -350,11 +350,9 @@ class TestRoom:
 def refused(text: str, replaced: int = 10_000) -> str | None:
     return refuse_draft(
         SummaryDraft(text=text),
-        target_tokens=10_000,
-        replaced_tokens=replaced,
-        count=COUNT,
-        min_saving_ratio=0.1,
-        request=SummaryRequest(system="", user=text, target_tokens=10_000, max_output_tokens=10_000, nonce=NONCE),
+        SummaryRequest(system="", user=text, target_tokens=10_000, max_output_tokens=10_000, nonce=NONCE),
+        largest_saving_summary(replaced, 0.1),
+        COUNT,
     )
 
 

@@ -14,6 +14,7 @@ from compaction_app.conf import get_settings
 from compaction_app.exceptions import CompactionFailed, CompactionRefused
 from compaction_app.messages.transcript import count_summary
 from compaction_app.models import CompactionEvent, CompactionRun
+from compaction_app.summarizers.waiting import AWAITED
 from compaction_app.values import SummaryRequest
 from tests.state_machine import meanwhile
 from tests.state_machine.commits import saving_cuts
@@ -113,7 +114,7 @@ class CompactingWorld(CheckedWorld):
         self.fates.pop(run.nonce, None)
         with self.answering(answer):
             if awaited:
-                claimed = async_to_sync(execute.acompact_chat_history)(run.pk) is not None
+                claimed = async_to_sync(execute.carry_out)(run.pk, "default", AWAITED) is not None
             else:
                 claimed = tasks.compact_branch(run.pk) != "not claimed"
         after = CompactionRun.objects.get(pk=run.pk)

@@ -10,7 +10,8 @@ import pytest
 
 from compaction_app.conf import AskedModel, Settings, settings_from_snapshot
 from compaction_app.summarizers.cascade import OpenAISummarizer
-from compaction_app.summarizers.prompts import SummarizerLimit, refuse_draft, request_for
+from compaction_app.summarizers.drafts import refuse_draft
+from compaction_app.summarizers.prompts import SummarizerLimit, request_for
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.tokens import Count, ExactTokenCounter
@@ -100,14 +101,7 @@ def request(**changes: Any) -> SummaryRequest:
     return request_of(**{"covered": covered, "target_tokens": 100, **changes})
 
 
-ACCEPT = partial(
-    refuse_draft,
-    target_tokens=100,
-    replaced_tokens=2000,
-    count=ExactTokenCounter(),
-    min_saving_ratio=0.10,
-    request=request(),
-)
+ACCEPT = partial(refuse_draft, request=request(), most_tokens=1800, count=ExactTokenCounter())
 
 FAILURES: list[Any] = [
     pytest.param(steps.rate_limited(), ErrorCode.PROVIDER_ERROR, True, id="rate limited"),

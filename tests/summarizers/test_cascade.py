@@ -171,7 +171,7 @@ class TestCascade:
         assert events == [EventKind.SUMMARY_OVERSIZE] * 2
 
     def test_too_little_saved_goes_on_to_the_next_model(self, server, summarize):
-        accept = partial(ACCEPT, target_tokens=5000, replaced_tokens=90)
+        accept = partial(ACCEPT, request=replace(request(), target_tokens=5000), most_tokens=81)
         with pytest.raises(SummarizerError) as caught:
             summarize(cascade(server, "first", "second"), request(), accept)
         assert caught.value.error_code == ErrorCode.NO_PROGRESS

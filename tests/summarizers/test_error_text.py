@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from compaction_app.summarizers.error_text import is_error_text, tells_nothing
+from compaction_app.summarizers.drafts import is_error_text, tells_nothing
 
 pytestmark = pytest.mark.pure
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from compaction_app.messages.transcript import leaks_wrapper
-from compaction_app.summarizers.mending import mended
+from compaction_app.summarizers.drafts import mended
 from compaction_app.values import EXTRACTIVE_MODEL, SummaryDraft
 from tests.summarizers.summarizing import GOOD
 
@@ -50,6 +50,7 @@ SPOKEN_OF = [
     f"{GOOD} <think> is a tag.",
     f"{GOOD}\n<think> tags are cut by the proxy.",
     f"{GOOD}\nThe user asked why `</think>` is left, and about </think> tags.",
+    f"{GOOD}\nThe proxy cuts at </think>, and at [/THINK]. The user saw it (in front of </think>).",
     # nearai/ironclaw#6853
     f"{GOOD}\n```xml\n<user>Ann</user>\n```",
     f"{GOOD}\n~~~html\n<message>\n<user>x</user>\n</message>\n~~~\nDone.",

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from compaction_app.messages.transcript import (
     OWN_TAGS,
     SUMMARY_WRAPPER_TOKENS,
     count_summary,
+    largest_saving_summary,
     leaks_wrapper,
     marker,
     neutralize_tags,
@@ -21,7 +23,8 @@ from compaction_app.messages.transcript import (
     summary_message,
 )
 from compaction_app.summarizers import prompts
-from compaction_app.summarizers.prompts import count_request, prompt_version, refuse_draft, tighter
+from compaction_app.summarizers.drafts import refuse_draft
+from compaction_app.summarizers.prompts import count_request, prompt_version, tighter
 from compaction_app.tokens import CharacterTokenCounter, ExactTokenCounter
 from compaction_app.values import ErrorCode, Message, Role, SummaryDraft, SummaryRequest
 from tests.summarizers import summarizing
@@ -160,11 +163,9 @@ class TestCeiling:
         codes = [
             refuse_draft(
                 SummaryDraft(text=text),
-                target_tokens=target,
-                replaced_tokens=replaced,
-                count=COUNT,
-                min_saving_ratio=0.10,
-                request=request(),
+                replace(request(), target_tokens=target),
+                largest_saving_summary(replaced, 0.10),
+                COUNT,
             )
             for text in words.values()
         ]
@@ -330,15 +331,11 @@ def draft(text: str = "The user wants a red bicycle, and you ordered one.", **fi
 STATED = "می‌خواهم که این خلاصه را بخوانی و بپذیری. All went well until then. The user wants it to be ordered."
 
 
-def refusal(made: SummaryDraft, **changes: Any) -> ErrorCode | None:
-    arguments: dict[str, Any] = {
-        "target_tokens": 500,
-        "replaced_tokens": 2000,
-        "count": COUNT,
-        "min_saving_ratio": 0.10,
-        "request": request(covered=[message(1, content=f"Please order a red bicycle for Ann. {STATED}")]),
-    }
-    return refuse_draft(made, **{**arguments, **changes})
+def refusal(made: SummaryDraft, replaced_tokens: int = 2000) -> ErrorCode | None:
+    covered = [message(1, content=f"Please order a red bicycle for Ann. {STATED}")]
+    return refuse_draft(
+        made, request(covered=covered, target_tokens=500), largest_saving_summary(replaced_tokens, 0.10), COUNT
+    )
 
 
 def words(tokens: int) -> str:

@@ -18,9 +18,10 @@ from django.db.models import F
 from django.utils import timezone
 
 from compaction_app import chat, tasks
-from compaction_app.compaction.execute import acompact_chat_history
+from compaction_app.compaction.execute import carry_out
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.summarizers.waiting import AWAITED
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.exchange import Body, Step, content_text
@@ -185,7 +186,7 @@ class TestBackground:
         before = stored(tip)
         run = chat.request_compaction(tip)
         assert run is not None
-        async_to_sync(acompact_chat_history)(run.pk)
+        async_to_sync(carry_out)(run.pk, "default", AWAITED)
         run.refresh_from_db()
         check_record(run, case)
         assert kinds(tip)[0] == "threshold_hit"
@@ -199,7 +200,7 @@ class TestBackground:
         before = stored(tip)
         run = chat.request_compaction(tip)
         assert run is not None
-        async_to_sync(acompact_chat_history)(run.pk)
+        async_to_sync(carry_out)(run.pk, "default", AWAITED)
         run.refresh_from_db()
         assert (run.status, run.error_code, run.attempts, run.claim_token) == ("ready", code_of(case), 1, None)
         assert run.next_attempt_at > timezone.now()
@@ -209,7 +210,7 @@ class TestBackground:
         assert chat.request_compaction(tip) is None, "the run that waits holds its branch"
         server.script(model=case, default=steps.reply(GOOD))
         CompactionRun.objects.filter(pk=run.pk).update(next_attempt_at=timezone.now())
-        async_to_sync(acompact_chat_history)(run.pk)
+        async_to_sync(carry_out)(run.pk, "default", AWAITED)
         run.refresh_from_db()
         assert (run.status, run.error_code, run.error_detail, run.attempts) == ("succeeded", "", "", 2)
         assert CompactionRun.objects.count() == 1

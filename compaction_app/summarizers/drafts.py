@@ -1,0 +1,185 @@
+"""What of an answer is a summary, and whether it may become one. Pure.
+
+Servers without a parser for a model's reasoning leave it in the reply, between the model's own marks, or before the
+closing one alone where the prompt ended with the opening one; models copy the material's tags. :func:`mended` cuts both
+out. Marks and tags in code are spoken of and stay.
+
+Gateways and models answer with an error instead, with status 200. No list of their messages is complete, so a short
+text has to show that it is a summary: by prose under a heading, or by the names, numbers and words of what it replaces.
+Known by their form are a JSON object that reports an error, a page of HTML, and a model that says first of all that it
+does not summarize. :func:`refuse_draft` is the verdict.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Any
+
+from compaction_app.memory.words import Words, read_words, stem
+from compaction_app.messages.transcript import count_summary, cut_leaks, leaks_wrapper, without_code
+from compaction_app.messages.validation import is_storable, visible
+from compaction_app.summarizers.prompts import OVERSIZE_FACTOR
+from compaction_app.tokens import Count
+from compaction_app.values import ErrorCode, SummaryDraft, SummaryRequest
+
+#: A draft with more characters a token than any text has is refused before it is read.
+CHARACTERS_A_TOKEN = 20
+#: Finish reasons of a complete reply; "" is a provider that gives none.
+NORMAL_ENDS = frozenset({"stop", "end_turn", ""})
+#: Visible characters. Less is no summary: "Done.", or a mark that the model has nothing to say.
+MIN_SUMMARY_CHARS = 30
+
+_NAMES = r"(?:\w{1,9}:)?(?:think|thinking|thoughts?|reasoning|reflection|analysis|scratchpad|antthinking|longcat_think)"
+#: Of most models; Mistral's; Kimi's; Cohere's; Gemma's; those of gpt-oss, also where a server left out their signs.
+_MARK = re.compile(
+    rf"(?i)(?P<opens><{_NAMES}>|\[THINK\]|◁think▷|<\|START_THINKING\|>|<\|channel>thought|\A(?-i:analysis(?=[A-Z]))"
+    r"|<\|channel\|>(?!final)[^<\n]{0,80}<\|message\|>)"
+    rf"|</{_NAMES}>|\[/THINK\]|◁/think▷|<\|END_THINKING\|>|<channel\|>|assistantfinal"
+    r"|(?:<\|start\|>assistant)?<\|channel\|>final(?:<\|message\|>)?"
+)
+#: Signs of a model's format before and after its answer.
+_SIGNS = r"(?:<\|[a-zA-Z_]{1,20}\|>|<end_of_turn>|</?s>)"
+_EDGES = re.compile(rf"\A{_SIGNS}+|{_SIGNS}+\Z")
+#: In what models like to put a whole answer.
+_WRAPPED = re.compile(
+    r"(?s)<(answer|summary|response|output|final|assistant|message)>(?P<tagged>.*)</\1>"
+    r"|```(?:markdown|md|text)?\n(?P<fenced>(?:(?!```).)*)```"
+)
+
+#: A longer text is a summary; so is a shorter one with headings and a line that is longer than a placeholder.
+_LONGEST, _LONGEST_PLACEHOLDER = 400, 40
+_HEADING = re.compile(r"(?m)^#{1,6}[ \t][^\n]*$")
+_PAGE = re.compile(r"(?is)(?:event: ?\w+\s)?data: ?[{\[]|<!doctype|<(?:\?xml|html)\b.*</\w+>\Z")
+_SORRY = re.compile(r"(?i)\W{0,9}(?:\w+ ){0,2}(?:sorry|apolog|unfortunate|leider|leid\b|désol|lo siento)")
+#: In its first sentence "I" is the model: a summary calls the user "the user", and the assistant "you".
+_REFUSAL = re.compile(
+    r"(?i)[^\n.]{0,60}?\b(?:i|we)\b[^\n.]{0,20}?\b(?:unable|not able|cannot|can['’]t|won['’]t|will not|decline)\b"
+    r"[^\n]{0,60}?\b(?:help (?:with|you)|assist|summar|(?:this|your) (?:request|conversation|content))"
+)
+#: All angle brackets in the material are those of its tags.
+_TAG = re.compile("<[^<>]*>")
+
+
+def wrong_draft(answer: Any) -> str:
+    """What a host's summarizer returned instead of a :class:`SummaryDraft`, without quoting it; "" if it is one.
+
+    A coroutine is closed: nobody will await it, and Python would warn about that.
+    """
+    if isinstance(answer, Coroutine):
+        answer.close()
+        return "a coroutine, which nobody awaits"
+    if not isinstance(answer, SummaryDraft):
+        return type(answer).__name__
+    # A provider that does not say how its reply ended leaves None there.
+    texts: dict[str, Any] = {"text": answer.text, "model": answer.model, "finish_reason": answer.finish_reason or ""}
+    wrong = (f"one whose {n} is of the type {type(v).__name__}" for n, v in texts.items() if not isinstance(v, str))
+    return next(wrong, "")
+
+
+def mended(draft: SummaryDraft) -> SummaryDraft:
+    """The draft with the answer alone. An extract quotes the conversation, so all of it is kept."""
+    if draft.is_extract:
+        return draft
+    text = _EDGES.sub("", _without_thinking(draft.text.strip()).strip()).strip()
+    while wrapped := _WRAPPED.fullmatch(text):
+        text = (wrapped["tagged"] or wrapped["fenced"] or "").strip()
+    if leaks_wrapper(text, ""):
+        # Where nothing else is left it was no answer, and is refused as what it is.
+        text = cut_leaks(text) or text
+    return replace(draft, text=text)
+
+
+def _without_thinking(text: str) -> str:
+    """An opening mark counts at the beginning of the answer or of a line, a closing one wherever thought may end."""
+    prose = without_code(text)
+    marks = list(_MARK.finditer(prose))
+    last_end = max((mark.start() for mark in marks if not mark["opens"]), default=-1)
+    kept, start, is_thinking = list[str](), 0, False
+    for mark in marks:
+        before = prose[mark.start() - 1 : mark.start()] if mark.start() else "\n"
+        if mark["opens"]:
+            if not is_thinking and (mark.start() == 0 or (before == "\n" and mark.start() < last_end)):
+                kept.append(text[start : mark.start()])
+                is_thinking = True
+        elif is_thinking or not (before == " " and prose[mark.end() : mark.end() + 1] in (*" ,.;:)",)):
+            kept = kept if is_thinking else []
+            start, is_thinking = mark.end(), False
+    return "".join(kept) + ("" if is_thinking else text[start:])
+
+
+def refuse_draft(draft: SummaryDraft, request: SummaryRequest, most_tokens: int, count: Count) -> ErrorCode | None:
+    """Why a draft cannot become a summary, or None if it can. Checked in order, from broken to merely too long.
+
+    The request's target is for the text alone; ``most_tokens`` are those of the message that will contain it, wrapper
+    included, if it is to save enough of what it replaces.
+    """
+    text, longest = draft.text.strip(), OVERSIZE_FACTOR * request.target_tokens
+    if len(draft.text) > CHARACTERS_A_TOKEN * longest:
+        return ErrorCode.OVERSIZE
+    if draft.refused:
+        return ErrorCode.REFUSED
+    if draft.tool_called:
+        return ErrorCode.TOOL_CALL
+    if (draft.finish_reason or "") not in NORMAL_ENDS:
+        return ErrorCode.TRUNCATED
+    seen = visible(text)
+    if not any(character.isalnum() for character in seen):
+        return ErrorCode.EMPTY
+    if leaks_wrapper(text, request.nonce):
+        return ErrorCode.LEAKED_WRAPPER
+    # An extract quotes the conversation, in which errors and apologies are material.
+    if not draft.is_extract and is_error_text(seen):
+        return ErrorCode.ERROR_TEXT
+    if len(seen) < MIN_SUMMARY_CHARS:
+        return ErrorCode.TOO_SHORT
+    # Before anything is counted: a tokenizer cannot read lone surrogates, and no database stores them.
+    if not (is_storable(text) and is_storable(draft.model)):
+        return ErrorCode.INVALID_TEXT
+    if not draft.is_extract and tells_nothing(seen, _TAG.sub(" ", request.user)):
+        return ErrorCode.ERROR_TEXT
+    if count([text])[0] > longest:
+        return ErrorCode.OVERSIZE
+    return ErrorCode.NO_PROGRESS if count_summary(text, count) > most_tokens else None
+
+
+def is_error_text(text: str) -> bool:
+    """Whether a draft, stripped, is by its form an error, a gateway's page, or a refusal."""
+    return bool(_REFUSAL.match(_HEADING.sub("", text).strip()) or _PAGE.match(text) or _reports_error(text))
+
+
+def tells_nothing(text: str, replaced: str) -> bool:
+    """Whether a draft, stripped, is too short for a summary of ``replaced`` and has neither its names nor its words."""
+    below, headings = _HEADING.subn("", text)
+    is_long = len(below) > _LONGEST or (headings > 0 and not _SORRY.match(below))
+    if is_long and max(map(len, below.split("\n"))) > _LONGEST_PLACEHOLDER:
+        return False
+    own, known = _read(below), _read(replaced)
+    # A name is never written small.
+    names = (own.marked | own.initial) & (known.marked | known.initial) - set(replaced.split())
+    told = names | own.values & known.values
+    # A small number is in any long text, and among many other names a single one is there by chance.
+    weight = sum(2 if len(word) > 2 or word.isalpha() else 1 for word in told)
+    if weight > 1 and 3 * len(told) >= len(own.marked | own.values | told):
+        return False
+    words, others = ({stem(word) for word in one.content} for one in (own, known))
+    # In a text that is far longer nearly any word is found.
+    return len(told) + len(words & others) < 4 or len(replaced) > 20 * len(text)
+
+
+def _read(text: str) -> Words:
+    lines = [line.split() for line in ("", *text.splitlines())]
+    # Of one piece the first 400 words are read.
+    parts = [read_words(" ".join(line[i : i + 200])) for line in lines for i in range(0, len(line) or 1, 200)]
+    return Words(*(frozenset[str]().union(*column) for column in zip(*parts, strict=True)))
+
+
+def _reports_error(text: str) -> bool:
+    try:
+        value = json.JSONDecoder().raw_decode(text)[0] if text[:1] in ("{", "[") else None
+    except (ValueError, RecursionError):
+        return False
+    value = value[0] if isinstance(value, list) and len(value) == 1 else value
+    return isinstance(value, dict) and "summary" not in value and not {"error", "errors"}.isdisjoint(value)
