@@ -82,6 +82,22 @@ def shown(client: Client, summary: ChatMessage) -> Any:
     return SimpleNamespace(**client.get(page_of(summary)).context["summary"])
 
 
+def table_of(client: Client, message: ChatMessage, **query: Any) -> Any:
+    """The context that a message's page shows: what stands in it, by name, and so each of its ``rows``."""
+    table = client.get(page_of(message, **query)).context["table"]
+    return SimpleNamespace(**table | {"rows": [SimpleNamespace(**row) for row in table.get("rows", ())]})
+
+
+def ids(row: Any) -> tuple[int, ...]:
+    """The messages that a row of a context leads to."""
+    return tuple(pk for pk, _ in row.places)
+
+
+def branches_of(client: Client, session: ChatSession, **query: Any) -> list[Any]:
+    """The branches that a session's page shows."""
+    return [SimpleNamespace(**one) for one in client.get(page_of(session, **query)).context["branches"]]
+
+
 def page_url(page: tuple[Any, ...]) -> str:
     """The address of a page by its name and what it is about: ``("chatsession_change", session.pk)``."""
     return reverse("admin:app_list", args=["compaction_app"]) if page == APP_INDEX else url(*page)

@@ -10,7 +10,7 @@ from django.utils import timezone
 from compaction_app import chat
 from compaction_app.admin import sessions
 from compaction_app.models import ChatSession, CompactionEvent, CompactionRun
-from tests.admin.pages import figures, figures_of, listed, log_in, page_of, queries_of, url
+from tests.admin.pages import branches_of, figures, figures_of, listed, log_in, page_of, queries_of, url
 from tests.admin.records import conversation, forked, run_at, summarized, words
 from tests.trees import chain, star, start_session
 
@@ -83,7 +83,7 @@ def test_settings_that_can_not_be_used_are_told_and_the_branches_are_there(viewe
     response = viewer.get(page_of(session))
     assert response.status_code == 200
     assert "errornote" in response.text
-    [branch] = response.context["branches"]
+    [branch] = branches_of(viewer, session)
     assert branch.fullness == "30 tokens"
     assert "<meter" not in response.text
 
@@ -161,7 +161,7 @@ class TestDashboard:
         session, tip = conversation(turns=20)
         history = chat.get_context(tip)
         shown = self.row(viewer, session)
-        [branch] = viewer.get(page_of(session)).context["branches"]
+        [branch] = branches_of(viewer, session)
         percent = re.search(r"([\d,]+)%", branch.fullness)[0]
         assert f"{percent} over threshold" in shown
         assert "40 messages" in shown
@@ -235,8 +235,7 @@ def off():
 def test_a_messages_page_says_that_compaction_is_off_and_leaves_away_what_does_not_apply(operator, off):
     _, tip = off
     page = operator.get(page_of(tip))
-    found = page.context["table"]
-    assert found.notes[0].startswith("Compaction is off in this session (MODE)")
+    assert page.context["table"]["notes"][0].startswith("Compaction is off in this session (MODE)")
     assert not {"Threshold", "Target"} & set(figures_of(page.text))
     assert "over the threshold" not in page.text
     assert "Compact now" not in page.text

@@ -9,7 +9,7 @@ from compaction_app.admin import summaries
 from compaction_app.models import ChatMessage
 from compaction_app.tasks import compact_session
 from compaction_app.values import Origin
-from tests.admin.pages import MARKUP, VIEW, figures_of, log_in, page_of, shown
+from tests.admin.pages import MARKUP, VIEW, figures_of, log_in, page_of, shown, table_of
 from tests.admin.records import run_for, summarized
 from tests.trees import chain, start_session, summarize
 
@@ -44,9 +44,9 @@ def test_the_line_goes_up_to_the_first_and_down_to_the_newest(viewer, three):
     _, (first, second, third) = three
     for here in (first, second, third):
         line = shown(viewer, here).generations
-        assert [row.summary.pk for row in line] == [row.pk for row in (first, second, third)]
-        assert [row.run.generation for row in line] == [1, 2, 3]
-        assert [not row.level for row in line] == [row is here for row in (first, second, third)]
+        assert [made.pk for _, made, _ in line] == [row.pk for row in (first, second, third)]
+        assert [run.generation for *_, run in line] == [1, 2, 3]
+        assert [not level for level, *_ in line] == [row is here for row in (first, second, third)]
     page = viewer.get(page_of(second)).text
     assert f'<strong aria-current="page">Summary {second.pk}</strong>' in page
     assert f'href="{page_of(first)}"' in page
@@ -57,17 +57,15 @@ def test_two_summaries_built_on_one_base_both_stand_below_it(viewer, three):
     nodes, (first, second, third) = three
     other = summarize(nodes[5], nodes[4], token_count=5)
     run_for(other, nodes[5], 4, base=first)
-    assert {row.summary.pk for row in shown(viewer, first).generations} == {
-        row.pk for row in (first, second, third, other)
-    }
-    assert third.pk not in {row.summary.pk for row in shown(viewer, other).generations}
+    assert {made.pk for _, made, _ in shown(viewer, first).generations} == {first.pk, second.pk, third.pk, other.pk}
+    assert third.pk not in {made.pk for _, made, _ in shown(viewer, other).generations}
 
 
 def test_a_summary_that_no_run_made_stands_alone(viewer):
     nodes = chain(start_session(), 4)
     summary = summarize(nodes[2], nodes[1])
     page = shown(viewer, summary)
-    assert [row.summary.pk for row in page.generations] == [summary.pk]
+    assert [made.pk for _, made, _ in page.generations] == [summary.pk]
     assert page.no_difference.startswith("This is the first generation")
     assert "No events yet." in viewer.get(page_of(summary)).text
 
@@ -78,7 +76,7 @@ def test_a_base_that_no_run_made_is_compared_with_all_the_same(viewer):
     summary = summarize(nodes[3], nodes[2], content="It was blue.")
     run_for(summary, nodes[-1], 1, base=base)
     page = shown(viewer, summary)
-    assert [row.summary.pk for row in page.generations] == [base.pk, summary.pk]
+    assert [made.pk for _, made, _ in page.generations] == [base.pk, summary.pk]
     assert page.changed == [("between", ANY), ("removed", "It was red."), ("added", "It was blue.")]
 
 
@@ -88,7 +86,7 @@ def test_a_very_long_line_lists_the_nearest(viewer):
     for n, summary in enumerate(made):
         run_for(summary, nodes[-1], n + 1, base=made[n - 1] if n else None)
     line = shown(viewer, made[-1]).generations
-    assert [row.summary.pk for row in line] == [row.pk for row in made[-summaries.MOST_LISTED - 1 :]]
+    assert [made.pk for _, made, _ in line] == [row.pk for row in made[-summaries.MOST_LISTED - 1 :]]
 
 
 # -- what changed -------------------------------------------------------------------------------------------
@@ -176,7 +174,7 @@ def test_real_generations_can_be_read_from_end_to_end(client, settings):
     text = viewer.get(page_of(summary)).text
     assert f"{run.tokens_before:,} → {run.tokens_after:,}" in text
     assert f'href="{page_of(run)}"' in text
-    here = viewer.get(page_of(tip)).context["table"]
+    here = table_of(viewer, tip)
     assert not here.is_over
     assert here.rows[0].origin == Origin.SUMMARY
     for record in (session, run, run.events.first()):

@@ -16,7 +16,7 @@ def page(client, tip, **query):
 
 def marks(response):
     """Depth → mark of each message on the page."""
-    return {line.depth: line.mark for line in response.context["transcript"].lines}
+    return {line.depth: line.mark for line in response.context["transcript"]["lines"]}
 
 
 def test_messages_are_in_order_with_what_the_model_sees_of_them(viewer):
@@ -59,7 +59,7 @@ def test_a_page_has_fifty_messages_and_leads_to_the_others(viewer):
 def test_it_follows_the_branch_through_its_forks(viewer):
     nodes = chain(start_session(), 80)
     fork = chain(nodes[0].session, 30, parent=nodes[39])
-    shown = page(viewer, fork[-1], end=60).context["transcript"].lines
+    shown = page(viewer, fork[-1], end=60).context["transcript"]["lines"]
     assert [line.pk for line in shown] == [one.pk for one in [*nodes[10:40], *fork[:20]]]
 
 

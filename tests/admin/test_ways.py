@@ -88,7 +88,7 @@ def test_a_retry_is_offered_for_what_failed_only(everything):
 
 
 def notes_then(client, reply):
-    return " ".join(client.get(page_of(reply)).context["table"].notes)
+    return " ".join(client.get(page_of(reply)).context["table"]["notes"])
 
 
 def with_record(nodes, **record):
