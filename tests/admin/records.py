@@ -6,13 +6,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from django.urls import reverse
 from django.utils import timezone
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.values import EventKind
-from tests.admin.pages import MODELS, page_of, url
 from tests.trees import chain, start_session, summarize
 
 #: What runs are dated from where the day matters, whatever day it is.
@@ -90,16 +88,6 @@ def run_at(tip: ChatMessage, **fields: Any) -> CompactionRun:
         "prompt_version": "p-42",
     }
     return CompactionRun.objects.create(**(given | fields))
-
-
-def all_pages() -> list[str]:
-    """One page of every sort, on rows that are there."""
-    session, nodes, summary, run, event = compacted()
-    pages = [reverse("admin:app_list", args=["compaction_app"])]
-    pages += [url(f"{model}_changelist") for model in MODELS]
-    pages += [url("chatmessage_changelist", kind="summary")]
-    pages += [page_of(record) for record in (session, nodes[-1], summary, run, event)]
-    return pages
 
 
 def run_of(tip: ChatMessage, **fields: Any) -> CompactionRun:
