@@ -19,17 +19,8 @@ NOON = datetime(2026, 11, 3, 12, tzinfo=UTC)
 
 def run_for(summary: ChatMessage, tip: ChatMessage, generation: int, **fields: Any) -> CompactionRun:
     """The run that made a summary, written straight into its table."""
-    given = {
-        "session_id": summary.session_id,
-        "tip": tip,
-        "anchor_id": summary.parent_message_id,
-        "cutoff_id": summary.last_summarized_message_id,
-        "summary": summary,
-        "status": "succeeded",
-        "generation": generation,
-        "trigger": "threshold",
-    }
-    return CompactionRun.objects.create(**(given | fields))
+    ends = {"anchor_id": summary.parent_message_id, "cutoff_id": summary.last_summarized_message_id}
+    return run_at(tip, **{"status": "succeeded", "generation": generation, "summary": summary} | ends | fields)
 
 
 def summarized(
@@ -56,11 +47,8 @@ def words(count: int, about: str = "the harbour") -> str:
 def conversation(turns: int = 12, size: int = 60, **fields: Any) -> tuple[ChatSession, ChatMessage]:
     """A session and its tip, over its threshold."""
     session = chat.start_session(title="Harbour", **fields)
-    messages = []
-    for turn in range(turns):
-        messages.append({"role": "user", "content": f"Question {turn}: {words(size)}?"})
-        messages.append({"role": "assistant", "content": f"Answer {turn}: {words(size)}."})
-    return session, chat.append_messages(session, None, messages)[-1]
+    said = (f"{what} {turn}: {words(size)}." for turn in range(turns) for what in ("Question", "Answer"))
+    return session, talk(session, said)[-1]
 
 
 def compacted(
@@ -70,35 +58,15 @@ def compacted(
     session = start_session(title="Harbour")
     nodes = chain(session, length)
     summary = summarize(nodes[2], nodes[1], **fields)
-    run = run_at(nodes[-1], status="succeeded", generation=1, summary=summary, anchor=nodes[2], cutoff=nodes[1])
+    run = run_for(summary, nodes[-1], 1, tokens_before=3000, tokens_after=1200, summarizer_model="quick-model")
     event = CompactionEvent.objects.create(session=session, run=run, message=nodes[-1], kind=EventKind.COMPLETED)
     return session, nodes, summary, run, event
 
 
 def run_at(tip: ChatMessage, **fields: Any) -> CompactionRun:
-    """A run asked for at this tip, as if it had compacted seven messages; what became of it is given."""
-    given = {
-        "session_id": tip.session_id,
-        "tip": tip,
-        "trigger": "threshold",
-        "tokens_before": 3000,
-        "tokens_after": 1200,
-        "messages_compacted": 7,
-        "summarizer_model": "quick-model",
-        "prompt_version": "p-42",
-    }
-    return CompactionRun.objects.create(**(given | fields))
-
-
-def run_of(tip: ChatMessage, **fields: Any) -> CompactionRun:
-    """A run that failed, where nothing else is given."""
+    """A run at this tip, written straight into its table; it failed, where nothing else is given."""
     given = {"session_id": tip.session_id, "tip": tip, "trigger": "threshold", "status": "failed"}
-    return CompactionRun.objects.create(**given | fields)
-
-
-def succeeded(tip: ChatMessage, generation: int, before: int, after: int, **fields: Any) -> CompactionRun:
-    done = {"status": "succeeded", "generation": generation, "tokens_before": before, "tokens_after": after}
-    return run_of(tip, **done | fields)
+    return CompactionRun.objects.create(**(given | fields))
 
 
 def reply_to(tip: ChatMessage, content: str = "aye", **fields: Any) -> ChatMessage:

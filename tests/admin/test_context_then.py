@@ -123,6 +123,17 @@ def test_a_pinned_message_is_shown_as_it_was_sent(viewer):
     ]
 
 
+def test_a_record_that_names_rows_of_another_session_shows_none_of_them(viewer):
+    there, summary = summarized(content="Said elsewhere.")
+    reply = chain(start_session(), 4)[-1]
+    record = {"summary_id": summary.pk, "cutoff_id": there[1].pk, "pinned_id": there[0].pk, "tokens": 9}
+    ChatMessage.objects.filter(pk=reply.pk).update(sent_context=record)
+    notes = then(viewer, reply).notes
+    assert f"Summary {summary.pk} was sent and is deleted now." in notes
+    assert f"The pinned message {there[0].pk} was sent and is deleted now." in notes
+    assert "Said elsewhere." not in viewer.get(page_of(reply)).text
+
+
 @pytest.mark.parametrize(
     "kept",
     [

@@ -58,7 +58,7 @@ def test_roles_are_looked_for_within_one_session(viewer):
 def test_runs_are_filtered_by_status_and_trigger_and_found_by_error_code_and_model(viewer):
     tip = chain(start_session(), 1)[0]
     failed = run_at(tip, status="failed", error_code="timeout", summarizer_model="quick")
-    skipped = run_at(tip, status="skipped", skip_reason="branch_gone", trigger="manual")
+    skipped = run_at(tip, status="skipped", trigger="manual", summarizer_model="quick-model")
     assert listed(viewer, "compactionrun", status__exact="failed") == [failed.pk]
     assert listed(viewer, "compactionrun", trigger__exact="manual") == [skipped.pk]
     assert listed(viewer, "compactionrun", q="timeout") == [failed.pk]
@@ -113,16 +113,6 @@ def test_search_finds_ids_and_nothing_else(viewer):
 
 
 # -- the messages of one session -------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def forked():
-    """Ten messages; from the fourth a lane of three leaves; and another session."""
-    session = start_session(title="Harbour")
-    trunk = chain(session, 10)
-    fork = chain(session, 3, trunk[3])
-    chain(start_session(title="Elsewhere"), 10)
-    return session, trunk, fork
 
 
 def ids(nodes):
@@ -202,9 +192,9 @@ def test_a_search_within_a_session_is_bounded_by_it(viewer):
     assert all('"session_id" >= ' in sql and '"session_id" <= ' in sql for sql in searches)
 
 
-def test_every_filter_beside_a_narrowed_list_leads_to_a_list(viewer, forked):
+def test_every_filter_beside_a_narrowed_list_leads_to_a_list(viewer):
     """Of what only one session's messages can be filtered by, the other lists refuse the address."""
-    session, *_ = forked
+    session, *_ = compacted()
     of_role = {"session": session.pk, "role__exact": "user"}
     for query in (of_role, {"kind": "summary", "retired_at__isempty": "1"}):
         page = viewer.get(url("chatmessage_changelist", **query)).text
@@ -214,8 +204,8 @@ def test_every_filter_beside_a_narrowed_list_leads_to_a_list(viewer, forked):
         assert [link for link in links if viewer.get(url("chatmessage_changelist") + link).status_code != 200] == []
 
 
-def test_the_narrowing_stands_above_the_list_in_words_with_a_way_out(viewer, forked):
-    session, *_ = forked
+def test_the_narrowing_stands_above_the_list_in_words_with_a_way_out(viewer):
+    session, *_ = compacted()
     page = viewer.get(url("chatmessage_changelist", session=session.pk)).text
     [told] = re.findall(r'<p class="compaction-narrowing">(.*?)</p>', page)
     words = re.sub("<[^>]*>", "", told)
@@ -223,12 +213,8 @@ def test_the_narrowing_stands_above_the_list_in_words_with_a_way_out(viewer, for
     assert f'href="{page_of(session)}"' in told
     assert 'href="?"' in told
     assert "compaction-narrowing" not in viewer.get(url("chatmessage_changelist")).text
-
-
-def test_an_empty_list_says_what_it_was_narrowed_to(viewer):
-    session = start_session()
-    page = viewer.get(url("chatmessage_changelist", session=session.pk)).text
-    assert f"Only session {session.pk}." in page
+    empty = start_session()
+    assert f"Only session {empty.pk}." in viewer.get(url("chatmessage_changelist", session=empty.pk)).text
 
 
 @pytest.mark.parametrize(

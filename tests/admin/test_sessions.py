@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from compaction_app import chat
 from compaction_app.admin import sessions
-from compaction_app.models import ChatSession, CompactionEvent, CompactionRun
+from compaction_app.models import ChatSession, CompactionEvent
 from tests.admin.pages import branches_of, figures, figures_of, listed, log_in, page_of, queries_of, url
 from tests.admin.records import conversation, forked, run_at, summarized, words
 from tests.trees import chain, star, start_session
@@ -21,19 +21,10 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
 
 def test_the_numbers_are_those_of_the_tables(viewer):
-    session, _, _, live, _ = forked()
-    run = CompactionRun.objects.create(
-        session=session,
-        trigger="manual",
-        status="succeeded",
-        generation=1,
-        summary=live,
-        input_tokens=1200,
-        output_tokens=300,
-        cached_tokens=200,
-        cost="0.01250000",
-    )
-    CompactionRun.objects.create(session=session, trigger="manual", status="failed", input_tokens=10, output_tokens=1)
+    session, _, side, live, _ = forked()
+    used = {"input_tokens": 1200, "output_tokens": 300, "cached_tokens": 200, "cost": "0.01250000"}
+    run = run_at(side[-1], status="succeeded", generation=1, summary=live, **used)
+    run_at(side[-1], input_tokens=10, output_tokens=1)
     CompactionEvent.objects.create(session=session, run=run, kind="completed")
     response = viewer.get(page_of(session))
     expected = {
@@ -51,13 +42,6 @@ def test_the_numbers_are_those_of_the_tables(viewer):
     budget = response.context["resolved"].budget
     for name, value in (("Window", 4000), ("Threshold", budget.threshold), ("Target", budget.target)):
         assert figures(response)[name] == f"{value:,}"
-
-
-def test_the_calibration_in_force_is_the_models(viewer):
-    session = start_session(model="some-model", token_calibration={"some-model": 1.25, "another": 0.9})
-    response = viewer.get(page_of(session))
-    assert figures(response)["Token counts corrected by"] == "× 1.25"
-    assert figures(response)["Available"] == f"{int(3000 / 1.25):,}"
 
 
 def test_a_sessions_page_says_what_is_being_compacted_now(viewer, tips):
@@ -112,9 +96,6 @@ def test_more_branches_than_one_page_take_one_query_more(viewer):
     assert len(queries_of(viewer, page_of(many))) == len(queries_of(viewer, page_of(few))) + 1
 
 
-# -- compacting ---------------------------------------------------------------------------------------------
-
-
 # -- the list -----------------------------------------------------------------------------------------------
 
 
@@ -133,10 +114,8 @@ def test_a_session_without_a_title_is_named_by_its_first_user_message_for_people
 
 
 def test_sessions_are_found_by_the_whole_name_of_their_owner(viewer):
-    owner, other = (get_user_model().objects.create_user(name) for name in ("ada", "adam"))
-    session = start_session(owner=owner)
-    start_session(owner=other)
-    start_session()
+    ada, adam = (get_user_model().objects.create_user(name) for name in ("ada", "adam"))
+    session, *_ = start_session(owner=ada), start_session(owner=adam), start_session()
     assert listed(viewer, "chatsession", q="ada") == [session.pk]
     assert listed(viewer, "chatsession", q="ad") == []
 
@@ -170,16 +149,9 @@ class TestDashboard:
     def test_how_its_newest_run_ended(self, viewer, window_of_4000):
         session, tip = conversation()
         assert " – " in self.row(viewer, session)
-        CompactionRun.objects.create(
-            session=session,
-            tip=tip,
-            trigger="threshold",
-            status="failed",
-            error_code="timeout",
-            finished_at=timezone.now(),
-        )
+        run_at(tip, error_code="timeout", finished_at=timezone.now())
         assert "Failed timeout" in self.row(viewer, session)
-        CompactionRun.objects.create(session=session, tip=tip, trigger="threshold", status="ready")
+        run_at(tip, status="ready")
         assert "Waiting" in self.row(viewer, session)
 
     def test_a_session_whose_settings_are_wrong(self, viewer):
@@ -189,7 +161,7 @@ class TestDashboard:
         assert "no messages" in self.row(viewer, start_session())
 
     def test_runs_are_not_told_to_people_who_may_not_view_them(self, login, tip):
-        CompactionRun.objects.create(session=tip.session, tip=tip, trigger="threshold", status="failed")
+        run_at(tip)
         page = login("view_chatsession").get(url("chatsession_changelist")).text
         assert "last compaction" not in page.lower(), "neither the column nor the filter"
         assert "compaction-failed" not in page
@@ -226,31 +198,17 @@ def test_the_strategy_says_whether_there_is_a_summary(viewer):
     assert here(viewer, tip)["Strategy"] == "A summary is needed; there is none yet"
 
 
-@pytest.fixture
-def off():
-    """Over its threshold, if there were one."""
-    return conversation(settings={"MODE": "off"})
-
-
-def test_a_messages_page_says_that_compaction_is_off_and_leaves_away_what_does_not_apply(operator, off):
-    _, tip = off
-    page = operator.get(page_of(tip))
-    assert page.context["table"]["notes"][0].startswith("Compaction is off in this session (MODE)")
-    assert not {"Threshold", "Target"} & set(figures_of(page.text))
-    assert "over the threshold" not in page.text
-    assert "Compact now" not in page.text
-    assert " high=" not in page.text
-
-
-def test_a_sessions_page_says_it_too(operator, off):
-    session, _ = off
-    page = operator.get(page_of(session)).text
-    assert "Compaction is off in this session (MODE)" in page
-    found = figures_of(page)
-    assert found["Mode"] == "off: nothing is compacted, pruned or left out"
-    assert not {"Threshold", "Target"} & set(found)
-    assert "over the threshold" not in page
-    assert "Compact every branch" not in page
+def test_where_compaction_is_off_both_pages_say_so_and_leave_away_what_does_not_apply(operator):
+    """The branch is over its threshold, if there were one."""
+    session, tip = conversation(settings={"MODE": "off"})
+    for record in (session, tip):
+        page = operator.get(page_of(record)).text
+        assert "Compaction is off in this session (MODE)" in page
+        assert not {"Threshold", "Target"} & set(figures_of(page))
+        for text in ("over the threshold", "Compact now", "Compact every branch"):
+            assert text not in page, text
+    assert " high=" not in operator.get(page_of(tip)).text
+    assert figures(operator.get(page_of(session)))["Mode"] == "off: nothing is compacted, pruned or left out"
 
 
 def test_a_branch_that_does_not_fit_although_compaction_is_off_is_said_to_be_over_what_fits(viewer):
