@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth import get_user_model
+from django.urls import reverse
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
@@ -93,6 +94,12 @@ def harbour(**fields: Any) -> Harbour:
         failed=failed_run(tip),
         event=runs[1].events.latest("id"),
     )
+
+
+def chat_pages(harbour: Harbour) -> list[str]:
+    """The example's pages about it."""
+    branch = reverse("chat:branch", args=[harbour.session.pk, harbour.tip.pk])
+    return [branch, f"{branch}?compactions", f"{branch}?edit={harbour.first.pk}", reverse("chat:sessions")]
 
 
 def failed_run(tip: ChatMessage, **fields: Any) -> CompactionRun:

@@ -135,10 +135,7 @@ def test_the_pages_before_an_erasure_that_hides_messages_have_no_serious_fault(l
 
 def test_the_pages_of_the_chat_have_no_serious_fault(looked_at):
     user = conversations.superuser()
-    harbour = conversations.harbour(owner=user)
-    branch = reverse("chat:branch", args=[harbour.session.pk, harbour.tip.pk])
-    pages = [reverse("chat:sessions"), branch, f"{branch}?compactions", f"{branch}?edit={harbour.first.pk}"]
-    wrong, _ = looked_at(user, pages)
+    wrong, _ = looked_at(user, conversations.chat_pages(conversations.harbour(owner=user)))
     assert not wrong, "\n" + "\n".join(wrong)
 
 

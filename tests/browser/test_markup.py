@@ -9,7 +9,6 @@ import re
 from typing import Any
 
 import pytest
-from django.urls import reverse
 
 from tests.browser import admin_pages, conversations
 
@@ -50,15 +49,10 @@ def test_what_is_stored_is_shown_as_text_on_every_page_and_does_nothing(open_pag
     seen: dict[str, set[str]] = {}
     more = [admin_pages.url("chatmessage_change", node.pk) for node in (harbour.tool_result, harbour.generations[0])]
     admins = [*admin_pages.addresses(harbour), *more, *admin_pages.plain_texts(harbour)]
-    for address in [*admins, *chat_pages(harbour)]:
+    for address in [*admins, *conversations.chat_pages(harbour)]:
         assert page.goto(address).status == 200, address
         page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true })")
         seen[address] = marks_on(page)
     assert seen[admin_pages.url("chatsession_changelist")] >= {"username", "title"}
-    assert seen[chat_pages(harbour)[0]] >= {"title", "content", "tool_name", "summary", "attachment_name"}
+    assert seen[conversations.chat_pages(harbour)[0]] >= {"title", "content", "tool_name", "summary", "attachment_name"}
     assert set().union(*seen.values()) == MARKS
-
-
-def chat_pages(harbour: conversations.Harbour) -> list[str]:
-    branch = reverse("chat:branch", args=[harbour.session.pk, harbour.tip.pk])
-    return [branch, f"{branch}?compactions", f"{branch}?edit={harbour.first.pk}", reverse("chat:sessions")]
