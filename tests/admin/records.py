@@ -84,15 +84,6 @@ def calls(*ids: str) -> list[dict[str, Any]]:
     return [{"id": pk, "type": "function", "function": {"name": "read", "arguments": "{}"}} for pk in ids]
 
 
-def turn_too_large() -> list[ChatMessage]:
-    """One turn of twelve call groups that does not fit a window of 4,000."""
-    messages: list[dict[str, Any]] = [{"role": "user", "content": "go on"}]
-    for n in range(12):
-        messages.append({"role": "assistant", "content": long_words(f"t{n}x", 200), "tool_calls": calls(f"c{n}")})
-        messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": "ok"})
-    return chat.append_messages(start_session(), None, messages)
-
-
 def with_tool_result() -> list[ChatMessage]:
     """The third message is a tool result of 1,200 bytes, two turns above the tip."""
     return chat.append_messages(

@@ -55,7 +55,7 @@ def test_messages_without_a_record_have_one_context_only(viewer):
     assert page.index("What would be sent now</h2>") < page.index(NOT_RECORDED)
 
 
-def test_a_summary_retired_since_is_shown_as_it_was_and_said_to_be_retired(viewer):
+def test_a_summary_retired_since_is_shown_as_it_was_and_what_was_redacted_since_is_said_to_be_gone(viewer):
     nodes, summary = summarized()
     reply = reply_to(nodes[-1])
     chat.retire_summary(summary, reason="wrong")
@@ -63,11 +63,6 @@ def test_a_summary_retired_since_is_shown_as_it_was_and_said_to_be_retired(viewe
     assert ids(found.rows[0]) == (summary.pk,)
     assert "What was said." in found.rows[0].whole
     assert f"Summary {summary.pk} was in use then, and has been retired since." in found.notes
-
-
-def test_what_was_redacted_since_is_said_to_be_gone(viewer):
-    nodes, summary = summarized()
-    reply = reply_to(nodes[-1])
     chat.redact_message(nodes[4])
     chat.redact_message(nodes[0])
     found = then(viewer, reply)
