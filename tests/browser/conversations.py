@@ -152,6 +152,7 @@ def filled_harbour(text: Callable[[str], str]) -> tuple[Any, Harbour]:
         "reasoning": [{"text": text("reasoning")}],
     }
     ChatMessage.objects.filter(pk=filled.tip.pk).update(**message)
+    ChatMessage.objects.filter(pk=filled.first.pk).update(content=text("first_words"))
     result = filled.tool_result
     ChatMessage.objects.filter(pk=result.pk).update(content=text("tool_result"), name=text("result_of")[:255])
     function = {"name": text("tool_name"), "arguments": '{"' + text("tool_key").replace('"', "'") + '": 1}'}
