@@ -57,18 +57,16 @@ class BranchList:
         #: Where the next page begins; None on the last.
         self.older_before = self.lanes[-1].start_id if len(page) > LANES else None
         if self.older_before or before:
-            self.lanes += self._trunk()
+            # The one that most of these leave, where it is older than they are.
+            shown = {lane.start_id for lane in self.lanes}
+            left = [lane.parent_lane_id for lane in self.lanes if lane.parent_lane_id]
+            left = [lane_id for lane_id in left if lane_id not in shown]
+            self.lanes += read_lanes(session, limit=1, before=mode(left) + 1) if left else ()
         self.using = database_of(session)
         self.histories = histories_at([lane.end_id for lane in self.lanes if lane.is_tip], self.using)
         self._rows, self._events = self._read(), self._read_events()
 
     # -- reading ------------------------------------------------------------------------------------------
-
-    def _trunk(self) -> tuple[Lane, ...]:
-        """The lane that most of these leave, where it is older than they are."""
-        shown = {lane.start_id for lane in self.lanes}
-        left = [lane.parent_lane_id for lane in self.lanes if lane.parent_lane_id and lane.parent_lane_id not in shown]
-        return read_lanes(self.session, limit=1, before=mode(left) + 1) if left else ()
 
     def _read(self) -> dict[int, Any]:
         """The ends of the lanes, the messages that they leave and the summaries in use."""

@@ -189,11 +189,9 @@ def context_here(message: ChatMessage) -> dict[str, Any]:
         return {"problem": problem.format(number(error.needed), number(error.available))}
     except CompactionError as error:
         return {"problem": str(error)}
-    available, sent, notes = context.available_tokens, context.history_tokens, []
-    if is_off:
-        notes.append(
-            _("Compaction is off in this session (MODE): the whole branch is sent in full, whatever its size.")
-        )
+    available, sent = context.available_tokens, context.history_tokens
+    off = _("Compaction is off in this session (MODE): the whole branch is sent in full, whatever its size.")
+    notes = [off] if is_off else []
     items: list[ContextMessage | Unlisted] = list(context.messages)
     is_after = (one.origin in _AFTER_THE_CUTOFF for one in context.messages)
     at = next((place for place, found in enumerate(is_after) if found), len(items))
@@ -300,13 +298,9 @@ class _Record:
         self.named = of_session.in_bulk(named) if named else {}
 
     def table(self) -> dict[str, Any]:
-        before, items = self._before_the_tail(), self._tail()
-        if items and self.reply.parent_message_id:
-            cutoff = self.named.get(self.cutoff_id or 0)
-            depths = cutoff.depth if cutoff else 0, self.first or 1
-            items[:0] = _left_out(self.reply.parent_message_id, self.using, *depths, self.dropped, self.notes)
-        figures, table = self._figures(), _table([*before, *items], self.using, cutoff_id=self.cutoff_id)
-        return {"is_record": True, "figures": figures, "notes": self.notes, **table}
+        items = [*self._before_the_tail(), *self._tail()]
+        table = _table(items, self.using, cutoff_id=self.cutoff_id)
+        return {"is_record": True, "figures": self._figures(), "notes": self.notes, **table}
 
     def _number(self, name: str) -> int | None:
         """An id, a depth or a count. A host may have written anything there: what is no number is missing."""
@@ -359,7 +353,7 @@ class _Record:
         return parts
 
     def _tail(self) -> list[ContextMessage | Unlisted]:
-        """The messages that were sent after the cutoff; of very many the newest, and a row for those before."""
+        """What was left out after the cutoff, and what was sent: of very many the newest, a row for those before."""
         first, last, parent = self.first, self.reply.depth - 1, self.reply.parent_message_id
         if parent is None or first is None or not 1 <= first <= last:
             return []
@@ -375,7 +369,10 @@ class _Record:
                 self.pruned,
             )
             self.notes.append(said.format(number(self.pruned)))
-        return [*([older] if older else []), *(as_sent(branches.message_value(row), Origin.VERBATIM) for row in found)]
+        cutoff = self.named.get(self.cutoff_id or 0)
+        left_out = _left_out(parent, self.using, cutoff.depth if cutoff else 0, first, self.dropped, self.notes)
+        sent = (as_sent(branches.message_value(row), Origin.VERBATIM) for row in found)
+        return [*left_out, *([older] if older else []), *sent]
 
     def _note_redacted(self, found: Sequence[ChatMessage]) -> None:
         then = self.reply.created_at

@@ -62,13 +62,17 @@ def knock() -> None:
         )
 
 
-def _broker() -> Iterator[dict[str, Any]]:
+def _setting(name: str) -> Any:
+    """None where the settings are invalid: other pages say so."""
     try:
-        # A mode for the whole site that enqueues nothing needs no broker.
-        needs_broker = site_setting("MODE") not in (Mode.OFF, Mode.DETERMINISTIC)
+        return site_setting(name)
     except ConfigurationError:
-        needs_broker = True
-    if current_app.conf.task_always_eager or not needs_broker:
+        return None
+
+
+def _broker() -> Iterator[dict[str, Any]]:
+    # A mode for the whole site that enqueues nothing needs no broker.
+    if current_app.conf.task_always_eager or _setting("MODE") in (Mode.OFF, Mode.DETERMINISTIC):
         return
     try:
         knock()
@@ -95,10 +99,12 @@ def _open_runs(now: datetime) -> Iterator[dict[str, Any]]:
         count = _("More than {}").format(number(MOST_OPEN)) if found["late"] > MOST_OPEN else number(found["late"])
         if status == RunStatus.READY:
             said = ngettext("{} run waits for too long.", "{} runs wait for too long.", found["late"])
+            queue = _setting("TASK_QUEUE")
+            worker = f"celery -A {current_app.main or 'yourproject'} worker" + (f" -Q {queue}" if queue else "")
             remedy = _(
                 "Start the broker and a worker, and beat for its sweep: {}. Where workers are busy, start another one, "
                 "or put a faster model first (MODELS, TIMEOUT in SUMMARIZERS)."
-            ).format(f"{_worker()} --beat")
+            ).format(f"{worker} --beat")
         else:
             said = ngettext(
                 "{} run has a worker that is gone, and no sweep came.",
@@ -112,11 +118,3 @@ def _open_runs(now: datetime) -> Iterator[dict[str, Any]]:
 def _open(status: RunStatus) -> QuerySet[CompactionRun]:
     """By the condition of their partial index, which ``open()`` is."""
     return CompactionRun.objects.open().filter(status=status)
-
-
-def _worker() -> str:
-    try:
-        queue = site_setting("TASK_QUEUE")
-    except ConfigurationError:
-        queue = None
-    return f"celery -A {current_app.main or 'yourproject'} worker" + (f" -Q {queue}" if queue else "")

@@ -46,9 +46,8 @@ def transcript_of(tip: ChatMessage, links: Links, *, end: int | None = None) -> 
     # Without what a page does not show: a text may be four megabytes long.
     lean = nodes.defer("content", "reasoning", "original", "usage", "metadata", "sent_context")
     lean = lean.annotate(beginning=Left("content", SHOWN), characters=Length("content"))
-    rows: list[Any] = []
-    if stretch:
-        rows = list(lean.filter(pk__in=path_ids(stretch.last, using, first)).order_by("depth"))
+    of_page = lean.filter(pk__in=path_ids(stretch.last, using, first)).order_by("depth") if stretch else []
+    rows: list[Any] = list(of_page)
     context, problem = None, ""
     try:
         context = chat.get_context(tip)

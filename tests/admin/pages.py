@@ -65,11 +65,6 @@ def runs_page(client: Client, **query: Any) -> Any:
     return client.get(url("compactionrun_changelist", **query))
 
 
-def figures(response: Any) -> dict[Any, str]:
-    """Name → text of the numbers on a session's page, without markup."""
-    return figures_of(response.text)
-
-
 def figures_of(page: str, section: str = "") -> dict[str, str]:
     """Name → text of the numbers on a page, or in the section with this id."""
     page = page[page.index(f'id="{section}"') :].split("</section>", maxsplit=1)[0] if section else page

@@ -36,21 +36,16 @@ def test_lists_are_narrowed_to_what_belongs_to_one_record(viewer):
     assert listed(viewer, "compactionevent", message=nodes[-1].pk) == [event.pk]
 
 
-def test_summaries_are_filtered_by_live_and_retired(viewer):
-    _, nodes, live, *_ = compacted()
+def test_summaries_are_filtered_by_live_and_retired_and_the_messages_of_one_session_by_role(viewer):
+    """No index knows roles, so in the whole table a rare one would mean reading all of it."""
+    session, nodes, live, *_ = compacted()
     retired = summarize(nodes[3], nodes[1], retired_at=timezone.now())
     assert listed(viewer, "chatmessage", kind="summary", retired_at__isempty=1) == [live.pk]
     assert listed(viewer, "chatmessage", kind="summary", retired_at__isempty=0) == [retired.pk]
     page = viewer.get(url("chatmessage_changelist", kind="summary")).text
     assert '?kind=summary&amp;retired_at__isempty=1">Live</a>' in " ".join(page.split())
-
-
-def test_roles_are_looked_for_within_one_session(viewer):
-    """No index knows them, so in the whole table a rare role would mean reading all of it."""
-    session = start_session()
-    assistant = chat.append_message(session, role="assistant", content="hi")
-    chat.append_message(session, role="user", content="hi")
-    assert listed(viewer, "chatmessage", session=session.pk, role__exact="assistant") == [assistant.pk]
+    reply = chat.append_message(session, nodes[-1], role="assistant", content="hi")
+    assert listed(viewer, "chatmessage", session=session.pk, role__exact="assistant") == [reply.pk]
     assert "By role" in viewer.get(url("chatmessage_changelist", session=session.pk)).text
     assert "By role" not in viewer.get(url("chatmessage_changelist")).text
 
@@ -119,24 +114,16 @@ def ids(nodes):
     return sorted((node.pk for node in nodes), reverse=True)
 
 
-def test_a_text_is_found_within_its_session_only(viewer):
+def test_texts_and_external_ids_are_found_within_their_session_only(viewer):
     session, other = start_session(), start_session()
-    said = chat.append_message(session, role="user", content="Where does the Ship lie at anchor?")
-    chat.append_message(session, said, role="assistant", content="In the harbour.")
+    said = chat.append_message(session, role="user", content="Where does the Ship lie at anchor?", external_id="m-1")
+    reply = chat.append_message(session, said, role="assistant", content="In the harbour.", external_id="m-2")
     elsewhere = chat.append_message(other, role="user", content="Where does the ship lie at anchor?")
-    assert listed(viewer, "chatmessage", session=session.pk, q="ship lie") == [said.pk]
+    for query, found in (("ship lie", [said]), ("lie ship", []), ("m-1, m-2", [said, reply]), (str(said.pk), [said])):
+        assert listed(viewer, "chatmessage", session=session.pk, q=query) == ids(found), query
     assert listed(viewer, "chatmessage", session=other.pk, q="ship lie") == [elsewhere.pk]
-    assert listed(viewer, "chatmessage", session=session.pk, q="lie ship") == []
-    assert listed(viewer, "chatmessage", q="ship lie") == []
-
-
-def test_ids_and_external_ids_are_still_found_in_the_list_of_a_session(viewer):
-    session = start_session()
-    first = chat.append_message(session, role="user", content="one", external_id="m-1")
-    second = chat.append_message(session, first, role="user", content="two", external_id="m-2")
-    assert listed(viewer, "chatmessage", session=session.pk, q="m-1, m-2") == ids([first, second])
-    assert listed(viewer, "chatmessage", session=session.pk, q=str(first.pk)) == [first.pk]
-    assert listed(viewer, "chatmessage", q="m-1") == []
+    for query in ("ship lie", "m-1"):
+        assert listed(viewer, "chatmessage", q=query) == []
 
 
 NOT_SEARCHED = "<strong>Texts were not searched.</strong>"
@@ -178,18 +165,14 @@ def test_every_text_that_a_redaction_erases_is_found(viewer, text):
     assert listed(viewer, "chatmessage", session=session.pk, q=text) == []
 
 
-def test_no_search_without_a_session_reads_a_text(viewer):
-    compacted()
-    for sql in queries_of(viewer, url("chatmessage_changelist", q="harbour")):
-        assert "LIKE" not in sql.upper()
-
-
-def test_a_search_within_a_session_is_bounded_by_it(viewer):
+def test_texts_are_read_by_a_search_within_a_session_only_and_bounded_by_it(viewer):
     session, *_ = compacted()
-    searches = [sql for sql in queries_of(viewer, url("chatmessage_changelist", session=session.pk, q="said"))
-                if "LIKE" in sql.upper()]  # fmt: skip
-    assert searches
-    assert all('"session_id" >= ' in sql and '"session_id" <= ' in sql for sql in searches)
+    everywhere, here = (
+        [sql for sql in queries_of(viewer, url("chatmessage_changelist", q="said", **query)) if "LIKE" in sql.upper()]
+        for query in ({}, {"session": session.pk})
+    )
+    assert (everywhere, bool(here)) == ([], True)
+    assert all('"session_id" >= ' in sql and '"session_id" <= ' in sql for sql in here)
 
 
 def test_every_filter_beside_a_narrowed_list_leads_to_a_list(viewer):

@@ -83,20 +83,16 @@ class TestPage:
         run = run_at(tip, status=RunStatus.FAILED, error_code=ErrorCode.TIME_LIMIT)
         assert "not finished within RUN_TIME_LIMIT" in page_text(viewer, run)
 
-    def test_a_run_that_waits_says_for_how_long(self, viewer, tip):
-        late = run_at(tip, status="ready", created_at=timezone.now() - timedelta(hours=2), enqueued_at=timezone.now())
+    def test_a_run_that_is_open_says_for_how_long_until_when_or_that_its_worker_is_gone(self, viewer, tip):
+        now = timezone.now()
+        late = run_at(tip, status="ready", created_at=now - timedelta(hours=2), enqueued_at=now)
         assert "It has been due for 2 hours." in page_text(viewer, late)
-
-    def test_a_run_that_is_put_off_says_until_when_and_what_the_attempt_before_met(self, viewer, tip):
-        due = timezone.now() + timedelta(minutes=2)
-        run = run_at(tip, status="ready", next_attempt_at=due, attempts=1, error_code="timeout")
-        page = page_text(viewer, run)
+        put_off = {"next_attempt_at": now + timedelta(minutes=2), "attempts": 1, "error_code": "timeout"}
+        page = page_text(viewer, run_at(tip, status="ready", **put_off))
         assert "The next attempt is at" in page
         assert "Previous attempt: timeout." in page
-
-    def test_a_claim_that_died_is_told(self, viewer, tip):
-        run = run_at(tip, status="running", lease_expires_at=timezone.now() - timedelta(hours=1))
-        assert "Its worker is gone" in page_text(viewer, run)
+        dead = run_at(tip, status="running", lease_expires_at=now - timedelta(hours=1))
+        assert "Its worker is gone" in page_text(viewer, dead)
 
     def test_a_cost_that_is_not_known_says_why(self, viewer, tip):
         assert "Unknown: MODELS has no price for the model" in page_text(viewer, run_at(tip, input_tokens=5))

@@ -10,7 +10,7 @@ from django.utils import timezone
 from compaction_app import chat
 from compaction_app.admin import sessions
 from compaction_app.models import ChatSession, CompactionEvent
-from tests.admin.pages import branches_of, figures, figures_of, listed, log_in, page_of, queries_of, url
+from tests.admin.pages import branches_of, figures_of, listed, log_in, page_of, queries_of, url
 from tests.admin.records import conversation, forked, run_at, summarized, words
 from tests.trees import chain, star, start_session
 
@@ -36,12 +36,13 @@ def test_the_numbers_are_those_of_the_tables(viewer):
         "Tokens used": "1,210 in (200 cached), 301 out, by 2 runs",
         "Cost": "0.0125, without 1 run",
     }
-    assert figures(response) | expected == figures(response)
+    shown = figures_of(response.text)
+    assert shown | expected == shown
     failed = url("compactionrun_changelist", session=session.pk, status__exact="failed").replace("&", "&amp;")
     assert f'<a href="{failed}">1</a>' in response.text
     budget = response.context["resolved"].budget
-    for name, value in (("Window", 4000), ("Threshold", budget.threshold), ("Target", budget.target)):
-        assert figures(response)[name] == f"{value:,}"
+    for name in ("window", "threshold", "target"):
+        assert shown[name.capitalize()] == f"{getattr(budget, name):,}"
 
 
 def test_a_sessions_page_says_what_is_being_compacted_now(viewer, tips):
@@ -177,10 +178,6 @@ class TestDashboard:
 # -- limits ----------------------------------------------------------------------------------------------------
 
 
-def here(client, message):
-    return figures_of(client.get(page_of(message)).text, "compaction-context")
-
-
 def test_a_sessions_page_says_what_is_reserved_and_what_the_limits_are_divided_by(viewer, settings):
     settings.COMPACTION |= {"RESERVED_TOKENS": 200}
     session = start_session(system_prompt="Answer like a pilot.", model="m", token_calibration={"m": 0.8131})
@@ -192,10 +189,9 @@ def test_a_sessions_page_says_what_is_reserved_and_what_the_limits_are_divided_b
 
 
 def test_the_strategy_says_whether_there_is_a_summary(viewer):
-    nodes, _ = summarized()
-    assert here(viewer, nodes[-1])["Strategy"] == "A summary is used"
-    _, tip = conversation(turns=6)
-    assert here(viewer, tip)["Strategy"] == "A summary is needed; there is none yet"
+    said = (("A summary is used", summarized()[0][-1]), ("A summary is needed; there is none yet", conversation(6)[1]))
+    for strategy, tip in said:
+        assert figures_of(viewer.get(page_of(tip)).text, "compaction-context")["Strategy"] == strategy
 
 
 def test_where_compaction_is_off_both_pages_say_so_and_leave_away_what_does_not_apply(operator):
@@ -208,7 +204,7 @@ def test_where_compaction_is_off_both_pages_say_so_and_leave_away_what_does_not_
         for text in ("over the threshold", "Compact now", "Compact every branch"):
             assert text not in page, text
     assert " high=" not in operator.get(page_of(tip)).text
-    assert figures(operator.get(page_of(session)))["Mode"] == "off: nothing is compacted, pruned or left out"
+    assert figures_of(operator.get(page_of(session)).text)["Mode"] == "off: nothing is compacted, pruned or left out"
 
 
 def test_a_branch_that_does_not_fit_although_compaction_is_off_is_said_to_be_over_what_fits(viewer):
