@@ -26,8 +26,8 @@ APP_INDEX = ("app_index",)
 
 
 def log_in(client: Client, *codenames: str) -> Client:
-    """A staff member with these permissions of the app."""
-    user = get_user_model().objects.create_user("staff", is_staff=True)
+    """The staff member, now with these permissions of the app and no others."""
+    user, _ = get_user_model().objects.get_or_create(username="staff", is_staff=True)
     permissions = Permission.objects.filter(content_type__app_label="compaction_app", codename__in=codenames)
     assert permissions.count() == len(codenames)
     user.user_permissions.set(permissions)
