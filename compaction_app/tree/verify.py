@@ -94,8 +94,8 @@ class _Node:
     """What the checks of later rows need to know about a row."""
 
     __slots__ = (
-        "cutoff depth has_messages id jump kind lanes last_order open_calls retired role row_depth row_path sums turn"
-        " up wrong"
+        "cutoff depth has_messages id is_joined jump kind lanes last_order open_calls retired role row_depth row_path"
+        " sums turn up wrong"
     ).split()
 
     def __init__(self, row: Mapping[str, Any], up: _Node | None) -> None:
@@ -118,6 +118,8 @@ class _Node:
         self.open_calls: Sequence[str] | None = ()
         #: The user message at or above.
         self.turn: _Node | None = self if row["role"] == Role.USER else up.turn if up else None
+        #: Whether its calls, or those that it answers, are of several messages that follow each other.
+        self.is_joined = False
         self.cutoff: _Node | None = None
         #: Of its children.
         self.last_order = 0
@@ -321,11 +323,18 @@ class _Verification:
                 node.open_calls = open_calls_after(waiting or (), row)
             except InvalidMessage as error:
                 self._wrong(Finding.TOOL_RESULT, str(error), node=node)
+        goes_on, above = goes_on_calling(waiting, row), node.up is not None and node.up.is_joined
+        node.is_joined = goes_on or (above and node.role == Role.TOOL)
         if tokens is None or node.role == Role.TOOL:
             return tokens
         if waiting is None:
             return None
-        return tokens + (0 if goes_on_calling(waiting, row) else len(waiting) * TOKENS_PER_MISSING_RESULT)
+        closed = 0 if goes_on else len(waiting)
+        if goes_on or above:
+            # Versions that did not join messages with calls supplied a result for those of the first one at once.
+            supplied, rest = divmod(row["token_count"] - tokens, TOKENS_PER_MISSING_RESULT)
+            closed = supplied if not rest and 0 <= supplied <= len(waiting) else closed
+        return tokens + closed * TOKENS_PER_MISSING_RESULT
 
     # -- summaries --------------------------------------------------------------------------------------
 

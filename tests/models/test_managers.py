@@ -387,8 +387,6 @@ def test_no_door_leads_into_another_session() -> None:
 
 @DEPRECATED
 def test_deprecated_appends_lead_to_the_manager() -> None:
-    session = start_session()
-    root = ChatMessage.add_root(session=session, role="user", content="a", token_count=3)
-    child = root.add_child(role="assistant", content="b", token_count=4)
-    variant = child.add_sibling(role="assistant", content="c", token_count=5)
-    assert [(n.depth, n.sib_order, n.path_tokens) for n in (root, child, variant)] == [(1, 1, 3), (2, 1, 7), (2, 2, 8)]
+    root = ChatMessage.add_root(session=start_session(), role="user", token_count=3)
+    nodes = [root, child := root.add_child(role="user", token_count=4), child.add_sibling(role="user", token_count=5)]
+    assert [(node.depth, node.sib_order, node.path_tokens) for node in nodes] == [(1, 1, 3), (2, 1, 7), (2, 2, 8)]
