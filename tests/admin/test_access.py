@@ -1,32 +1,23 @@
 """Who may see what in the admin, and that it edits nothing but a session's title and settings."""
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
 from tests.admin.pages import MODELS, log_in, page_of, url
-from tests.admin.records import all_pages, compacted
+from tests.admin.records import compacted
+from tests.browser import admin_pages, conversations
 from tests.trees import start_session
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
 
-def test_staff_with_view_permissions_see_every_page(viewer):
-    for page in all_pages():
-        assert viewer.get(page).status_code == 200, page
-
-
-def test_staff_without_permissions_see_no_page(login):
-    client = login()
-    for page in all_pages():
-        assert client.get(page).status_code in (403, 404), page
-
-
-def test_people_who_are_no_staff_are_sent_to_the_login(client):
-    for page in all_pages():
-        assert client.get(page).status_code == 302, page
+def test_people_who_are_no_staff_are_sent_to_the_login_and_staff_without_permissions_see_no_page(client):
+    pages = admin_pages.addresses(conversations.harbour())
+    assert {client.get(page).status_code for page in pages} == {302}
+    log_in(client)
+    assert {client.get(page).status_code for page in pages} <= {403, 404}
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -63,7 +54,6 @@ def test_title_and_settings_of_a_session_are_changed_by_those_who_may(viewer):
     session = start_session(title="Before")
     given = {"title": "After", "settings": '{"MODE": "aggressive"}'}
     assert viewer.post(page_of(session), given).status_code == 403
-    get_user_model().objects.all().delete()
     assert log_in(viewer, "view_chatsession", "change_chatsession").post(page_of(session), given).status_code == 302
     session.refresh_from_db()
     assert (session.title, session.settings) == ("After", {"MODE": "aggressive"})

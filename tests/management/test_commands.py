@@ -190,7 +190,7 @@ def test_every_branch_of_a_joined_file_is_compacted_by_a_worker(
     assert sum(tip.path_tokens > resolved.budget.threshold for tip in tips) > 400
     worker = celery_worker(env={"COMPACTION_CONTEXT_WINDOW": "4000"})
     assert tasks.enqueue_session(session)
-    worker.wait_until(lambda: "compact_session" in worker.log and "succeeded in" in worker.log, seconds=300)
+    worker.wait_until(lambda: "compact_session" in worker.said and "succeeded in" in worker.said, seconds=300)
     assert len(tips) == one.tips == 527
     assert [tip.pk for tip in tips if is_over_threshold(tip, resolved)] == []
     assert {made.task_id for made in CompactionRun.objects.all()} != {""}

@@ -86,13 +86,15 @@ class TestBlocks:
             [
                 message(1, Role.ASSISTANT, "I will look.", tool_calls=calls),
                 message(2, Role.TOOL, "Error: no such file", tool_call_id="c1"),
-                message(3, Role.TOOL, "ok", tool_call_id="c2"),
+                message(3, Role.TOOL, "exit code: 0", tool_call_id="c2"),
+                message(4, Role.TOOL, "of nobody", name="ls"),
             ]
         )
         assert blocks == [
-            "<assistant>I will look.\n[read: a.py] ✗ Error: no such file\n[shell: ls]</assistant>",
+            "<assistant>I will look.\n[read: a.py] ✗ Error: no such file\n[shell: ls → ✓]</assistant>",
             '<tool name="read_file" status="error">Error: no such file</tool>',
-            '<tool name="bash">ok</tool>',
+            '<tool name="bash" status="ok">exit code: 0</tool>',
+            '<tool name="ls">of nobody</tool>',
         ]
 
     def test_a_call_id_used_again_gets_its_own_result(self):
@@ -195,6 +197,7 @@ class TestMarkers:
             ("lint", {"path": "a.py"}, "", "[lint: a.py → clean]"),
             ("ask_user", {"question": "Which day?"}, "Friday", "[asked user: Which day? → Friday]"),
             ("read_file", {"path": "a.py"}, '{"error": {"message": "not found"}}', "[read: a.py] ✗ not found"),
+            ("cat", {"path": "doc.md"}, "About errors\n\nError: is a prefix. Traceback is one.", "[read: doc.md]"),
             ("mcp__fs__read_file", {"path": "a.py"}, "text", "[read: a.py]"),
             ("Read-File", {"path": "a.py"}, "text", "[read: a.py]"),
         ],
@@ -214,13 +217,6 @@ class TestMarkers:
     )  # fmt: skip
     def test_the_unknown_is_never_passed_over_in_silence(self, name, arguments, line):
         assert tool_marker(call(name, arguments), "done") == line
-
-    def test_a_file_about_errors_is_no_failed_read(self):
-        text = "Handling errors\n\nError: is the prefix that we print. Traceback is another."
-        assert tool_marker(call("cat", {"path": "doc.md"}), text) == "[read: doc.md]"
-
-    def test_flat_calls_and_parsed_arguments_are_read_too(self):
-        assert tool_marker({"name": "cat", "input": {"path": "a.py"}}, None) == "[read: a.py]"
 
     def test_hosts_extend_the_registry(self, monkeypatch, caplog):
         monkeypatch.setattr(tool_calls, "_MARKERS", dict(tool_calls._MARKERS))
