@@ -76,11 +76,6 @@ def check_branch(tip: ChatMessage, *, generation: int | None) -> None:
     assert verify_session(tip.session).problems == []
 
 
-def no_worker_comes() -> None:
-    """The run that an erasure requested is left for the next who asks."""
-    assert CompactionRun.objects.filter(status="ready").update(created_at=timezone.now() - timedelta(hours=1)) == 1
-
-
 def live(session: ChatSession) -> list[ChatMessage]:
     return list(ChatMessage.objects.filter(session=session).live().order_by("id"))
 

@@ -41,7 +41,7 @@ class TestReplies:
         [
             ({"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 7}}, (9, 4, 7)),
             ({}, (0, 0, 0)),
-            ({"prompt_tokens": None, "prompt_tokens_details": None}, (0, 0, 0)),
+            ({"prompt_tokens": None, "completion_tokens": -1, "prompt_tokens_details": None}, (0, 0, 0)),
         ],
     )
     def test_usage_is_read_and_may_be_missing(self, server, monkeypatch, usage, tokens):
