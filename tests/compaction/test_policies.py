@@ -64,7 +64,6 @@ def tip():
 #: What is no answer → what the log line says that it was.
 WRONG: dict[str, tuple[Any, str]] = {
     "the word": ("allow", "str"),
-    "False": (False, "bool"),
     "the class": (lambda: PolicyDecision, "type"),
     "a coroutine": (deferring, "coroutine"),
     "an action in words": (PolicyDecision(action="Ida said: not now"), "PolicyDecision"),  # type: ignore[arg-type]

@@ -21,6 +21,7 @@ from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
 from tests.admin.pages import page_of
 from tests.api.asking import Asker, problem
+from tests.conversation.asking import completed
 from tests.models.test_concurrent_writes import at_once
 from tests.small import small
 
@@ -30,7 +31,7 @@ TIMES = 15
 
 
 @pytest.fixture(autouse=True)
-def worker(monkeypatch):
+def worker(own_cache, monkeypatch):
     """Whatever is enqueued is carried out at once."""
 
     def enqueue(run, *, countdown=0.0):
@@ -43,9 +44,6 @@ def worker(monkeypatch):
 
     monkeypatch.setattr(tasks, "enqueue", enqueue)
     monkeypatch.setattr(tasks, "enqueue_session", enqueue_session)
-    cache.clear()
-    yield
-    cache.clear()
 
 
 @pytest.fixture
@@ -177,11 +175,8 @@ def test_every_trigger_is_refused(session, branch, settings, server):
         chat.compact(tip)
     assert (refused.value.reason, refused.value.numbers["used"]) == ("spend", 1)
     server.script([steps.context_overflow()])
-    import openai
-
     question = chat.append_message(session, tip, role="user", content="and now?")
-    client = openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
-    chat.complete(question, client=client, model="any")
+    completed(question, server, model="any")
     assert chat.request_compaction(question) is None
     assert len(suppressed(session)) == 4
     assert FakeSummarizer.requests == []

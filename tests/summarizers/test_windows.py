@@ -29,11 +29,7 @@ from tests.summarizers.summarizing import settings as settings_of
 WINDOW = 8_192
 
 
-@pytest.fixture(autouse=True)
-def own_cache():
-    cache.clear()
-    yield
-    cache.clear()
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def asking(server: ScriptedOpenAIServer, *models: str, **keys: Any) -> dict[str, Any]:
