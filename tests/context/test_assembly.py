@@ -8,7 +8,7 @@ from compaction_app import chat
 from compaction_app.models import ChatMessage, CompactionEvent
 from compaction_app.testing.builders import grow, words
 from compaction_app.values import ChatContext
-from tests.small import small
+from tests.small import small, tool_call
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -74,10 +74,9 @@ class TestPrefix:
         settings.COMPACTION = small(**changes, TOKEN_COUNTER="compaction_app.tokens.CharacterTokenCounter")
         session, tip, prompt, kept = chat.start_session(), None, [], -1
         for number in range(30):
-            call = {"id": f"c{number}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
             written = [
                 {"role": "user", "content": f"question {number}"},
-                {"role": "assistant", "tool_calls": [call]},
+                {"role": "assistant", "tool_calls": [tool_call(f"c{number}")]},
                 {"role": "tool", "content": f"{number:02} " * size, "tool_call_id": f"c{number}"},
             ]
             *_, tip = chat.append_messages(session, tip, written)

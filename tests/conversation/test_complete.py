@@ -16,7 +16,7 @@ from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, Com
 from compaction_app.testing import steps
 from compaction_app.testing.builders import WordTokenCounter, grow, words
 from tests.conversation.asking import EACH, aclient_of
-from tests.small import small
+from tests.small import small, tool_call
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -282,8 +282,7 @@ class TestFallback:
     def test_also_where_it_only_shortened_tool_results(self, session, client):
         """No message is left out, but the model does not see all of the newest result: the event says so too."""
         [question] = grow(session, None, "u")
-        call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-        asked = chat.append_message(session, question, role="assistant", tool_calls=[call])
+        asked = chat.append_message(session, question, role="assistant", tool_calls=[tool_call()])
         result = chat.append_message(session, asked, role="tool", tool_call_id="c1", content="reef " * 9_000)
         tip = chat.append_message(session, result, role="user", content="And?")
         reply = chat.complete(tip, client=client)
@@ -291,10 +290,6 @@ class TestFallback:
         assert reply.sent_context["pruned"] == 1
         assert reply.fallback_used
         assert CompactionEvent.objects.filter(kind="fallback_used").exists()
-
-
-def call(number: int) -> dict[str, Any]:
-    return {"id": f"c{number}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
 
 
 def result(parent: ChatMessage, number: int) -> ChatMessage:
@@ -308,7 +303,7 @@ class TestOpenCalls:
     def asked(self, session) -> ChatMessage:
         """A reply with two calls."""
         [question] = grow(session, None, "u")
-        return chat.append_message(session, question, role="assistant", tool_calls=[call(1), call(2)])
+        return chat.append_message(session, question, role="assistant", tool_calls=[tool_call("c1"), tool_call("c2")])
 
     @EACH
     def test_every_door_refuses_until_each_call_has_its_result(self, ask, asked, server):
@@ -332,6 +327,6 @@ class TestOpenCalls:
     def test_an_id_that_an_earlier_call_had_too_is_not_taken_for_answered(self, asked, client):
         """Providers number the calls of a request, so ids repeat along a branch."""
         answered = result(result(asked, 1), 2)
-        again = chat.append_message(asked.session, answered, role="assistant", tool_calls=[call(1)])
+        again = chat.append_message(asked.session, answered, role="assistant", tool_calls=[tool_call()])
         with pytest.raises(InvalidMessage, match="c1 have no result yet"):
             chat.complete(again, client=client)

@@ -14,6 +14,7 @@ from compaction_app.models import ChatMessage
 from compaction_app.testing import steps
 from compaction_app.testing.exchange import Exchange, Step
 from tests.conversation.asking import drained_whole
+from tests.small import tool_call as call
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -39,10 +40,6 @@ def message(finish_reason: str = "stop", /, usage: Any = None, **parts: Any) -> 
     return answer
 
 
-def call(call_id: Any = "c1", arguments: Any = "{}", **more: Any) -> dict[str, Any]:
-    return {"id": call_id, "type": "function", "function": {"name": "look", "arguments": arguments}, **more}
-
-
 def again(reply: ChatMessage, ask: Ask, client: Any, server: Any) -> list[dict[str, Any]]:
     """What the provider is sent next: the results of the calls, or a question."""
     tip = reply
@@ -62,7 +59,7 @@ ODD: dict[str, dict[str, Any]] = {
     "no ids": {"tool_calls": [call(""), call(None)]},
     "one id twice": {"tool_calls": [call(), call(arguments='{"n": 2}')]},
     "a long id": {"tool_calls": [call("call_" + "x" * 386)]},
-    "no name": {"tool_calls": [{"id": "c1", "type": "function", "function": {"name": None, "arguments": "{}"}}]},
+    "no name": {"tool_calls": [call(name=None)]},
     "a call of a custom tool": {
         "tool_calls": [{"id": "c1", "type": "custom", "custom": {"name": "sh", "input": "ls"}}]
     },

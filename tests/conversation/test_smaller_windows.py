@@ -169,12 +169,6 @@ class TestLearned:
         tip = chat.append_message(session, None, role="user", content=words(2_000))
         assert chat.complete(tip, client=client).content == "Aye."
 
-    def test_a_cache_that_is_away_breaks_no_turn(self, session, client, server, settings):
-        away = {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": "redis://127.0.0.1:1"}
-        settings.CACHES = {"default": away}
-        server.script(default=takes(3_000))
-        assert chat.complete(long_branch(session), client=client).content == "Aye."
-
     @pytest.mark.parametrize(
         ("url", "endpoint"),
         [

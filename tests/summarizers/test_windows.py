@@ -38,10 +38,6 @@ def asking(server: ScriptedOpenAIServer, *models: str, **keys: Any) -> dict[str,
     return {"CONTEXT_WINDOW": 16_000, "SUMMARIZERS": {"default": {"MODELS": places}}, **keys}
 
 
-def whole_request(exchange) -> int:
-    return int(exchange.count_usage({"content": ""})["prompt_tokens"])
-
-
 class TestCapacity:
     ASSUMED = Capacity(108_000, 20_000)
 
@@ -134,8 +130,10 @@ class TestMemory:
         settings.CACHES = {"default": away}
         windows.remember({self.PLACE: Capacity(6144, 2048)})
         windows.forget([self.PLACE])
+        windows.remember_window(self.PLACE, 3_000, windows.NOTHING)
         assert windows.recall([self.PLACE]) == {}
-        assert caplog.text.count("step=") == 3
+        assert windows.learned_of(self.PLACE) == windows.NOTHING
+        assert caplog.text.count("step=") == 5
 
     def test_an_event_loop_does_not_wait_for_the_cache(self):
         windows.remember({self.PLACE: Capacity(6144, 2048)})
@@ -220,27 +218,11 @@ class TestAtRest:
             assert asked[0] != [rebuilt.request.system, rebuilt.request.user], "the first request was refused"
             assert run.request["max_input_tokens"] < 7_000
 
-    def test_a_provider_that_gives_way_by_a_little_each_time_is_not_asked_for_ever(self, settings):
-        """It names a window that is a token smaller than what it was sent."""
-
-        def stingy(exchange):
-            sent = whole_request(exchange)
-            message = f"maximum context length is {sent * 4 // 3 - 2} tokens, however you requested more"
-            exchange.send_error(400, message=message, type="x", code="context_length_exceeded")
-
-        with ScriptedOpenAIServer(default=stingy) as server:
-            settings.COMPACTION = asking(server, CONTEXT_WINDOW=None)
-            _, tip = self.history(40_000)
-            with pytest.raises(CompactionFailed) as caught:
-                chat.compact(tip)
-            assert caught.value.error_code == "input_too_large"
-            assert len(server.requests) <= 60
-
     def test_a_tokenizer_that_counts_half_as_much_costs_two_calls_at_most(self, settings):
         """Its usage looks like that of a server that cuts, until the smaller request looks the same."""
 
         def half(exchange):
-            sent = whole_request(exchange)
+            sent = int(exchange.count_usage({"content": ""})["prompt_tokens"])
             text = "## Recap\n\nThe report was read part by part, and nothing in it is open."
             usage = {"prompt_tokens": sent * 9 // 20, "completion_tokens": 20, "total_tokens": 20 + sent * 9 // 20}
             steps.reply(text, usage=usage)(exchange)
