@@ -109,7 +109,7 @@ class TestContributions:
 
 class TestTriggerRatios:
     @pytest.fixture(autouse=True)
-    def _ratios(self, settings):
+    def _ratios(self, small_window, settings):
         """8,000 tokens are available."""
         models = {"house-": {"trigger_ratio": 0.5}, "house-large": {"trigger_ratio": 0.9}}
         settings.COMPACTION = small(TRIGGER_RATIO=0.75, MODELS=models)

@@ -151,6 +151,14 @@ class TestSecrets:
         # Nor in a traceback: the client's error holds the request, header and all.
         assert (error.__cause__, error.__context__) == (None, None)
 
+    def test_our_own_system_prompt_is_not_quoted(self, server):
+        """Servers that reject a request quote its beginning, which is ours."""
+        opening = " ".join(request().system.split()[:8])
+        server.script([steps.bad_request(f"Failed to parse input at pos 0: {opening}")])
+        with pytest.raises(SummarizerError, match=r"first: bad_request \(HTTP 400") as caught:
+            cascade(server, "first").summarize(request())
+        assert opening not in str(caught.value)
+
     def test_a_harmless_message_is_kept(self, server):
         server.script([steps.insufficient_quota()])
         with pytest.raises(SummarizerError, match="HTTP 429 insufficient_quota: You exceeded your current quota"):

@@ -38,6 +38,10 @@ def asking(server: ScriptedOpenAIServer, *models: str, **keys: Any) -> dict[str,
     return {"CONTEXT_WINDOW": 16_000, "SUMMARIZERS": {"default": {"MODELS": places}}, **keys}
 
 
+def whole_request(exchange) -> int:
+    return int(exchange.count_usage({"content": ""})["prompt_tokens"])
+
+
 class TestCapacity:
     ASSUMED = Capacity(108_000, 20_000)
 
@@ -218,11 +222,27 @@ class TestAtRest:
             assert asked[0] != [rebuilt.request.system, rebuilt.request.user], "the first request was refused"
             assert run.request["max_input_tokens"] < 7_000
 
+    def test_a_provider_that_gives_way_by_a_little_each_time_is_not_asked_for_ever(self, settings):
+        """It names a window that is a token smaller than what it was sent."""
+
+        def stingy(exchange):
+            sent = whole_request(exchange)
+            message = f"maximum context length is {sent * 4 // 3 - 2} tokens, however you requested more"
+            exchange.send_error(400, message=message, type="x", code="context_length_exceeded")
+
+        with ScriptedOpenAIServer(default=stingy) as server:
+            settings.COMPACTION = asking(server, CONTEXT_WINDOW=None)
+            _, tip = self.history(40_000)
+            with pytest.raises(CompactionFailed) as caught:
+                chat.compact(tip)
+            assert caught.value.error_code == "input_too_large"
+            assert len(server.requests) <= 60
+
     def test_a_tokenizer_that_counts_half_as_much_costs_two_calls_at_most(self, settings):
         """Its usage looks like that of a server that cuts, until the smaller request looks the same."""
 
         def half(exchange):
-            sent = int(exchange.count_usage({"content": ""})["prompt_tokens"])
+            sent = whole_request(exchange)
             text = "## Recap\n\nThe report was read part by part, and nothing in it is open."
             usage = {"prompt_tokens": sent * 9 // 20, "completion_tokens": 20, "total_tokens": 20 + sent * 9 // 20}
             steps.reply(text, usage=usage)(exchange)
