@@ -13,6 +13,7 @@ import hypothesis
 import pytest
 import redis
 from asgiref.sync import SyncToAsync
+from django.core.cache import cache
 from django.db import connection, connections
 from django.test import TransactionTestCase
 from kombu import pools
@@ -67,6 +68,14 @@ def shared_data() -> Path:
 def small_window(settings: Any) -> None:
     """The small world of exact numbers."""
     settings.COMPACTION = small()
+
+
+@pytest.fixture
+def own_cache() -> Iterator[None]:
+    """What a test leaves in the cache is nothing to the next."""
+    cache.clear()
+    yield
+    cache.clear()
 
 
 @pytest.fixture(autouse=True)

@@ -49,14 +49,17 @@ def talk(session, parent=None, turns=60):
     return chat.append_messages(session, parent, messages)
 
 
+def tool_call(call_id="c1", arguments="{}", name="look", **more):
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}, **more}
+
+
 def turns_with_results(*results):
     """A turn for each result: the question, the call, the result, the answer."""
     messages = []
     for number, result in enumerate(results):
-        call = {"id": f"c{number}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
         messages += [
             {"role": "user", "content": f"question {number}"},
-            {"role": "assistant", "tool_calls": [call]},
+            {"role": "assistant", "tool_calls": [tool_call(f"c{number}")]},
             {"role": "tool", "content": result, "tool_call_id": f"c{number}"},
             {"role": "assistant", "content": f"answer {number}"},
         ]

@@ -14,6 +14,7 @@ from compaction_app.models import ChatMessage, CompactionEvent
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.values import Budget, PolicyDecision
+from tests.compaction.world import suppressed
 from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -64,7 +65,6 @@ def tip():
 #: What is no answer → what the log line says that it was.
 WRONG: dict[str, tuple[Any, str]] = {
     "the word": ("allow", "str"),
-    "False": (False, "bool"),
     "the class": (lambda: PolicyDecision, "type"),
     "a coroutine": (deferring, "coroutine"),
     "an action in words": (PolicyDecision(action="Ida said: not now"), "PolicyDecision"),  # type: ignore[arg-type]
@@ -86,10 +86,6 @@ def test_what_is_no_decision_is_logged_by_its_type_and_counts_as_allow(tip, case
     assert line.startswith("error step=policy ")
     assert f"answered={named} " in line
     assert "Ida" not in caplog.text
-
-
-def suppressed() -> list[dict[str, Any]]:
-    return list(CompactionEvent.objects.filter(kind="suppressed").values_list("payload", flat=True))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from compaction_app import chat, tasks
 from compaction_app.exceptions import CompactionRefused
-from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.spending import find_overspending
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
@@ -21,6 +21,8 @@ from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
 from tests.admin.pages import page_of
 from tests.api.asking import Asker, problem
+from tests.compaction.world import suppressed
+from tests.conversation.asking import completed
 from tests.models.test_concurrent_writes import at_once
 from tests.small import small
 
@@ -30,7 +32,7 @@ TIMES = 15
 
 
 @pytest.fixture(autouse=True)
-def worker(monkeypatch):
+def worker(own_cache, monkeypatch):
     """Whatever is enqueued is carried out at once."""
 
     def enqueue(run, *, countdown=0.0):
@@ -43,9 +45,6 @@ def worker(monkeypatch):
 
     monkeypatch.setattr(tasks, "enqueue", enqueue)
     monkeypatch.setattr(tasks, "enqueue_session", enqueue_session)
-    cache.clear()
-    yield
-    cache.clear()
 
 
 @pytest.fixture
@@ -72,11 +71,6 @@ def attack(session: ChatSession, tip: ChatMessage, times: int = TIMES) -> ChatMe
     return tip
 
 
-def suppressed(session: ChatSession) -> list[dict[str, Any]]:
-    events = CompactionEvent.objects.filter(session=session, kind="suppressed").order_by("id")
-    return [event.payload for event in events if event.payload["reason"] == "spend"]
-
-
 def test_the_attack_ends_at_the_limit_and_reading_goes_on(session, branch, settings, caplog):
     limit(settings, session=["5 runs/h"])
     tip = attack(session, branch[-1])
@@ -84,7 +78,7 @@ def test_the_attack_ends_at_the_limit_and_reading_goes_on(session, branch, setti
     context = chat.get_context(tip)
     assert context.summary_id is None
     assert 0 < context.tokens <= context.available_tokens
-    told = suppressed(session)
+    told = suppressed(session=session, payload__reason="spend")
     assert told
     numbers = {"limit": 5, "unit": "runs", "period": "hour", "of": "session", "used": 5}
     assert {name: told[-1][name] for name in numbers} == numbers
@@ -130,7 +124,7 @@ def test_tokens_are_counted_as_the_provider_reports_them(session, branch, settin
         settings.COMPACTION = small(asked={"MODELS": models}, SPENDING_LIMITS=limits)
         attack(session, branch[-1])
         assert server.count("m") == 3
-    assert suppressed(session)[-1]["used"] == 3000
+    assert suppressed(session=session, payload__reason="spend")[-1]["used"] == 3000
 
 
 def test_runs_that_wait_count_with_what_they_will_read(session, settings, monkeypatch):
@@ -177,13 +171,10 @@ def test_every_trigger_is_refused(session, branch, settings, server):
         chat.compact(tip)
     assert (refused.value.reason, refused.value.numbers["used"]) == ("spend", 1)
     server.script([steps.context_overflow()])
-    import openai
-
     question = chat.append_message(session, tip, role="user", content="and now?")
-    client = openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
-    chat.complete(question, client=client, model="any")
+    completed(question, server, model="any")
     assert chat.request_compaction(question) is None
-    assert len(suppressed(session)) == 4
+    assert len(suppressed(session=session, payload__reason="spend")) == 4
     assert FakeSummarizer.requests == []
 
 

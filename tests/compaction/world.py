@@ -8,6 +8,12 @@ def kinds(session):
     return list(CompactionEvent.objects.filter(session=session).order_by("id").values_list("kind", flat=True))
 
 
+def suppressed(**where):
+    """What the events say of compactions that were held back."""
+    events = CompactionEvent.objects.filter(kind="suppressed", **where).order_by("id")
+    return list(events.values_list("payload", flat=True))
+
+
 class Interfering(FakeSummarizer):
     """Does something else while the model is being called."""
 

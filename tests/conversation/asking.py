@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import openai
 import pytest
 from asgiref.sync import async_to_sync
+from django.db import connections
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage
@@ -23,6 +25,24 @@ def aclient_of(server: ScriptedOpenAIServer) -> openai.AsyncOpenAI:
 
 def text_of(chunks: list[Any]) -> str:
     return "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+
+
+def closing(call: Callable[[], Any]) -> Callable[[], Any]:
+    """For another thread, whose connection nobody else would close."""
+
+    def closed() -> Any:
+        try:
+            return call()
+        finally:
+            connections["default"].close()
+
+    return closed
+
+
+def drained_whole(tip: ChatMessage, **options: Any) -> ChatMessage | None:
+    stream = chat.stream(tip, **options)
+    list(stream)
+    return stream.message
 
 
 def completed(tip: ChatMessage, server: ScriptedOpenAIServer, **options: Any) -> ChatMessage:

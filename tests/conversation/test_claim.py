@@ -14,7 +14,7 @@ from typing import Any
 import openai
 import pytest
 from asgiref.sync import async_to_sync
-from django.db import connection, connections
+from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -25,7 +25,7 @@ from compaction_app.models import ChatMessage, ChatSession, ReplyClaim
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.exchange import Exchange, Step
-from tests.conversation.asking import EACH, aclient_of, client_of, completed
+from tests.conversation.asking import EACH, aclient_of, client_of, closing, completed
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -36,11 +36,9 @@ def while_answering(then: Callable[[], Any], step: Step) -> tuple[Step, list[Any
 
     def answer(exchange: Exchange) -> None:
         try:
-            outcomes.append(then())
+            outcomes.append(closing(then)())
         except Exception as error:
             outcomes.append(error)
-        finally:
-            connections["default"].close()
         step(exchange)
 
     return answer, outcomes
@@ -181,14 +179,7 @@ def test_a_lease_is_renewed_while_a_model_answers(tip, server, monkeypatch):
     monkeypatch.setattr(claim, "LEASE_SECONDS", 0.6)
     server.script([steps.late(1.5, steps.reply("Aye."))])
     with ThreadPoolExecutor(1) as pool:
-
-        def first() -> ChatMessage:
-            try:
-                return completed(tip, server)
-            finally:
-                connections["default"].close()
-
-        slow = pool.submit(first)
+        slow = pool.submit(closing(lambda: completed(tip, server)))
         time.sleep(1.1)
         with pytest.raises(ReplyUnderWay):
             completed(tip, server)
@@ -246,11 +237,9 @@ def test_many_at_once_buy_one(tip, server):
             return completed(tip, server).pk
         except ReplyUnderWay:
             return None
-        finally:
-            connections["default"].close()
 
     with ThreadPoolExecutor(4) as pool:
-        outcomes = [future.result() for future in [pool.submit(ask) for _ in range(4)]]
+        outcomes = [future.result() for future in [pool.submit(closing(ask)) for _ in range(4)]]
     assert len(server.requests) == 1
     assert {pk for pk in outcomes if pk} == {ChatMessage.objects.get(role="assistant").pk}
 

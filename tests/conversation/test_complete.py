@@ -1,4 +1,4 @@
-"""One asking of the chat model: reasoning sent back, replies that are none, tips that are refused."""
+"""Asking the chat model: what is sent, replies that are none, tips that are refused, the async twins."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
@@ -14,8 +15,8 @@ from compaction_app.exceptions import EmptyReply, InvalidMessage, InvalidReply
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.builders import WordTokenCounter, grow, words
-from tests.conversation.asking import EACH, acompleted, astreamed
-from tests.small import small
+from tests.conversation.asking import EACH, aclient_of
+from tests.small import small, tool_call
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -41,22 +42,92 @@ def thinkers(session: ChatSession, *sizes: int) -> list[ChatMessage]:
     return chat.append_messages(session, None, [*messages, {"role": "user", "content": words(100)}])
 
 
-class TestReasoning:
-    def test_it_is_sent_back_where_it_is_asked_for(self, session, client, server):
-        tip = thinkers(session, 10, 20)[-1]
-        chat.complete(tip, client=client)
-        chat.complete(tip, client=client, include_reasoning=True, regenerate=True)
-        list(chat.stream(tip, client=client, include_reasoning=True, regenerate=True))
-        plain, full, streamed = ([m.get("reasoning") for m in sent["messages"]] for sent in server.requests)
-        assert plain == [None] * 5
-        assert full == streamed == [None, blocks(10), None, blocks(20), None]
+class TestBadInput:
+    def test_instructions_have_a_limit(self, session):
+        tip = grow(session, None, "u")[0]
+        with pytest.raises(InvalidMessage, match="2000"):
+            chat.compact(tip, instructions="x" * 2_001)
 
-    def test_the_twins_send_it_too(self, session, server):
-        tip = thinkers(session, 10)[-1]
-        acompleted(tip, server, include_reasoning=True)
-        astreamed(tip, server, include_reasoning=True, regenerate=True)
-        for sent in server.requests:
-            assert sent["messages"][1]["reasoning"] == blocks(10)
+
+class TestContext:
+    def test_reading_writes_nothing(self, session):
+        tip = grow(session, None, "u a " * 60)[-1]
+        context = chat.get_context(tip)
+        assert context.strategy == "truncated"
+        assert context.dropped > 0
+        assert not CompactionEvent.objects.exists()
+        assert not CompactionRun.objects.exists()
+
+
+class TestComplete:
+    def test_the_reply_is_appended_and_the_next_compaction_requested(self, client, server):
+        session = chat.start_session(model="house-model", system_prompt="You are terse.")
+        tip = grow(session, None, "u a " * 34 + "u")[-1]
+        reply = chat.complete(tip, client=client)
+        assert (reply.role, reply.content, reply.parent_message_id) == ("assistant", "Aye.", tip.pk)
+        assert server.requests[0]["messages"][0] == {"role": "system", "content": "You are terse."}
+        assert CompactionRun.objects.get(session=session).trigger == "threshold"
+
+    @pytest.mark.parametrize("dialect", ["openai", "llama.cpp"])
+    @EACH
+    def test_a_prompt_too_long_for_the_provider_is_compacted_and_sent_once_more(self, session, server, ask, dialect):
+        server.script([steps.context_overflow(dialect=dialect)])
+        tip = grow(session, None, "u a " * 20 + "u")[-1]
+        reply = ask(tip, server)
+        assert reply.content == "Aye."
+        run = CompactionRun.objects.get(session=session)
+        assert (run.trigger, run.status) == ("overflow", "succeeded")
+        assert len(server.requests) == 2
+        assert len(server.requests[1]["messages"]) < len(server.requests[0]["messages"])
+
+    def test_a_provider_that_compacts_too_is_noted_once(self, session, client, settings):
+        settings.COMPACTION = small(PROVIDER_CONTEXT_MANAGEMENT=True)
+        tip = grow(session, None, "u")[0]
+        for _ in range(2):
+            chat.complete(tip, client=client)
+        event = CompactionEvent.objects.get(kind="double_compaction_configured")
+        assert event.payload == {"parameters": [], "declared": True}
+
+    def test_a_provider_asked_to_compact_too_is_noted(self, session, client):
+        chat.complete(grow(session, None, "u")[0], client=client, extra_body={"truncation": "auto"})
+        event = CompactionEvent.objects.get(kind="double_compaction_configured")
+        assert event.payload == {"parameters": ["truncation"], "declared": False}
+
+
+class TestAsync:
+    def test_the_twins_do_the_same(self, server, settings):
+        settings.COMPACTION = small(LOOKAHEAD="none")
+
+        async def talk():
+            session = await chat.astart_session(model="m")
+            tip = await chat.aappend_message(session, None, role="user", content=words(100))
+            for number in range(70):
+                role = "user" if number % 2 else "assistant"
+                tip = await chat.aappend_message(session, tip, role=role, content=words(100))
+            assert await chat.ashould_compact(tip)
+            run = await chat.acompact(tip)
+            context = await chat.aget_context(tip)
+            assert context.summary_id == run.summary_id == (await chat.afind_summary(tip)).pk
+            reply = await chat.acomplete(tip, client=aclient_of(server))
+            assert await chat.arequest_compaction(reply) is None
+            assert len(await chat.aget_branch(reply)) == 72
+            assert [m.pk for m in await chat.atips(session)] == [reply.pk]
+            assert await chat.aretire_summary(run.summary)
+            await chat.adelete_session(session)
+
+        async_to_sync(talk)()
+        assert not ChatSession.objects.exists()
+
+
+class TestReasoning:
+    @EACH
+    def test_it_is_sent_back_where_it_is_asked_for(self, session, server, ask):
+        tip = thinkers(session, 10, 20)[-1]
+        ask(tip, server)
+        ask(tip, server, include_reasoning=True, regenerate=True)
+        plain, full = ([m.get("reasoning") for m in sent["messages"]] for sent in server.requests)
+        assert plain == [None] * 5
+        assert full == [None, blocks(10), None, blocks(20), None]
 
     def test_only_what_there_is_room_for_is_sent_the_newest_first(self, session, client, server):
         """500 tokens of history, 8,000 available: 7,500 are left for reasoning."""
@@ -211,8 +282,7 @@ class TestFallback:
     def test_also_where_it_only_shortened_tool_results(self, session, client):
         """No message is left out, but the model does not see all of the newest result: the event says so too."""
         [question] = grow(session, None, "u")
-        call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-        asked = chat.append_message(session, question, role="assistant", tool_calls=[call])
+        asked = chat.append_message(session, question, role="assistant", tool_calls=[tool_call()])
         result = chat.append_message(session, asked, role="tool", tool_call_id="c1", content="reef " * 9_000)
         tip = chat.append_message(session, result, role="user", content="And?")
         reply = chat.complete(tip, client=client)
@@ -220,10 +290,6 @@ class TestFallback:
         assert reply.sent_context["pruned"] == 1
         assert reply.fallback_used
         assert CompactionEvent.objects.filter(kind="fallback_used").exists()
-
-
-def call(number: int) -> dict[str, Any]:
-    return {"id": f"c{number}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
 
 
 def result(parent: ChatMessage, number: int) -> ChatMessage:
@@ -237,7 +303,7 @@ class TestOpenCalls:
     def asked(self, session) -> ChatMessage:
         """A reply with two calls."""
         [question] = grow(session, None, "u")
-        return chat.append_message(session, question, role="assistant", tool_calls=[call(1), call(2)])
+        return chat.append_message(session, question, role="assistant", tool_calls=[tool_call("c1"), tool_call("c2")])
 
     @EACH
     def test_every_door_refuses_until_each_call_has_its_result(self, ask, asked, server):
@@ -261,6 +327,6 @@ class TestOpenCalls:
     def test_an_id_that_an_earlier_call_had_too_is_not_taken_for_answered(self, asked, client):
         """Providers number the calls of a request, so ids repeat along a branch."""
         answered = result(result(asked, 1), 2)
-        again = chat.append_message(asked.session, answered, role="assistant", tool_calls=[call(1)])
+        again = chat.append_message(asked.session, answered, role="assistant", tool_calls=[tool_call()])
         with pytest.raises(InvalidMessage, match="c1 have no result yet"):
             chat.complete(again, client=client)

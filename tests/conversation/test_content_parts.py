@@ -87,7 +87,6 @@ def test_attachments_of_a_wrong_type_are_refused_by_name(session):
 
 
 SENT = {
-    "a picture": image("https://boats.example/1.png"),
     "a picture and its detail": {"type": "image_url", "image_url": {"url": PICTURE, "detail": "high"}},
     "keys of a provider": {**image(PICTURE), "cache_control": {"type": "ephemeral"}},
     "a sound": {"type": "input_audio", "input_audio": {"data": "aGk=", "format": "wav"}},
@@ -95,7 +94,6 @@ SENT = {
     "a bare sound": {"type": "input_audio", "input_audio": "aGk="},
     "a sound's address": {"type": "audio_url", "audio_url": {"url": "https://boats.example/1.ogg"}},
     "a file": {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,aGk="}},
-    "a text": {"type": "file", "file": {"filename": "a.txt", "file_data": "data:text/plain;base64,aGk="}},
     "a file without a name": {"type": "file", "file": {"file_data": "data:application/pdf;base64,aGk="}},
     "a file of the provider": {"type": "file", "file": {"file_id": "file-1"}},
     "a file with its address": {"type": "file", "file": {"file_id": None, "file_data": "https://boats.example/1.pdf"}},

@@ -1,7 +1,11 @@
-"""What an endpoint sends back has bounds, and it sends nobody elsewhere: of both clients that the app makes."""
+"""The clients that the app makes: what an endpoint sends back has bounds, and it sends nobody elsewhere.
+
+Without ``client=`` one client of the environment is kept, so a turn opens no new connection.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import time
@@ -22,6 +26,7 @@ from compaction_app.summarizers import endpoint
 from compaction_app.testing import steps
 from compaction_app.testing.exchange import Exchange, Step
 from compaction_app.testing.server import ScriptedOpenAIServer
+from tests.conversation.asking import drained_whole
 from tests.summarizers.summarizing import KEY, KEY_VARIABLE, cascade, request
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
@@ -39,12 +44,6 @@ def here(server, monkeypatch):
     chat_model._client_for.cache_clear()
 
 
-def streamed(tip: ChatMessage, **options: Any) -> ChatMessage | None:
-    stream = chat.stream(tip, **options)
-    list(stream)
-    return stream.message
-
-
 async def _astreamed(tip: ChatMessage, **options: Any) -> ChatMessage | None:
     async with chat.astream(tip, **options) as stream:
         async for _ in stream:
@@ -55,7 +54,7 @@ async def _astreamed(tip: ChatMessage, **options: Any) -> ChatMessage | None:
 CHATS = {
     "complete": chat.complete,
     "acomplete": async_to_sync(chat.acomplete),
-    "stream": streamed,
+    "stream": drained_whole,
     "astream": async_to_sync(_astreamed),
 }
 
@@ -123,7 +122,7 @@ class TestSize:
     def test_so_is_a_stream(self, here, tip, bomb):
         here.script(default=raw(200, bomb, "text/event-stream", Content_Encoding="gzip"))
         with pytest.raises(InvalidReply, match="more than"):
-            streamed(tip)
+            drained_whole(tip)
 
     def test_so_is_a_draft_of_a_summarizer(self, here, bomb):
         here.script(default=raw(200, bomb, Content_Encoding="gzip"))
@@ -176,18 +175,12 @@ def talking(seconds: float) -> Step:
 
 
 class TestTime:
-    @pytest.mark.parametrize("name", ["complete", "acomplete"])
-    def test_a_reply_has_its_timeout_in_all(self, here, tip, name):
-        """A blank now and then would start a client's time-out again and again."""
-        here.script(default=dripping(b" ", "application/json"))
-        began = time.monotonic()
-        with pytest.raises(openai.APITimeoutError):
-            CHATS[name](tip, timeout=0.5)
-        assert time.monotonic() - began < 3
-
-    @pytest.mark.parametrize("name", ["stream", "astream"])
-    def test_a_comment_in_a_stream_is_no_sign_of_life(self, here, tip, name):
-        here.script(default=dripping(b": still here\n\n", "text/event-stream"))
+    @pytest.mark.parametrize("name", CHATS)
+    def test_a_blank_or_a_comment_now_and_then_is_no_sign_of_life(self, here, tip, name):
+        """It would start a client's time-out again and again."""
+        is_streamed = name in ("stream", "astream")
+        drip = (b": still here\n\n", "text/event-stream") if is_streamed else (b" ", "application/json")
+        here.script(default=dripping(*drip))
         began = time.monotonic()
         with pytest.raises(openai.APITimeoutError):
             CHATS[name](tip, timeout=0.5)
@@ -195,7 +188,7 @@ class TestTime:
 
     def test_a_stream_may_last_longer_than_its_timeout_while_it_brings_something(self, here, tip):
         here.script(default=talking(1.2))
-        reply = streamed(tip, timeout=0.5)
+        reply = drained_whole(tip, timeout=0.5)
         assert reply is not None
         assert reply.content.split() == [str(n) for n in range(12)]
 
@@ -203,7 +196,7 @@ class TestTime:
         monkeypatch.setattr(endpoint, "LONGEST_SECONDS", 0.6)
         here.script(default=talking(30))
         with pytest.raises(StreamInterrupted) as caught:
-            streamed(tip, timeout=0.5)
+            drained_whole(tip, timeout=0.5)
         assert caught.value.partial.startswith("0 1 2 ")
 
 
@@ -233,3 +226,54 @@ class TestEnd:
     def test_a_stream_that_goes_on_for_ever_after_its_end_is_left(self, here, tip, ask):
         here.script(default=self.after_the_end(10**9))
         assert ask(tip).content == "Aye."
+
+
+class TestKept:
+    @pytest.fixture
+    def connections(self, here, monkeypatch):
+        """One for each connection to the server."""
+        made, accept = [], here._httpd.get_request
+        monkeypatch.setattr(here._httpd, "get_request", lambda: made.append(1) or accept())
+        return made
+
+    def test_every_turn_goes_over_one_connection(self, tip, here, connections):
+        for _ in range(3):
+            chat.complete(tip, regenerate=True)
+        # The server closes a connection after a stream.
+        list(chat.stream(tip, regenerate=True))
+        assert len(here.requests) == 4
+        assert len(connections) == 1
+
+    def test_so_does_every_turn_of_an_event_loop(self, tip, here, connections):
+        async def main() -> None:
+            for _ in range(3):
+                await chat.acomplete(tip, regenerate=True)
+            async for _ in chat.astream(tip, regenerate=True):
+                pass
+            clients.append(chat_model._async_client.client)
+
+        clients: list[openai.AsyncOpenAI] = []
+        for run in (async_to_sync(main), lambda: asyncio.run(main())):
+            # Another loop: its connections are its own, and closed with it.
+            run()
+            assert clients[-1].is_closed()
+        assert clients[0] is not clients[1]
+        assert len(here.requests) == 8
+        assert len(connections) == 2
+
+    def test_another_environment_is_another_client(self, tip, here, monkeypatch):
+        chat.complete(tip)
+        with ScriptedOpenAIServer(default=steps.reply("Nay.")) as other:
+            monkeypatch.setenv("OPENAI_BASE_URL", other.url)
+            assert chat.complete(tip, regenerate=True).content == "Nay."
+            assert [call.headers["authorization"] for call in other.calls] == ["Bearer none"]
+            monkeypatch.setenv("OPENAI_API_KEY", "another")
+            chat.complete(tip, regenerate=True)
+            assert [call.headers["authorization"] for call in other.calls][1:] == ["Bearer another"]
+        assert len(here.requests) == 1
+
+    def test_a_missing_key_is_reported_every_time(self, tip, here, monkeypatch):
+        monkeypatch.delenv("OPENAI_API_KEY")
+        for _ in range(2):
+            with pytest.raises(openai.OpenAIError, match="OPENAI_API_KEY"):
+                chat.complete(tip)

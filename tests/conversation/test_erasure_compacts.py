@@ -14,6 +14,11 @@ from tests.small import small, talk
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+@pytest.fixture(autouse=True)
+def small_world(small_window):
+    """Some tests change it."""
+
+
 def test_a_redacted_middle_message_does_not_hide_those_before_it_for_long(celery_worker, settings):
     """200 messages before it: without a summary they do not fit, so a worker makes a new one at once."""
     settings.COMPACTION = {"CONTEXT_WINDOW": 4_000, "SUMMARIZER": "extractive", "COOLDOWN_SECONDS": 0}
@@ -42,9 +47,8 @@ def requested(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
 
 @pytest.fixture
-def compacted(session: ChatSession, settings) -> list[ChatMessage]:
+def compacted(session: ChatSession) -> list[ChatMessage]:
     """A branch with a summary that leaves most of it out."""
-    settings.COMPACTION = small()
     path = grow(session, None, "u a " * 45)
     chat.compact(path[-1])
     return path
@@ -97,9 +101,8 @@ def test_in_deterministic_mode_it_is_done_at_once(session, settings):
     assert chat.get_context(path[-1]).dropped == 0
 
 
-def test_a_deletion_asks_for_the_branch_that_now_ends_above_it(session, settings):
+def test_a_deletion_asks_for_the_branch_that_now_ends_above_it(session):
     """Its only summary is anchored in what is deleted, and goes with it."""
-    settings.COMPACTION = small()
     above = grow(session, None, "u a " * 45)
     below = grow(session, above[-1], "u a u a")
     chat.compact(below[-1])
@@ -112,8 +115,7 @@ def test_a_deletion_asks_for_the_branch_that_now_ends_above_it(session, settings
     assert chat.find_summary(tip) is not None
 
 
-def test_a_deletion_beside_another_branch_asks_for_nothing(session, settings):
-    settings.COMPACTION = small()
+def test_a_deletion_beside_another_branch_asks_for_nothing(session):
     above = grow(session, None, "u a " * 45)
     first, second = (grow(session, above[-1], "u a") for _ in range(2))
     chat.delete_message(first[0])
@@ -122,8 +124,7 @@ def test_a_deletion_beside_another_branch_asks_for_nothing(session, settings):
     assert CompactionRun.objects.get().tip_id == above[-1].pk
 
 
-def test_only_branches_with_the_message_are_compacted(session, settings):
-    settings.COMPACTION = small()
+def test_only_branches_with_the_message_are_compacted(session):
     mine, other = (grow(session, None, "u a " * 45) for _ in range(2))
     told = tasks.compact_session(str(session.pk), "default", mine[3].pk)
     assert told["tips"] == 1

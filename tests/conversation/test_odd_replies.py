@@ -13,20 +13,15 @@ from compaction_app.exceptions import EmptyReply, InvalidReply
 from compaction_app.models import ChatMessage
 from compaction_app.testing import steps
 from compaction_app.testing.exchange import Exchange, Step
+from tests.conversation.asking import drained_whole
+from tests.small import tool_call as call
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
-Ask = Callable[..., ChatMessage]
+Ask = Callable[..., Any]
 
 
-def streamed(tip: ChatMessage, **options: Any) -> ChatMessage:
-    stream = chat.stream(tip, **options)
-    list(stream)
-    assert stream.message is not None
-    return stream.message
-
-
-BOTH = pytest.mark.parametrize("ask", [chat.complete, streamed], ids=["whole", "streamed"])
+BOTH = pytest.mark.parametrize("ask", [chat.complete, drained_whole], ids=["whole", "streamed"])
 
 
 def message(finish_reason: str = "stop", /, usage: Any = None, **parts: Any) -> Step:
@@ -43,10 +38,6 @@ def message(finish_reason: str = "stop", /, usage: Any = None, **parts: Any) -> 
             exchange.send_message({"role": "assistant", **parts}, finish_reason=finish_reason, usage=usage)
 
     return answer
-
-
-def call(call_id: Any = "c1", arguments: Any = "{}", **more: Any) -> dict[str, Any]:
-    return {"id": call_id, "type": "function", "function": {"name": "look", "arguments": arguments}, **more}
 
 
 def again(reply: ChatMessage, ask: Ask, client: Any, server: Any) -> list[dict[str, Any]]:
@@ -68,7 +59,7 @@ ODD: dict[str, dict[str, Any]] = {
     "no ids": {"tool_calls": [call(""), call(None)]},
     "one id twice": {"tool_calls": [call(), call(arguments='{"n": 2}')]},
     "a long id": {"tool_calls": [call("call_" + "x" * 386)]},
-    "no name": {"tool_calls": [{"id": "c1", "type": "function", "function": {"name": None, "arguments": "{}"}}]},
+    "no name": {"tool_calls": [call(name=None)]},
     "a call of a custom tool": {
         "tool_calls": [{"id": "c1", "type": "custom", "custom": {"name": "sh", "input": "ls"}}]
     },
@@ -189,14 +180,14 @@ def test_there_are_as_many_streamed_calls_as_began(tip, client, server, case):
     made, arguments = PARALLEL[case]
     chunks = [{"tool_calls": [piece(*one)]} for one in made]
     server.script([steps.stream_of(*chunks, finish_reason="tool_calls")])
-    reply = streamed(tip, client=client)
+    reply = drained_whole(tip, client=client)
     assert [one["function"]["arguments"] for one in reply.tool_calls] == arguments
     assert len({one["id"] for one in reply.tool_calls}) == len(arguments)
 
 
 def test_calls_in_one_chunk_are_as_many_as_there_are(tip, client, server):
     server.script([steps.stream_of({"tool_calls": [piece("{}", "look"), piece("{}", "look")]})])
-    assert len(streamed(tip, client=client).tool_calls) == 2
+    assert len(drained_whole(tip, client=client).tool_calls) == 2
 
 
 class TestNoReply:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,15 +18,14 @@ from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, Com
 from compaction_app.testing.builders import grow
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import TextFound
+from tests.small import tool_call
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
 TEXT = "Rosa Keller"
 
 
-def call(arguments: str, name: str = "look") -> dict[str, Any]:
-    return {"id": "c1", "type": "function", "function": {"name": name, "arguments": arguments}}
-
+call = partial(tool_call, "c1")
 
 #: Where it stands → a message that quotes it there.
 PLACES: dict[str, tuple[str, dict[str, Any]]] = {

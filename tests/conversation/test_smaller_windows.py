@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.core.cache import cache
 
 from compaction_app import chat
 from compaction_app.context import windows
@@ -17,18 +16,11 @@ from compaction_app.testing.builders import grow, words
 from compaction_app.testing.exchange import Exchange, Step
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
-from tests.conversation.asking import acompleted, astreamed
+from tests.conversation.asking import EACH
 from tests.small import small
 from tests.summarizers.summarizing import KEY, KEY_VARIABLE, entry
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
-
-
-@pytest.fixture(autouse=True)
-def own_cache():
-    cache.clear()
-    yield
-    cache.clear()
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window", "own_cache")]
 
 
 def takes(words_: int, message: str = "prompt is too long: {sent} tokens > {window} maximum", **error: Any) -> Step:
@@ -85,21 +77,14 @@ class TestRecovery:
         made, following = CompactionRun.objects.order_by("pk")
         assert (made.status, following.status, following.previous_run_id) == ("succeeded", "ready", made.pk)
 
-    def test_the_twins_do_the_same(self, session, server):
+    @EACH
+    def test_later_turns_there_are_within_it_and_others_are_not(self, session, server, ask):
         server.script(default=takes(3_000))
-        tip = long_branch(session)
-        acompleted(tip, server)
-        astreamed(tip, server, regenerate=True)
-        assert len(server.requests) == 3, "the second turn knows the window"
-
-    def test_later_turns_there_are_within_it_and_others_are_not(self, session, client, server):
-        server.script(default=takes(3_000))
-        tip = long_branch(session)
-        reply = chat.complete(tip, client=client)
-        asked = len(server.requests)
+        reply = ask(long_branch(session), server)
+        assert len(server.requests) == 2
         tip = chat.append_message(session, reply, role="user", content=words(100))
-        chat.complete(tip, client=client)
-        assert len(server.requests) == asked + 1
+        ask(tip, server)
+        assert len(server.requests) == 3
         assert chat.get_context(tip).window == 10_000, "the default endpoint said nothing"
 
     def test_a_rate_is_no_window(self, session, client, server):
@@ -183,12 +168,6 @@ class TestLearned:
         windows.remember_window((endpoint_of(client), "house-model"), 1_000, windows.NOTHING)
         tip = chat.append_message(session, None, role="user", content=words(2_000))
         assert chat.complete(tip, client=client).content == "Aye."
-
-    def test_a_cache_that_is_away_breaks_no_turn(self, session, client, server, settings):
-        away = {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": "redis://127.0.0.1:1"}
-        settings.CACHES = {"default": away}
-        server.script(default=takes(3_000))
-        assert chat.complete(long_branch(session), client=client).content == "Aye."
 
     @pytest.mark.parametrize(
         ("url", "endpoint"),

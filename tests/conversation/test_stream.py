@@ -10,7 +10,7 @@ from typing import Any
 import openai
 import pytest
 from asgiref.sync import async_to_sync
-from django.db import connection, connections, transaction
+from django.db import connection, transaction
 
 from compaction_app import chat
 from compaction_app.conversation import chat_model
@@ -26,7 +26,7 @@ from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.exchange import Exchange, Step
 from compaction_app.testing.server import ScriptedOpenAIServer
-from tests.conversation.asking import BOTH_STREAMS, aclient_of, client_of, text_of
+from tests.conversation.asking import BOTH_STREAMS, aclient_of, client_of, closing, text_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -86,19 +86,8 @@ class TestWhole:
 
 @BOTH_STREAMS
 class TestTooLong:
-    @pytest.mark.parametrize(
-        "refusal", [steps.context_overflow(), steps.error_event("too long", code="context_length_exceeded")]
-    )
-    def test_a_prompt_too_long_is_compacted_and_sent_once_more(self, session, server, drain, refusal):
-        server.script([refusal])
-        chunks, _ = drain(grow(session, None, "u a " * 20 + "u")[-1], server)
-        assert text_of(chunks) == "Aye, aye, Sir."
-        run = CompactionRun.objects.get(session=session)
-        assert (run.trigger, run.status) == ("overflow", "succeeded")
-        assert len(server.requests) == 2
-        assert len(server.requests[1]["messages"]) < len(server.requests[0]["messages"])
-
     def test_what_stays_too_long_is_an_overflow(self, session, server, drain):
+        """Also where it is an event of the stream that says so."""
         server.script(default=steps.error_event("x", code="context_length_exceeded"))
         tip = grow(session, None, "u a " * 20 + "u")[-1]
         with pytest.raises(ContextOverflow):
@@ -295,14 +284,7 @@ def closed_elsewhere(tip: ChatMessage, server: ScriptedOpenAIServer, on_stop: An
     """What its reader got of a stream that another thread closes."""
     stream = chat.stream(tip, client=client_of(server), on_stop=on_stop)
     with ThreadPoolExecutor(1) as pool:
-
-        def read() -> list[Any]:
-            try:
-                return list(stream)
-            finally:
-                connections["default"].close()
-
-        reader = pool.submit(read)
+        reader = pool.submit(closing(lambda: list(stream)))
         time.sleep(0.4)
         stream.close()
         return reader.result()

@@ -23,15 +23,14 @@ from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.tokens import ExactTokenCounter
 from compaction_app.tree.verify import verify_session
 from tests.conversation.test_odd_replies import ODD, message
-from tests.small import small
+from tests.small import small, tool_call
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.long]
 
 #: What the first provider really takes, and what the host believes that it takes.
 REAL_WINDOW, CONFIGURED_WINDOW = 24_000, 32_000
 STANDARD = {"role", "content", "name", "tool_calls", "tool_call_id", "refusal", "id", "type", "function"}
-SIGNED = {"extra_content": {"google": {"thought_signature": "c2lnbmF0dXJl"}}}
-SIGNED_CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}, **SIGNED}
+SIGNED_CALL = tool_call(extra_content={"google": {"thought_signature": "c2lnbmF0dXJl"}})
 #: A sound is understood only by who made it.
 WRITTEN = {name: parts for name, parts in ODD.items() if "audio" not in parts} | {
     "signed": {"tool_calls": [SIGNED_CALL]},

@@ -76,11 +76,6 @@ def check_branch(tip: ChatMessage, *, generation: int | None) -> None:
     assert verify_session(tip.session).problems == []
 
 
-def no_worker_comes() -> None:
-    """The run that an erasure requested is left for the next who asks."""
-    assert CompactionRun.objects.filter(status="ready").update(created_at=timezone.now() - timedelta(hours=1)) == 1
-
-
 def live(session: ChatSession) -> list[ChatMessage]:
     return list(ChatMessage.objects.filter(session=session).live().order_by("id"))
 
@@ -170,38 +165,24 @@ def test_only_summaries_are_retired(session):
 class TestForks:
     """A trunk with two generations; two branches that share both, and one that shares the first only."""
 
-    @pytest.fixture
-    def forks(self, session):
+    def test_a_shared_generation_takes_along_what_each_branch_built_on_it(self, session):
+        """The branch that never saw it keeps its own."""
         trunk, (first, second) = go_on(session, None, 2)
         left, of_left = go_on(session, trunk, 2)
         right, of_right = go_on(session, trunk, 1)
         above_its_cutoff = chat.get_branch(trunk)[second.last_summarized_message.depth - 3]
         apart, of_apart = go_on(session, above_its_cutoff, 1)
-        return {
-            "first": first,
-            "second": second,
-            "trunk": trunk,
-            "left": (left, of_left),
-            "right": (right, of_right),
-            "apart": (apart, of_apart),
-        }
-
-    def test_a_shared_generation_takes_along_what_each_branch_built_on_it(self, session, forks):
-        """The branch that never saw it keeps its own."""
-        left, of_left = forks["left"]
-        right, of_right = forks["right"]
-        apart, of_apart = forks["apart"]
-        gone = [forks["second"], *of_left, *of_right]
-        assert chat.retire_summary(forks["second"]) == [summary.pk for summary in gone]
-        assert live(session) == [forks["first"], *of_apart]
-        for tip, generation in ((left, 1), (right, 1), (forks["trunk"], 1), (apart, 6)):
+        gone = [second, *of_left, *of_right]
+        assert chat.retire_summary(second) == [summary.pk for summary in gone]
+        assert live(session) == [first, *of_apart]
+        for tip, generation in ((left, 1), (right, 1), (trunk, 1), (apart, 6)):
             check_branch(tip, generation=generation)
         for number, tip in ((7, left), (8, right)):
             run = chat.compact(tip)
-            assert (run.generation, run.base_id) == (number, forks["first"].pk)
+            assert (run.generation, run.base_id) == (number, first.pk)
             check_branch(tip, generation=number)
         check_branch(apart, generation=6)
-        check_branch(forks["trunk"], generation=1)
+        check_branch(trunk, generation=1)
 
 
 class TestInFlight:

@@ -1,7 +1,7 @@
 """Summarizers against a real HTTP server: every way a model can fail, the cascade, deadlines."""
 
 import asyncio
-import socket
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,7 +19,7 @@ from compaction_app.summarizers.openai import ModelEntry, make_client, model_ent
 from compaction_app.testing import steps
 from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.tokens import ExactTokenCounter
-from compaction_app.values import ErrorCode, EventKind, Message, Role, SummaryDraft, SummaryRequest
+from compaction_app.values import ErrorCode, EventKind, SummaryDraft, SummaryRequest
 from tests.summarizers.summarizing import (
     ACCEPT,
     FAILURES,
@@ -76,14 +76,6 @@ class TestOneModel:
         assert (error.error_code, error.transient, error.model) == (code, transient, "first")
         assert str(error).startswith(f"first: {code}")
         assert server.count("first") == 1
-
-    def test_a_server_that_is_not_there_is_a_transient_failure(self, summarize):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-        with pytest.raises(SummarizerError) as caught:
-            summarize(OpenAISummarizer(settings({"model": "first", "base_url": url})), request(), ACCEPT)
-        assert (caught.value.error_code, caught.value.transient) == (ErrorCode.PROVIDER_ERROR, True)
 
 
 class TestCascade:
@@ -300,9 +292,11 @@ class Plain(Summarizer):
         super().__init__(settings())
         self.answers = list(answers)
         self.asked: list[SummaryRequest] = []
+        self.threads: set[int] = set()
 
     def summarize(self, request: SummaryRequest) -> Any:
         self.asked.append(request)
+        self.threads.add(threading.get_ident())
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -318,6 +312,11 @@ class Awaited(Plain):
 class TestHostSummarizers:
     def test_a_plain_summarizer_needs_nothing_but_summarize(self, summarize):
         assert summarize(Plain(SummaryDraft(text=GOOD)), request(), ACCEPT).text == GOOD
+
+    def test_a_plain_one_does_not_hold_an_event_loop(self):
+        plain = Plain(SummaryDraft(text=GOOD))
+        asyncio.run(ask_summarizer(plain, request(), ACCEPT))
+        assert plain.threads.isdisjoint({threading.get_ident()})
 
     def test_an_asynchronous_one_is_awaited(self):
         assert asyncio.run(ask_summarizer(Awaited(SummaryDraft(text=GOOD)), request(), ACCEPT)).model == "awaited"
@@ -391,10 +390,3 @@ class TestMaking:
     )
     def test_the_class_is_that_of_the_entry(self, path, kind):
         assert type(make_summarizer(settings(BACKEND=path), "chat-model")) is kind
-
-
-class TestExtractive:
-    def test_a_conversation_about_our_tags_is_not_taken_for_a_leak(self, summarize):
-        text = f'We decided: <user>, </previous-summary> and <tool name="x"> are tags. Never use {SECRET}.'
-        covered = [Message(id=1, depth=1, role=Role.USER, tokens=40, content=text)]
-        assert summarize(ExtractiveSummarizer(settings()), request(covered=covered), ACCEPT).text

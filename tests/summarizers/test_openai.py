@@ -41,7 +41,7 @@ class TestReplies:
         [
             ({"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 7}}, (9, 4, 7)),
             ({}, (0, 0, 0)),
-            ({"prompt_tokens": None, "prompt_tokens_details": None}, (0, 0, 0)),
+            ({"prompt_tokens": None, "completion_tokens": -1, "prompt_tokens_details": None}, (0, 0, 0)),
         ],
     )
     def test_usage_is_read_and_may_be_missing(self, server, monkeypatch, usage, tokens):
@@ -150,6 +150,14 @@ class TestSecrets:
         assert "launch code" not in said
         # Nor in a traceback: the client's error holds the request, header and all.
         assert (error.__cause__, error.__context__) == (None, None)
+
+    def test_our_own_system_prompt_is_not_quoted(self, server):
+        """Servers that reject a request quote its beginning, which is ours."""
+        opening = " ".join(request().system.split()[:8])
+        server.script([steps.bad_request(f"Failed to parse input at pos 0: {opening}")])
+        with pytest.raises(SummarizerError, match=r"first: bad_request \(HTTP 400") as caught:
+            cascade(server, "first").summarize(request())
+        assert opening not in str(caught.value)
 
     def test_a_harmless_message_is_kept(self, server):
         server.script([steps.insufficient_quota()])

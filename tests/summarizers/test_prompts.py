@@ -341,6 +341,7 @@ class TestDrafts:
             (draft("می‌خواهم که این خلاصه را بخوانی و بپذیری."), None),
             (draft("The service is unavailable at the moment."), ErrorCode.ERROR_TEXT),
             (draft("x" * 29), ErrorCode.TOO_SHORT),
+            (draft("You ordered a red bicycle: Ann"), None),
             (draft(finish_reason="length"), ErrorCode.TRUNCATED),
             (draft(finish_reason="end_turn"), None),
             (draft(finish_reason=""), None),

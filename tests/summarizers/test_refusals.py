@@ -1,8 +1,7 @@
 """Every code of a draft that is no summary and of a model that did not answer, made to happen by a real server.
 
-Through ``chat.compact`` and its awaited twin, through a background run in this process and through a real
-worker: the code is on the run and in the event, the caller is told, and the conversation is as it was. Then the
-breaker: seen opening, holding and closing.
+Through ``chat.compact`` and its awaited twin, and through a background run: the code is on the run and in the event,
+the caller is told, and the conversation is as it was. Then the breaker: seen opening, holding and closing.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from compaction_app.testing.exchange import Body, Step, content_text
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import ErrorCode
+from tests.compaction.world import kinds, suppressed
 from tests.summarizers.summarizing import GOOD, KEY, KEY_VARIABLE
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -116,11 +116,6 @@ def stored(tip: ChatMessage) -> dict[str, Any]:
     return {"session": session, "rows": rows, "context": chat.get_context(tip)}
 
 
-def kinds(tip: ChatMessage) -> list[str]:
-    events = CompactionEvent.objects.filter(session_id=tip.session_id)
-    return list(events.order_by("id").values_list("kind", flat=True))
-
-
 def check_record(run: CompactionRun, case: str) -> None:
     """The code on the run and in its last event, and of the conversation not a word."""
     assert (run.status, run.error_code, run.attempts) == ("failed", code_of(case), 1)
@@ -175,7 +170,7 @@ class TestManual:
         server.script([steps.fill_target(2.0), steps.fill_target(0.9)])
         tip = long_branch()
         assert compact(tip).status == "succeeded"
-        assert kinds(tip) == ["started", "summary_oversize", "completed"]
+        assert kinds(tip.session) == ["started", "summary_oversize", "completed"]
 
 
 class TestBackground:
@@ -189,7 +184,7 @@ class TestBackground:
         async_to_sync(carry_out)(run.pk, "default", AWAITED)
         run.refresh_from_db()
         check_record(run, case)
-        assert kinds(tip)[0] == "threshold_hit"
+        assert kinds(tip.session)[0] == "threshold_hit"
         assert stored(tip) == before
 
     @pytest.mark.parametrize("case", PASSING)
@@ -204,7 +199,7 @@ class TestBackground:
         run.refresh_from_db()
         assert (run.status, run.error_code, run.attempts, run.claim_token) == ("ready", code_of(case), 1, None)
         assert run.next_attempt_at > timezone.now()
-        assert kinds(tip) == ["threshold_hit", "started"]
+        assert kinds(tip.session) == ["threshold_hit", "started"]
         assert lines(caplog, f"retry run={run.pk} code={code_of(case)} ")
         assert stored(tip) == before
         assert chat.request_compaction(tip) is None, "the run that waits holds its branch"
@@ -227,24 +222,6 @@ class TestBreaker:
     def let_its_seconds_pass(self, tip: ChatMessage) -> None:
         earlier = F("finished_at") - timedelta(seconds=301)
         CompactionRun.objects.filter(session_id=tip.session_id).update(finished_at=earlier)
-
-    def suppressed(self, tip: ChatMessage) -> list[dict[str, Any]]:
-        events = CompactionEvent.objects.filter(session_id=tip.session_id, kind="suppressed").order_by("id")
-        return list(events.values_list("payload", flat=True))
-
-    def test_it_opens_after_failures_in_a_row_and_holds_while_the_branch_goes_on(self, server, caplog):
-        caplog.set_level(logging.INFO, logger="compaction_app")
-        tip = long_branch()
-        self.fail(server, tip, steps.unauthorized(), 3)
-        asked = len(server.requests)
-        for _ in range(3):
-            assert chat.request_compaction(tip) is None
-            held = tip
-            tip = chat.append_message(tip.session, tip, role="user", content="and then?")
-        assert self.suppressed(tip) == [{"reason": "breaker", "failures": 3}] * 3
-        assert lines(caplog, f"skip session={tip.session_id} tip={held.pk} reason=breaker")
-        assert len(server.requests) == asked
-        assert chat.get_context(tip).dropped == 0, "the prompt fits meanwhile"
 
     def test_it_is_the_branchs_own(self, server):
         session = chat.start_session()
@@ -272,7 +249,7 @@ class TestBreaker:
         run = chat.request_compaction(tip)
         assert run is not None
         assert tasks.compact_branch(run.pk) == "succeeded"
-        assert self.suppressed(tip) == [{"reason": "breaker", "failures": 3}]
+        assert suppressed(session=tip.session) == [{"reason": "breaker", "failures": 3}]
         assert verify_session(tip.session).problems == []
 
     def test_it_closes_after_its_seconds_and_one_more_failure_opens_it_again(self, server):
@@ -282,7 +259,7 @@ class TestBreaker:
         self.let_its_seconds_pass(tip)
         self.fail(server, tip, steps.unauthorized(), 1)
         assert chat.request_compaction(tip) is None
-        assert self.suppressed(tip) == [{"reason": "breaker", "failures": n} for n in (3, 4)]
+        assert suppressed(session=tip.session) == [{"reason": "breaker", "failures": n} for n in (3, 4)]
         self.let_its_seconds_pass(tip)
         run = chat.request_compaction(tip)
         assert run is not None

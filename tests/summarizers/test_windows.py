@@ -29,11 +29,7 @@ from tests.summarizers.summarizing import settings as settings_of
 WINDOW = 8_192
 
 
-@pytest.fixture(autouse=True)
-def own_cache():
-    cache.clear()
-    yield
-    cache.clear()
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def asking(server: ScriptedOpenAIServer, *models: str, **keys: Any) -> dict[str, Any]:
@@ -138,8 +134,10 @@ class TestMemory:
         settings.CACHES = {"default": away}
         windows.remember({self.PLACE: Capacity(6144, 2048)})
         windows.forget([self.PLACE])
+        windows.remember_window(self.PLACE, 3_000, windows.NOTHING)
         assert windows.recall([self.PLACE]) == {}
-        assert caplog.text.count("step=") == 3
+        assert windows.learned_of(self.PLACE) == windows.NOTHING
+        assert caplog.text.count("step=") == 5
 
     def test_an_event_loop_does_not_wait_for_the_cache(self):
         windows.remember({self.PLACE: Capacity(6144, 2048)})
