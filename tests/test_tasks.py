@@ -115,7 +115,7 @@ class TestWorkers:
         settings.COMPACTION |= {
             "SUMMARIZER": "default",
             "SUMMARIZERS": {"default": {"BACKEND": "tests.hanging.HangingSummarizer"}},
-            "RUN_TIME_LIMIT": 2,
+            "RUN_TIME_LIMIT": 5,
         }
         session = chat.start_session()
         stuck = talk(session, chat.append_message(session, None, role="user", content=WORD * 2))
