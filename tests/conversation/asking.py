@@ -16,11 +16,11 @@ from compaction_app.testing.server import ScriptedOpenAIServer
 
 
 def client_of(server: ScriptedOpenAIServer) -> openai.OpenAI:
-    return openai.OpenAI(base_url=server.url, api_key="none", max_retries=0, timeout=5)
+    return openai.OpenAI(base_url=server.url, api_key="none", max_retries=0, timeout=30)
 
 
 def aclient_of(server: ScriptedOpenAIServer) -> openai.AsyncOpenAI:
-    return openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0, timeout=5)
+    return openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0, timeout=30)
 
 
 def text_of(chunks: list[Any]) -> str:
