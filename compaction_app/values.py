@@ -164,6 +164,8 @@ class ErrorCode(StrEnum):
     NO_PROGRESS = "no_progress"
     #: It is an error message.
     ERROR_TEXT = "error_text"
+    #: It repeats its instructions, or itself.
+    NOTHING_TOLD = "nothing_told"
 
 
 class EventKind(StrEnum):

@@ -34,9 +34,8 @@ def fill_target(share: float = 1.0) -> Step:
     """Reply with a text of ``share`` of the size that the prompt asks for, or of 300 tokens if it asks for none."""
 
     def write(body: Body) -> str:
-        # The user message may mention tokens too. A tighter retry adds its size at the end.
-        system = [m for m in body.get("messages", []) if m.get("role") == "system"]
-        asked = [int(n) for m in system for n in _ASKED_SIZE.findall(content_text(m.get("content")))]
+        # The material may mention tokens too; what is asked for comes after it, that of a tighter retry last.
+        asked = [int(n) for m in body.get("messages", []) for n in _ASKED_SIZE.findall(content_text(m.get("content")))]
         return text_of_tokens(int((asked[-1] if asked else 300) * share))
 
     return reply_with(write)
