@@ -417,6 +417,8 @@ class SummaryDraft:
     text: str
     #: The provider's value; "stop" is a normal end.
     finish_reason: str = "stop"
+    #: Tokens that the reply might have had; 0: unknown.
+    limit: int = 0
     model: str = ""
     input_tokens: int = 0
     output_tokens: int = 0

@@ -131,7 +131,9 @@ def refuse_draft(draft: SummaryDraft, request: SummaryRequest, most_tokens: int,
     if draft.tool_called:
         return ErrorCode.TOOL_CALL
     if (draft.finish_reason or "") not in NORMAL_ENDS:
-        return ErrorCode.TRUNCATED
+        # One that had room enough is asked for again, tighter.
+        is_long = is_storable(text) and count([text])[0] > longest
+        return ErrorCode.OVERSIZE if is_long else ErrorCode.TRUNCATED
     seen = visible(text)
     if not any(character.isalnum() for character in seen):
         return ErrorCode.EMPTY

@@ -152,8 +152,15 @@ def empty() -> Step:
 
 
 def length(text: str = DEFAULT_TEXT) -> Step:
-    """A reply cut off by the output limit."""
-    return reply(text, finish_reason="length")
+    """A reply cut off by the limit that its request set."""
+
+    def send(exchange: Exchange) -> None:
+        limit = exchange.body.get("max_completion_tokens") or exchange.body.get("max_tokens")
+        usage = exchange.count_usage({"content": text})
+        usage |= {"completion_tokens": limit or usage["completion_tokens"]}
+        exchange.send_message({"content": text}, usage=usage, finish_reason="length")
+
+    return send
 
 
 def refusal() -> Step:
