@@ -18,7 +18,7 @@ PYTHON ?=
 PYTHONS := $(if $(PYTHON),$(PYTHON),python3.13 python3.12 python3.11 python3 python3.14 python)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup develop lock demo test test-all test-sqlite test-postgres test-prepared test-newest-django lint format messages types migrations-check wheel-check size fuzz schema soak bench bench-all bench-setup evaluate docs screenshots clean FORCE
+.PHONY: help setup develop lock demo test test-all test-sqlite test-postgres test-prepared test-newest-django lint format messages types migrations-check wheel-check size fuzz fuzz-sqlite fuzz-postgres schema soak bench bench-all bench-setup evaluate docs screenshots clean FORCE
 
 help:
 	@echo "make setup             create .venv and install requirements.lock, for the demo"
@@ -143,7 +143,11 @@ wheel-check: setup
 	.ci/wheel-check $(PY)
 
 fuzz: develop
-	$(PY) -m tests.fuzz $(if $(STEPS),--steps $(STEPS))
+	@$(MAKE) --no-print-directory --jobs=2 fuzz-sqlite fuzz-postgres
+
+fuzz-sqlite fuzz-postgres:
+	TEST_DATABASE=$(@:fuzz-%=%) FUZZ_STEPS=$(or $(STEPS),5000) FUZZ_SEED=$(SEED) $(PY) -m pytest tests/fuzz.py -q -s \
+	  --tb=short -p no:cacheprovider
 
 schema: develop
 	TEST_DATABASE=postgres SCHEMA_EXAMPLES=$(or $(EXAMPLES),20000) SCHEMA_SEED=$$(date +%s) $(PY) -m pytest \
@@ -159,7 +163,6 @@ bench: bench-setup
 bench-all: bench-setup
 	$(PY) -m benchmarks.speed $(BENCH_ARGS)
 	$(PY) -m benchmarks.speed --more $(BENCH_ARGS)
-	$(PY) benchmarks/extractive_speed.py
 
 bench-setup: develop
 	@$(PY) -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt

@@ -7,12 +7,18 @@ calls the other across files. A loop counts once; ``memory/`` counts as one file
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import django
+import openai
+from django.core.management import call_command
+from django.test import override_settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "compaction_app"
@@ -66,42 +72,35 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= {"DATABASE_URL": f"sqlite:///{folder}/walks.sqlite3", "SECRET_KEY": "only-for-this"}
         os.environ |= {"DJANGO_SETTINGS_MODULE": "project.settings", "SCRIPTED_KEY": "none"}
-        import django
-
+        os.environ |= {"CELERY_BROKER_URL": "redis://127.0.0.1:1/0"}
+        logging.disable(logging.WARNING)
         django.setup()
-        from django.core.management import call_command
-
         call_command("migrate", verbosity=0)
-        measure()
+        from compaction_app.testing import steps
+        from compaction_app.testing.server import ScriptedOpenAIServer
+
+        with ScriptedOpenAIServer(default=steps.fill_target(1.0)) as server:
+            measure(server.url)
 
 
-def measure() -> None:
-    import logging
-
-    import openai
-    from django.test import override_settings
-
+def measure(url: str) -> None:
     from compaction_app import chat, tasks
-    from compaction_app.testing import steps
-    from compaction_app.testing.server import ScriptedOpenAIServer
 
-    logging.disable(logging.WARNING)
-    with ScriptedOpenAIServer(default=steps.fill_target(1.0)) as server:
-        entry = {"model": "summarizer", "base_url": server.url, "api_key_env": "SCRIPTED_KEY"}
-        settings = {"CONTEXT_WINDOW": 8_000, "RESERVED_TOKENS": 500, "SUMMARIZERS": {"default": {"MODELS": [entry]}}}
-        client = openai.OpenAI(base_url=server.url, api_key="none")
-        with override_settings(COMPACTION=settings, CELERY_BROKER_URL="redis://127.0.0.1:1/0"):
-            session = chat.start_session(model="any")
-            said = [{"role": r, "content": "The harbour is open. " * 20} for r in ("user", "assistant")]
-            tip = chat.append_messages(session, None, said * TURNS)[-1]
-            question = chat.append_message(session, tip, role="user", content="And tomorrow?")
-            chat.compact(tip)
-            walk("chat.get_context", lambda: chat.get_context(question))
-            walk("chat.complete", lambda: chat.complete(question, client=client))
-            grown = chat.append_messages(session, question, (said * TURNS)[1:])[-1]
-            run = chat.request_compaction(grown)
-            assert run is not None, "the branch is over its threshold"
-            walk("tasks.compact_branch", lambda: tasks.compact_branch(run.pk))
+    entry = {"model": "summarizer", "base_url": url, "api_key_env": "SCRIPTED_KEY"}
+    settings = {"CONTEXT_WINDOW": 8_000, "RESERVED_TOKENS": 500, "SUMMARIZERS": {"default": {"MODELS": [entry]}}}
+    client = openai.OpenAI(base_url=url, api_key="none")
+    with override_settings(COMPACTION=settings):
+        session = chat.start_session(model="any")
+        said = [{"role": r, "content": "The harbour is open. " * 20} for r in ("user", "assistant")]
+        tip = chat.append_messages(session, None, said * TURNS)[-1]
+        question = chat.append_message(session, tip, role="user", content="And tomorrow?")
+        chat.compact(tip)
+        walk("chat.get_context", lambda: chat.get_context(question))
+        walk("chat.complete", lambda: chat.complete(question, client=client))
+        grown = chat.append_messages(session, question, (said * TURNS)[1:])[-1]
+        run = chat.request_compaction(grown)
+        assert run is not None, "the branch is over its threshold"
+        walk("tasks.compact_branch", lambda: tasks.compact_branch(run.pk))
 
 
 if __name__ == "__main__":

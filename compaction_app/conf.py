@@ -120,11 +120,6 @@ def find_address_error(url: str) -> str | None:
     return "must be an http(s) address such as 'http://localhost:8000/v1'"
 
 
-def without_query(url: str) -> str:
-    """An address as it may be stored: some endpoints are given a key in the query."""
-    return urldefrag(url).url.partition("?")[0]
-
-
 def _base_url(value: str) -> str:
     if wrong := find_address_error(value):
         raise ValueError(wrong)
@@ -143,12 +138,6 @@ def _time_zone(value: str) -> str:
     return value
 
 
-def _class(path: str) -> str:
-    if not isinstance(_imported(path), type):
-        raise ValueError("must name a class")  # noqa: TRY004  # pydantic collects ValueErrors
-    return path
-
-
 def _function(call: str, takes: int) -> AfterValidator:
     """A dotted path to a function of ``takes`` arguments, or to a class whose instances are called like one.
 
@@ -156,16 +145,15 @@ def _function(call: str, takes: int) -> AfterValidator:
     """
 
     def check(path: str) -> str:
-        named = _imported(path)
-        called: Any = named
-        if isinstance(named, type):
-            if not _takes(named, 0):
+        called, count, kind = _imported(path), takes, "a function that takes"
+        if isinstance(called, type):
+            if not _takes(called, 0):
                 raise ValueError("must name a class whose constructor takes no arguments")
-            # Not getattr: classes are callable themselves.
-            called = next((vars(base)["__call__"] for base in named.__mro__ if "__call__" in vars(base)), None)
-        if not callable(called) or not _takes(called, takes + isinstance(named, type)):
-            of_class = "a class whose instances take" if isinstance(named, type) else "a function that takes"
-            raise ValueError(f"must name {of_class} {call}")
+            # Not getattr: classes are callable themselves. Called like this it is also given the instance.
+            called = next((vars(base)["__call__"] for base in called.__mro__ if "__call__" in vars(base)), None)
+            count, kind = takes + 1, "a class whose instances take"
+        if not callable(called) or not _takes(called, count):
+            raise ValueError(f"must name {kind} {call}")
         # An async function returns a coroutine, which always counts as true.
         if inspect.iscoroutinefunction(called) or inspect.iscoroutinefunction(getattr(called, "__call__", None)):  # noqa: B004
             raise ValueError("must name a synchronous function, not an async one")
@@ -181,16 +169,20 @@ def _imported(path: str) -> Any:
         raise ValueError(f"names {path!r}, which cannot be imported: {error}") from error
 
 
+def _class(path: str) -> str:
+    if not isinstance(_imported(path), type):
+        raise ValueError("must name a class")  # noqa: TRY004  # pydantic collects ValueErrors
+    return path
+
+
 def _takes(called: Callable[..., Any], count: int) -> bool:
     """Whether it can be called with ``count`` arguments; true where its signature is unknown (code in C)."""
     try:
-        signature = inspect.signature(called)
-    except (TypeError, ValueError):
-        return True
-    try:
-        signature.bind(*[None] * count)
+        inspect.signature(called).bind(*[None] * count)
     except TypeError:
         return False
+    except ValueError:
+        pass
     return True
 
 
@@ -261,7 +253,8 @@ class AskedModel(_Values):
 
     @field_serializer("base_url")
     def _stored_address(self, url: str | None) -> str | None:
-        return url and without_query(url)
+        """Without its query: some endpoints are given a key there."""
+        return url and urldefrag(url).url.partition("?")[0]
 
 
 Asked = Annotated[AskedModel, BeforeValidator(lambda value: {"model": value} if isinstance(value, str) else value)]
@@ -409,20 +402,22 @@ class Settings(_Values):
 DEFAULTS: dict[str, Any] = {name.upper(): field.default for name, field in Settings.model_fields.items()}
 KEYS: dict[str, Any] = {name.upper(): field.json_schema_extra for name, field in Settings.model_fields.items()}
 SITE_ONLY = frozenset(key for key, extra in KEYS.items() if extra["site_only"])
-#: Keys of earlier versions, and where their values are written now.
+#: Keys of earlier versions, and what became of them.
 _MOVED = {
-    "SUMMARIZER_MODELS": "SUMMARIZERS['default']['MODELS']",
-    "SUMMARIZER_CHAT_MODELS": "CHAT_MODELS of the entry in SUMMARIZERS that may ask them",
-    "SUMMARIZER_TIMEOUT": "SUMMARIZERS['default']['TIMEOUT']",
-    "SUMMARIZER_MAX_OUTPUT_TOKENS": "SUMMARIZERS['default']['MAX_OUTPUT_TOKENS']",
-    "SUMMARY_PROMPT": "SUMMARIZERS['default']['PROMPT'], or SUMMARIZER = {'PROMPT': …} of a session",
-    "SUMMARIZER_NAME": "SUMMARIZER",
-    "CONTEXT_WINDOWS": "MODELS, as {'my-model': {'window': 32_000}}",
-    "TRIGGER_RATIOS": "MODELS, as {'my-model': {'trigger_ratio': 0.6}}",
-    "PRICES": "MODELS, as {'my-model': {'price': {'input': 0.2, 'output': 1.2}}}",
+    "SUMMARIZER_MODELS": "now SUMMARIZERS['default']['MODELS']",
+    "SUMMARIZER_CHAT_MODELS": "now CHAT_MODELS of the entry in SUMMARIZERS that may ask them",
+    "SUMMARIZER_TIMEOUT": "now SUMMARIZERS['default']['TIMEOUT']",
+    "SUMMARIZER_MAX_OUTPUT_TOKENS": "now SUMMARIZERS['default']['MAX_OUTPUT_TOKENS']",
+    "SUMMARY_PROMPT": "now SUMMARIZERS['default']['PROMPT'], or SUMMARIZER = {'PROMPT': …} of a session",
+    "SUMMARIZER_NAME": "now SUMMARIZER",
+    "CONTEXT_WINDOWS": "now MODELS, as {'my-model': {'window': 32_000}}",
+    "TRIGGER_RATIOS": "now MODELS, as {'my-model': {'trigger_ratio': 0.6}}",
+    "PRICES": "now MODELS, as {'my-model': {'price': {'input': 0.2, 'output': 1.2}}}",
+    **dict.fromkeys(
+        "COVERAGE_RATIO MIN_SUMMARY_CHARS LOOKAHEAD_TOKENS BREAKER_FAILURES BREAKER_SECONDS SUMMARY_ROLE".split(),
+        "fixed now: remove it",
+    ),
 }
-#: Keys of earlier versions that are constants now.
-_FIXED = "COVERAGE_RATIO MIN_SUMMARY_CHARS LOOKAHEAD_TOKENS BREAKER_FAILURES BREAKER_SECONDS SUMMARY_ROLE".split()
 #: The problem of a ``SUMMARIZER`` that ``SUMMARIZERS`` does not have.
 UNKNOWN_SUMMARIZER = "compaction_app.E014"
 
@@ -475,23 +470,28 @@ def _read(configured: Any, overrides: Any, where: str) -> tuple[Settings | None,
 
 def _shape_problems(candidate: Any, where: str) -> list[Problem]:
     if not isinstance(candidate, Mapping):
-        return [
-            Problem(
-                "compaction_app.E001", f"{where} must be a dict, not {type(candidate).__name__}.", "Use a dict of keys."
-            )
-        ]
+        message = f"{where} must be a dict, not {type(candidate).__name__}."
+        return [Problem("compaction_app.E001", message, "Use a dict of keys.")]
     # The first ten are enough to see what is wrong, and a session's owner may write any number.
     unknown = sorted(str(key)[:100] for key in candidate if key not in DEFAULTS)[:10]
     if not unknown:
         return []
-    hints = [f"{key} is now {_MOVED[key]}." for key in unknown if key in _MOVED]
-    hints += [f"{key} is fixed now: remove it." for key in unknown if key in _FIXED]
-    others = [key for key in unknown if key not in _MOVED and key not in _FIXED]
+    hints = [f"{key} is {_MOVED[key]}." for key in unknown if key in _MOVED]
+    others = [key for key in unknown if key not in _MOVED]
     if near := _nearest(others, DEFAULTS):
         hints.append(f"Did you mean {near}?")
     if others:
         hints.append(f"Known keys are {', '.join(DEFAULTS)}.")
     return [Problem("compaction_app.E002", f"{where} has unknown keys: {', '.join(unknown)}.", " ".join(hints))]
+
+
+#: In the place of pydantic's words for these kinds of errors, which name Python's types.
+_PLAINER = {
+    "model_type": "must be a dict",
+    "dict_type": "must be a dict",
+    "tuple_type": "must be a list",
+    "missing": "must be given",
+}
 
 
 def _problem_of(error: Mapping[str, Any], where: str = SITE) -> Problem:
@@ -500,14 +500,9 @@ def _problem_of(error: Mapping[str, Any], where: str = SITE) -> Problem:
     # A union names the type that a value was tried as.
     path = [part for part in error["loc"] if not (isinstance(part, str) and part.startswith("function-"))]
     wrong = re.sub(r"^(?:Decimal )?[Ii]nput should", "must", error["msg"].removeprefix("Value error, "))
-    if kind in ("model_type", "dict_type"):
-        wrong = "must be a dict"
-    elif kind == "tuple_type":
-        wrong = "must be a list"
-    elif kind == "missing":
-        wrong = "must be given"
-    elif kind == "less_than" and error["ctx"]["lt"] == 1 and 2 <= value < 100:
+    if kind == "less_than" and error["ctx"]["lt"] == 1 and 2 <= value < 100:
         wrong += f" ({value / 100:g} for {value:g} %)"
+    wrong = _PLAINER.get(kind, wrong)
     # Check output ends up in logs, and a model's entry may contain an API key by mistake.
     is_shown = (
         key not in ("SUMMARIZER", "SUMMARIZERS", "MODELS") and kind != "missing" and "cannot be imported" not in wrong
@@ -520,18 +515,17 @@ def _problem_of(error: Mapping[str, Any], where: str = SITE) -> Problem:
 def _relation_problems(settings: Settings) -> list[Problem]:
     problems = []
     ratios = {"TRIGGER_RATIO": settings.trigger_ratio}
-    stated = settings.stated("trigger_ratio")
-    ratios |= {f"trigger_ratio of MODELS[{model!r}]": ratio for model, ratio in stated.items()}
-    limits = [
-        ("compaction_app.E010", "RECENT_MESSAGES_RATIO", settings.recent_messages_ratio, name, ratio)
+    ratios |= {f"trigger_ratio of MODELS[{model!r}]": one for model, one in settings.stated("trigger_ratio").items()}
+    kept = [
+        ("compaction_app.E010", "RECENT_MESSAGES_RATIO", name)
         for name, ratio in ratios.items()
+        if settings.recent_messages_ratio >= ratio
     ]
-    caps = settings.recent_tokens_cap, "TRIGGER_TOKENS_CAP", settings.trigger_tokens_cap
-    limits.append(("compaction_app.E011", "RECENT_TOKENS_CAP", *caps))
-    for check_id, recent, value, trigger, limit in limits:
-        if value >= limit:
-            message = f"{recent} must be below {trigger}, or a compaction would cover nothing."
-            problems.append(Problem(check_id, message, f"Lower {recent} or raise {trigger}."))
+    if settings.recent_tokens_cap >= settings.trigger_tokens_cap:
+        kept.append(("compaction_app.E011", "RECENT_TOKENS_CAP", "TRIGGER_TOKENS_CAP"))
+    for check_id, recent, trigger in kept:
+        message = f"{recent} must be below {trigger}, or a compaction would cover nothing."
+        problems.append(Problem(check_id, message, f"Lower {recent} or raise {trigger}."))
     window = settings.context_window or settings.default_context_window
     reserved = min(settings.reserved_tokens, window // 4)
     available = window - reserved
@@ -548,7 +542,9 @@ def _relation_problems(settings: Settings) -> list[Problem]:
             hint = f"A class is the BACKEND of an entry: SUMMARIZERS = {{'default': {{'BACKEND': {name!r}}}}}."
         problems.append(Problem(UNKNOWN_SUMMARIZER, message, hint))
     for name, entry in settings.summarizers.items():
-        if bare := _homeless_chat_model(entry):
+        has_own_address = any(asked.base_url or asked.api_key_env for asked in entry.models)
+        bare = next((asked.model for asked in entry.chat_models if not asked.base_url), "")
+        if has_own_address and bare:
             message = (
                 f"CHAT_MODELS of SUMMARIZERS[{name!r}] lists {bare!r} without a base_url, but another of its models "
                 "has an address or a key of its own: a conversation could leave for the default address."
@@ -565,58 +561,41 @@ def _relation_problems(settings: Settings) -> list[Problem]:
     return problems
 
 
-def _homeless_chat_model(entry: SummarizerEntry) -> str:
-    """A chat model that would be asked at the default address, where another model has an address of its own."""
-    if not any(asked.base_url or asked.api_key_env for asked in entry.models):
-        return ""
-    return next((asked.model for asked in entry.chat_models if not asked.base_url), "")
-
-
 # -- reading -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What was found right in one state of ``COMPACTION``: checking it imports code and reads signatures."""
-
-    configured: Any
-    copy: Any
-    #: By the session's overrides.
-    settings: dict[str, Settings]
-    #: Single keys.
-    values: dict[str, Any]
-
-
-#: Overrides of so many kinds.
+#: ``COMPACTION``, a copy of it, and what was found right in it: settings by the session's overrides, and single keys.
+#: Checking it imports code and reads signatures.
+_known: tuple[Any, Any, dict[str, Any]] = (None, None, {})
 _MOST_KNOWN = 1_000
-_known = _Known(None, None, {}, {})
 
 
-def _known_of(configured: Any) -> _Known:
+def _known_of(configured: Any) -> dict[str, Any]:
     """Empty if it is another dict than before, or was changed in place."""
     global _known  # noqa: PLW0603  # one a process: every thread has the same settings
-    known = _known
-    if known.configured is not configured or known.copy != configured:
-        copied = copy.deepcopy(configured) if isinstance(configured, Mapping) else None
-        known = _known = _Known(configured, copied, {}, {})
+    before, copied, known = _known
+    if before is not configured or copied != configured:
+        known = {}
+        _known = configured, copy.deepcopy(configured) if isinstance(configured, Mapping) else None, known
     return known
 
 
 def get_settings(overrides: Mapping[str, Any] | None = None) -> Settings:
     """The current settings, with a session's ``overrides`` on top; :class:`ConfigurationError` if wrong."""
-    known, name = _known_of(_configured()).settings, repr(overrides) if overrides else ""
+    known, name = _known_of(_configured()), repr(overrides or {})
     if name not in known:
         # Where a site removes a summarizer that sessions have chosen, only their compactions fail.
         settings = settings_from(_configured(), SITE, overrides or None, tolerated=UNKNOWN_SUMMARIZER)
         if len(known) >= _MOST_KNOWN:
             known.clear()
         known[name] = settings
-    return known[name]
+    found: Settings = known[name]
+    return found
 
 
 def find_session_error(overrides: Any) -> Problem | None:
     """The first error in a session's overrides, or in the site's settings below them."""
-    return _first_error(find_problems(_configured(), overrides))
+    return next((problem for problem in find_problems(_configured(), overrides) if problem.error), None)
 
 
 def settings_from(configured: Any, where: str, overrides: Any = None, *, tolerated: str = "") -> Settings:
@@ -625,8 +604,9 @@ def settings_from(configured: Any, where: str, overrides: Any = None, *, tolerat
     ``tolerated``: the id of a problem that is no error here.
     """
     settings, problems = _read(configured, overrides, where)
-    if problem := _first_error([one for one in problems if one.id != tolerated]):
-        raise problem.as_exception()
+    for problem in problems:
+        if problem.error and problem.id != tolerated:
+            raise problem.as_exception()
     assert settings is not None
     return settings
 
@@ -646,7 +626,7 @@ def settings_from_snapshot(snapshot: Mapping[str, Any]) -> Settings:
 def site_setting(key: str) -> Any:
     """One key of the site's settings, checked alone: a mistake in another key must not stop a chat turn."""
     configured = _configured()
-    known = _known_of(configured).values
+    known = _known_of(configured)
     if key not in known:
         if not isinstance(configured, Mapping):
             raise _shape_problems(configured, SITE)[0].as_exception()
@@ -688,10 +668,6 @@ def load_function(dotted_path: str) -> Any:
 
 def _configured() -> Any:
     return getattr(django_settings, "COMPACTION", {})
-
-
-def _first_error(problems: list[Problem]) -> Problem | None:
-    return next((problem for problem in problems if problem.error), None)
 
 
 def _merged(configured: Mapping[str, Any], overrides: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -180,9 +180,8 @@ class _History:
         carrier = summary_message(summary) if summary else None
         self._carrier = rest.pop(0) if rest and carrier and rest[0].get("content") == carrier else None
         self._originals = rest
-        sizes = count_messages([_countable(message) for message in (*self._fixed, *rest)], count)
-        self.fixed_tokens = sum(sizes[: len(self._fixed)])
-        tail = tuple(_as_values(rest, sizes[len(self._fixed) :]))
+        self.fixed_tokens = sum(count_messages([_countable(message) for message in self._fixed], count))
+        tail = tuple(_as_values(rest, count))
         self.branch = Branch(
             session_id=None,
             tip_id=len(tail),
@@ -225,39 +224,31 @@ def _compact(
     seen = [message.content for message in (*plan.covered, *plan.lookahead)]
     nonce = hashlib.sha256(json.dumps(seen).encode()).hexdigest()[:16]
     request = request_for(plan, settings, nonce=nonce, redact=redactor_of(settings))
-    draft, failure = _ask(request, request, plan, settings, count, summarize)
+    most = largest_saving_summary(plan.replaced_tokens, settings.min_saving_ratio)
+
+    def ask(asked: SummaryRequest) -> tuple[SummaryDraft | None, str]:
+        """The draft, and why it is not accepted, or why there is none."""
+        try:
+            answer = getattr(summarize, "summarize", summarize)(asked)
+        except Exception as error:
+            # A host's code: a prompt without the oldest turns is better than none. The text may quote messages.
+            log_error(logger, error, messages=len(plan.covered))
+            return None, type(error).__name__
+        # None is the content of a reply that has none.
+        draft = SummaryDraft(text=answer or "") if isinstance(answer, str | None) else answer
+        if wrong := wrong_draft(draft):
+            raise InvalidMessage(f"summarize must return a text or a SummaryDraft, not {wrong}.", field="summarize")
+        draft = prose_draft(mended(draft))
+        return draft, str(refuse_draft(draft, request, most, count) or "")
+
+    draft, failure = ask(request)
     if failure == ErrorCode.OVERSIZE:
-        draft, failure = _ask(tighter(request), request, plan, settings, count, summarize)
+        draft, failure = ask(tighter(request))
     if failure or draft is None:
         log(logger, logging.WARNING, "failed", code=failure, messages=len(plan.covered))
         return branch, 0, failure
     base = replace(_summary(draft.text.strip(), count, draft.is_extract), pinned=plan.pinned)
     return replace(branch, base=base, tail=plan.kept), len(plan.covered), ""
-
-
-def _ask(
-    asked: SummaryRequest,
-    request: SummaryRequest,
-    plan: CompactionPlan,
-    settings: Settings,
-    count: Count,
-    summarize: Any,
-) -> tuple[SummaryDraft | None, str]:
-    """The draft, and why it is not accepted by ``request``, or why there is none."""
-    ask = getattr(summarize, "summarize", summarize)
-    try:
-        answer = ask(asked)
-    except Exception as error:
-        # A host's code: a prompt without the oldest turns is better than none. The error's text may quote messages.
-        log_error(logger, error, messages=len(plan.covered))
-        return None, type(error).__name__
-    # None is the content of a reply that has none.
-    draft = SummaryDraft(text=answer or "") if isinstance(answer, str | None) else answer
-    if wrong := wrong_draft(draft):
-        raise InvalidMessage(f"summarize must return a text or a SummaryDraft, not {wrong}.", field="summarize")
-    draft = prose_draft(mended(draft))
-    most = largest_saving_summary(plan.replaced_tokens, settings.min_saving_ratio)
-    return draft, str(refuse_draft(draft, request, most, count) or "")
 
 
 def _summary(text: str, count: Count, is_extract: bool) -> Summary:
@@ -309,29 +300,29 @@ def _is_call(call: Any) -> bool:
     return isinstance(call, Mapping) and isinstance(call.get("function"), Mapping | None)
 
 
-def _as_values(messages: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> list[Message]:
-    """The messages as a chain of values numbered from 1; ``sizes`` are the tokens of each."""
-    values, path_tokens = [], 0
-    for number, (message, tokens) in enumerate(zip(messages, sizes, strict=True), start=1):
-        path_tokens += tokens
-        text, others = _read(message.get("content"))
-        values.append(
-            Message(
-                id=number,
-                parent_id=number - 1 or None,
-                depth=number,
-                role=str(message["role"]),
-                tokens=tokens,
-                path_tokens=path_tokens,
-                content=text,
-                tool_calls=tuple(message.get("tool_calls") or ()),
-                tool_call_id=str(message.get("tool_call_id") or ""),
-                name=str(message.get("name") or ""),
-                reasoning=message.get("reasoning"),
-                attachments=tuple(map(_attachment, others)),
-            )
+def _as_values(messages: Sequence[Mapping[str, Any]], count: Count) -> list[Message]:
+    """The messages as a chain of values numbered from 1."""
+    read = [_countable(message) for message in messages]
+    sizes = count_messages(read, count)
+    return [
+        Message(
+            id=number,
+            parent_id=number - 1 or None,
+            depth=number,
+            role=str(message["role"]),
+            tokens=tokens,
+            path_tokens=path_tokens,
+            content=message["content"],
+            tool_calls=tuple(message.get("tool_calls") or ()),
+            tool_call_id=str(message.get("tool_call_id") or ""),
+            name=str(message.get("name") or ""),
+            reasoning=message.get("reasoning"),
+            attachments=tuple(message["attachments"]),
         )
-    return values
+        for number, message, tokens, path_tokens in zip(
+            range(1, len(read) + 1), read, sizes, itertools.accumulate(sizes), strict=True
+        )
+    ]
 
 
 def _countable(message: Mapping[str, Any]) -> dict[str, Any]:

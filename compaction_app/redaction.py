@@ -72,15 +72,11 @@ def _redact_and_recount(message: Message, redact: Redact, count: Count) -> Messa
     redacted = apply_redactor(message, redact)
     if redacted == message:
         return message
-    before, after = count_messages([_texts(message), _texts(redacted)], count)
+    counted = ("role", "content", "name", "tool_calls", "attachments", "original")
+    texts = [{name: getattr(one, name) for name in counted} for one in (message, redacted)]
+    before, after = count_messages(texts, count)
     # The difference only: a message's count may also include results supplied for unanswered calls.
     return replace(redacted, tokens=max(message.tokens - before + after, TOKENS_PER_MESSAGE))
-
-
-def _texts(message: Message) -> dict[str, Any]:
-    return {
-        name: getattr(message, name) for name in ("role", "content", "name", "tool_calls", "attachments", "original")
-    }
 
 
 def apply_redactor(message: AnyMessage, redact: Redact | None) -> AnyMessage:
@@ -100,21 +96,22 @@ def apply_redactor(message: AnyMessage, redact: Redact | None) -> AnyMessage:
         reasoning=redact_json(message.reasoning, redact),
         attachments=tuple(_redact_values(attachment, redact) for attachment in message.attachments),
     )
-    if message.original is not None:
-        texts = set(strings(message.original["data"]))
-        if redacted != message or any(redact(text) != text for text in texts):
-            return replace(redacted, original=None)
-    return redacted
+    if message.original is None:
+        return redacted
+    came = set(strings(message.original["data"]))
+    is_clean = redacted == message and all(redact(text) == text for text in came)
+    return redacted if is_clean else replace(redacted, original=None)
 
 
-def redact_json(value: Json, redact: Redact) -> Any:
-    """Every string in ``value``, keys too."""
+def redact_json(value: Json, redact: Redact, *, pair: Callable[[str, Json, Redact], Any] | None = None) -> Any:
+    """Every string in ``value``, keys too. ``pair``: redacts a value that has a name."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
-        return {redact(key): redact_json(item, redact) for key, item in value.items()}
+        named = pair or (lambda _, item, redact: redact_json(item, redact))
+        return {redact(key): named(key, item, redact) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [redact_json(item, redact) for item in value]
+        return [redact_json(item, redact, pair=pair) for item in value]
     return value
 
 
@@ -145,22 +142,14 @@ def _redact_arguments(arguments: str, redact: Redact) -> str:
         parsed = json.loads(arguments)
     except (ValueError, RecursionError):
         return redact(arguments)
-    redacted = _redact_parsed(parsed, redact)
+    redacted = redact_json(parsed, redact, pair=_redact_pair)
     return arguments if redacted == parsed else json.dumps(redacted, ensure_ascii=False)
 
 
-def _redact_parsed(value: Json, redact: Redact) -> Any:
+def _redact_pair(key: str, value: Json, redact: Redact) -> Any:
     """Each string alone, because JSON's escapes would hide a key that spans lines; then together with its name,
     because only ``"password": "…"`` shows that it is secret."""
-    if isinstance(value, Mapping):
-        return {redact(key): _redact_pair(key, item, redact) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_redact_parsed(item, redact) for item in value]
-    return redact(value) if isinstance(value, str) else value
-
-
-def _redact_pair(key: str, value: Json, redact: Redact) -> Any:
-    value = _redact_parsed(value, redact)
+    value = redact_json(value, redact, pair=_redact_pair)
     if isinstance(value, dict | list):
         return value
     text = json.dumps({key: value}, ensure_ascii=False)

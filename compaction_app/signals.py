@@ -50,21 +50,15 @@ def after_commit(function: Callable[..., object], *arguments: Any, using: str, *
 
 def send_after_commit(signal: Signal, sender: Any, *, using: str, **arguments: Any) -> None:
     """Send after the commit of the transaction that this thread has open; at once if there is none."""
+
+    def send() -> None:
+        for receiver, answer in signal.send_robust(sender, using=using, **arguments):
+            if isinstance(answer, Exception):
+                # Django logs the traceback (django.dispatch); this line names the signal, the receiver and the run.
+                name = getattr(receiver, "__qualname__", type(receiver).__name__)
+                run = getattr(arguments.get("run"), "pk", None)
+                told = {"signal": _NAMES.get(id(signal)), "receiver": name, "type": type(answer).__name__, "run": run}
+                log(logger, logging.ERROR, "error", **told)
+
     if signal.has_listeners(sender):
-        after_commit(_send, signal, sender, using, arguments, using=using)
-
-
-def _send(signal: Signal, sender: Any, using: str, arguments: dict[str, Any]) -> None:
-    for receiver, answer in signal.send_robust(sender, using=using, **arguments):
-        if isinstance(answer, Exception):
-            # Django logs the traceback (django.dispatch); this line names the signal, the receiver and the run.
-            name = getattr(receiver, "__qualname__", type(receiver).__name__)
-            log(
-                logger,
-                logging.ERROR,
-                "error",
-                signal=_NAMES.get(id(signal)),
-                receiver=name,
-                type=type(answer).__name__,
-                run=getattr(arguments.get("run"), "pk", None),
-            )
+        after_commit(send, using=using)

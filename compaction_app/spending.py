@@ -39,7 +39,8 @@ logger = logging.getLogger("compaction_app.spending")
 
 MILLION = 1_000_000
 _HOUR = timedelta(hours=1)
-_PERIODS = {"hour": _HOUR, "day": timedelta(days=1)}
+_DAY = timedelta(days=1)
+_PERIODS = {"h": ("hour", _HOUR), "d": ("day", _DAY)}
 #: As the column stores it.
 _SMALLEST = Decimal("0.00000001")
 
@@ -54,10 +55,10 @@ def find_overspending(session: ChatSession) -> dict[str, Any] | None:
             continue
         for text in texts:
             limit, unit, letter = cast(re.Match[str], SPENDING_LIMIT.fullmatch(text)).groups()
-            period = next(name for name in _PERIODS if name.startswith(letter))
-            used, seconds = _used(session, spender, unit, _PERIODS[period])
+            name, period = _PERIODS[letter]
+            used, seconds = _used(session, spender, unit, period)
             if used >= int(limit):
-                numbers = {"limit": int(limit), "unit": unit, "period": period, "of": spender}
+                numbers = {"limit": int(limit), "unit": unit, "period": name, "of": spender}
                 return {**numbers, "used": used, "seconds": seconds}
     return None
 
@@ -119,7 +120,7 @@ def keep_used(session: ChatSession) -> None:
     if session.owner_id is None or not site_setting("SPENDING_LIMITS").get("user"):
         return
     used: dict[str, int] = defaultdict(int)
-    recent = _costly(session).filter(session=session, created_at__gte=timezone.now() - max(_PERIODS.values()))
+    recent = _costly(session).filter(session=session, created_at__gte=timezone.now() - _DAY)
     for created_at, tokens in recent.annotate(tokens=_TOKENS).values_list("created_at", "tokens"):
         used[_cache_key(session.owner_id, "runs", created_at)] += 1
         used[_cache_key(session.owner_id, "tokens", created_at)] += tokens
@@ -129,7 +130,7 @@ def keep_used(session: ChatSession) -> None:
 def _add_to_cache(used: Mapping[str, int]) -> None:
     try:
         for key, amount in used.items():
-            cache.add(key, 0, timeout=2 * max(_PERIODS.values()).total_seconds())
+            cache.add(key, 0, timeout=2 * _DAY.total_seconds())
             cache.incr(key, amount)
     except Exception as error:
         # Whatever a cache client raises: the session is deleted.

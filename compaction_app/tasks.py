@@ -48,18 +48,18 @@ _SWEEP_BATCH = 200
 _EVENTS_BATCH, _MOST_BATCHES = 1_000, 10
 
 
-def enqueue(run: CompactionRun, *, countdown: float = 0.0) -> bool:
+def enqueue(run: CompactionRun, *, countdown: float | None = None) -> bool:
     """Send a run to the workers. Never raises and never waits long: the sweep finds a run that this could not send."""
     using = database_of(run)
     marked = CompactionRun.objects.using(using).filter(pk=run.pk)
-    options = {"countdown": countdown or None, **_limits(runs.time_limit_of(run))}
-    marked.update(enqueued_at=timezone.now() + timedelta(seconds=countdown))
+    options = {"countdown": countdown, **_limits(runs.time_limit_of(run))}
+    marked.update(enqueued_at=timezone.now() + timedelta(seconds=countdown or 0))
     task_id = _publish("compact_branch", [run.pk, using], options, run=run.pk)
     if task_id is None:
         marked.update(enqueued_at=None)
         return False
     marked.update(task_id=task_id)
-    log(logger, logging.INFO, "enqueued", run=run.pk, session=run.session_id, task=task_id, countdown=countdown or None)
+    log(logger, logging.INFO, "enqueued", run=run.pk, session=run.session_id, task=task_id, countdown=countdown)
     return True
 
 
@@ -147,8 +147,7 @@ def _enqueue_following(outcome: Outcome) -> None:
 def compact_session(self: Any, session_id: str, using: str = "default", below: int | None = None) -> dict[str, int]:
     """Bring every branch of a session to or under its threshold, from shallow tips to deep ones.
 
-    Shallow first: a summary on the shared part serves the deeper branches too. ``below``: only branches that contain
-    the message with this id.
+    Shallow first: a summary on the shared part serves the deeper branches too. ``below``: see :func:`enqueue_session`.
     """
     session = ChatSession.objects.using(using).filter(pk=session_id).first()
     if session is None:
@@ -187,8 +186,7 @@ def _compact_tip(session: ChatSession, tip: ChatMessage, task_id: str, until: fl
         if outcome.run.status != RunStatus.SUCCEEDED and outcome.run.skip_reason != SkipReason.BASE_CHANGED:
             _enqueue_following(outcome)
             return made, False
-    values = {"session": session.pk, "tip": tip.pk, "runs": _MAX_GENERATIONS}
-    log(logger, logging.ERROR, "failed", step="come_to_rest", **values)
+    log(logger, logging.ERROR, "failed", step="come_to_rest", session=session.pk, tip=tip.pk, runs=_MAX_GENERATIONS)
     return _MAX_GENERATIONS, False
 
 
@@ -201,7 +199,7 @@ def recover_compactions() -> dict[str, Any]:
     that runs are written to, their ``schemas`` on PostgreSQL, ``runs``) and what it did: where each tenant has a
     schema, one sweep sees one of them.
     """
-    found: dict[str, Any] = {"databases": 0, "schemas": "", "runs": 0, "enqueued": 0, "given_up": 0, "events": 0}
+    found: dict[str, Any] = dict.fromkeys(("databases", "schemas", "runs", "enqueued", "given_up", "events"), 0)
     schemas = []
     for using in databases():
         found["databases"] += 1

@@ -26,60 +26,35 @@ from opentelemetry.trace import Span, SpanKind, StatusCode
 from compaction_app import __version__
 from compaction_app.values import ModelCall, RunStatus
 
-SCOPE = "compaction_app"
-
 #: The buckets for seconds and tokens are those that the conventions recommend.
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
 _MESSAGES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 _ERRORS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0)
 
-_tracer = trace.get_tracer(SCOPE, __version__)
-_meter = metrics.get_meter(SCOPE, __version__)
+_tracer = trace.get_tracer("compaction_app", __version__)
+_meter = metrics.get_meter("compaction_app", __version__)
 
-_runs = _meter.create_counter("compaction.runs", unit="{run}", description="Runs that ended.")
-_run_seconds = _meter.create_histogram(
-    "compaction.run.duration",
-    unit="s",
-    description="From the last claim of a run to its end.",
-    explicit_bucket_boundaries_advisory=_SECONDS,
+
+def _histogram(name: str, unit: str, description: str, buckets: Sequence[float]) -> metrics.Histogram:
+    return _meter.create_histogram(name, unit, description, explicit_bucket_boundaries_advisory=buckets)
+
+
+_counter = _meter.create_counter
+_runs = _counter("compaction.runs", "{run}", "Runs that ended.")
+_run_seconds = _histogram("compaction.run.duration", "s", "From the last claim of a run to its end.", _SECONDS)
+_input_tokens = _counter("compaction.input_tokens", "{token}", "Input tokens of summarizers, refused drafts included.")
+_output_tokens = _counter(
+    "compaction.output_tokens", "{token}", "Output tokens of summarizers, refused drafts included."
 )
-_input_tokens = _meter.create_counter(
-    "compaction.input_tokens", unit="{token}", description="Input tokens of summarizers, refused drafts included."
+_messages = _histogram("compaction.messages_compacted", "{message}", "Messages that a summary took in.", _MESSAGES)
+_suppressions = _counter("compaction.suppressions", "{request}", "Compactions that were wanted and held back.")
+_prompts = _counter("compaction.prompts", "{prompt}", "Prompts whose reply was stored, by the layer they needed.")
+_estimate_error = _histogram(
+    "compaction.estimate_error", "1", "|estimated − reported| ÷ reported tokens of a prompt.", _ERRORS
 )
-_output_tokens = _meter.create_counter(
-    "compaction.output_tokens", unit="{token}", description="Output tokens of summarizers, refused drafts included."
-)
-_messages = _meter.create_histogram(
-    "compaction.messages_compacted",
-    unit="{message}",
-    description="Messages that a summary took in.",
-    explicit_bucket_boundaries_advisory=_MESSAGES,
-)
-_suppressions = _meter.create_counter(
-    "compaction.suppressions", unit="{request}", description="Compactions that were wanted and held back."
-)
-_prompts = _meter.create_counter(
-    "compaction.prompts", unit="{prompt}", description="Prompts whose reply was stored, by the layer they needed."
-)
-_estimate_error = _meter.create_histogram(
-    "compaction.estimate_error",
-    unit="1",
-    description="|estimated − reported| ÷ reported tokens of a prompt.",
-    explicit_bucket_boundaries_advisory=_ERRORS,
-)
-_call_seconds = _meter.create_histogram(
-    "gen_ai.client.operation.duration",
-    unit="s",
-    description="GenAI operation duration.",
-    explicit_bucket_boundaries_advisory=_SECONDS,
-)
-_call_tokens = _meter.create_histogram(
-    "gen_ai.client.token.usage",
-    unit="{token}",
-    description="Number of input and output tokens used.",
-    explicit_bucket_boundaries_advisory=_TOKENS,
-)
+_call_seconds = _histogram("gen_ai.client.operation.duration", "s", "GenAI operation duration.", _SECONDS)
+_call_tokens = _histogram("gen_ai.client.token.usage", "{token}", "Number of input and output tokens used.", _TOKENS)
 
 
 @contextmanager
@@ -91,11 +66,11 @@ def _span(name: str, kind: SpanKind, attributes: Mapping[str, Any]) -> Iterator[
         try:
             yield span
         except BaseException as error:
-            fail_span(span, type(error).__name__)
+            _fail(span, type(error).__name__)
             raise
 
 
-def fail_span(span: Span, code: str) -> None:
+def _fail(span: Span, code: str) -> None:
     """Mark a span as failed with one of this app's error codes, or the name of an exception's class."""
     # str(), here and below, because exporters may write an enum member by its name.
     span.set_attribute("error.type", str(code))
@@ -106,8 +81,7 @@ def run_span(run: Any) -> AbstractContextManager[Span]:
     """The span of one attempt at a run; the calls of its models are spans below it."""
     attributes = {
         "compaction.run.id": run.pk,
-        "compaction.layer": str(run.strategy),
-        "compaction.trigger": str(run.trigger),
+        **_labels(run),
         "compaction.attempt": run.attempts,
         "gen_ai.conversation.id": str(run.session_id),
     }
@@ -127,7 +101,7 @@ def describe_run(span: Span, run: Any) -> None:
     span.set_attributes({name: value for name, value in outcome.items() if value is not None})
     # A run that was skipped in the end keeps the error code of an earlier attempt.
     if run.error_code and run.status in (RunStatus.FAILED, RunStatus.READY):
-        fail_span(span, run.error_code)
+        _fail(span, run.error_code)
 
 
 class CallSpan:
@@ -152,7 +126,7 @@ class CallSpan:
     def failed(self, code: str) -> None:
         """There was no answer; ``code`` is one of this app's error codes."""
         self.attributes["error.type"] = str(code)
-        fail_span(self._span, code)
+        _fail(self._span, code)
 
 
 @contextmanager
@@ -189,13 +163,13 @@ def provider_of(url: str) -> str:
     return "azure.ai.openai" if host.endswith(".openai.azure.com") else "openai"
 
 
+def _labels(run: Any) -> dict[str, str]:
+    return {"compaction.layer": str(run.strategy), "compaction.trigger": str(run.trigger)}
+
+
 def count_run(run: Any) -> None:
     """Count a run that ended."""
-    attributes = {
-        "compaction.layer": str(run.strategy),
-        "compaction.trigger": str(run.trigger),
-        "compaction.outcome": str(run.status),
-    }
+    attributes = {**_labels(run), "compaction.outcome": str(run.status)}
     if run.status == RunStatus.FAILED:
         attributes["error.type"] = str(run.error_code)
     _runs.add(1, attributes)
@@ -208,11 +182,7 @@ def count_run(run: Any) -> None:
 def count_tokens(run: Any, calls: Sequence[ModelCall]) -> None:
     """Count the tokens of an attempt, whether its draft was accepted or not."""
     for call in calls:
-        attributes = {
-            "compaction.layer": str(run.strategy),
-            "compaction.trigger": str(run.trigger),
-            "gen_ai.request.model": call.model,
-        }
+        attributes = {**_labels(run), "gen_ai.request.model": call.model}
         _input_tokens.add(call.input_tokens, attributes)
         _output_tokens.add(call.output_tokens, attributes)
 
@@ -252,9 +222,7 @@ def log(logger: logging.Logger, level: int, event: str, /, *, once_for: object =
         if len(_said) >= _MOST_SAID:
             _said.clear()
         _said.add((event, once_for))
-    fields = {name: _simple(value) for name, value in values.items() if value is not None}
-    # stacklevel: the record names the caller's line, not this one.
-    logger.log(level, "%s", line(event, fields), extra={"compaction": {"event": event, **fields}}, stacklevel=2)
+    _write(logger, level, event, values)
 
 
 def log_error(logger: logging.Logger, error: BaseException, /, **values: Any) -> None:
@@ -262,11 +230,15 @@ def log_error(logger: logging.Logger, error: BaseException, /, **values: Any) ->
 
     The exceptions of a host's code (a redactor, a policy, a summarizer) may quote the conversation.
     """
-    values |= {"type": type(error).__name__}
-    fields = {name: _simple(value) for name, value in values.items() if value is not None}
     frames = "".join(traceback.format_tb(error.__traceback__))
-    extra = {"compaction": {"event": "error", **fields}}
-    logger.error("%s\n%s", line("error", fields), frames, extra=extra, stacklevel=2)
+    _write(logger, logging.ERROR, "error", {**values, "type": type(error).__name__}, f"\n{frames}")
+
+
+def _write(logger: logging.Logger, level: int, event: str, values: Mapping[str, Any], below: str = "") -> None:
+    fields = {name: _simple(value) for name, value in values.items() if value is not None}
+    extra = {"compaction": {"event": event, **fields}}
+    # stacklevel: the record names the line of whoever called log or log_error.
+    logger.log(level, "%s%s", line(event, fields), below, extra=extra, stacklevel=3)
 
 
 def line(event: str, values: Mapping[str, Any]) -> str:

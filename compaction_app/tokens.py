@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Protocol
 
 from compaction_app.conf import NO_TOKENIZER, USE_CHARACTERS
@@ -92,21 +93,16 @@ def count_messages(messages: Sequence[Mapping[str, Any]], count: Count) -> list[
     texts.
     """
     texts: list[str] = []
-    spans: list[tuple[int, int, int, int]] = []
+    parts: list[tuple[int, int, int]] = []
     for message in messages:
-        start, flat = len(texts), TOKENS_PER_MESSAGE
-        texts += message_texts(message)
-        for attachment in message.get("attachments") or ():
-            sent = message.get("role", "user") == "user"
-            if not (sent and content_part(attachment)):
-                texts.append(attachment_line(attachment))
-            flat += attachment_tokens([attachment], sent=sent)
-        middle = len(texts)
-        texts += original_texts(message.get("original"))
-        spans.append((start, middle, len(texts), flat))
-    counts = count(texts)
+        fields, original = message_texts(message), list(original_texts(message.get("original")))
+        attachments, sent = message.get("attachments") or (), message.get("role", "user") == "user"
+        fields += [attachment_line(one) for one in attachments if not (sent and content_part(one))]
+        texts += fields + original
+        parts.append((TOKENS_PER_MESSAGE + attachment_tokens(attachments, sent=sent), len(fields), len(original)))
+    counts = iter(count(texts))
     # Either the fields are sent or the original.
-    return [flat + max(sum(counts[start:middle]), sum(counts[middle:end])) for start, middle, end, flat in spans]
+    return [flat + max(sum(islice(counts, fields)), sum(islice(counts, original))) for flat, fields, original in parts]
 
 
 def count_tools(tools: Sequence[Mapping[str, Any]] | None, count: Count) -> int:

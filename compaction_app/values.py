@@ -7,7 +7,7 @@ take and return them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
@@ -210,21 +210,11 @@ class Origin(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Message:
-    """One message of a branch, as planning and transcripts see it."""
+class Said:
+    """What a message says, stored or as it is sent."""
 
-    #: Primary key of its row.
-    id: int
-    #: Primary key of its parent, None for a root.
-    parent_id: int | None = None
-    #: 1 for a root.
-    depth: int
     #: One of :class:`Role`.
     role: str
-    #: Tokens of what is sent for it, wrapper included.
-    tokens: int
-    #: Sum of tokens from the root to here, inclusive.
-    path_tokens: int = 0
     #: Text; empty where only the structure was read.
     content: str = ""
     #: OpenAI tool calls, in order.
@@ -235,10 +225,26 @@ class Message:
     name: str = ""
     #: Provider-native reasoning blocks, opaque.
     reasoning: Json = None
-    #: ``{format, endpoint, data}``: what came, where these fields could not give it back.
+    #: ``{format, endpoint, data}``: what came, where these fields could not give it back, and nothing was left out.
     original: Json = None
     #: ``{type, mime_type, name, url, tokens}`` each.
     attachments: tuple[Mapping[str, Json], ...] = ()
+    #: Tokens of what is sent for it, wrapper included.
+    tokens: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Message(Said):
+    """One message of a branch, as planning and transcripts see it."""
+
+    #: Primary key of its row.
+    id: int
+    #: Primary key of its parent, None for a root.
+    parent_id: int | None = None
+    #: 1 for a root.
+    depth: int
+    #: Sum of tokens from the root to here, inclusive.
+    path_tokens: int = 0
     #: When it was written; never used for order, and read for summarizers alone.
     created_at: datetime | None = None
 
@@ -411,18 +417,14 @@ class ModelCall:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SummaryDraft:
-    """The output of a summarizer, not accepted yet."""
+class SummaryDraft(ModelCall):
+    """The output of a summarizer, not accepted yet, and the call that wrote it."""
 
     text: str
     #: The provider's value; "stop" is a normal end.
     finish_reason: str = "stop"
     #: Tokens that the reply might have had; 0: unknown.
     limit: int = 0
-    model: str = ""
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
     #: The provider's refusal field was set.
     refused: bool = False
     #: The model called a tool instead of writing.
@@ -437,32 +439,16 @@ class SummaryDraft:
     @property
     def paid_calls(self) -> tuple[ModelCall, ...]:
         """All calls made for this draft, its own included."""
-        own = ModelCall(
-            model=self.model,
-            input_tokens=self.input_tokens,
-            output_tokens=self.output_tokens,
-            cached_tokens=self.cached_tokens,
-        )
-        return self.calls or (own,)
+        return self.calls or (ModelCall(**{one.name: getattr(self, one.name) for one in fields(ModelCall)}),)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ContextMessage:
+class ContextMessage(Said):
     """One message as it is sent to the model, and its origin."""
 
-    role: str
-    content: str
     origin: Origin
-    tokens: int
     #: Its row; None for the system prompt and contributions.
     message_id: int | None = None
-    tool_calls: tuple[Mapping[str, Json], ...] = ()
-    tool_call_id: str = ""
-    name: str = ""
-    reasoning: Json = None
-    #: What came, in its format; None where the fields say it all, or were redacted or shortened.
-    original: Json = None
-    attachments: tuple[Mapping[str, Json], ...] = ()
     #: Bytes of the original that pruning left out.
     left_out_bytes: int = 0
 

@@ -4,40 +4,32 @@
 """
 
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import django
 
 
-def main(message_id: int, calls: int, threads: int) -> int:
+def main(message_id: int, calls: int, threads: int) -> None:
     django.setup()
     from django.db import connections
 
     from compaction_app import chat
     from compaction_app.models import ChatMessage
 
-    opened, lock, barrier = [], threading.Lock(), threading.Barrier(threads)
+    barrier = Barrier(threads)
 
-    def call():
+    def opened(_):
         try:
             tip = ChatMessage.objects.get(pk=message_id)
             barrier.wait()
-            for _ in range(calls // threads):
-                run = chat.request_compaction(tip)
-                if run is not None:
-                    with lock:
-                        opened.append(run.pk)
+            return sum(chat.request_compaction(tip) is not None for _ in range(calls // threads))
         finally:
             connections.close_all()
 
-    workers = [threading.Thread(target=call) for _ in range(threads)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    sys.stdout.write(f"opened {len(opened)}\n")
-    return 0
+    with ThreadPoolExecutor(threads) as pool:
+        sys.stdout.write(f"opened {sum(pool.map(opened, range(threads)))}\n")
 
 
 if __name__ == "__main__":
-    sys.exit(main(*(int(argument) for argument in sys.argv[1:4])))
+    main(*map(int, sys.argv[1:4]))

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import hypothesis
 import pytest
+import redis
 from asgiref.sync import SyncToAsync
 from django.db import connection, connections
 from django.test import TransactionTestCase
@@ -101,18 +102,12 @@ def valkey() -> Iterator[EmbeddedValkey]:
 @pytest.fixture
 def broker(valkey: EmbeddedValkey) -> Iterator[str]:
     """An empty broker to which the tasks of this process go; its URL."""
-    _empty(valkey.url)
+    with redis.Redis.from_url(valkey.url) as client:
+        client.flushall()
     before = celery_app.conf.broker_url
     _send_tasks_to(valkey.url)
     yield valkey.url
     _send_tasks_to(before)
-
-
-def _empty(url: str) -> None:
-    import redis
-
-    with redis.Redis.from_url(url) as client:
-        client.flushall()
 
 
 def _send_tasks_to(url: str) -> None:
@@ -123,40 +118,20 @@ def _send_tasks_to(url: str) -> None:
     celery_app.conf.broker_url = url
 
 
-class CeleryWorker:
+class CeleryWorker(GuardedProcess):
     """A worker in a process of its own, on the test's database and broker."""
 
-    def __init__(self, process: GuardedProcess) -> None:
-        self._process = process
-        self.pid = process.pid
-
     @property
-    def log(self) -> str:
-        return self._process.log.read_text(errors="replace")
-
-    def is_running(self) -> bool:
-        return self._process.is_running()
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")
 
     def wait_until(self, condition: Callable[[], object], seconds: float = 30.0) -> None:
         """Wait until the condition holds, or fail with the worker's log."""
         deadline = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > deadline:
-                pytest.fail(f"not so after {seconds:g} seconds; the worker's log:\n{self.log}")
+                pytest.fail(f"not so after {seconds:g} seconds; the worker's log:\n{self.said}")
             time.sleep(0.05)
-
-    def wait_until_ready(self) -> None:
-        self.wait_until(lambda: " ready." in self.log or not self.is_running(), WORKER_START_SECONDS)
-        if not self.is_running():
-            pytest.fail(f"the worker ended while starting; its log:\n{self.log}")
-
-    def kill(self) -> None:
-        """SIGKILL to it and all of its pool."""
-        self._process.kill()
-
-    def stop(self) -> None:
-        """Let it end its running tasks, then make sure that nothing of it is left."""
-        self._process.stop()
 
 
 StartWorker = Callable[..., CeleryWorker]
@@ -175,11 +150,7 @@ def celery_worker(
     stack = contextlib.ExitStack()
 
     def start(
-        *,
-        pool: str = "prefork",
-        concurrency: int = 1,
-        beat: bool = False,
-        env: Mapping[str, str] | None = None,
+        *, pool: str = "prefork", concurrency: int = 1, beat: bool = False, env: Mapping[str, str] | None = None
     ) -> CeleryWorker:
         name = f"worker-{len(workers) + 1}"
         command = [sys.executable, "-m", "celery", "-A", "project", "worker", "--hostname", f"{name}@%h"]
@@ -189,11 +160,11 @@ def celery_worker(
             command += ["--beat", "--schedule", str(tmp_path / f"{name}-schedule")]
         environment = os.environ | {"DJANGO_SETTINGS_MODULE": "project.settings", "PYTHONUNBUFFERED": "1"}
         environment |= {"DATABASE_URL": live_database_url(), "CELERY_BROKER_URL": broker} | dict(env or {})
-        log = tmp_path / f"{name}.log"
-        worker = CeleryWorker(GuardedProcess(command, log=log, cwd=REPOSITORY, env=environment))
+        worker = CeleryWorker(command, log=tmp_path / f"{name}.log", cwd=REPOSITORY, env=environment)
         stack.callback(worker.stop)
         workers.append(worker)
-        worker.wait_until_ready()
+        worker.wait_until(lambda: " ready." in worker.said or not worker.is_running(), WORKER_START_SECONDS)
+        assert worker.is_running(), f"the worker ended while starting; its log:\n{worker.said}"
         return worker
 
     with stack:
@@ -213,5 +184,5 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     report = yield
     if report.failed:
         for number, worker in enumerate(item.stash.get(WORKERS, []), start=1):
-            report.sections.append((f"log of worker {number}", worker.log))
+            report.sections.append((f"log of worker {number}", worker.said))
     return report

@@ -9,7 +9,6 @@ them; each makes a test database of its own.
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -45,7 +44,8 @@ ON_POSTGRES_ONLY = ("contract", "soak")
 #: Set by pytest-xdist in the processes that it starts.
 XDIST_VARIABLE = "PYTEST_XDIST_WORKER"
 
-SKIPS = pytest.StashKey[list[tuple[str, str]]]()
+#: Test or module, and why.
+SKIPS: list[tuple[str, str]] = []
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -87,45 +87,34 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=left_out)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.stash[SKIPS] = skips = []
-    config.pluginmanager.register(SkipRecorder(skips), "skip-recorder")
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    # An expected failure is reported as skipped too, with this attribute.
+    if report.skipped and not hasattr(report, "wasxfail"):
+        SKIPS.append((report.nodeid, _reason(report.longrepr)))
 
 
-class SkipRecorder:
-    """Notes every skip of the run, of a test or of a whole module."""
-
-    def __init__(self, skips: list[tuple[str, str]]) -> None:
-        self.skips = skips
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        # An expected failure is reported as skipped too, with this attribute.
-        if report.skipped and not hasattr(report, "wasxfail"):
-            self.skips.append((report.nodeid, skip_reason(report)))
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        if report.skipped:
-            self.skips.append((report.nodeid, skip_reason(report)))
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    if report.skipped:
+        SKIPS.append((report.nodeid, _reason(report.longrepr)))
 
 
-def skip_reason(report: pytest.TestReport | pytest.CollectReport) -> str:
-    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-    return reason.removeprefix("Skipped: ")
+def _reason(told: object) -> str:
+    return str(told[2] if isinstance(told, tuple) else told).removeprefix("Skipped: ")
 
 
-def forbidden_skips(skips: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+def forbidden_skips() -> list[tuple[str, str]]:
     if os.environ.get("CI") != "true":
         return []
-    return [(nodeid, reason) for nodeid, reason in skips if reason not in ALLOWED_SKIPS]
+    return [(nodeid, reason) for nodeid, reason in SKIPS if reason not in ALLOWED_SKIPS]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    if forbidden_skips(session.config.stash[SKIPS]) and session.exitstatus == pytest.ExitCode.OK:
+    if forbidden_skips() and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    forbidden = forbidden_skips(config.stash[SKIPS])
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    forbidden = forbidden_skips()
     if forbidden:
         terminalreporter.section("skipped in CI without a known reason", red=True)
         for nodeid, reason in forbidden:

@@ -10,8 +10,6 @@ from benchmarks.evaluate.domains import payments_house_field_theatre
 
 pytestmark = pytest.mark.pure
 
-DOMAINS = [*domains.TUNED, *domains.HELD_OUT]
-
 
 def grown(domain: Domain = payments_house_field_theatre.HOUSE, seed: int = 1) -> Conversation:
     return grow(domain, seed, 6_000)
@@ -27,15 +25,12 @@ def transcript(told: Conversation) -> str:
     return "\n".join(f"{turn.role}: {turn.text}" for turn in told.turns)
 
 
-@pytest.mark.parametrize("domain", DOMAINS, ids=lambda domain: domain.name)
-def test_the_same_seed_gives_the_same_conversation_and_another_one_another(domain: Domain) -> None:
-    assert grown(domain) == grown(domain)
-    assert transcript(grown(domain)) != transcript(grown(domain, seed=2))
-
-
-@pytest.mark.parametrize("domain", DOMAINS, ids=lambda domain: domain.name)
-def test_all_facts_are_found_in_the_whole_conversation_and_nothing_of_it_misleads(domain: Domain) -> None:
+@pytest.mark.parametrize("domain", [*domains.TUNED, *domains.HELD_OUT], ids=lambda domain: domain.name)
+def test_of_a_whole_conversation_all_facts_are_found_and_nothing_misleads(domain: Domain) -> None:
+    """The same seed gives the same conversation, and another one another."""
     told = grown(domain)
+    assert told == grown(domain)
+    assert transcript(told) != transcript(grown(domain, seed=2))
     margin, kept = scored(transcript(told), told)
     shown = scores.Shown(transcript(told), systems.counter())
     assert kept == 1.0
@@ -64,13 +59,16 @@ def test_an_answer_beside_another_subject_is_not_kept() -> None:
     assert not scores.Shown("cellar " + "and so on " * scores.LONGEST + "240 cm", count).keeps(fact)
 
 
-def test_an_older_value_misleads_without_the_newer_one() -> None:
-    told = grown()
-    older = told.claims[0].text.split(" >> ")[0]
-    count = systems.counter()
-    assert scores.Shown(older, count).misleads(told.claims[0]) is True
-    assert scores.Shown(told.claims[0].text, count).misleads(told.claims[0]) is False
-    assert scores.Shown("Nothing was said.", count).misleads(told.claims[0]) is None
+def test_an_older_value_or_a_claim_misleads_without_what_corrects_it() -> None:
+    def misleads(text: str, claim: Claim) -> bool | None:
+        return scores.Shown(text, systems.counter()).misleads(claim)
+
+    changed, denied = grown().claims[0], Claim("1", "denial", "cellar is dry", "not true")
+    assert misleads(changed.text.split(" >> ")[0], changed) is True
+    assert misleads(changed.text, changed) is False
+    assert misleads("Nothing was said.", changed) is None
+    assert misleads("user: The cellar is dry.", denied) is True
+    assert misleads("user: The cellar is dry (that is not true)", denied) is False
 
 
 @pytest.mark.parametrize("held_out", [False, True], ids=["tuned", "held out"])
@@ -81,12 +79,6 @@ def test_a_planted_trap_misleads_in_no_whole_conversation(held_out: bool) -> Non
     assert len(told) + len(left) == 20
     assert told.count(False) >= 10
     assert True not in told
-
-
-def test_a_claim_without_its_correction_misleads() -> None:
-    claim = Claim("1", "denial", "cellar is dry", "not true")
-    assert scores.Shown("user: The cellar is dry.", systems.counter()).misleads(claim) is True
-    assert scores.Shown("user: The cellar is dry (that is not true)", systems.counter()).misleads(claim) is False
 
 
 def test_what_denies_is_a_word_of_the_answer() -> None:

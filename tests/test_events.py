@@ -154,44 +154,40 @@ class TestReasoning:
         return tip
 
     def completed(self, session):
+        """How many turns went by each rule, those of none left out."""
         [event] = of_kind(session, "completed")
-        return event.payload["reasoning_turns"]
-
-    def counts(self, verbatim=0, summarized=0, dropped=0, cleared=0):
-        return {"verbatim": verbatim, "summarized": summarized, "dropped": dropped, "cleared_by_provider": cleared}
+        return {rule: turns for rule, turns in event.payload["reasoning_turns"].items() if turns}
 
     def test_kept_turns_are_verbatim_and_covered_ones_become_text(self, session):
         tip = self.turns(session, [[THOUGHT]] * 35)
         run = chat.compact(tip)
         covered = run.messages_compacted // 2
-        assert self.completed(session) == self.counts(verbatim=35 - covered, summarized=covered)
+        assert self.completed(session) == {"verbatim": 35 - covered, "summarized": covered}
         [event] = of_kind(session, "reasoning_downgraded")
         assert event.payload == {"turns": covered, "messages": covered}
         assert (event.run_id, event.message_id) == (run.pk, tip.pk)
         assert f"the {SECRET} knows" in FakeSummarizer.requests[0].user
 
-    def test_reasoning_that_is_dropped_is_counted_and_not_downgraded(self, session, settings):
-        settings.COMPACTION = small(REASONING="drop")
-        tip = self.turns(session, [[THOUGHT]] * 35)
-        covered = chat.compact(tip).messages_compacted // 2
-        assert self.completed(session) == self.counts(verbatim=35 - covered, dropped=covered)
-        assert of_kind(session, "reasoning_downgraded") == []
-        assert SECRET not in FakeSummarizer.requests[0].user
-
-    def test_what_can_not_be_read_is_dropped(self, session):
-        """Encrypted blocks have no text that could enter a prompt."""
-        tip = self.turns(session, [[ENCRYPTED]] * 4 + [[THOUGHT]] * 3 + [None] * 28)
-        chat.compact(tip)
-        assert self.completed(session) == self.counts(summarized=3, dropped=4)
-        assert of_kind(session, "reasoning_downgraded")[0].payload == {"turns": 3, "messages": 3}
-
-    def test_the_extractive_summarizer_does_not_read_it(self, session, settings):
-        settings.COMPACTION = small(MODE="deterministic", SUMMARIZER="extractive")
-        tip = self.turns(session, [[THOUGHT]] * 4 + [None] * 31)
-        run = chat.compact(tip)
-        assert self.completed(session) == self.counts(dropped=4)
-        assert of_kind(session, "reasoning_downgraded") == []
-        assert SECRET not in run.summary.content
+    @pytest.mark.parametrize(
+        ("settings_of_site", "thoughts", "counted"),
+        [
+            ({"REASONING": "drop"}, [[THOUGHT]] * 4, {"dropped": 4}),
+            # Encrypted blocks have no text that could enter a prompt.
+            ({}, [[ENCRYPTED]] * 4 + [[THOUGHT]] * 3, {"summarized": 3, "dropped": 4}),
+            # The extractive summarizer does not read it.
+            ({"MODE": "deterministic", "SUMMARIZER": "extractive"}, [[THOUGHT]] * 4, {"dropped": 4}),
+        ],
+    )
+    def test_reasoning_that_is_dropped_is_counted_and_not_downgraded(
+        self, session, settings, settings_of_site, thoughts, counted
+    ):
+        settings.COMPACTION = small(**settings_of_site)
+        run = chat.compact(self.turns(session, thoughts + [None] * (35 - len(thoughts))))
+        assert self.completed(session) == counted
+        downgraded = [event.payload["turns"] for event in of_kind(session, "reasoning_downgraded")]
+        assert downgraded == ([counted["summarized"]] if "summarized" in counted else [])
+        if not downgraded:
+            assert SECRET not in run.summary.content + "".join(asked.user for asked in FakeSummarizer.requests)
 
     def test_what_the_provider_cleared_is_not_called_verbatim(self, session):
         """The newest reply says that the thinking of three turns was cleared: of the tail's the oldest three."""
@@ -203,7 +199,8 @@ class TestReasoning:
         covered = chat.compact(tip).messages_compacted // 2
         kept = 35 - covered
         assert kept > 3
-        assert self.completed(session) == self.counts(verbatim=kept - 3, summarized=covered, cleared=3)
+        counted = {"verbatim": kept - 3, "summarized": covered, "cleared_by_provider": 3}
+        assert self.completed(session) == counted
 
     def test_a_turn_that_the_cutoff_parts_is_counted_on_either_side(self, session):
         """An agent's loop: one user message, then calls, each with a thought."""
@@ -216,7 +213,7 @@ class TestReasoning:
             tip = chat.append_message(session, tip, role="tool", tool_call_id=f"call_{n}", content=words(100))
         run = chat.compact(tip)
         assert run.summary.pinned_message_id
-        assert self.completed(session) == self.counts(verbatim=1, summarized=1)
+        assert self.completed(session) == {"verbatim": 1, "summarized": 1}
 
 
 class TestDoubleRan:
@@ -235,22 +232,14 @@ class TestDoubleRan:
         assert of_kind(session, "double_ran") == []
 
     def test_complete_reads_the_report_and_stores_its_numbers(self, session):
+        edits = [{"type": "compact_20260112", "cleared_input_tokens": 90, "summary": SECRET}]
+
         def answer(exchange):
+            usage = {"prompt_tokens": 400, "completion_tokens": 2, "total_tokens": 402}
             message = {"role": "assistant", "content": "Noted."}
-            choice = {"index": 0, "message": message, "finish_reason": "stop"}
-            edits = [{"type": "compact_20260112", "cleared_input_tokens": 90, "summary": SECRET}]
-            exchange.send_json(
-                200,
-                {
-                    "id": "x",
-                    "object": "chat.completion",
-                    "created": 0,
-                    "model": "house-model",
-                    "choices": [choice],
-                    "usage": {"prompt_tokens": 400, "completion_tokens": 2, "total_tokens": 402},
-                    "context_management": {"applied_edits": edits},
-                },
-            )
+            body = {"id": "x", "object": "chat.completion", "created": 0, "model": "house-model", "usage": usage}
+            body["choices"] = [{"index": 0, "message": message, "finish_reason": "stop"}]
+            exchange.send_json(200, {**body, "context_management": {"applied_edits": edits}})
 
         tip = grow(session, None, "u(1000)")[-1]
         with ScriptedOpenAIServer([answer]) as server:

@@ -7,7 +7,6 @@ times the text; what is linear takes four times.
 
 from __future__ import annotations
 
-import ast
 import gc
 import json
 import re
@@ -42,7 +41,6 @@ from compaction_app.messages import (
     originals,
     secrets,
     tool_calls,
-    tool_outcomes,
     transcript,
     truncate,
     validation,
@@ -150,8 +148,7 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     usage: [lambda text: usage._without_text({"type": text, text: 1})],
     openai_format: [openai_format.sent_name, lambda text: openai_format.attachment_line({"name": text, "url": text})],
     secrets: [secrets.redact_secrets],
-    tool_calls: [_marked],
-    tool_outcomes: [tool_outcomes.find_error, lambda text: tool_outcomes.outcome_of(text, f"sh -{text[1:]}")],
+    tool_calls: [_marked, tool_calls.find_error, lambda text: tool_calls.outcome_of(text, f"sh -{text[1:]}")],
     transcript: [
         transcript.neutralize_tags,
         transcript.summary_message,
@@ -241,20 +238,10 @@ def _find_slow(readers: Sequence[Callable[[str], Any]], units: Sequence[str]) ->
                 yield number, long[:30], round(before, 3), round(seconds, 3)
 
 
-_BY_NAME = pytest.mark.parametrize(
-    "module", READERS, ids=lambda module: module.__name__.removeprefix("compaction_app.")
-)
-
-
-@_BY_NAME
-def test_four_times_the_text_takes_about_four_times_as_long(module: Any) -> None:
-    assert list(_find_slow(READERS[module], SAMPLE)) == []
-
-
-@pytest.mark.long
-@_BY_NAME
-def test_four_times_any_text_takes_about_four_times_as_long(module: Any) -> None:
-    assert list(_find_slow(READERS[module], UNITS)) == []
+@pytest.mark.parametrize("units", [SAMPLE, pytest.param(UNITS, marks=pytest.mark.long)], ids=["some", "all"])
+@pytest.mark.parametrize("module", READERS, ids=lambda module: module.__name__.removeprefix("compaction_app."))
+def test_four_times_the_text_takes_about_four_times_as_long(module: Any, units: Sequence[str]) -> None:
+    assert list(_find_slow(READERS[module], units)) == []
 
 
 @pytest.mark.parametrize("pattern", [r"\s+$", r"\w+:"])
@@ -300,16 +287,8 @@ def test_four_times_the_pieces_of_a_reply_take_about_four_times_as_long(kind: st
 
 
 def test_no_module_with_a_pattern_is_left_out() -> None:
-    found = set()
-    for path in PACKAGE.rglob("*.py"):
-        names = {
-            alias.name
-            for node in ast.walk(ast.parse(path.read_text()))
-            if isinstance(node, ast.Import)
-            for alias in node.names
-        }
-        if "re" in names:
-            found.add(str(path.relative_to(PACKAGE)))
+    with_pattern = (path for path in PACKAGE.rglob("*.py") if re.search("^import re$", path.read_text(), re.MULTILINE))
+    found = {str(path.relative_to(PACKAGE)) for path in with_pattern}
     read = {str(Path(module.__file__).relative_to(PACKAGE)) for module in READERS}
     # No name may stay here whose module is gone or has become a reader.
     assert found - read == OWN.keys()

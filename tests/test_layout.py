@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import Enum
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -68,36 +67,22 @@ PURE_IMPORTS = set(
 CLOCKS = {"now", "today", "utcnow"}
 
 
-class When(Enum):
-    LOADED = "with the module"
-    CALLED = "in a function"
-    NEVER = "read by type checkers only"
+#: When the code of an import runs.
+LOADED, CALLED, NEVER = "with the module", "in a function", "read by type checkers only"
 
 
-@dataclass(frozen=True)
-class Import:
-    path: Path
+class Import(NamedTuple):
+    importer: str
     imported: str
-    when: When
+    when: str
+    #: For people.
     place: str
-
-    @property
-    def importer(self) -> str:
-        return ".".join(["compaction_app", *self.path.relative_to(PACKAGE).with_suffix("").parts])
-
-    @property
-    def importing(self) -> str:
-        return member(self.importer)
-
-    @property
-    def member(self) -> str:
-        return member(self.imported)
 
 
 def member(module: str) -> str:
     """The folder or root file of this package that a module belongs to; "" if it is another's."""
-    parts = module.split(".")
-    return parts[1] if parts[0] == "compaction_app" and len(parts) > 1 else ""
+    package, _, name = module.partition("compaction_app.")
+    return "" if package else name.split(".")[0]
 
 
 def sources() -> Iterator[Path]:
@@ -108,46 +93,49 @@ def sources() -> Iterator[Path]:
 
 
 def imports_in(path: Path) -> Iterator[Import]:
-    for node, when in with_times(ast.parse(path.read_text()), When.LOADED):
+    within = path.relative_to(PACKAGE)
+    importer = ".".join(["compaction_app", *within.with_suffix("").parts])
+    for node, when in with_times(ast.parse(path.read_text()), LOADED):
         for name in imported_names(node):
-            place = f"{path.relative_to(PACKAGE)}:{node.lineno}"  # type: ignore[attr-defined]  # imports have one
-            yield Import(path, name, when, place)
+            yield Import(importer, name, when, f"{within}:{node.lineno}")  # type: ignore[attr-defined]  # imports have one
 
 
-def with_times(node: ast.AST, when: When) -> Iterator[tuple[ast.AST, When]]:
+def with_times(node: ast.AST, when: str) -> Iterator[tuple[ast.AST, str]]:
     """Every node below with the time at which its code runs."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        when = When.CALLED
+        when = CALLED
     elif isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-        when = When.NEVER
+        when = NEVER
     yield node, when
     for child in ast.iter_child_nodes(node):
         yield from with_times(child, when)
 
 
-def imported_names(node: ast.AST) -> list[str]:
+def imported_names(node: ast.AST) -> set[str]:
     """The modules that an import names; ``from a.b import c`` names ``a.b.c`` where that is a module."""
     if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
+        return {alias.name for alias in node.names}
     if not isinstance(node, ast.ImportFrom):
-        return []
+        return set()
     assert not node.level, "imports are absolute"
-    named = [f"{node.module}.{alias.name}" for alias in node.names]
-    return sorted({name if is_module(name) else str(node.module) for name in named})
+    named = (f"{node.module}.{alias.name}" for alias in node.names)
+    return {name if source_of(name) else str(node.module) for name in named}
 
 
-def is_module(name: str) -> bool:
+def source_of(name: str) -> Path | None:
+    """The file of a module of this package."""
     path = PACKAGE.parent / name.replace(".", "/")
-    return name.startswith("compaction_app") and (path.is_dir() or path.with_suffix(".py").is_file())
+    files = (path.with_suffix(".py"), path / "__init__.py")
+    return next((file for file in files if name.startswith("compaction_app") and file.is_file()), None)
 
 
 def is_pure(path: Path) -> bool:
-    parts = path.relative_to(PACKAGE).parts
-    return parts[0] in PURE or "/".join(parts) in PURE
+    within = path.relative_to(PACKAGE)
+    return within.parts[0] in PURE or str(within) in PURE
 
 
 IMPORTS = [found for path in sources() for found in imports_in(path)]
-OWN_IMPORTS = [found for found in IMPORTS if found.member and found.importing not in BESIDE]
+OWN_IMPORTS = [one for one in IMPORTS if member(one.imported) and member(one.importer) not in BESIDE]
 
 
 def test_every_file_belongs_to_a_room() -> None:
@@ -159,9 +147,9 @@ def test_every_file_belongs_to_a_room() -> None:
 
 def test_rooms_import_only_rooms_below_them() -> None:
     climbing = [
-        f"{found.place}: {found.importing} → {found.member}"
+        f"{found.place}: {found.imported}"
         for found in OWN_IMPORTS
-        if LEVEL.get(found.member, len(ROOMS)) > LEVEL[found.importing]
+        if LEVEL.get(member(found.imported), len(ROOMS)) > LEVEL[member(found.importer)]
     ]
     assert climbing == []
 
@@ -170,7 +158,7 @@ def test_files_do_not_import_each_other_in_a_circle() -> None:
     """In whatever order they are loaded, each finds what it needs. Types may know each other: nothing is loaded."""
     graph: dict[str, set[str]] = {}
     for found in OWN_IMPORTS:
-        if found.when is not When.NEVER and (found.importer, found.imported) not in LATE_IMPORTS:
+        if found.when != NEVER and (found.importer, found.imported) not in LATE_IMPORTS:
             graph.setdefault(found.importer.removesuffix(".__init__"), set()).add(found.imported)
     try:
         TopologicalSorter(graph).prepare()
@@ -179,7 +167,7 @@ def test_files_do_not_import_each_other_in_a_circle() -> None:
 
 
 def test_no_import_hides_inside_a_function() -> None:
-    hidden = {(found.importer, found.imported): found.place for found in OWN_IMPORTS if found.when is When.CALLED}
+    hidden = {(found.importer, found.imported): found.place for found in OWN_IMPORTS if found.when == CALLED}
     assert set(hidden) == LATE_IMPORTS, hidden
 
 
@@ -188,14 +176,12 @@ def test_pure_files_reach_for_nothing_outside() -> None:
     assert [name for name in PURE if not (PACKAGE / name).exists()] == []
     impure = []
     for found in IMPORTS:
-        if not is_pure(found.path) or found.when is When.NEVER:
+        importer, imported = source_of(found.importer), source_of(found.imported)
+        if found.when == NEVER or importer is None or not is_pure(importer):
             continue
-        if not found.member:
-            known = found.imported.split(".")[0] in PURE_IMPORTS
-        else:
-            path = (PACKAGE.parent / found.imported.replace(".", "/")).with_suffix(".py")
-            path = path if path.is_file() else path.with_suffix("") / "__init__.py"
-            known = is_pure(path) or str(path.relative_to(PACKAGE)) in ALSO_KNOWN
+        known = found.imported.split(".")[0] in PURE_IMPORTS
+        if imported is not None:
+            known = is_pure(imported) or str(imported.relative_to(PACKAGE)) in ALSO_KNOWN
         if not known:
             impure.append(f"{found.place}: {found.imported}")
     assert impure == []
@@ -223,8 +209,8 @@ def test_the_net_catches_what_it_is_for() -> None:
     """The parser sees plain, aliased, late and type-only imports; else the laws above prove nothing."""
     found = {(i.imported, i.when) for i in imports_in(PACKAGE / "models" / "managers.py")}
     models = "compaction_app.models"
-    assert {("compaction_app.models.sql", When.LOADED), ("django.db", When.LOADED)} <= found
-    assert {(models, When.CALLED), (models, When.NEVER)} <= found
-    assert (models, When.LOADED) not in found
+    assert {("compaction_app.models.sql", LOADED), ("django.db", LOADED)} <= found
+    assert {(models, CALLED), (models, NEVER)} <= found
+    assert (models, LOADED) not in found
     assert member("compaction_app.admin.display") == "admin"
     assert member("toktok") == ""

@@ -18,26 +18,15 @@ from tests.small import small
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-class TestPresets:
-    @pytest.mark.parametrize(
-        ("mode", "kept"), [("standard", 14), ("conservative", 8), ("aggressive", 14), ("deterministic", 14)]
-    )
-    def test_a_compaction_keeps_the_presets_share_of_the_history(self, settings, mode, kept):
-        """Of 7,000 tokens a fifth, or a tenth, rounded to whole turns."""
-        settings.COMPACTION = small(MODE=mode)
-        tip = grow(chat.start_session(), None, "u a " * 35)[-1]
-        assert chat.compact(tip).status == "succeeded"
-        assert len([m for m in chat.get_context(tip).messages if m.origin == "verbatim"]) in (kept, kept - 2)
-
-    def test_one_conversation_may_have_a_mode_of_its_own(self, settings):
-        settings.COMPACTION = small()
-        contexts = {
-            mode: chat.get_context(grow(chat.start_session(settings={"MODE": mode}), None, "u a " * 60)[-1])
-            for mode in ("standard", "aggressive", "off")
-        }
-        assert (contexts["standard"].threshold, contexts["aggressive"].threshold) == (6_000, 4_800)
-        assert [contexts[mode].strategy for mode in contexts] == ["truncated", "truncated", "none"]
-        assert len(contexts["off"].messages) == 120
+def test_one_conversation_may_have_a_mode_of_its_own(settings):
+    settings.COMPACTION = small()
+    contexts = {
+        mode: chat.get_context(grow(chat.start_session(settings={"MODE": mode}), None, "u a " * 60)[-1])
+        for mode in ("standard", "aggressive", "off")
+    }
+    assert (contexts["standard"].threshold, contexts["aggressive"].threshold) == (6_000, 4_800)
+    assert [contexts[mode].strategy for mode in contexts] == ["truncated", "truncated", "none"]
+    assert len(contexts["off"].messages) == 120
 
 
 class TestOff:
@@ -60,7 +49,9 @@ class TestOff:
 
 
 class TestDeterministic:
-    def conversation(self) -> ChatMessage:
+    @pytest.fixture
+    def tip(self, settings) -> ChatMessage:
+        settings.COMPACTION = {"MODE": "deterministic", "CONTEXT_WINDOW": 4_000, "RESERVED_TOKENS": 500}
         session = chat.start_session(model="m")
         messages = [
             {"role": role, "content": f"On day {n} the {who} of the Ada paid {n * 7} guilders at berth {n}. " * 3}
@@ -69,9 +60,7 @@ class TestDeterministic:
         ]
         return chat.append_messages(session, None, messages)[-1]
 
-    def test_it_compacts_inline_without_a_worker_or_a_model(self, settings):
-        settings.COMPACTION = {"MODE": "deterministic", "CONTEXT_WINDOW": 4_000, "RESERVED_TOKENS": 500}
-        tip = self.conversation()
+    def test_it_compacts_inline_without_a_worker_or_a_model(self, tip):
         run = chat.request_compaction(tip)
         assert run is not None
         run.refresh_from_db()
@@ -80,9 +69,7 @@ class TestDeterministic:
         assert context.strategy == "auto_compact"
         assert context.history_tokens <= context.threshold
 
-    def test_a_turn_is_compacted_before_the_next_one_begins(self, settings):
-        settings.COMPACTION = {"MODE": "deterministic", "CONTEXT_WINDOW": 4_000, "RESERVED_TOKENS": 500}
-        tip = self.conversation()
+    def test_a_turn_is_compacted_before_the_next_one_begins(self, tip):
         with ScriptedOpenAIServer(default=steps.reply("Noted.")) as server:
             client = openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
             question = chat.append_message(tip.session, tip, role="user", content="Who paid?")
@@ -101,48 +88,26 @@ def test_a_hosts_own_wording_is_in_the_prompt_and_on_the_record(settings):
     [asked] = FakeSummarizer.requests
     assert asked.system.startswith("Write it as a ship's log.")
     assert run.prompt_version.startswith(f"{PROMPT_VERSION}+")
-    own = chat.start_session(settings={"SUMMARIZER": {"PROMPT": "Write it as a letter."}})
-    again = chat.compact(grow(own, None, "u a " * 35)[-1])
-    assert FakeSummarizer.requests[1].system.startswith("Write it as a letter.")
-    assert again.prompt_version != run.prompt_version
 
 
-class TestModelChanged:
-    """A session moves to a model with a smaller window: the very next prompt fits."""
-
-    @pytest.fixture(autouse=True)
-    def windows(self, settings):
-        settings.COMPACTION = {
-            **small(MODELS={"ocean": {"window": 40_000}, "pond": {"window": 6_000}, "puddle": {"window": 1_500}}),
-            "CONTEXT_WINDOW": None,
-            "RESERVED_TOKENS": 1_000,
-        }
-
-    def session(self, shorthand: str = "u a " * 120) -> tuple[ChatSession, ChatMessage]:
-        session = chat.start_session(model="ocean-1")
-        return session, grow(session, None, shorthand + "u")[-1]
-
-    @pytest.mark.parametrize("shorthand", ["u a " * 120, "u " + "c t(400) " * 50, "u(300) " + "a(900) u " * 25])
-    @pytest.mark.parametrize("model", ["pond-1", "puddle-1"])
-    def test_the_next_prompt_fits(self, shorthand, model):
-        _, tip = self.session(shorthand)
-        assert chat.get_context(tip).dropped == 0
-        context = chat.get_context(tip, model=model)
-        assert (context.strategy, context.window) == ("truncated", 6_000 if model == "pond-1" else 1_500)
-        assert context.history_tokens <= context.available_tokens
-        assert context.messages[-1].message_id == tip.pk
-
-    @pytest.mark.parametrize("is_stored", [True, False], ids=["on the session", "as an argument"])
-    def test_a_turn_is_answered_at_once_and_compacted_for_the_new_window(self, is_stored):
-        session, tip = self.session()
-        options = {} if is_stored else {"model": "pond-1"}
-        if is_stored:
-            ChatSession.objects.filter(pk=session.pk).update(model="pond-1")
-        with ScriptedOpenAIServer(default=steps.reply("Aye.")) as server:
-            client = openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
-            reply = chat.complete(tip, client=client, **options)
-        [sent] = server.requests
-        assert sent["model"] == "pond-1"
-        assert sum(4 + len(m["content"].split()) for m in sent["messages"]) <= 5_000
-        run = CompactionRun.objects.get()
-        assert (run.trigger, run.budget["window"], reply.sent_context["strategy"]) == ("threshold", 6_000, "truncated")
+@pytest.mark.parametrize("is_stored", [True, False], ids=["on the session", "as an argument"])
+def test_a_turn_of_a_smaller_model_is_answered_at_once_and_compacted_for_its_window(settings, is_stored):
+    settings.COMPACTION = {
+        **small(MODELS={"ocean": {"window": 40_000}, "pond": {"window": 6_000}}),
+        "CONTEXT_WINDOW": None,
+        "RESERVED_TOKENS": 1_000,
+    }
+    session = chat.start_session(model="ocean-1")
+    tip = grow(session, None, "u a " * 120 + "u")[-1]
+    assert chat.get_context(tip).dropped == 0
+    options = {} if is_stored else {"model": "pond-1"}
+    if is_stored:
+        ChatSession.objects.filter(pk=session.pk).update(model="pond-1")
+    with ScriptedOpenAIServer(default=steps.reply("Aye.")) as server:
+        client = openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
+        reply = chat.complete(tip, client=client, **options)
+    [sent] = server.requests
+    assert sent["model"] == "pond-1"
+    assert sum(4 + len(m["content"].split()) for m in sent["messages"]) <= 5_000
+    run = CompactionRun.objects.get()
+    assert (run.trigger, run.budget["window"], reply.sent_context["strategy"]) == ("threshold", 6_000, "truncated")

@@ -1,6 +1,6 @@
 """Django signals: what is sent, when, and that no receiver can change what a compaction does."""
 
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -22,15 +22,13 @@ NAMES = ("compaction_started", "compaction_finished", "compaction_failed", "summ
 @pytest.fixture
 def connect():
     """Connect receivers for the length of a test."""
-    connected = []
+    with ExitStack() as stack:
 
-    def connect(signal, receiver):
-        signal.connect(receiver, weak=False)
-        connected.append((signal, receiver))
+        def connect(signal, receiver):
+            signal.connect(receiver, weak=False)
+            stack.callback(signal.disconnect, receiver)
 
-    yield connect
-    for signal, receiver in connected:
-        signal.disconnect(receiver)
+        yield connect
 
 
 @pytest.fixture
@@ -98,31 +96,18 @@ class TestRuns:
 
 
 class TestRetiring:
-    def two_generations(self, branch):
+    @pytest.mark.parametrize("reason", ["wrong", "redaction"])
+    def test_all_that_go_at_once_are_named_together(self, branch, heard, reason):
+        """Retired by a person, or because a message was redacted that they may quote."""
         first = chat.compact(branch[-1]).summary
-        tip = grow(first.session, branch[-1], "u a " * 35)[-1]
-        return first, chat.compact(tip).summary, tip
-
-    def test_all_that_go_at_once_are_named_together(self, branch, heard):
-        first, second, _ = self.two_generations(branch)
+        second = chat.compact(grow(first.session, branch[-1], "u a " * 35)[-1]).summary
         heard.clear()
-        chat.retire_summary(first, reason="wrong")
-        [(name, said)] = heard
-        assert name == "summary_retired"
-        assert said == {
-            "sender": ChatMessage,
-            "using": "default",
-            "session_id": first.session_id,
-            "summary_ids": [first.pk, second.pk],
-            "reason": "wrong",
-        }
-
-    def test_a_redaction_retires_what_may_hold_the_text(self, branch, heard):
-        first, second, _ = self.two_generations(branch)
-        heard.clear()
-        chat.redact_message(branch[3])
-        [(_, said)] = heard
-        assert (said["summary_ids"], said["reason"]) == ([first.pk, second.pk], "redaction")
+        if reason == "redaction":
+            chat.redact_message(branch[3])
+        else:
+            chat.retire_summary(first, reason=reason)
+        said = {"session_id": first.session_id, "summary_ids": [first.pk, second.pk], "reason": reason}
+        assert heard == [("summary_retired", {"sender": ChatMessage, "using": "default", **said})]
 
     @pytest.mark.parametrize("rolled_back", [False, True])
     def test_the_host_s_own_commit_decides(self, branch, heard, rolled_back):

@@ -17,7 +17,7 @@ MUST_HAPPEN = (
     "summary with base, summary with pin, pin inherited, pin let go, follow-up generation, shown shortened, "
     "anchor below cutoff, summary passed over, context truncated, context tool_result_budget, context overflow, "
     "context with pin, retired, emptied, deleted, run skipped base_changed, run skipped branch_gone, "
-    "suppressed: open_run, suppressed: irreducible, suppressed: spend"
+    "suppressed: open_run, suppressed: irreducible"
 ).split(", ")
 
 

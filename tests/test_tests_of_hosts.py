@@ -31,21 +31,14 @@ class TestOfAHost(TestCase):
             again = chat.append_message(reply.session, reply, role="user", content="Sure?")
             with chat.stream(again, client=client, model="any") as stream:
                 assert len(list(stream)) > 0
-        assert [message.content for message in chat.get_branch(chat.tips(reply.session)[-1])] == [
-            "Ready?",
-            "Aye.",
-            "Sure?",
-            "Aye, aye.",
-        ]
+        told = [message.content for message in chat.get_branch(chat.tips(reply.session)[-1])]
+        assert told == ["Ready?", "Aye.", "Sure?", "Aye, aye."]
 
     def test_a_compaction(self):
-        tip = long_branch()
-        assert chat.compact(tip).status == "succeeded"
-        assert chat.get_context(tip).summary_id == chat.find_summary(tip).pk
-
-    def test_a_compaction_that_is_awaited(self):
-        tip = long_branch()
-        assert async_to_sync(chat.acompact)(tip).status == "succeeded"
+        for compact in (chat.compact, async_to_sync(chat.acompact)):
+            tip = long_branch()
+            assert compact(tip).status == "succeeded"
+            assert chat.get_context(tip).summary_id == chat.find_summary(tip).pk
 
     def test_a_compaction_in_the_background(self):
         """Django runs what waits for the commit when it is told to; the task is then called as a worker would."""

@@ -13,62 +13,54 @@ from tests import catalog
 from tests.admin.pages import log_in, page_of, url
 from tests.trees import chain, start_session
 
-LANGUAGES = [path.parts[-3] for path in catalog.LOCALE.glob("*/LC_MESSAGES/django.po")]
+FILES = {path.parts[-3]: path for path in catalog.LOCALE.glob("*/LC_MESSAGES/django.po")}
 PLACES = re.compile(r"\{\w*\}|%\(\w+\)s|<a href=[^>]*>|</?strong>|</?ins>|</?del>")
 
 
-def written(language):
-    po = catalog.LOCALE / language / "LC_MESSAGES" / "django.po"
-    return po, read_po(io.BytesIO(po.read_bytes()), locale=language)
+@pytest.fixture(params=["de", *(FILES.keys() - {"de"})])
+def language(request):
+    """German is always there."""
+    return request.param
+
+
+@pytest.fixture
+def found(language):
+    """All messages but the header."""
+    return [one for one in read_po(io.BytesIO(FILES[language].read_bytes()), locale=language) if one.id]
 
 
 @pytest.mark.pure
-def test_there_is_a_german_translation():
-    assert "de" in LANGUAGES
-
-
-@pytest.mark.pure
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_every_text_is_translated_and_no_other(language):
+def test_every_text_is_translated_and_no_other(found):
     """Else: make messages, and translate what is empty."""
-    _, found = written(language)
     wanted = {catalog.text_of(message.id)[0] for message in catalog.collected() if message.id}
-    assert {catalog.text_of(message.id)[0] for message in found if message.id} == wanted
-    assert [
-        message.id for message in found if message.id and (message.fuzzy or not all(catalog.text_of(message.string)))
-    ] == []
+    assert {catalog.text_of(message.id)[0] for message in found} == wanted
+    assert [one.id for one in found if one.fuzzy or not all(catalog.text_of(one.string))] == []
 
 
 @pytest.mark.pure
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_a_translation_has_the_places_and_the_markup_of_its_text(language):
-    _, found = written(language)
+def test_a_translation_has_the_places_and_the_markup_of_its_text(found):
     for message in found:
         for text in catalog.text_of(message.string):
             assert sorted(PLACES.findall(text)) == sorted(PLACES.findall(catalog.text_of(message.id)[-1])), message.id
 
 
 @pytest.mark.pure
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_what_is_compiled_is_what_is_written(language):
-    po, found = written(language)
-    with po.with_suffix(".mo").open("rb") as file:
+def test_what_is_compiled_is_what_is_written(language, found):
+    with FILES[language].with_suffix(".mo").open("rb") as file:
         compiled = gettext.GNUTranslations(file)
     for message in found:
         if isinstance(message.id, tuple):
             assert (compiled.ngettext(*message.id, 1), compiled.ngettext(*message.id, 2)) == message.string
-        elif message.id:
+        else:
             assert compiled.gettext(message.id) == message.string
 
 
 @pytest.mark.pure
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_no_other_app_says_it_in_another_way(language):
+def test_no_other_app_says_it_in_another_way(language, found):
     """Django puts the catalogs of all apps together, and the first has its way."""
-    _, found = written(language)
     with translation.override(language):
-        shown = {one.id: translation.gettext(one.id) for one in found if one.id and isinstance(one.id, str)}
-    assert {text: here for text, here in shown.items() if here != found[text].string} == {}
+        single = [one for one in found if isinstance(one.id, str)]
+        assert {one.id: one.string for one in single if translation.gettext(one.id) != one.string} == {}
 
 
 @pytest.mark.django_db

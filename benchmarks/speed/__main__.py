@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.speed import pages, report, results
-from benchmarks.speed.measure import Timing, prepare, time_group
+from benchmarks.speed.measure import OTHERS, Timing, time_group
 from benchmarks.speed.processes import POSTGRES, SQLITE, Measured, NotInstalled, install, running
 from benchmarks.speed.systems import APP, BACKGROUND, BARE, DATABASES, PAGES, WORKERS, is_measured, systems_on
 
@@ -26,15 +26,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--more", action="store_true", help="only what else there is: make bench-all")
     parser.add_argument("--size", type=int, action="append", help="only conversations of this size; nothing is written")
     parser.add_argument("--only", action="append", help="only systems whose name begins so; nothing is written")
-    parser.add_argument("--json", type=Path, help="also store what was measured in this file")
     parser.add_argument("--report", action="store_true", help="write the page anew from what was measured last")
     options = parser.parse_args(arguments)
     known = FOLDER / "results.json"
-    before = [
-        one
-        for one in (results.load(known) if known.exists() else [])
-        if is_measured(one.system, one.call, one.size, one.branches)
-    ]
+    stored = results.load(known) if known.exists() else []
+    before = [one for one in stored if is_measured(one.system, one.call, one.size, one.branches)]
     if options.report:
         report.write(before)
         return 0
@@ -49,8 +45,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     machine = results.machine()
     for timing in timings:
         timing.machine = machine
-    if options.json:
-        results.save(timings, options.json)
     if options.size or options.only:
         print(report.tables(timings))
         return 0
@@ -107,8 +101,8 @@ def measure(
             about = process.ask(do="about")
             versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
             process.about = {"versions": versions, "durability": about["durability"]}
-        if has_others:
-            prepare(processes)
+            if has_others:
+                process.ask(do="grow", size=OTHERS, branches=1)
         for size in sizes:
             for number in branches:
                 started = time.monotonic()

@@ -51,11 +51,6 @@ class Timing:
 OTHERS = 5_000
 
 
-def prepare(systems: Iterable[Running]) -> None:
-    for system in systems:
-        system.ask(do="grow", size=OTHERS, branches=1)
-
-
 def time_group(systems: Iterable[Running], database: str, size: int, branches: int) -> list[Timing]:
     """Grow the conversation in every system that takes it, then time every call of each."""
     work: list[tuple[Running, Timing, int, int, str | None]] = []

@@ -26,36 +26,39 @@ _COLUMNS = (
 class OnDjango(System):
     """A system on the app's tables. What is timed for writing goes to a second conversation of the same size."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_summary: bool = True) -> None:
         import django
         from django.core.management import call_command
 
         os.environ |= {"DJANGO_SETTINGS_MODULE": "project.settings", "DEBUG": "false", "SECRET_KEY": "benchmark"}
         django.setup()
         call_command("migrate", verbosity=0)
+        self.has_summary = has_summary
         self.grown: dict[tuple[int, int], tuple[Any, Any]] = {}
 
     def about(self) -> dict[str, Any]:
         from django.db import connection
 
-        packages = ("django", "psycopg") if connection.vendor == "postgresql" else ("django",)
-        settings: tuple[str, ...] = ("journal_mode", "synchronous")
+        packages, settings = "django", "journal_mode synchronous"
+        show, ask_version = "PRAGMA", "SELECT sqlite_version()"
         if connection.vendor == "postgresql":
-            settings = ("fsync", "synchronous_commit", "full_page_writes")
+            packages, settings = "django psycopg", "fsync synchronous_commit full_page_writes"
+            show, ask_version = "SHOW", "SELECT version()"
         with connection.cursor() as cursor:
             read = {}
-            for name in settings:
-                cursor.execute(f"SHOW {name}" if connection.vendor == "postgresql" else f"PRAGMA {name}")
+            for name in settings.split():
+                cursor.execute(f"{show} {name}")
                 read[name] = cursor.fetchone()[0]
-            cursor.execute("SELECT version()" if connection.vendor == "postgresql" else "SELECT sqlite_version()")
+            cursor.execute(ask_version)
             database = cursor.fetchone()[0]
         return {
-            "versions": {name: version(name) for name in packages} | {"database": database},
+            "versions": {name: version(name) for name in packages.split()} | {"database": database},
             "durability": ", ".join(f"{name} {value}" for name, value in read.items()),
         }
 
     def grow(self, size: int, branches: int) -> None:
-        self.grown[size, branches] = tables.grow(size, branches), tables.grow(size, branches)
+        one, other = (tables.grow(size, branches, has_summary=self.has_summary) for _ in range(2))
+        self.grown[size, branches] = one, other
         tables.analyze()
 
     def count(self, call: Callable[[], Any]) -> dict[str, int]:
@@ -69,28 +72,17 @@ class OnDjango(System):
             """Counts the rows that are fetched."""
 
             def __iter__(self) -> Any:
-                nonlocal rows
-                for row in self.cursor:
-                    rows += 1
-                    yield row
+                return iter(self.fetchall())
 
-            def fetchone(self) -> Any:
-                nonlocal rows
-                row = self.cursor.fetchone()
-                rows += row is not None
-                return row
+            def __getattr__(self, name: str) -> Any:
+                found = super().__getattr__(name)
+                return partial(self._fetched, found) if name.startswith("fetch") else found
 
-            def fetchmany(self, *arguments: Any) -> Any:
+            def _fetched(self, fetch: Callable[..., Any], *arguments: Any) -> Any:
                 nonlocal rows
-                found = self.cursor.fetchmany(*arguments)
-                rows += len(found)
-                return found
-
-            def fetchall(self) -> Any:
-                nonlocal rows
-                found = self.cursor.fetchall()
-                rows += len(found)
-                return found
+                fetched = fetch(*arguments)
+                rows += len(fetched) if isinstance(fetched, list) else fetched is not None
+                return fetched
 
         call()
         make, connection.make_cursor = connection.make_cursor, lambda cursor: Counting(cursor, connection)
@@ -105,15 +97,6 @@ class OnDjango(System):
 
 class App(OnDjango):
     """The app, by its public functions."""
-
-    def __init__(self, *, has_summary: bool = True) -> None:
-        super().__init__()
-        self.has_summary = has_summary
-
-    def grow(self, size: int, branches: int) -> None:
-        one, other = (tables.grow(size, branches, has_summary=self.has_summary) for _ in range(2))
-        self.grown[size, branches] = one, other
-        tables.analyze()
 
     def calls(self, size: int, branches: int) -> Calls:
         return turn_calls(*self.grown[size, branches])

@@ -98,97 +98,33 @@ def reading(client: Any, url: str) -> Callable[[], None]:
 
 def fill(size: int) -> Any:
     """A session of ``size`` messages with forks, summaries, runs and events; returns its newest tip."""
-    from compaction_app.models import ChatMessage
-
-    session, first = fill_others(size)
-    trunk = size - size // FORK_EVERY
-    step = (trunk - DISTANCE) // SUMMARIES
+    tip = fill_others(size)
+    first = tip.pk - tip.depth + 1
+    step = (tip.depth - DISTANCE) // SUMMARIES
     for number in range(1, SUMMARIES + 1):
-        summarize(session, number, first + number * step - 1)
-    add_runs(session, max(100, size // 50), trunk, first)
-    return ChatMessage.objects.get(pk=first + trunk - 1)
+        summarize(number, first + number * step - 1)
+    add_runs(tip.session, max(100, size // 50), tip.depth, first)
+    return tip
 
 
-def fill_others(size: int) -> tuple[Any, int]:
-    """A trunk and a variant of every twelfth of its messages, by one statement each."""
-    from django.db import connection
-
-    from compaction_app import chat
-    from compaction_app.models import ChatMessage
-
-    session = chat.start_session(title=f"{size:,} messages")
-    key = type(session)._meta.pk.get_db_prep_value(session.pk, connection)
-    first = (ChatMessage.objects.order_by("-id").values_list("id", flat=True).first() or 0) + 1
+def fill_others(size: int) -> Any:
+    """A trunk and a variant of every twelfth of its messages; returns the trunk's tip."""
     variants = size // FORK_EVERY
-    trunk = size - variants
-    insert(
-        key,
-        trunk,
-        id="%s + i - 1",
-        parent="CASE WHEN i = 1 THEN NULL ELSE %s + i - 2 END",
-        lane="CASE WHEN i = 1 THEN NULL ELSE %s END",
-        depth="i",
-        order="1",
-        first=first,
-    )
-    insert(
-        key,
-        variants,
-        id=f"%s + {trunk} + i - 1",
-        parent=f"%s + (i - 1) * {FORK_EVERY - 1}",
-        lane="NULL",
-        depth=f"(i - 1) * {FORK_EVERY - 1} + 2",
-        order="2",
-        first=first,
-    )
-    tables.continue_ids()
-    return session, first
+    return tables.grow(size - variants, variants + 1, length=1, has_summary=False)
 
 
-def insert(key: Any, count: int, *, first: int, **columns: str) -> None:
-    """``count`` messages; each column is SQL over i = 1, 2, …, in which %s stands for the first id."""
-    from django.db import connection
-
-    from compaction_app.models import sql
-
-    columns = {name: text.replace("%s", str(first)) for name, text in columns.items()}
-    words = "'message ' || i || ' " + "word " * 20 + "'"
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"""
-            WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
-            INSERT INTO {sql.MESSAGES} (id, session_id, parent_message_id, lane_id, kind, role, content, tool_call_id,
-                name, token_count, path_tokens, depth, sib_order, model, metadata, external_id, idempotency_key,
-                retired_reason, created_at)
-            SELECT {columns["id"]}, %s, {columns["parent"]}, {columns["lane"]}, 'message',
-                CASE WHEN {columns["depth"]} % 2 = 1 THEN 'user' ELSE 'assistant' END, {words}, '', '',
-                30, 30 * ({columns["depth"]}), {columns["depth"]}, {columns["order"]}, '', '{{}}', '', '', '',
-                CURRENT_TIMESTAMP
-            FROM n
-            """.replace("% 2", "%% 2"),
-            [key],
-        )
-
-
-def summarize(session: Any, number: int, anchor_id: int) -> None:
+def summarize(number: int, anchor_id: int) -> None:
     from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 
     anchor = ChatMessage.objects.get(pk=anchor_id)
-    summary = ChatMessage(
-        session=session,
-        kind="summary",
-        role="user",
-        content=f"## Recap {number}\n\nWhat came before.\n" + "It was said that this matters.\n" * 20,
-        last_summarized_message_id=anchor_id - 4,
-        token_count=200,
-    )
-    ChatMessage.objects.add_child(anchor, instance=summary)
-    base = CompactionRun.objects.filter(session=session, generation=number - 1).first()
+    text = f"## Recap {number}\n\nWhat came before.\n" + "It was said that this matters.\n" * 20
+    summary = tables.summarize(anchor, anchor_id - 4, text, tokens=200)
+    base = CompactionRun.objects.filter(session=anchor.session, generation=number - 1).first()
     run = CompactionRun.objects.create(
-        session=session,
+        session=anchor.session,
         tip=anchor,
         anchor=anchor,
-        cutoff_id=anchor_id - 4,
+        cutoff=summary.last_summarized_message,
         summary=summary,
         status="succeeded",
         trigger="threshold",
@@ -201,7 +137,9 @@ def summarize(session: Any, number: int, anchor_id: int) -> None:
         output_tokens=200,
     )
     for kind in ("threshold_hit", "started", "completed"):
-        CompactionEvent.objects.create(session=session, run=run, message=anchor, kind=kind, payload={"tokens": 20_000})
+        CompactionEvent.objects.create(
+            session=anchor.session, run=run, message=anchor, kind=kind, payload={"tokens": 20_000}
+        )
 
 
 def add_runs(session: Any, count: int, trunk: int, first: int) -> None:

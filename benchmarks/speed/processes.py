@@ -87,12 +87,8 @@ def running(systems: list[Measured], database: str) -> Iterator[list[Running]]:
         try:
             yield started
         except BaseException:
-            for one in started:
-                print(
-                    f"-- {one.system.name}",
-                    (folder / f"{started.index(one)}.log").read_text()[-2_000:],
-                    file=sys.stderr,
-                )
+            for at, one in enumerate(started):
+                print(f"-- {one.system.name}", (folder / f"{at}.log").read_text()[-2_000:], file=sys.stderr)
             raise
 
 

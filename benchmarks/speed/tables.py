@@ -19,77 +19,63 @@ TOKENS = 30
 _BATCH = 5_000
 
 
-def grow(size: int, branches: int = 1, *, has_summary: bool = True) -> Any:
-    """Store a conversation; returns the tip of the branch that is read."""
-    from compaction_app import chat
-    from compaction_app.models import ChatMessage
-
-    session = chat.start_session(title=f"{size} messages, {branches} branches")
-    first = (ChatMessage.objects.order_by("-id").values_list("id", flat=True).first() or 0) + 1
-    nodes = _nodes(session, first, size, branches)
-    while batch := list(islice(nodes, _BATCH)):
-        ChatMessage.objects.bulk_create(batch)
-    continue_ids()
-    if has_summary:
-        _summarize(ChatMessage.objects.get(pk=first + size - 1 - TO_ANCHOR))
-    return ChatMessage.objects.select_related("session").get(pk=first + size - 1)
-
-
-def _summarize(anchor: Any) -> None:
-    from compaction_app.models import ChatMessage
-
-    summary = ChatMessage(
-        session=anchor.session,
-        kind="summary",
-        role="user",
-        content="## Recap\n\nWhat came before.",
-        last_summarized_message_id=anchor.pk - TO_CUTOFF,
-        token_count=80,
-    )
-    ChatMessage.objects.add_child(anchor, instance=summary)
-
-
-def _nodes(session: Any, first: int, size: int, branches: int) -> Iterator[Any]:
-    """The messages of the branch that is read, with consecutive ids, and then those of the other branches."""
-    for number in range(size):
-        yield _node(session, first + number, number, first + number - 1 if number else None, first if number else None)
-    free, length = first + size, max(1, size // 50)
-    for fork in range(1, branches):
-        parent = first + fork * size // branches - 1
-        for number in range(length):
-            lane = free if number else None
-            yield _node(
-                session, free + number, parent - first + 1 + number, free + number - 1 if number else parent, lane
-            )
-        free += length
-
-
-def _node(session: Any, pk: int, number: int, parent: int | None, lane: int | None) -> Any:
-    from compaction_app.models import ChatMessage
-
-    return ChatMessage(
-        id=pk,
-        session=session,
-        parent_message_id=parent,
-        sib_order=1 if parent is None or parent == pk - 1 else 2,
-        lane_id=lane,
-        depth=number + 1,
-        token_count=TOKENS,
-        path_tokens=TOKENS * (number + 1),
-        **message(number),
-    )
-
-
-def continue_ids() -> None:
-    """Let the database number the next message after those that were stored with ids of ours."""
+def grow(size: int, branches: int = 1, *, length: int = 0, has_summary: bool = True) -> Any:
+    """Store a conversation; returns the tip of the branch that is read. ``length``: of each other branch."""
     from django.core.management.color import no_style
     from django.db import connection
 
+    from compaction_app import chat
     from compaction_app.models import ChatMessage
 
+    session = chat.start_session(title=f"{size:,} messages, {branches} branches")
+    first = (ChatMessage.objects.order_by("-id").values_list("id", flat=True).first() or 0) + 1
+    nodes = _nodes(session, first, size, branches, length or max(1, size // 50))
+    while batch := list(islice(nodes, _BATCH)):
+        ChatMessage.objects.bulk_create(batch)
     with connection.cursor() as cursor:
+        # The database numbers the next message after those that were stored with ids of ours.
         for statement in connection.ops.sequence_reset_sql(no_style(), [ChatMessage]):
             cursor.execute(statement)
+    if has_summary:
+        anchor = ChatMessage.objects.get(pk=first + size - 1 - TO_ANCHOR)
+        summarize(anchor, anchor.pk - TO_CUTOFF, "## Recap\n\nWhat came before.", tokens=80)
+    return ChatMessage.objects.select_related("session").get(pk=first + size - 1)
+
+
+def summarize(anchor: Any, cutoff_id: int, text: str, *, tokens: int) -> Any:
+    from compaction_app.models import ChatMessage
+
+    about = {"session": anchor.session, "kind": "summary", "role": "user"}
+    summary = ChatMessage(**about, content=text, last_summarized_message_id=cutoff_id, token_count=tokens)
+    return ChatMessage.objects.add_child(anchor, instance=summary)
+
+
+def _nodes(session: Any, first: int, size: int, branches: int, length: int) -> Iterator[Any]:
+    """The messages of the branch that is read, with consecutive ids, and then those of the other branches."""
+    from compaction_app.models import ChatMessage
+
+    def node(pk: int, number: int, parent: int | None, lane: int | None) -> Any:
+        return ChatMessage(
+            id=pk,
+            session=session,
+            parent_message_id=parent,
+            sib_order=1 if parent is None or parent == pk - 1 else 2,
+            lane_id=lane,
+            depth=number + 1,
+            token_count=TOKENS,
+            path_tokens=TOKENS * (number + 1),
+            **message(number),
+        )
+
+    for number in range(size):
+        yield node(first + number, number, first + number - 1 if number else None, first if number else None)
+    free = first + size
+    for fork in range(1, branches):
+        parent = first + fork * size // branches - 1
+        for number in range(length):
+            above, lane = (free + number - 1, free) if number else (parent, None)
+            yield node(free + number, parent - first + 1 + number, above, lane)
+        free += length
 
 
 def stored_bytes() -> dict[str, int]:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime
 from statistics import mode
 from typing import Any
 
@@ -38,60 +36,6 @@ DEEPEST = 6
 _REASONS = (EventKind.SUPPRESSED, EventKind.FAILED, EventKind.NO_PROGRESS)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Branch:
-    """A lane, with links where there is a page to lead to."""
-
-    lane: Lane
-    #: How far it is indented.
-    level: int
-    #: How its own first message begins; its id for people who may not read it.
-    text: str
-    #: When its last message was stored.
-    used: datetime | None
-    #: The branch with the newest message of the session.
-    is_newest: bool
-    #: None where its end is no tip: only forks continue.
-    history: TipHistory | None
-    budget: Budget | None
-    #: Its messages from the root, those that its summary covers first.
-    bar: str
-    tip: str
-    forks_from: str
-    summary: str
-    #: Over the threshold: why it was not compacted, by the newest event that says so.
-    reason: str
-    transcript_url: str
-    compact_url: str
-
-    @property
-    def messages(self) -> int:
-        return self.lane.end_depth - self.lane.start_depth + 1
-
-    @property
-    def is_over(self) -> bool:
-        return bool(self.history and self.budget and self.history.tokens > self.budget.threshold)
-
-    @property
-    def percent(self) -> str:
-        return percent_of(self.history, self.budget) if self.history and self.budget else ""
-
-    @property
-    def fullness(self) -> str:
-        """The history at the tip, of what is available for it."""
-        tip, budget = self.history, self.budget
-        if tip is None:
-            return _("no tip: only forks continue")
-        if budget is None:
-            return tokens(tip.tokens)
-        said = _("{percent}: {used} of {available} available tokens")
-        # Without compaction the available tokens are the only limit.
-        if budget.threshold < budget.available:
-            said = _("{percent}: {used} of {available} available tokens; threshold {threshold}")
-        numbers = {"used": tip.tokens, "available": budget.available, "threshold": budget.threshold}
-        return said.format(percent=self.percent, **{name: number(value) for name, value in numbers.items()})
-
-
 def percent_of(tip: TipHistory, budget: Budget) -> str:
     return percent(tip.tokens / budget.available)
 
@@ -113,18 +57,16 @@ class BranchList:
         #: Where the next page begins; None on the last.
         self.older_before = self.lanes[-1].start_id if len(page) > LANES else None
         if self.older_before or before:
-            self.lanes += self._trunk()
+            # The one that most of these leave, where it is older than they are.
+            shown = {lane.start_id for lane in self.lanes}
+            left = [lane.parent_lane_id for lane in self.lanes if lane.parent_lane_id]
+            left = [lane_id for lane_id in left if lane_id not in shown]
+            self.lanes += read_lanes(session, limit=1, before=mode(left) + 1) if left else ()
         self.using = database_of(session)
         self.histories = histories_at([lane.end_id for lane in self.lanes if lane.is_tip], self.using)
         self._rows, self._events = self._read(), self._read_events()
 
     # -- reading ------------------------------------------------------------------------------------------
-
-    def _trunk(self) -> tuple[Lane, ...]:
-        """The lane that most of these leave, where it is older than they are."""
-        shown = {lane.start_id for lane in self.lanes}
-        left = [lane.parent_lane_id for lane in self.lanes if lane.parent_lane_id and lane.parent_lane_id not in shown]
-        return read_lanes(self.session, limit=1, before=mode(left) + 1) if left else ()
 
     def _read(self) -> dict[int, Any]:
         """The ends of the lanes, the messages that they leave and the summaries in use."""
@@ -153,7 +95,7 @@ class BranchList:
 
     # -- the branches -------------------------------------------------------------------------------------
 
-    def __iter__(self) -> Iterator[Branch]:
+    def __iter__(self) -> Iterator[dict[str, Any]]:
         """Forks below the branch that they leave, the newest first."""
         shown = {lane.start_id for lane in self.lanes}
         below: dict[int | None, list[Lane]] = defaultdict(list)
@@ -165,10 +107,13 @@ class BranchList:
         while left:
             level, lane = left.pop()
             left += [(level + 1, fork) for fork in reversed(below[lane.start_id])]
-            yield self._branch(lane, min(level, DEEPEST), longest, is_newest=lane.end_id == newest)
+            is_newest = lane.end_id == newest and not self.is_older_page
+            yield {"level": min(level, DEEPEST), "is_newest": is_newest, **self._branch(lane, longest)}
 
-    def _branch(self, lane: Lane, level: int, longest: int, *, is_newest: bool) -> Branch:
-        first, last = self._rows.get(lane.start_id), self._rows.get(lane.end_id)
+    def _branch(self, lane: Lane, longest: int) -> dict[str, Any]:
+        """A lane as the template shows it, with links where there is a page to lead to."""
+        first, last, budget = self._rows.get(lane.start_id), self._rows.get(lane.end_id), self.budget
+        # None where its end is no tip: only forks continue.
         history = self.histories.get(lane.end_id)
         summary = self._rows.get(history.summary_id) if history and history.summary_id else None
         covered, marks, summary_link = 0, [], _("none")
@@ -184,25 +129,42 @@ class BranchList:
             ("verbatim", _("after them"), lane.end_depth - covered),
         ]
         text = shortened(first.beginning, TEXT) if first else ""
-        may_compact = self.may_compact and history
-        return Branch(
-            lane=lane,
-            level=level,
-            text=text or _("Message {id} (#{depth})").format(id=lane.start_id, depth=number(lane.start_depth)),
-            used=last.created_at if last else None,
-            is_newest=is_newest and not self.is_older_page,
-            history=history,
-            budget=self.budget,
-            bar=bar(_("Messages from the root"), parts, marks, longest),
-            tip=self.links.message(lane.end_id, lane.end_depth),
-            forks_from=self.links.message(lane.parent_id, lane.start_depth - 1) if lane.parent_id else _("the start"),
-            summary=summary_link,
-            reason=self._reason(lane.end_id),
-            transcript_url=self.links.url("chatmessage_transcript", lane.end_id),
-            compact_url=self.links.url("chatmessage_compact", lane.end_id) if may_compact else "",
-        )
+        forks_from = self.links.message(lane.parent_id, lane.start_depth - 1) if lane.parent_id else _("the start")
+        return {
+            "lane": lane,
+            "text": text or _("Message {id} (#{depth})").format(id=lane.start_id, depth=number(lane.start_depth)),
+            "messages": lane.end_depth - lane.start_depth + 1,
+            "used": last.created_at if last else None,
+            "history": history,
+            "budget": budget,
+            "is_over": history and budget and history.tokens > budget.threshold,
+            "percent": percent_of(history, budget) if history and budget else "",
+            "fullness": self._fullness(history),
+            "bar": bar(_("Messages from the root"), parts, marks, longest),
+            "tip": self.links.message(lane.end_id, lane.end_depth),
+            "forks_from": forks_from,
+            "summary": summary_link,
+            "reason": self._reason(lane.end_id),
+            "transcript_url": self.links.url("chatmessage_transcript", lane.end_id),
+            "compact_url": self.links.url("chatmessage_compact", lane.end_id) if self.may_compact and history else "",
+        }
+
+    def _fullness(self, tip: TipHistory | None) -> str:
+        """The history at the tip, of what is available for it."""
+        if tip is None:
+            return _("no tip: only forks continue")
+        if (budget := self.budget) is None:
+            return tokens(tip.tokens)
+        said = _("{percent}: {used} of {available} available tokens")
+        # Without compaction the available tokens are the only limit.
+        if budget.threshold < budget.available:
+            said = _("{percent}: {used} of {available} available tokens; threshold {threshold}")
+        numbers = {"used": tip.tokens, "available": budget.available, "threshold": budget.threshold}
+        shown = {name: number(value) for name, value in numbers.items()}
+        return said.format(percent=percent_of(tip, budget), **shown)
 
     def _reason(self, tip_id: int) -> str:
+        """Over the threshold: why it was not compacted, by the newest event that says so."""
         if (event := self._events.get(tip_id)) is None:
             return ""
         code = str(event.payload.get("reason") or event.payload.get("code") or "")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -99,103 +98,41 @@ def stretch(node_id: int, using: str, *, first: int, last: int, origin: str = DR
 # -- the table ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
-    """One message of a context, or several that are not listed."""
-
-    #: An :class:`Origin`, ``DROPPED`` or ``FOLDED``.
-    origin: str
-    role: str = ""
-    #: The participant's, or the tool's.
-    name: str = ""
-    tokens: int | None = None
-    #: The beginning of its text and its tool calls on one line; ``whole`` has more, "" where the line shows all.
-    text: str = ""
-    whole: str = ""
-    attachments: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    message_id: int | None = None
-    #: (id, depth) of each message to link to: of several that are not listed the first and the last.
-    places: tuple[tuple[int, int | None], ...] = ()
-
-    @property
-    def origin_words(self) -> str:
-        return str(ORIGINS[self.origin][0])
-
-
-class Total(NamedTuple):
-    """Everything of one origin."""
-
-    origin: str
-    words: Any
-    meaning: Any
-    messages: int
-    tokens: int
-
-
-@dataclass(kw_only=True, slots=True)
-class ContextTable:
-    """A context as a page shows it."""
-
-    #: Of ``ChatMessage.sent_context``; False for what would be sent now.
-    is_record: bool = False
-    #: Why there is none, or why a page does not show it.
-    problem: str = ""
-    context: ChatContext | None = None
-    #: Name → text.
-    figures: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    rows: tuple[Row, ...] = ()
-    totals: Sequence[Total] = ()
-    #: How full the window is, and whether the history is over the threshold.
-    fullness: str = ""
-    is_over: bool = False
-    threshold: str = ""
-
-    def fill(self, items: Sequence[ContextMessage | Unlisted], using: str, *, cutoff_id: int | None) -> None:
-        """The rows and totals of what is sent, and of what is not, in its order. One query."""
-        counts, tokens = Counter[str](), Counter[str]()
-        for item in items:
-            counts[item.origin] += item.messages if isinstance(item, Unlisted) else 1
-            tokens[item.origin] += item.tokens
-        self.totals = [Total(one, *ORIGINS[one], counts[one], tokens[one]) for one in ORIGINS if counts[one]]
-        listed = _folded(items)
-        ends = {end for item in listed for end in _ends(item)} | {cutoff_id or 0}
-        found = ChatMessage.objects.using(using).filter(pk__in=ends).values_list("pk", "depth", "redacted_at")
-        known = {pk: (depth, redacted_at) for pk, depth, redacted_at in found}
-        rows, room = [], _MOST_TEXTS
-        for shown in listed:
-            places = tuple((pk, known.get(pk, (None,))[0]) for pk in _ends(shown))
-            if isinstance(shown, Unlisted):
-                notes = (messages(shown.messages),)
-                rows.append(Row(origin=shown.origin, tokens=shown.tokens, notes=notes, places=places))
-                continue
-            said = [text for text in (shown.content, *map(call_line, shown.tool_calls)) if text]
-            line = shortened(" ".join(said))
-            whole = "" if line == " ".join(said) else "\n".join(said)[: min(MOST_TEXT, max(room, 0))]
-            room -= len(whole)
-            rows.append(
-                Row(
-                    origin=shown.origin,
-                    role=shown.role,
-                    name=shown.name,
-                    tokens=shown.tokens,
-                    text=line,
-                    whole=whole,
-                    attachments=tuple(attachment_line(one) for one in shown.attachments),
-                    notes=tuple(_notes(shown, known, cutoff_id)),
-                    message_id=shown.message_id,
-                    places=places,
-                )
-            )
-        self.rows = tuple(rows)
+def _table(items: Sequence[ContextMessage | Unlisted], using: str, *, cutoff_id: int | None) -> dict[str, Any]:
+    """The rows and totals of what is sent, and of what is not, in its order. One query."""
+    counts, tokens = Counter[str](), Counter[str]()
+    for item in items:
+        counts[item.origin] += item.messages if isinstance(item, Unlisted) else 1
+        tokens[item.origin] += item.tokens
+    listed = _folded(items)
+    ends = {end for item in listed for end in _ends(item)} | {cutoff_id or 0}
+    found = ChatMessage.objects.using(using).filter(pk__in=ends).values_list("pk", "depth", "redacted_at")
+    known = {pk: (depth, redacted_at) for pk, depth, redacted_at in found}
+    rows, room = [], _MOST_TEXTS
+    for shown in listed:
+        row = {
+            "origin": shown.origin,
+            "origin_words": ORIGINS[shown.origin][0],
+            "tokens": shown.tokens,
+            # (id, depth) of each message to link to: of several that are not listed the first and the last.
+            "places": [(pk, known.get(pk, (None,))[0]) for pk in _ends(shown)],
+        }
+        if isinstance(shown, Unlisted):
+            rows.append(row | {"notes": [messages(shown.messages)]})
+            continue
+        said = [text for text in (shown.content, *map(call_line, shown.tool_calls)) if text]
+        line = shortened(" ".join(said))
+        # The line shows the beginning, and ``whole`` has more where that is not all.
+        whole = "" if line == " ".join(said) else "\n".join(said)[: min(MOST_TEXT, max(room, 0))]
+        room -= len(whole)
+        row |= {"role": shown.role, "name": shown.name, "text": line, "whole": whole}
+        row["attachments"] = [attachment_line(one) for one in shown.attachments]
+        rows.append(row | {"notes": list(_notes(shown, known, cutoff_id))})
+    totals = [(one, *ORIGINS[one], counts[one], tokens[one]) for one in ORIGINS if counts[one]]
+    return {"rows": rows, "totals": totals}
 
 
-def _notes(
-    shown: ContextMessage,
-    known: Mapping[int, tuple[int, Any]],
-    cutoff_id: int | None,
-) -> Iterator[str]:
+def _notes(shown: ContextMessage, known: Mapping[int, tuple[int, Any]], cutoff_id: int | None) -> Iterator[str]:
     if shown.left_out_bytes:
         yield counted(shown.left_out_bytes, "{} byte left out", "{} bytes left out")
     if shown.origin == Origin.SUMMARY:
@@ -230,8 +167,8 @@ def _folded(items: Sequence[ContextMessage | Unlisted]) -> Sequence[ContextMessa
 # -- what would be sent now ---------------------------------------------------------------------------------
 
 
-def context_here(message: ChatMessage) -> ContextTable:
-    """What the model would be sent at this message."""
+def context_here(message: ChatMessage) -> dict[str, Any]:
+    """What the model would be sent at this message, or the ``problem`` why it is not shown."""
     using = branches.database_of(message)
     try:
         is_off = get_settings(message.session.settings).mode == Mode.OFF
@@ -240,7 +177,7 @@ def context_here(message: ChatMessage) -> ContextTable:
                 "Compaction is off in this session, so everything is sent: {} messages, {} tokens. That is too much "
                 "for this page."
             )
-            return ContextTable(problem=problem.format(number(message.depth), number(message.path_tokens)))
+            return {"problem": problem.format(number(message.depth), number(message.path_tokens))}
         context = chat.get_context(message)
         history = branches.history_at(message.pk, using)
     except ContextOverflow as error:
@@ -249,19 +186,25 @@ def context_here(message: ChatMessage) -> ContextTable:
             "larger window, lower RESERVED_TOKENS, redact the message that is too long, or continue from an earlier "
             "message."
         )
-        return ContextTable(problem=problem.format(number(error.needed), number(error.available)))
+        return {"problem": problem.format(number(error.needed), number(error.available))}
     except CompactionError as error:
-        return ContextTable(problem=str(error))
+        return {"problem": str(error)}
     available, sent = context.available_tokens, context.history_tokens
-    table = ContextTable(
-        context=context,
+    off = _("Compaction is off in this session (MODE): the whole branch is sent in full, whatever its size.")
+    notes = [off] if is_off else []
+    items: list[ContextMessage | Unlisted] = list(context.messages)
+    is_after = (one.origin in _AFTER_THE_CUTOFF for one in context.messages)
+    at = next((place for place, found in enumerate(is_after) if found), len(items))
+    items[at:at] = _dropped(message, context, history.summary_id, notes)
+    return {
+        "context": context,
         # What is compared with the threshold is the full history, of which less may be sent.
-        is_over=not is_off and history.tokens > context.threshold,
-        fullness=_("{used} of {available} available tokens ({percent})").format(
+        "is_over": not is_off and history.tokens > context.threshold,
+        "fullness": _("{used} of {available} available tokens ({percent})").format(
             used=number(sent), available=number(available), percent=percent(sent / max(available, 1))
         ),
-        threshold="" if is_off else number(context.threshold),
-        figures={
+        "threshold": "" if is_off else number(context.threshold),
+        "figures": {
             _("History tokens"): number(history.tokens),
             **({} if is_off else {_("Threshold"): number(context.threshold)}),
             _("Sent in total"): number(context.tokens),
@@ -269,17 +212,9 @@ def context_here(message: ChatMessage) -> ContextTable:
             _("Left out"): number(context.dropped),
             _("Strategy"): _strategy(context.strategy, has_summary=context.summary_id is not None),
         },
-    )
-    if is_off:
-        table.notes.append(
-            _("Compaction is off in this session (MODE): the whole branch is sent in full, whatever its size.")
-        )
-    items: list[ContextMessage | Unlisted] = list(context.messages)
-    is_after = (one.origin in _AFTER_THE_CUTOFF for one in context.messages)
-    at = next((place for place, found in enumerate(is_after) if found), len(items))
-    items[at:at] = _dropped(message, context, history.summary_id, table.notes)
-    table.fill(items, using, cutoff_id=context.cutoff_id)
-    return table
+        "notes": notes,
+        **_table(items, using, cutoff_id=context.cutoff_id),
+    }
 
 
 def _dropped(tip: ChatMessage, context: ChatContext, summary_id: int | None, notes: list[str]) -> list[Unlisted]:
@@ -338,7 +273,7 @@ def _why_left_out(tip: ChatMessage, made: datetime | None) -> str:
 # -- what was sent for a reply ------------------------------------------------------------------------------
 
 
-def context_then(reply: ChatMessage) -> ContextTable | None:
+def context_then(reply: ChatMessage) -> dict[str, Any] | None:
     """What was sent to get this reply; None where nothing was recorded. At most six queries."""
     kept = reply.sent_context
     return _Record(reply, kept).table() if isinstance(kept, Mapping) and kept else None
@@ -362,17 +297,10 @@ class _Record:
         of_session = ChatMessage.objects.using(self.using).filter(session=reply.session_id)
         self.named = of_session.in_bulk(named) if named else {}
 
-    def table(self) -> ContextTable:
-        cutoff = self.named.get(self.cutoff_id or 0)
-        before = self._before_the_tail()
-        tail = self._tail()
-        parent, cutoff_depth = self.reply.parent_message_id or 0, cutoff.depth if cutoff else 0
-        left_out = (
-            _left_out(parent, self.using, cutoff_depth, self.first or 1, self.dropped, self.notes) if tail else []
-        )
-        table = ContextTable(is_record=True, figures=self._figures(), notes=self.notes)
-        table.fill([*before, *left_out, *tail], self.using, cutoff_id=self.cutoff_id)
-        return table
+    def table(self) -> dict[str, Any]:
+        items = [*self._before_the_tail(), *self._tail()]
+        table = _table(items, self.using, cutoff_id=self.cutoff_id)
+        return {"is_record": True, "figures": self._figures(), "notes": self.notes, **table}
 
     def _number(self, name: str) -> int | None:
         """An id, a depth or a count. A host may have written anything there: what is no number is missing."""
@@ -425,7 +353,7 @@ class _Record:
         return parts
 
     def _tail(self) -> list[ContextMessage | Unlisted]:
-        """The messages that were sent after the cutoff; of very many the newest, and a row for those before."""
+        """What was left out after the cutoff, and what was sent: of very many the newest, a row for those before."""
         first, last, parent = self.first, self.reply.depth - 1, self.reply.parent_message_id
         if parent is None or first is None or not 1 <= first <= last:
             return []
@@ -441,7 +369,10 @@ class _Record:
                 self.pruned,
             )
             self.notes.append(said.format(number(self.pruned)))
-        return [*([older] if older else []), *(as_sent(branches.message_value(row), Origin.VERBATIM) for row in found)]
+        cutoff = self.named.get(self.cutoff_id or 0)
+        left_out = _left_out(parent, self.using, cutoff.depth if cutoff else 0, first, self.dropped, self.notes)
+        sent = (as_sent(branches.message_value(row), Origin.VERBATIM) for row in found)
+        return [*left_out, *([older] if older else []), *sent]
 
     def _note_redacted(self, found: Sequence[ChatMessage]) -> None:
         then = self.reply.created_at

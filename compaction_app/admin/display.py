@@ -186,9 +186,6 @@ def _words_if_code(text: str) -> str:
     return words(text) if _CODE.fullmatch(text) else text
 
 
-# -- times --------------------------------------------------------------------------------------------------
-
-
 def moment(when: datetime | None) -> str:
     """A time to the second, with the name of its zone."""
     if when is None:
@@ -228,8 +225,6 @@ def column(name: str, description: Any, value: Callable[[Any], str]) -> Callable
     shown.__name__ = name
     return shown
 
-
-# -- bars ---------------------------------------------------------------------------------------------------
 
 #: Units across a bar, and its height.
 _WIDTH, _HEIGHT = 1000, 40

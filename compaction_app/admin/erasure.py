@@ -41,13 +41,12 @@ from compaction_app.values import OPEN_RUN_STATUSES, Kind
 
 #: Live summaries that a page names.
 _MOST_NAMED = 50
-_LONGEST_REPLACEMENT, _LONGEST_REASON = 1000, 255
 
 
 class RedactForm(forms.Form):
     replacement = forms.CharField(
         label=gettext_lazy("Replacement"),
-        max_length=_LONGEST_REPLACEMENT,
+        max_length=1000,
         initial="[redacted]",
         widget=forms.TextInput(attrs={"class": "vTextField", "dir": "auto"}),
         help_text=gettext_lazy("Replaces the text. The model is sent this instead."),
@@ -57,7 +56,7 @@ class RedactForm(forms.Form):
 class RetireForm(forms.Form):
     reason = forms.CharField(
         label=gettext_lazy("Reason"),
-        max_length=_LONGEST_REASON,
+        max_length=255,
         widget=forms.TextInput(attrs={"class": "vTextField", "dir": "auto"}),
         help_text=gettext_lazy("Stored with each summary that is retired."),
     )
@@ -145,16 +144,10 @@ def _unseen_above(links: Links, message: ChatMessage) -> list[str]:
 class ErasingAdmin(RecordAdmin):
     """The pages before a redaction and a retirement, and the contents of the page before a deletion."""
 
-    def has_redact_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("compaction_app.redact_chatmessage")
-
-    def has_retire_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("compaction_app.retire_summary")
-
     def get_urls(self) -> list[Any]:
         return [
-            self.page("<int:pk>/redact/", self.redact_view, "redact"),
-            self.page("<int:pk>/retire/", self.retire_view, "retire"),
+            self.page("<int:pk>/redact/", self.redact_view, "redact_chatmessage"),
+            self.page("<int:pk>/retire/", self.retire_view, "retire_summary"),
             *super().get_urls(),
         ]
 
@@ -283,7 +276,7 @@ class ErasingAdmin(RecordAdmin):
         }
         told = [str(obj), *_counts(counts), *([_named(links, live)] if live else []), *_cleared_title(obj)]
         question: str = _("This message and everything after it are deleted. This cannot be undone.")
-        if self.has_redact_permission(links.request):
+        if links.may("redact_chatmessage"):
             way = _('To remove only this text, use <a href="{}">Redact</a>.')
             question = format_html("{} {}", question, format_html(way, links.url("chatmessage_redact", obj.pk)))
         kept_lines = [_("Every other message."), *_counts(kept)]

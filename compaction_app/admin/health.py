@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from celery import current_app
 from django.db.models import Count, F, Min, Q, QuerySet
@@ -36,19 +36,11 @@ RECENT_DAYS = 7
 MOST_RECENT = 10_000
 
 
-class Problem(NamedTuple):
-    """Something that a person should know and can act on."""
-
-    text: str
-    #: What to do about it.
-    remedy: str
-    since: datetime | None = None
-    #: The status of the runs whose list the page links to.
-    runs: RunStatus | None = None
-
-
 def health_of(request: HttpRequest) -> dict[str, Any] | None:
-    """The problems, and how many runs ``failed`` lately, in words; None for people who may not view runs."""
+    """The problems, and how many runs ``failed`` lately, in words; None for people who may not view runs.
+
+    Of a problem its ``text``, the ``remedy``, ``since`` when, and the status of the ``runs`` whose list has it.
+    """
     user = getattr(request, "user", None)
     if user is None or not user.has_perm("compaction_app.view_compactionrun"):
         return None
@@ -62,9 +54,6 @@ def health_of(request: HttpRequest) -> dict[str, Any] | None:
     return {"problems": [*_broker(), *_open_runs(now)], "failed": said}
 
 
-# -- the broker ---------------------------------------------------------------------------------------------
-
-
 def knock() -> None:
     """Connect to the broker as enqueueing does; raises what that raises where nothing answers."""
     with tasks.impatient_connection() as connection:
@@ -73,49 +62,49 @@ def knock() -> None:
         )
 
 
-def _broker() -> Iterator[Problem]:
+def _setting(name: str) -> Any:
+    """None where the settings are invalid: other pages say so."""
     try:
-        # A mode for the whole site that enqueues nothing needs no broker.
-        needs_broker = site_setting("MODE") not in (Mode.OFF, Mode.DETERMINISTIC)
+        return site_setting(name)
     except ConfigurationError:
-        needs_broker = True
-    if current_app.conf.task_always_eager or not needs_broker:
+        return None
+
+
+def _broker() -> Iterator[dict[str, Any]]:
+    # A mode for the whole site that enqueues nothing needs no broker.
+    if current_app.conf.task_always_eager or _setting("MODE") in (Mode.OFF, Mode.DETERMINISTIC):
         return
     try:
         knock()
     except Exception as error:
         # A broker can raise anything. The page shows it, and a failing enqueue logs it.
-        yield Problem(
-            text=_("The message broker does not answer ({}).").format(type(error).__name__),
-            remedy=_(
-                "Start it, or correct the broker's address in Celery's settings. Chats continue and nothing is lost: "
-                "compactions wait in the database, and the next sweep enqueues them."
-            ),
+        remedy = _(
+            "Start it, or correct the broker's address in Celery's settings. Chats continue and nothing is lost: "
+            "compactions wait in the database, and the next sweep enqueues them."
         )
+        said = _("The message broker does not answer ({}).").format(type(error).__name__)
+        yield {"text": said, "remedy": remedy}
 
 
-# -- open runs ----------------------------------------------------------------------------------------------
-
-
-def _open_runs(now: datetime) -> Iterator[Problem]:
+def _open_runs(now: datetime) -> Iterator[dict[str, Any]]:
     late = Q(due__lt=now - timedelta(seconds=LATE_SECONDS))
     # Most overdue first, in the order of the index: those are counted where not all are.
     due = Coalesce("next_attempt_at", "started_at", "created_at")
     waiting = _open(RunStatus.READY).annotate(due=due).order_by("next_attempt_at")
-    for status, rows in (
-        (RunStatus.READY, waiting),
-        (RunStatus.RUNNING, _open(RunStatus.RUNNING).annotate(due=F("lease_expires_at"))),
-    ):
+    claimed = _open(RunStatus.RUNNING).annotate(due=F("lease_expires_at"))
+    for status, rows in ((RunStatus.READY, waiting), (RunStatus.RUNNING, claimed)):
         found = rows[: MOST_OPEN + 1].aggregate(late=Count("pk", filter=late), since=Min("due", filter=late))
         if not found["late"]:
             continue
         count = _("More than {}").format(number(MOST_OPEN)) if found["late"] > MOST_OPEN else number(found["late"])
         if status == RunStatus.READY:
             said = ngettext("{} run waits for too long.", "{} runs wait for too long.", found["late"])
+            queue = _setting("TASK_QUEUE")
+            worker = f"celery -A {current_app.main or 'yourproject'} worker" + (f" -Q {queue}" if queue else "")
             remedy = _(
                 "Start the broker and a worker, and beat for its sweep: {}. Where workers are busy, start another one, "
                 "or put a faster model first (MODELS, TIMEOUT in SUMMARIZERS)."
-            ).format(f"{_worker()} --beat")
+            ).format(f"{worker} --beat")
         else:
             said = ngettext(
                 "{} run has a worker that is gone, and no sweep came.",
@@ -123,17 +112,9 @@ def _open_runs(now: datetime) -> Iterator[Problem]:
                 found["late"],
             )
             remedy = _("Start beat, whose sweep reassigns them, or run manage.py recover_compactions.")
-        yield Problem(text=said.format(count), remedy=remedy, since=found["since"], runs=status)
+        yield {"text": said.format(count), "remedy": remedy, "since": found["since"], "runs": status}
 
 
 def _open(status: RunStatus) -> QuerySet[CompactionRun]:
-    # open() is the condition of the partial index.
+    """By the condition of their partial index, which ``open()`` is."""
     return CompactionRun.objects.open().filter(status=status)
-
-
-def _worker() -> str:
-    try:
-        queue = site_setting("TASK_QUEUE")
-    except ConfigurationError:
-        queue = None
-    return f"celery -A {current_app.main or 'yourproject'} worker" + (f" -Q {queue}" if queue else "")

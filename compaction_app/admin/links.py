@@ -40,6 +40,10 @@ class Links:
             )
         return self._may_view[model_name]
 
+    def may(self, permission: str) -> bool:
+        """Whether the user has a permission of the app, by its codename."""
+        return self.request.user.has_perm(f"compaction_app.{permission}")
+
     def url(self, page: str, *arguments: Any, **query: Any) -> str:
         """Address of a page (``chatmessage_change``); "" where the user may not see its records."""
         if not self.may_view(page.partition("_")[0]):
@@ -87,8 +91,6 @@ class Links:
                 read_first_words([obj])
                 name = vars(obj)["first_words"]
         return name or str(obj)
-
-    # -- columns of lists, facts of pages -----------------------------------------------------------------
 
     def facts(self, obj: Any, *entries: str | tuple[Any, str]) -> list[tuple[Any, str]]:
         """Labels and values of a record's page: a field by its name, or both as given. What is empty is left out."""

@@ -241,12 +241,12 @@ class ChatMessageAdmin(ErasingAdmin):
 
     def tools(self, links: Links, obj: ChatMessage) -> dict[str, str]:
         if obj.is_summary:
-            may_retire = obj.retired_at is None and self.has_retire_permission(links.request)
+            may_retire = obj.retired_at is None and links.may("retire_summary")
             return {_("Retire"): links.url("chatmessage_retire", obj.pk)} if may_retire else {}
         tools = {_("Transcript"): links.url("chatmessage_transcript", obj.pk)}
-        if self.has_compact_permission(links.request) and not is_off(obj.session):
+        if links.may("compact_chatsession") and not is_off(obj.session):
             tools[_("Compact now")] = links.url("chatmessage_compact", obj.pk)
-        if self.has_redact_permission(links.request):
+        if links.may("redact_chatmessage"):
             tools[_("Redact")] = links.url("chatmessage_redact", obj.pk)
         return tools
 
@@ -316,7 +316,7 @@ class ChatMessageAdmin(ErasingAdmin):
             self.page("<int:pk>/text/<str:part>/", self.text_view),
             self.page("<int:pk>/context/", self.context_view),
             self.page("<int:pk>/transcript/", self.transcript_view),
-            self.page("<int:pk>/compact/", self.compact_view, "compact"),
+            self.page("<int:pk>/compact/", self.compact_view, "compact_chatsession"),
             *super().get_urls(),
         ]
 
@@ -343,8 +343,6 @@ class ChatMessageAdmin(ErasingAdmin):
         shown = transcript_of(obj, links, end=records.as_id(request.GET.get("end", "")))
         about = {"title": _("Transcript"), "subject": links.name(obj.session), "original": obj.session}
         return self.own_page(links, "chatmessage/transcript.html", obj=obj, transcript=shown, **about)
-
-    # -- compacting ---------------------------------------------------------------------------------------
 
     def compact_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
         def act(given: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django import forms
@@ -34,13 +34,6 @@ from compaction_app.admin.display import EMPTY, number
 from compaction_app.admin.links import Links, read_first_words
 from compaction_app.models import ChatSession, CompactionEvent
 from compaction_app.models.words import words
-
-if TYPE_CHECKING:
-    # Subscripting them works for type checkers only.
-    AnyModelAdmin = admin.ModelAdmin[Any]
-    AnyPaginator = Paginator[Any]
-else:
-    AnyModelAdmin, AnyPaginator = admin.ModelAdmin, Paginator
 
 #: Columns of a run that may be long.
 RUN_TEXTS = ("error_detail", "instructions", "policy_line", "settings", "budget", "shortened_inputs", "request")
@@ -76,7 +69,7 @@ def as_uuid(text: str) -> UUID | None:
 # -- lists --------------------------------------------------------------------------------------------------
 
 
-class BoundedPaginator(AnyPaginator):
+class BoundedPaginator(Paginator):  # type: ignore[type-arg]  # subscripting it works for type checkers only
     """Counts and pages over the first rows only: counting a million takes longer than showing a page."""
 
     limit = 10_000
@@ -139,7 +132,7 @@ class RecordList(ChangeList):
 # -- the admin ----------------------------------------------------------------------------------------------
 
 
-class RecordAdmin(AnyModelAdmin):
+class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
     """Shows records that the system wrote. Each subclass adds what else is allowed."""
 
     delete_confirmation_template = "admin/compaction_app/confirm.html"
@@ -175,9 +168,6 @@ class RecordAdmin(AnyModelAdmin):
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(self.editable) and super().has_change_permission(request, obj)
-
-    def has_compact_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("compaction_app.compact_chatsession")
 
     def may_delete(self, obj: Any) -> bool:
         """Whether this record can be deleted from its page, by people who have the permission.
@@ -337,8 +327,8 @@ class RecordAdmin(AnyModelAdmin):
 
     # -- additional pages ---------------------------------------------------------------------------------
 
-    def page(self, route: str, view: Callable[..., HttpResponse], permission: str = "view") -> URLPattern:
-        """The URL of a page for people who may view the records and have ``permission``; named after its view.
+    def page(self, route: str, view: Callable[..., HttpResponse], permission: str = "") -> URLPattern:
+        """The URL of a page for people who may view the records and have ``permission``, if any; named after its view.
 
         The view is given the request, its links, the record that the route's ``pk`` names, and the route's other
         parts.
@@ -346,7 +336,7 @@ class RecordAdmin(AnyModelAdmin):
 
         @wraps(view)
         def answer(request: HttpRequest, **parts: Any) -> HttpResponse:
-            is_allowed = getattr(self, f"has_{permission}_permission")(request)
+            is_allowed = not permission or self.links(request).may(permission)
             if not (is_allowed and self.has_view_permission(request)):
                 raise PermissionDenied
             if "pk" in parts:

@@ -174,13 +174,11 @@ class CompactionRunAdmin(records.RecordAdmin):
         prefetch_related_objects([obj], records.EVENTS)
         return {"events": obj.events.all()}
 
-    # -- retrying -----------------------------------------------------------------------------------------
-
     def get_urls(self) -> list[Any]:
-        return [self.page("<int:pk>/retry/", self.retry_view, "compact"), *super().get_urls()]
+        return [self.page("<int:pk>/retry/", self.retry_view, "compact_chatsession"), *super().get_urls()]
 
     def tools(self, links: Links, obj: CompactionRun) -> dict[str, str]:
-        may_retry = obj.status == RunStatus.FAILED and obj.tip_id and self.has_compact_permission(links.request)
+        may_retry = obj.status == RunStatus.FAILED and obj.tip_id and links.may("compact_chatsession")
         return {_("Retry"): links.url("compactionrun_retry", obj.pk)} if may_retry else {}
 
     def retry_view(self, request: HttpRequest, links: Links, obj: CompactionRun) -> HttpResponse:

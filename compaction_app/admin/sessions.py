@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -41,7 +41,7 @@ from compaction_app.messages.validation import validate_session
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.models.words import words
 from compaction_app.spending import session_spending
-from compaction_app.tree.branches import TipHistory, database_of
+from compaction_app.tree.branches import database_of
 from compaction_app.tree.lanes import histories_at
 from compaction_app.values import Budget, Kind, RunStatus
 
@@ -53,85 +53,70 @@ TITLES = 10_000
 MOST_PROMPT = 20_000
 
 
-# -- what the list says of each -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """Of one session: its newest branch, and its newest run."""
-
-    session: ChatSession
-    depth: int | None = None
-    history: TipHistory | None = None
-    run: CompactionRun | None = None
-
-    @property
-    def branch(self) -> str:
-        """How long that branch is, in percent of the available tokens as on the session's page."""
-        if self.depth is None or self.history is None:
-            return format_html('<span class="compaction-note">{}</span>', _("no messages"))
-        numbers = display.messages(self.depth), display.tokens(self.history.tokens)
-        size = format_html_join(" ", '<span class="compaction-note compaction-below">{}</span>', zip(numbers))
-        try:
-            resolved = resolve_request(self.session)
-        except CompactionError:
-            return format_html("{} {}", _("wrong settings"), size)
-        budget = shown_budget(resolved)
-        over = display.badge("failed", _("over threshold")) if self.history.tokens > budget.threshold else ""
-        return format_html("{} {} {}", percent_of(self.history, budget), over, size)
-
-    def compaction(self, links: Links) -> str:
-        """The outcome of the newest run, and when it was."""
-        run = self.run
-        if run is None:
-            return display.EMPTY
-        reason = words(run.error_code) if run.status == RunStatus.FAILED else ""
-        when = format_html('<span class="compaction-note compaction-below">{}</span>', display.moment(run.finished_at))
-        label = links.to("compactionrun", run.pk, display.run_badge(run))
-        return display.joined(filter(None, (label, reason, when if run.finished_at else "")), " ")
-
-
 def shown_budget(resolved: ResolvedRequest) -> Budget:
     """Without compaction there is no threshold: pages compare with what is available instead."""
     budget = resolved.budget
     return replace(budget, threshold=budget.available) if resolved.settings.mode == Mode.OFF else budget
 
 
-def states_of(sessions: Sequence[ChatSession], using: str, *, with_runs: bool) -> dict[object, State]:
-    """The state of each of these sessions, by its primary key; ``with_runs`` for people who may view runs."""
-    # Both bounds and this order, as in ``in_session``: PostgreSQL may otherwise walk the primary key.
-    messages = ChatMessage.objects.filter(session__gte=OuterRef("pk"), session__lte=OuterRef("pk"), kind=Kind.MESSAGE)
-    # The newest message of a session is always a tip.
-    newest = messages.order_by("-session_id", "-id")[:1]
-    runs = CompactionRun.objects.filter(session=OuterRef("pk")).order_by("-id")
-    rows = list(
-        ChatSession.objects.using(using)
-        .filter(pk__in=[session.pk for session in sessions])
-        .defer("system_prompt", "metadata")
-        .annotate(
-            prompt=Left("system_prompt", MOST_PROMPT),
-            newest=Subquery(newest.values("pk")),
-            depth=Subquery(newest.values("depth")),
-            newest_run=Subquery(runs.values("pk")[:1]) if with_runs else Value(None, BigIntegerField()),
-        )
-    )
-    for row in rows:
-        row.system_prompt = row.prompt
-    histories = histories_at([row.newest for row in rows if row.newest is not None], using)
-    found = CompactionRun.objects.using(using).only("status", "error_code", "created_at", "finished_at")
-    newest_runs = found.in_bulk([row.newest_run for row in rows if row.newest_run is not None])
-    return {row.pk: State(row, row.depth, histories.get(row.newest), newest_runs.get(row.newest_run)) for row in rows}
-
-
 class SessionList(records.RecordList):
     def get_results(self, request: HttpRequest) -> None:
+        """Each session with its ``state``: its newest branch and, for people who may view runs, its newest run."""
         super().get_results(request)
-        rows: list[Any] = self.result_list
-        with_runs = self.links.may_view("compactionrun")
-        states = states_of(rows, database_of(rows[0]), with_runs=with_runs) if rows else {}
-        for row in rows:
-            # One that is missing was deleted since the list was read.
-            row.state = states.get(row.pk, State(row))
+        sessions: list[Any] = self.result_list
+        if not sessions:
+            return
+        using = database_of(sessions[0])
+        # Both bounds and this order, as in ``in_session``: PostgreSQL may otherwise walk the primary key.
+        messages = ChatMessage.objects.filter(session__gte=OuterRef("pk"), session__lte=OuterRef("pk"))
+        # The newest message of a session is always a tip.
+        newest = messages.filter(kind=Kind.MESSAGE).order_by("-session_id", "-id")[:1]
+        runs = Subquery(CompactionRun.objects.filter(session=OuterRef("pk")).order_by("-id").values("pk")[:1])
+        read = (
+            ChatSession.objects.using(using)
+            .filter(pk__in=[session.pk for session in sessions])
+            .defer("system_prompt", "metadata")
+            .annotate(
+                prompt=Left("system_prompt", MOST_PROMPT),
+                tip=Subquery(newest.values("pk")),
+                depth=Subquery(newest.values("depth")),
+                run_id=runs if self.links.may_view("compactionrun") else Value(None, BigIntegerField()),
+            )
+        )
+        states: dict[Any, Any] = {row.pk: row for row in read}
+        histories = histories_at([row.tip for row in states.values() if row.tip is not None], using)
+        lean = CompactionRun.objects.using(using).only("status", "error_code", "created_at", "finished_at")
+        found = lean.in_bulk([row.run_id for row in states.values() if row.run_id is not None])
+        for row in states.values():
+            row.system_prompt, row.history, row.run = row.prompt, histories.get(row.tip), found.get(row.run_id)
+        for session in sessions:
+            # None where it was deleted since the list was read.
+            session.state = states.get(session.pk)
+
+
+def _newest_branch(state: Any) -> str:
+    """How long it is, in percent of the available tokens as on the session's page."""
+    if state is None or state.history is None:
+        return format_html('<span class="compaction-note">{}</span>', _("no messages"))
+    numbers = display.messages(state.depth), display.tokens(state.history.tokens)
+    size = format_html_join(" ", '<span class="compaction-note compaction-below">{}</span>', zip(numbers))
+    try:
+        budget = shown_budget(resolve_request(state))
+    except CompactionError:
+        return format_html("{} {}", _("wrong settings"), size)
+    over = display.badge("failed", _("over threshold")) if state.history.tokens > budget.threshold else ""
+    return format_html("{} {} {}", percent_of(state.history, budget), over, size)
+
+
+def _last_compaction(links: Links, state: Any) -> str:
+    """The outcome of the newest run, and when it was."""
+    run = state and state.run
+    if run is None:
+        return display.EMPTY
+    reason = words(run.error_code) if run.status == RunStatus.FAILED else ""
+    when = format_html('<span class="compaction-note compaction-below">{}</span>', display.moment(run.finished_at))
+    label = links.to("compactionrun", run.pk, display.run_badge(run))
+    return display.joined(filter(None, (label, reason, when if run.finished_at else "")), " ")
 
 
 # -- the form -----------------------------------------------------------------------------------------------
@@ -185,10 +170,10 @@ class ChatSessionAdmin(records.RecordAdmin):
     # -- the list -----------------------------------------------------------------------------------------
 
     def columns(self, links: Links) -> Sequence[Any]:
-        last = column("compaction", _("last compaction"), lambda session: session.state.compaction(links))
+        last = column("compaction", _("last compaction"), lambda session: _last_compaction(links, session.state))
         return (
             column("session", _("session"), lambda session: display.line(links.name(session), 48)),
-            column("branch", _("newest branch"), lambda session: session.state.branch),
+            column("branch", _("newest branch"), lambda session: _newest_branch(session.state)),
             *([last] if links.may_view("compactionrun") else []),
             column("owner", _("owner"), lambda session: display.line(str(session.owner or ""), 20)),
             *links.columns(ChatSession, "updated_at"),
@@ -231,7 +216,7 @@ class ChatSessionAdmin(records.RecordAdmin):
             problem = str(error)
         is_off = resolved is not None and resolved.settings.mode == Mode.OFF
         before = records.as_id(links.request.GET.get(OLDER_THAN, ""))
-        may_compact = self.has_compact_permission(links.request) and not is_off
+        may_compact = links.may("compact_chatsession") and not is_off
         found = BranchList(links, obj, budget, before, may_compact=may_compact)
         here = links.page_of(obj)
         return {
@@ -268,8 +253,6 @@ class ChatSessionAdmin(records.RecordAdmin):
         obj.updated_at = timezone.now()
         obj.save(update_fields=[*self.editable, "updated_at"])
 
-    # -- deleting -----------------------------------------------------------------------------------------
-
     def may_delete(self, obj: ChatSession) -> bool:
         return True
 
@@ -282,13 +265,11 @@ class ChatSessionAdmin(records.RecordAdmin):
         with suppress(MessageNotFound):  # deleted since it was read, as by a second click
             chat.delete_session(obj)
 
-    # -- compacting ---------------------------------------------------------------------------------------
-
     def get_urls(self) -> list[Any]:
-        return [self.page("<uuid:pk>/compact/", self.compact_view, "compact"), *super().get_urls()]
+        return [self.page("<uuid:pk>/compact/", self.compact_view, "compact_chatsession"), *super().get_urls()]
 
     def tools(self, links: Links, obj: ChatSession) -> dict[str, str]:
-        may_compact = self.has_compact_permission(links.request) and not is_off(obj)
+        may_compact = links.may("compact_chatsession") and not is_off(obj)
         return {_("Compact every branch"): links.url("chatsession_compact", obj.pk)} if may_compact else {}
 
     def compact_view(self, request: HttpRequest, links: Links, obj: ChatSession) -> HttpResponse:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from difflib import unified_diff
 from functools import partial
 from itertools import groupby, islice
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from django.db import connections
 from django.db.models import F, Prefetch
@@ -95,17 +95,11 @@ def sections(links: Links, summary: ChatMessage, text: str, stored: str) -> Sect
 # -- generations --------------------------------------------------------------------------------------------
 
 
-class Generation(NamedTuple):
-    """A summary that this one was built on, this one, or one that was built on it."""
+def generations_of(summary: ChatMessage) -> list[tuple[int, ChatMessage, CompactionRun | None]]:
+    """This summary, those that it was built on and those built on it, oldest first, each with its run.
 
-    #: 0 for this one, below it for those that it was built on.
-    level: int
-    summary: ChatMessage
-    run: CompactionRun | None
-
-
-def generations_of(summary: ChatMessage) -> list[Generation]:
-    """Oldest first. Two queries, no text but that of this one."""
+    The level is 0 for this one, below it for those that it was built on. Two queries, no text but that of this one.
+    """
     using = database_of(summary)
     parameters = {"summary": summary.pk, "levels": MOST_LISTED, "rows": 2 * MOST_LISTED}
     with connections[using].cursor() as cursor:
@@ -126,8 +120,7 @@ def generations_of(summary: ChatMessage) -> list[Generation]:
     if imported := levels.keys() - summaries.keys():
         rows = ChatMessage.objects.using(using).filter(pk__in=sorted(imported)).defer("content", "ledger", "metadata")
         summaries |= {row.pk: row for row in rows}
-    in_order = sorted((levels[pk], pk) for pk in summaries)
-    return [Generation(level, summaries[pk], runs.get(pk)) for level, pk in in_order]
+    return [(level, summaries[pk], runs.get(pk)) for level, pk in sorted((levels[pk], pk) for pk in summaries)]
 
 
 # -- the page -----------------------------------------------------------------------------------------------
@@ -136,14 +129,22 @@ def generations_of(summary: ChatMessage) -> list[Generation]:
 def page_of(summary: ChatMessage) -> dict[str, Any]:
     """Everything below the fields. The summary comes with its cutoff and its anchor."""
     generations, run = generations_of(summary), run_of(summary)
-    base = next((generation.summary for generation in generations if generation.level == -1), None)
+    base = next((found for level, found, _run in generations if level == -1), None)
     # A constraint says that a summary has both.
     cutoff, anchor = cast(ChatMessage, summary.last_summarized_message), cast(ChatMessage, summary.parent)
     of_base = base.last_summarized_message if base else None
     new_from = of_base.depth + 1 if of_base else 1
     new = contexts.stretch(cutoff.pk, database_of(summary), first=new_from, last=cutoff.depth)
     replaced = (base.token_count if base else 0) + (new.tokens if new else 0)
-    changed, no_difference = _changed(summary, base)
+    changed: list[tuple[str, str]] = []
+    # Why it is not known what changed.
+    no_difference = _("This is the first generation: there is no earlier summary.")
+    if base is not None:
+        texts = ChatMessage.objects.using(database_of(summary)).filter(pk=base.pk).only("content", "ledger")
+        before, no_difference = texts.first(), _("One of the two texts has been erased.")
+        if before and before.text and summary.text:
+            changed = difference(before.text, summary.text)
+            no_difference = "" if changed else _("None in the lines that are compared.")
     return {
         "events": run.events.all() if run else [],
         "covered": cutoff.depth,
@@ -172,17 +173,6 @@ def difference(before: str, after: str) -> list[tuple[str, str]]:
     # Without the two lines that name the files.
     found = list(unified_diff(old, new, n=1, lineterm=""))[2:]
     return [(_SIGNS[line[0]], line[1:]) for line in found]
-
-
-def _changed(summary: ChatMessage, base: ChatMessage | None) -> tuple[list[tuple[str, str]], str]:
-    """What changed since the previous generation, or why that is not known."""
-    if base is None:
-        return [], _("This is the first generation: there is no earlier summary.")
-    before = ChatMessage.objects.using(database_of(summary)).filter(pk=base.pk).only("content", "ledger").first()
-    if not (before and before.text and summary.text):
-        return [], _("One of the two texts has been erased.")
-    found = difference(before.text, summary.text)
-    return found, "" if found else _("None in the lines that are compared.")
 
 
 def ledger_entries(ledger: str) -> list[tuple[str, list[str]]]:

@@ -5,8 +5,6 @@ A page reads its own messages only. The way to them goes from lane to lane.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django.db.models.functions import Left, Length
@@ -20,7 +18,7 @@ from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.models import ChatMessage
 from compaction_app.tree.branches import database_of, path_ids
-from compaction_app.values import ChatContext, Origin
+from compaction_app.values import Origin
 
 #: Messages of a page, and characters of each that are read.
 PAGE, SHOWN = 50, 4_000
@@ -35,37 +33,11 @@ MARKS: dict[str, tuple[Any, Any]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Transcript:
-    tip: ChatMessage
-    #: Rows of messages, with ``mark`` (one of ``MARKS``; "" where there is no context), ``beginning``, ``left_out``
-    #: characters that are not shown, ``text_url`` of the whole text, ``calls`` and ``attached``.
-    lines: Sequence[Any]
-    #: Depths of the first and the last message of the page.
-    first: int
-    end: int
-    context: ChatContext | None
-    #: Why there is no context, so no marks.
-    problem: str
+def transcript_of(tip: ChatMessage, links: Links, *, end: int | None = None) -> dict[str, Any]:
+    """The page of a branch that ends at depth ``end``, by default at its tip, as its template shows it.
 
-    @property
-    def earlier(self) -> int | None:
-        """The end of the page before."""
-        return self.first - 1 if self.first > 1 else None
-
-    @property
-    def later(self) -> int | None:
-        return min(self.end + PAGE, self.tip.depth) if self.end < self.tip.depth else None
-
-    @property
-    def marks(self) -> list[tuple[str, Any, Any]]:
-        """(mark, name, meaning) of those on this page."""
-        here = {line.mark for line in self.lines}
-        return [(mark, *words) for mark, words in MARKS.items() if mark in here]
-
-
-def transcript_of(tip: ChatMessage, links: Links, *, end: int | None = None) -> Transcript:
-    """The page of a branch that ends at depth ``end``, by default at its tip."""
+    ``problem`` says why there is no ``context``: then no message has a mark.
+    """
     using = database_of(tip)
     end = min(max(end or tip.depth, 1), tip.depth)
     first = max(1, end - PAGE + 1)
@@ -74,9 +46,8 @@ def transcript_of(tip: ChatMessage, links: Links, *, end: int | None = None) -> 
     # Without what a page does not show: a text may be four megabytes long.
     lean = nodes.defer("content", "reasoning", "original", "usage", "metadata", "sent_context")
     lean = lean.annotate(beginning=Left("content", SHOWN), characters=Length("content"))
-    rows: list[Any] = []
-    if stretch:
-        rows = list(lean.filter(pk__in=path_ids(stretch.last, using, first)).order_by("depth"))
+    of_page = lean.filter(pk__in=path_ids(stretch.last, using, first)).order_by("depth") if stretch else []
+    rows: list[Any] = list(of_page)
     context, problem = None, ""
     try:
         context = chat.get_context(tip)
@@ -93,4 +64,17 @@ def transcript_of(tip: ChatMessage, links: Links, *, end: int | None = None) -> 
         row.text_url = links.url("chatmessage_text", row.pk, "content")
         row.calls = [shortened(call_line(call), 400) for call in row.tool_calls or ()]
         row.attached = [attachment_line(attachment) for attachment in row.attachments or ()]
-    return Transcript(tip=tip, lines=rows, first=first, end=end, context=context, problem=problem)
+    marks = {row.mark for row in rows}
+    return {
+        "tip": tip,
+        "lines": rows,
+        # Depths of the first and the last message of the page, and the ends of the pages before and after it.
+        "first": first,
+        "end": end,
+        "earlier": first - 1 if first > 1 else None,
+        "later": min(end + PAGE, tip.depth) if end < tip.depth else None,
+        "context": context,
+        "problem": problem,
+        # Those of this page.
+        "marks": [(mark, *words) for mark, words in MARKS.items() if mark in marks],
+    }

@@ -1,31 +1,8 @@
 """System checks of the configuration.
 
-The ids are stable and all start with ``compaction_app.`` List an id in ``SILENCED_SYSTEM_CHECKS`` to silence it.
-
-Errors, which also raise ``ConfigurationError`` when the settings are read:
-
-- E001 ``COMPACTION`` is not a dict
-- E002 ``COMPACTION`` has unknown keys
-- E003 a session overrides a key for the whole site (raised when the session is saved, never by a check)
-- E010 ``RECENT_MESSAGES_RATIO`` is not below ``TRIGGER_RATIO``, or not below one in ``MODELS``
-- E011 ``RECENT_TOKENS_CAP`` is not below ``TRIGGER_TOKENS_CAP``
-- E012 summary target, recent and reserved tokens fill the window
-- E013 ``CHAT_MODELS`` of a summarizer has a model without an address, and its ``MODELS`` have an address or key
-- E014 ``SUMMARIZER`` is not in ``SUMMARIZERS``
-- E015 ``TOKEN_COUNTER`` is the exact one, and its package is not installed
-- E016 ``BACKEND`` of a summarizer is no ``Summarizer``
-- E020 a database that stores messages is neither SQLite nor PostgreSQL
-- E021 sessions and users are stored in different databases
-- E023 ``USE_TZ`` is False
-- E024 eventlet has replaced Python's threads
-- E100 to E151: a key has a value of the wrong type or out of range; ``conf.KEYS`` has the id of each key
-
-Warnings:
-
-- W001 ``TRIGGER_RATIO`` or one in ``MODELS`` is outside 0.5 to 0.95
-- W002 ``ATOMIC_REQUESTS`` runs views in a transaction, and none may be open while a model is called
-- W003 the provider compacts too
-- W004 a SQLite database uses deferred transactions: a second writer fails instead of waiting
+The ids are stable and start with ``compaction_app.``; docs/troubleshooting.md lists them, ``conf.KEYS`` has those of
+single keys. List an id in ``SILENCED_SYSTEM_CHECKS`` to silence it. Errors of settings also raise
+``ConfigurationError`` when the settings are read.
 """
 
 from __future__ import annotations

@@ -182,8 +182,8 @@ def _openai_message(
     data: dict[str, Any] = {"role": str(message.role)}
     if whole is not None:
         data |= {key: value for key, value in whole.items() if value is not None and key not in _NOT_SENT_BACK}
-        came = whole.get("content")
-        data["content"] = came if came and _is_content(came) else message.content
+        content = whole.get("content")
+        data["content"] = content if content and _is_content(content) else message.content
         audio = data.pop("audio", None)
         if isinstance(audio, Mapping) and isinstance(audio.get("id"), str):
             data["audio"] = {"id": audio["id"]}
@@ -193,13 +193,11 @@ def _openai_message(
             data["reasoning"] = message.reasoning
     if message.name and message.role != "tool":
         data["name"] = sent_name(message.name)
-    given = data.pop("tool_calls", None)
+    came = data.pop("tool_calls", None)
     if message.tool_calls:
-        calls = given if isinstance(given, list) and len(given) == len(message.tool_calls) else ()
-        data["tool_calls"] = [
-            _openai_call(call, calls[place] if calls else None, offered)
-            for place, call in enumerate(message.tool_calls)
-        ]
+        count = len(message.tool_calls)
+        raw = came if isinstance(came, list) and len(came) == count else [None] * count
+        data["tool_calls"] = [_openai_call(*pair, offered) for pair in zip(message.tool_calls, raw, strict=True)]
     if message.role != "tool":
         data["content"] = _without_blanks(data["content"]) or (None if message.tool_calls else "")
     return data
@@ -233,7 +231,6 @@ def _without_blanks(content: Any) -> Any:
 def attachment_of(part: Mapping[str, Any], number: int, count: int) -> dict[str, Any]:
     """The attachment of an image, a sound or a file. ``count``: how many attachments there are with it."""
     kind = str(part.get("type") or "")
-    inner = part.get(kind, part)
     flat = described(part)
     label = flat["type"] if flat["type"] in _PARTS else ""
     url = str(flat.get("url") or "")
@@ -243,19 +240,23 @@ def attachment_of(part: Mapping[str, Any], number: int, count: int) -> dict[str,
             f"not {kind or 'untyped'!r}{' without a URL' if label else ''}. Pass what else there is in attachments.",
             field="content",
         )
-    attachment = {"type": label, "name": str(flat.get("filename") or flat.get("file_id") or f"{label} {count}")}
+    name = flat.get("filename") or flat.get("title") or flat.get("file_id")
+    attachment = {"type": label, "name": str(name or f"{label} {count}")}
     attachment |= {key: str(flat[key]) for key in ("url", "detail", "file_id") if flat.get(key)}
     attachment |= {key: flat[key] for key in _OURS if flat.get(key) is not None}
     if mime := media_type(url):
         attachment["mime_type"] = mime
     # The chat format has the payload of a part under its type; the forms of other APIs are translated.
-    if kind in part and kind != "image" and not (kind == "image_url" and isinstance(inner, str)):
-        whole = {key: value for key, value in part.items() if key not in _OURS}
-        if isinstance(inner, Mapping):
-            whole[kind] = {key: value for key, value in inner.items() if key not in _OURS}
+    if kind in part and kind != "image" and not (kind == "image_url" and isinstance(part[kind], str)):
+        inner = _without_ours(part[kind]) if isinstance(part[kind], Mapping) else part[kind]
+        whole = {**_without_ours(part), kind: inner}
         if content_part(attachment) != whole:
-            attachment["part"] = {**whole, kind: _filled(whole[kind], "")}
+            attachment["part"] = {**whole, kind: _filled(inner, "")}
     return attachment
+
+
+def _without_ours(part: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in part.items() if key not in _OURS}
 
 
 def _filled(inner: Any, address: str) -> Any:
@@ -390,10 +391,7 @@ def _openai_call(call: Mapping[str, Any], raw: Any, offered: Collection[str]) ->
     made = name if name in offered else _FORBIDDEN_IN_FUNCTIONS.sub("_", name)
     if name not in offered and (len(made) > _LONGEST_NAME or not made.strip("_")):
         made = f"{made[:50]}_{made_id(name)}"
-    data["function"] |= {
-        "name": made,
-        "arguments": sent_arguments(str(function.get("arguments", ""))),
-    }
+    data["function"] |= {"name": made, "arguments": sent_arguments(str(function.get("arguments", "")))}
     return data
 
 

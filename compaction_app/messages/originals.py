@@ -12,7 +12,6 @@ attachment is the form of one content part, which goes to any endpoint.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
@@ -30,7 +29,7 @@ from compaction_app.messages.openai_format import (
     strings,
     with_address,
 )
-from compaction_app.messages.tool_calls import tool_marker
+from compaction_app.messages.tool_calls import name_and_arguments, tool_marker
 from compaction_app.messages.truncate import in_brackets, one_line
 from compaction_app.messages.validation import FORMATS, MAX_JSON_DEPTH, check_list_of_dicts, make_storable, sizes_of
 
@@ -202,8 +201,8 @@ class Reading:
             for number, part in enumerate(content, start=1):
                 self.read_part(part, number)
         elif content is not None:
-            self.is_exact = False
             self.texts.append(json.dumps(content, ensure_ascii=False))
+            self.is_exact = False
 
     def read_part(self, part: Any, number: int) -> None:
         if isinstance(part, str) and self.writer != "client":
@@ -228,7 +227,7 @@ class Reading:
         if len(self.results) == results:
             self.others.append(part)
         # An attachment has all of its part, and the bytes once.
-        if known or not (set(part) <= _PART_KEYS or len(self.attachments) > attachments):
+        if known or "source" in part or not (set(part) <= _PART_KEYS or len(self.attachments) > attachments):
             self.is_exact = False
 
     def _read_known(self, part: Mapping[str, Any], kind: str) -> bool:
@@ -263,11 +262,6 @@ class Reading:
         return True
 
     def _read_media(self, part: Mapping[str, Any], kind: str, number: int) -> None:
-        source = part.get("source")
-        if isinstance(source, Mapping):
-            data = f"data:{source.get('media_type')};base64,{source.get('data')}"
-            part = {"type": kind, kind: {"url": source.get("url") or data, "filename": part.get("title")}}
-            self.is_exact = False
         if kind == "text" or any(label in kind for label in _MEDIA) or self.writer == "client":
             try:
                 attachment = attachment_of(part, number, len(self.attachments) + 1)
@@ -275,42 +269,45 @@ class Reading:
                 if self.writer == "client" or (self.writer == "host" and kind in ("image_url", "text")):
                     raise
             else:
-                if self.writer == "client" and not _has_known_keys_only(part):
+                inner = part.get(kind)
+                keys = {*part, *(inner if isinstance(inner, Mapping) else ())}
+                if self.writer == "client" and not keys <= _CLIENT_KEYS:
                     attachment.pop("part", None)
                 self.attachments.append(attachment)
                 return
-        self.is_exact = False
-        self.texts += [None, _marker(kind, part), None]
+        self._mark(kind, part)
 
     def _refuse(self, words: str, part: Any) -> None:
         if self.writer != "model":
             raise InvalidMessage(words, field="content")
+        self._mark("part", part)
+
+    def _mark(self, kind: str, part: Any) -> None:
+        """One line that tells of a part that is not understood."""
+        if isinstance(part, Mapping):
+            part = {key: item for key, item in part.items() if key not in _UNREAD}
+        words = " ".join(text for text in strings(part, keys=False) if text.strip() and not _is_blob(text))
+        self.texts += [None, one_line(f"[{kind}: {words}" if words else f"[{kind}", _MARKER_CHARS - 1) + "]", None]
         self.is_exact = False
-        self.texts += [None, _marker("part", part), None]
 
     def add_call(self, call: Any, salt: str = "") -> None:
         """A call in any shape, with an id, a name and arguments as text, whatever came."""
         given = call if isinstance(call, Mapping) else {}
-        inner = next((given[key] for key in ("function", "custom") if isinstance(given.get(key), Mapping)), given)
-        arguments = next((inner[key] for key in ("arguments", "args", "input", "action") if inner.get(key)), "")
-        is_custom = inner is given.get("custom") or given.get("type") == "custom_tool_call"
+        name, arguments = name_and_arguments(given)
+        is_custom = isinstance(given.get("custom"), Mapping) or given.get("type") == "custom_tool_call"
         if is_custom and isinstance(arguments, str):
             arguments = {"input": arguments}
         text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-        name = inner.get("name") if isinstance(inner.get("name"), str) and inner["name"] else "unnamed"
+        name = name if isinstance(name, str) and name else "unnamed"
         call_id = given.get("id")
         if not isinstance(call_id, str) or not call_id.strip() or call_id in self.call_ids:
-            place = len(self.calls)
-            call_id = hashlib.sha256(json.dumps([salt, place, name, text]).encode()).hexdigest()[:9]
-        made = {
-            "id": call_id,
-            "type": "custom" if is_custom else "function",
-            "function": {"name": name, "arguments": text},
-        }
+            call_id = made_id(json.dumps([salt, len(self.calls), name, text]))
+        function = {"name": name, "arguments": text}
+        made = {"id": call_id, "type": "custom" if is_custom else "function", "function": function}
         self.call_ids.add(call_id)
         # What a client of the API writes beside them is nowhere else.
         self.calls.append(storable({**given, **made} if self.writer == "client" else made))
-        own = {**given, "type": given.get("type") or "function", "function": dict(inner)}
+        own = {**given, "type": given.get("type") or "function", "function": given.get("function", given)}
         own = {key: value for key, value in own.items() if value not in (None, [], {}) and key != "index"}
         if own != self.calls[-1] or short_id(call_id) != call_id:
             self.is_exact = False
@@ -403,18 +400,6 @@ def bounded(fields: dict[str, Any], max_bytes: int) -> dict[str, Any]:
 def one_or_all(blocks: list[Any]) -> Any:
     """Reasoning as it came: the one text or list that is all of it, or the blocks."""
     return blocks[0] if len(blocks) == 1 and isinstance(blocks[0], str | list) else blocks or None
-
-
-def _has_known_keys_only(part: Mapping[str, Any]) -> bool:
-    inner = part.get(str(part.get("type")))
-    return _CLIENT_KEYS.issuperset(part) and (not isinstance(inner, Mapping) or _CLIENT_KEYS.issuperset(inner))
-
-
-def _marker(kind: str, part: Any) -> str:
-    if isinstance(part, Mapping):
-        part = {key: item for key, item in part.items() if key not in _UNREAD}
-    words = " ".join(text for text in strings(part, keys=False) if text.strip() and not _is_blob(text))
-    return one_line(f"[{kind}: {words}" if words else f"[{kind}", _MARKER_CHARS - 1) + "]"
 
 
 # -- whole messages of other formats --------------------------------------------------------------------------

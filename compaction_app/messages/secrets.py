@@ -2,19 +2,15 @@
 
 ``COMPACTION = {"REDACTOR": "compaction_app.redaction.redact_secrets"}``
 
-The list follows the formats that providers document for their keys. The existing scanners do not fit: detect-secrets
-(Apache 2.0, last release in 2024) reports which line of a file has a secret, but not where it ends, and gitleaks (MIT)
-is a Go program whose 200 rules rely on entropy and file names. They find what should never have been committed; here
-the text around a secret must stay readable.
+The list follows the formats that providers document for their keys. Existing scanners (detect-secrets, gitleaks) say
+which line of a file has a secret, not where it ends; here the text around a secret must stay readable.
 
 A format with a prefix of its own is recognized anywhere. A secret without one is recognized by its context: after
 ``Bearer``, between a URL's colon and its at sign, as the value of a name like ``DB_PASSWORD``, of ``--password``, ``-u
 me:…`` and a session's cookie, after ``password is`` if it has a digit. A quoted value ends at the closing quote; an
 unquoted one at the first blank, because the rest of the sentence follows.
 
-Not recognized, because nothing here understands meaning: a password in other prose, or unquoted and without a digit; a
-key without a format (AWS's secret access keys) and without a name before it; the second half of a key broken over two
-lines; a quoted value with blanks that ends like a sentence.
+What it does not find, because nothing here understands meaning, is listed with the hook in the documentation.
 
 **Linear in the text**: each pattern begins with a literal, repeats possessively or within a bound, and cannot start
 again inside what another start has scanned. **Idempotent**: a match takes every character that a key may consist of,
@@ -24,7 +20,7 @@ and no pattern matches the replacement.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 #: Characters that keys consist of.
 _KEY = "A-Za-z0-9_-"
@@ -37,15 +33,13 @@ _WITH_DIGIT = "(?=[A-Za-z_./+~-]{0,60}[0-9])"
 _NOT_REMOVED_YET = r"(?!\[secret removed: )"
 
 
-@dataclass(frozen=True)
-class SecretFormat:
-    """One kind of secret. Its pattern is only tried on texts with one of the keywords.
+class SecretFormat(NamedTuple):
+    """One kind of secret. Its pattern is only tried on texts with one of the keywords, which are in lower case.
 
     The group ``keep``, where the pattern has one, stays in front of the replacement.
     """
 
     kind: str
-    #: In lower case.
     keywords: tuple[str, ...]
     pattern: re.Pattern[str]
 

@@ -1,8 +1,13 @@
 """Tool calls as one line each: what was done, to what, and how it ended. Pure.
 
 A marker replaces a call and its result, so it names the argument that matters most (the path, the command, the query)
-and the outcome where the result shows it (``tool_outcomes``). A registry maps tool names to markers; hosts add their
-own with :func:`register_tool_marker`. An unknown tool gets a generic marker: no call is left out.
+and the outcome where the result shows it. A registry maps tool names to markers; hosts add their own with
+:func:`register_tool_marker`. An unknown tool gets a generic marker: no call is left out.
+
+Success is never guessed: most failed commands print a line and no exit status, so a result without any sign of its
+outcome is neither a success nor a failure. Failure is read line by line from what the tool or the shell reports. A
+command that shows other text (a log, a file, a diff) may print any of these lines and still succeed, so only its
+first words count.
 """
 
 from __future__ import annotations
@@ -12,10 +17,10 @@ import logging
 import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from compaction_app.messages.openai_format import parse_arguments
-from compaction_app.messages.tool_outcomes import find_error, outcome_of
 from compaction_app.messages.truncate import one_line
 
 logger = logging.getLogger("compaction_app.messages")
@@ -30,6 +35,7 @@ _EDGE_CHARS = 400
 #: How much of a command is read to find out its kind.
 _COMMAND_CHARS = 4_000
 
+_ARGUMENTS_KEYS = ("arguments", "args", "input", "action")
 _PATH_KEYS = "path file_path filepath file filename file_name target_file relative_path uri".split()
 _PLACE_KEYS = (*_PATH_KEYS, "paths", "files", "directory", "dir", "folder", "cwd")
 _COMMAND_KEYS = ("description", "label", "command", "cmd", "script", "code", "input")
@@ -39,7 +45,57 @@ _QUESTION_KEYS = ("title", "question", "prompt", "message", "text")
 _URL_KEYS = ("url", "uri", "link", "address")
 
 _PATCHED = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ b/)(.+)$", re.MULTILINE)
+_CLEAN = re.compile(r"\b(?:clean|no (?:errors|issues|problems|warnings)|passed)\b|\[\s*\]")
 _COUNTED = re.compile(r"(\d+)\s+(error|warning)s?\b", re.IGNORECASE)
+
+_ERROR_CHARS = 100
+#: Larger results are not parsed as JSON: the outcome is at the start or the end of a tool's output.
+_JSON_CHARS = 65_536
+#: Failures are searched in the first and the last lines; a long build reports further from its end.
+_HEAD_CHARS, _TAIL_CHARS = 1_000, 2_000
+
+_EXIT = re.compile(
+    r"(?:exit(?:ed)?(?: with)?(?: (?:code|status))|return ?code|exit[_ ]status)\W{0,3}(-?\d{1,5})\b", re.IGNORECASE
+)
+_EXIT_KEYS = ("exit_code", "exitCode", "exit_status", "returncode", "return_code")
+_TIMED_OUT = re.compile(
+    r"\A\W*(?:\w+ ){0,3}?(?:timed out|timeout)\b|\btimed out after\b|\bTimeoutExpired\b", re.IGNORECASE
+)
+_ERROR_START = re.compile(r"\A\W{0,3}(?:[\w.]*(?:error|exception)\W{0,2}(?::|\Z|\n)|fatal:|failed:|✗)", re.IGNORECASE)
+#: "Error: (none)" reports no error.
+_NOTHING = r"[ \t]*\(?(?:none|null|nil|false|no|0)?\)?[ \t.]*(?:\n|\Z)"
+_NO_ERROR = re.compile(rf"\A\W{{0,3}}errors?:{_NOTHING}", re.IGNORECASE)
+_TRACEBACK = "Traceback (most recent call last)"
+
+#: A line that says so first, after what speaks ("psql: error:", "a.c:3:5: error:", "make: *** [all] Error 2"), or last,
+#: the operating system's words among them.
+_FAILING = re.compile(
+    rf"\A\W{{0,6}}(?:\S{{1,120}}:\s+){{0,2}}(?:\*\*\* |npm err(?:or|!)|(?-i:FAIL(?:ED)?\b)"
+    r"|(?:could not|unable to|failed to|cannot) "
+    rf"|(?:[\w.]*(?:error|exception)|fatal|panic|failed|failure)(?:\s?\[\w+\])?:(?!{_NOTHING}))"
+    r"|\bnot found(?:: \S+)?\Z|: permission denied \(.{1,60}\Z|\b(?:failed|core dumped)\W*\Z"
+    r"|: (?:no such file or directory|permission denied|operation not permitted|connection refused|is a directory"
+    r"|not a directory|no space left on device|read-only file system|address already in use)\.*\Z",
+    re.IGNORECASE,
+)
+_N = r"(?<![\d.,])[1-9][\d,]*"
+_FAILURES = re.compile(
+    rf"{_N} (?:tests? |specs? |checks? )?(?:failed|failing)(?=\W*\Z|[,;] | in | \()"
+    rf"|(?:\A\W*|\b(?:found|with|generated|due to) |, ){_N} (?:errors?|failures?)\b"
+    r"|\b(?:failures|errors|failed)[=:] ?[1-9]",
+    re.IGNORECASE,
+)
+_MENDED = re.compile(r"\bfixed\b|\bcorrected\b|\bwarnings? treated\b", re.IGNORECASE)
+
+#: Commands that print other text: files, logs, web pages.
+_SHOWS = frozenset(
+    "cat bat head tail less more nl tac sed awk gawk grep egrep fgrep rg ag ack find fd jq yq strings diff echo printf "
+    "curl wget http journalctl dmesg sqlite3 psql mysql xxd type get-content select-string".split()
+)
+_GIT_SHOWS = frozenset("log show diff grep blame cat-file reflog".split())
+_STAGES = re.compile(r"&&|\|\||;|\n")
+_WRAPPED = re.compile(r"\A\s*(?:\S*/)?(?:ba|z|da)?sh\s+-(?=\w*c)\w+\s+[\"']?")
+_ASSIGNED = re.compile(r"\A(?:\w+=\S*|sudo|time|env|command|exec)\Z")
 
 
 def register_tool_marker(tool_name: str, marker: Marker) -> None:
@@ -61,13 +117,13 @@ def tool_marker(call: Mapping[str, Any], result: str | None) -> str:
 
 
 def call_name(call: Mapping[str, Any]) -> str:
-    return one_line(str(_function(call).get("name") or ""), 64)
+    return one_line(str(name_and_arguments(call)[0] or ""), 64)
 
 
-def _function(call: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Name and arguments, from the OpenAI shape or a flat one."""
-    function = call.get("function")
-    return function if isinstance(function, Mapping) else call
+def name_and_arguments(call: Mapping[str, Any]) -> tuple[Any, Any]:
+    """As they came, from the OpenAI shape, that of a custom tool, or a flat one; "" for none."""
+    inner = next((call[key] for key in ("function", "custom") if isinstance(call.get(key), Mapping)), call)
+    return inner.get("name"), next((inner[key] for key in _ARGUMENTS_KEYS if inner.get(key)), "")
 
 
 def result_status(call: Mapping[str, Any] | None, result: str) -> str:
@@ -99,13 +155,8 @@ def _safely(marker: Marker, arguments: Arguments, result: str | None) -> str:
 
 
 def _arguments(call: Mapping[str, Any]) -> Arguments:
-    raw = _raw_arguments(call)
+    raw = name_and_arguments(call)[1]
     return raw if isinstance(raw, Mapping) else parse_arguments(raw) or {}
-
-
-def _raw_arguments(call: Mapping[str, Any]) -> Any:
-    function = _function(call)
-    return next((function[key] for key in ("arguments", "input", "args", "action") if function.get(key)), "")
 
 
 def _first(arguments: Arguments, keys: Sequence[str]) -> str:
@@ -159,14 +210,11 @@ def _shell(arguments: Arguments, result: str | None) -> str:
     if result is None:
         return f"[shell: {label}]"
     outcome = outcome_of(result, _command(arguments))
-    if outcome.timed_out:
-        return f"[shell: {label} → timed out]"
-    if outcome.exit_code is not None and not outcome.succeeded:
-        error = outcome.error if outcome.exit_code else ""
-        return f"[shell: {label} → exit {outcome.exit_code}]" + (f" ✗ {error}" if error else "")
-    if outcome.error:
-        return f"[shell: {label}] ✗ {outcome.error}"
-    return f"[shell: {label} → ✓]" if outcome.succeeded else f"[shell: {label}]"
+    how = "timed out" if outcome.timed_out else "✓" if outcome.succeeded else ""
+    if not how and outcome.exit_code is not None:
+        how = f"exit {outcome.exit_code}"
+    error = outcome.error if outcome.exit_code != 0 else ""
+    return f"[shell: {label}{' → ' + how if how else ''}]" + (f" ✗ {error}" if error else "")
 
 
 def _command(arguments: Arguments) -> str:
@@ -186,19 +234,17 @@ def _searched(arguments: Arguments, result: str | None) -> str:
 
 def _lint(arguments: Arguments, result: str | None) -> str:
     places = _first(arguments, _PLACE_KEYS)
+    line = f"[lint: {places}" if places else "[lint"
     if result is None:
-        return f"[lint: {places}]" if places else "[lint]"
-    counted = {"error": 0, "warning": 0}
-    for number, word in _COUNTED.findall(result[-_EDGE_CHARS:]):
-        counted[word.lower()] = int(number)
-    outcome = f"{counted['error']} errors, {counted['warning']} warnings" if any(counted.values()) else ""
-    error = find_error(result)
-    line = f"[lint: {places} → " if places else "[lint → "
+        return f"{line}]"
+    counted = {word.lower(): int(number) for number, word in _COUNTED.findall(result[-_EDGE_CHARS:])}
+    outcome = "see result"
+    if any(counted.values()):
+        outcome = f"{counted.get('error', 0)} errors, {counted.get('warning', 0)} warnings"
     # Output that is not recognized does not count as clean.
-    clean = not result.strip() or re.search(
-        r"\b(?:clean|no (?:errors|issues|problems|warnings)|passed)\b|\[\s*\]", result
-    )
-    return _with_error(f"{line}{outcome or ('clean' if clean and not error else 'see result')}]", result)
+    elif not find_error(result) and (not result.strip() or _CLEAN.search(result)):
+        outcome = "clean"
+    return _with_error(f"{line} → {outcome}]", result)
 
 
 def _asked(arguments: Arguments, result: str | None) -> str:
@@ -211,17 +257,16 @@ def _asked(arguments: Arguments, result: str | None) -> str:
 
 
 def _generic(name: str, call: Mapping[str, Any], arguments: Arguments, result: str | None) -> str:
-    shown = [f"{key}={_value(value)}" for key, value in arguments.items() if value not in (None, "", [], {})]
-    raw = _raw_arguments(call)
+    texts = {
+        key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        for key, value in arguments.items()
+        if value not in (None, "", [], {})
+    }
+    shown = [f"{key}={one_line(text, 60)}" for key, text in texts.items()]
+    raw = name_and_arguments(call)[1]
     text = ", ".join(shown) if arguments else (raw if isinstance(raw, str) and raw.strip() != "{}" else "")
     text = one_line(text, _LABEL_CHARS)
     return _with_error(f"[tool-{name or 'unnamed'}{': ' + text if text else ''}]", result)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, str):
-        return one_line(value, 60)
-    return one_line(json.dumps(value, ensure_ascii=False, default=str), 60)
 
 
 _BUILT_IN: dict[str, Marker] = {
@@ -242,5 +287,134 @@ _BUILT_IN: dict[str, Marker] = {
     "ask ask_user ask_question ask_followup_question request_user_input": _asked,
 }
 
-_BUILT_INS: dict[str, Marker] = {name: marker for names, marker in _BUILT_IN.items() for name in names.split()}
+_BUILT_INS = {name: marker for names, marker in _BUILT_IN.items() for name in names.split()}
 _MARKERS: dict[str, Marker] = dict(_BUILT_INS)
+
+
+# -- how a call ended --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a call ended: known to have failed, known to have succeeded, or neither."""
+
+    exit_code: int | None = None
+    timed_out: bool = False
+    #: The reported failure as one short line, "" for none.
+    error: str = ""
+    succeeded: bool = False
+
+    @property
+    def status(self) -> str:
+        """``"ok"``, ``"error"``, or "" if unknown."""
+        if self.succeeded:
+            return "ok"
+        return "error" if self.timed_out or self.exit_code or (self.error and self.exit_code is None) else ""
+
+
+def find_error(result: str | None) -> str:
+    """The error that a result reports, as one short line; "" if it reports none.
+
+    Only the first words and the fields of JSON count: a file that mentions errors is not a failed read.
+    """
+    result = result or ""
+    start = result[:_EDGE_CHARS]
+    if fields := json_fields(result):
+        error = fields.get("error")
+        if not error and _verdict(fields) is not False:
+            return ""
+        if isinstance(error, Mapping):
+            error = error.get("message") or error.get("code")
+        message = error if isinstance(error, str) and error else fields.get("message") or fields.get("stderr")
+        return one_line(str(message or ""), _ERROR_CHARS) or "error"
+    if _TRACEBACK in start:
+        return _last_line(result)
+    if _ERROR_START.match(start) and not _NO_ERROR.match(start):
+        return one_line(result.strip().lstrip("✗ ").partition("\n")[0], _ERROR_CHARS) or "error"
+    return ""
+
+
+def outcome_of(result: str, command: str | None = None) -> Outcome:
+    """How a call ended; ``command``: of a shell, "" where it ran code.
+
+    Exit code 0 together with a line that reports a failure is not a success, because a pipe hides the exit code of its
+    first command.
+    """
+    fields = json_fields(result)
+    inner = fields.get("metadata")
+    places = (fields, inner if isinstance(inner, Mapping) else {})
+    codes = [place[key] for place in places for key in _EXIT_KEYS if type(place.get(key)) is int]
+    error = find_error(result)
+    if command is not None:
+        edges = result if len(result) <= 2 * _EDGE_CHARS else f"{result[:_EDGE_CHARS]}\n{result[-_EDGE_CHARS:]}"
+        if fields.get("timed_out") is True or _TIMED_OUT.search(edges):
+            return Outcome(timed_out=True)
+        if not fields:
+            codes = [int(code) for code in _EXIT.findall(edges)[-1:]]
+        shows = _shows_text(command)
+        texts = (fields.get(key) for key in ("stdout", "output", "result", "content", "stderr"))
+        printed = "\n".join(text for text in texts if isinstance(text, str)) if fields else result
+        error = ("" if shows and not fields else error) or _failure_line(command, shows, printed)
+    code = codes[0] if codes else None
+    succeeded = not error and not code and (code == 0 or _verdict(fields) is True)
+    return Outcome(code, error=error, succeeded=succeeded)
+
+
+def json_fields(result: str) -> Mapping[str, Any]:
+    """The fields of a result that is a JSON object, else none."""
+    text = result.strip() if len(result) <= _JSON_CHARS else ""
+    if not text.startswith("{"):
+        return {}
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return fields if isinstance(fields, Mapping) else {}
+
+
+def _verdict(fields: Mapping[str, Any]) -> bool | None:
+    """Whether a field says that the call succeeded, or failed; None where none says."""
+    status = str(fields.get("status", "")).lower()
+    said = [fields.get("success"), fields.get("ok")]
+    said += [not fields[key] for key in ("is_error", "isError") if isinstance(fields.get(key), bool)]
+    if False in said or status in ("error", "failed", "failure"):
+        return False
+    return True if True in said or status in ("ok", "success", "succeeded", "passed") else None
+
+
+def _failure_line(command: str, shows: bool, printed: str) -> str:
+    """The line that reports a command's failure, "" if none does. Code may print anything: there only a traceback
+    counts."""
+    if _TRACEBACK in printed and not shows:
+        return _last_line(printed)
+    if shows or not command:
+        # The command's own error, or the shell's: "cat: /x: No such file or directory".
+        lines = [line for line in printed[:_HEAD_CHARS].splitlines() if line.strip()][:1]
+        complains = re.match(r"\s*(?:\S*/)?([\w-]{1,30}): ", "".join(lines))
+        name = complains[1].lower() if complains else ""
+        if name not in _SHOWS and not name.endswith("sh") and not (name == "fatal" and "git" in command):
+            return ""
+    elif len(printed) <= _HEAD_CHARS + _TAIL_CHARS:
+        lines = printed.splitlines()
+    else:
+        # Without those cut in the middle, which could begin with any word.
+        lines = [*printed[:_HEAD_CHARS].splitlines()[:-1], *printed[-_TAIL_CHARS:].splitlines()[1:]]
+    for line in map(str.rstrip, lines):
+        if _FAILING.search(line) or (_FAILURES.search(line) and not _MENDED.search(line)):
+            return one_line(line, _ERROR_CHARS)
+    return ""
+
+
+def _shows_text(command: str) -> bool:
+    """Whether the output may be other text. Not for ``pytest | tail``, which shows how the tests ended."""
+    for stage in _STAGES.split(_WRAPPED.sub("", command)):
+        words = [word for word in stage.partition("|")[0].split()[:12] if not _ASSIGNED.match(word)]
+        name = words[0].rpartition("/")[2].lower() if words else ""
+        if name in _SHOWS or "logs" in words[1:4] or (name == "git" and _GIT_SHOWS.intersection(words[1:5])):
+            return True
+    return False
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text[-2000:].splitlines() if line.strip()]
+    return one_line(lines[-1], _ERROR_CHARS) if lines else "error"

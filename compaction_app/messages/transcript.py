@@ -151,72 +151,77 @@ def render_messages(
     ``limits`` maps message ids to the most bytes of their text, before escaping, where the summarizer is too small
     for all of it.
     """
-    results = results_of_calls(messages)
-    names = tool_names(messages)
-    calls = {i: messages[caller].tool_calls[position] for i, caller, position in _answers(messages)}
+    answers, names = _answers(messages), tool_names(messages)
     blocks = []
-    for i, message in enumerate(messages):
+    for i, (message, results) in enumerate(zip(messages, results_of_calls(messages), strict=True)):
         limit = (limits or {}).get(message.id)
         if message.role == Role.TOOL:
-            blocks.append(_render_result(message, names[i], calls.get(i), result_bytes, limit))
-        else:
-            blocks.append(_render_message(message, results[i], reasoning, limit))
+            caller, position = answers.get(i, (None, 0))
+            call = None if caller is None else messages[caller].tool_calls[position]
+            body = shorten("\n".join(_text_lines(message)), result_bytes if limit is None else min(limit, result_bytes))
+            # The status is left out where the result does not show how the call ended.
+            status = result_status(call, message.content)
+            blocks.append(_block("tool", escape(body), name=names[i], status=status))
+            continue
+        calls = zip(message.tool_calls, results, strict=True)
+        body = "\n".join([*_text_lines(message), *(tool_marker(call, result) for call, result in calls)])
+        thought = reasoning_text(message.reasoning) if reasoning == ReasoningRule.SUMMARIZE else ""
+        if limit is not None:
+            body = shorten(body, limit)
+            thought = shorten(thought, limit - len(body.encode("utf-8", "surrogatepass")))
+        thought = f"<reasoning>{escape(thought)}</reasoning>\n" if thought else ""
+        tag = message.role if message.role in _ROLES else "message"
+        blocks.append(_block(tag, thought + escape(body), name=message.name, time=_time_of(message)))
     return blocks
 
 
-def results_of_calls(messages: Sequence[Message]) -> list[list[str | None]]:
-    """For each message the result of each of its calls, in order; None where it is not among ``messages``.
+def _block(tag: str, body: str, **attributes: str) -> str:
+    shown = (
+        f' {name}="{escape(one_line(value, 64)).replace(chr(34), "&quot;")}"'
+        for name, value in attributes.items()
+        if value
+    )
+    return f"<{tag}{''.join(shown)}>{body}</{tag}>"
+
+
+def _answers(messages: Sequence[Message]) -> dict[int, tuple[int, int]]:
+    """Index of a result → index of its caller and position of its call, for the first result of each call.
 
     Providers number calls per request, so ids repeat along a branch: a result belongs to the nearest call before it.
     """
+    answers: dict[int, tuple[int, int]] = {}
+    open_calls: dict[str, list[tuple[int, int]]] = {}
+    for i, message in enumerate(messages):
+        if message.role == Role.TOOL:
+            if waiting := open_calls.get(message.tool_call_id):
+                answers[i] = waiting.pop(0)
+            continue
+        if not (message.tool_calls and i and messages[i - 1].tool_calls):
+            open_calls = {}
+        for n, call in enumerate(message.tool_calls):
+            open_calls.setdefault(str(call.get("id", "")), []).append((i, n))
+    return answers
+
+
+def results_of_calls(messages: Sequence[Message]) -> list[list[str | None]]:
+    """For each message the result of each of its calls, in order; None where it is not among ``messages``."""
     results: list[list[str | None]] = [[None] * len(message.tool_calls) for message in messages]
-    for i, caller, position in _answers(messages):
+    for i, (caller, position) in _answers(messages).items():
         results[caller][position] = messages[i].content
     return results
 
 
 def tool_names(messages: Sequence[Message]) -> list[str]:
     """For each message the name of the tool whose result it is; "" if it is not a result, or not known."""
-    called = {i: call_name(messages[caller].tool_calls[position]) for i, caller, position in _answers(messages)}
-    names = []
-    for i, message in enumerate(messages):
-        own = one_line(message.name, 64) if message.role == Role.TOOL and message.name else None
-        names.append(called.get(i, "") if own is None else own)
+    names = [one_line(message.name, 64) if message.role == Role.TOOL else "" for message in messages]
+    for i, (caller, position) in _answers(messages).items():
+        names[i] = names[i] or call_name(messages[caller].tool_calls[position])
     return names
 
 
 def reasoning_text(blocks: Any) -> str:
     """The readable text of provider-native reasoning; encrypted and redacted blocks have none."""
     return "\n".join(part for part in _reasoning_parts(blocks, _REASONING_DEPTH) if part.strip())
-
-
-def _answers(messages: Sequence[Message]) -> Iterator[tuple[int, int, int]]:
-    """(index of a result, index of its caller, position of its call), for the first result of each call."""
-    open_calls: dict[str, list[tuple[int, int]]] = {}
-    for i, message in enumerate(messages):
-        if message.role == Role.TOOL:
-            if waiting := open_calls.get(message.tool_call_id):
-                yield (i, *waiting.pop(0))
-            continue
-        if not (message.tool_calls and i and messages[i - 1].tool_calls):
-            open_calls = {}
-        for n, call in enumerate(message.tool_calls):
-            open_calls.setdefault(str(call.get("id", "")), []).append((i, n))
-
-
-def _render_message(message: Message, results: Sequence[str | None], reasoning: str, limit: int | None) -> str:
-    lines = _text_lines(message)
-    lines += [tool_marker(call, result) for call, result in zip(message.tool_calls, results, strict=True)]
-    body = "\n".join(lines)
-    thought = reasoning_text(message.reasoning) if reasoning == ReasoningRule.SUMMARIZE else ""
-    if limit is not None:
-        body = shorten(body, limit)
-        thought = shorten(thought, limit - len(body.encode("utf-8", "surrogatepass")))
-    block = escape(body)
-    if thought:
-        block = f"<reasoning>{escape(thought)}</reasoning>\n{block}"
-    tag = message.role if message.role in _ROLES else "message"
-    return f"<{tag}{_attribute('name', message.name)}{_attribute('time', _time_of(message))}>{block}</{tag}>"
 
 
 def _time_of(message: Message) -> str:
@@ -232,23 +237,9 @@ def _time_of(message: Message) -> str:
     return f"{_DAYS[moment.weekday()]} {moment.replace(tzinfo=None).isoformat(' ', 'minutes')}{utc}"
 
 
-def _render_result(
-    message: Message, name: str, call: Mapping[str, Any] | None, result_bytes: int, limit: int | None
-) -> str:
-    """The status is left out where the result does not show how the call ended."""
-    status = result_status(call, message.content)
-    allowed = result_bytes if limit is None else min(limit, result_bytes)
-    body = escape(shorten("\n".join(_text_lines(message)), allowed))
-    return f"<tool{_attribute('name', name)}{_attribute('status', status)}>{body}</tool>"
-
-
 def _text_lines(message: Message) -> list[str]:
     lines = [message.content] if message.content else []
     return lines + [one_line(attachment_line(a), 300) for a in message.attachments]
-
-
-def _attribute(name: str, value: str) -> str:
-    return f' {name}="{escape(one_line(value, 64)).replace(chr(34), "&quot;")}"' if value else ""
 
 
 def _reasoning_parts(blocks: Any, depth: int) -> Iterator[str]:

@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, NoReturn
 
 from compaction_app.exceptions import InvalidMessage
-from compaction_app.values import ContextMessage, Message, Role
+from compaction_app.values import Role, Said
 
 #: Of ``original``: OpenAI's chat format is ``openai``.
 FORMATS = ("openai", "openai-responses", "anthropic", "pydantic-ai", "langchain")
@@ -49,9 +49,6 @@ def validate_message(message: Mapping[str, Any], *, max_bytes: int) -> None:
     role = message.get("role")
     if not isinstance(role, str) or role not in set(Role):
         raise InvalidMessage(f"Unknown role {repr(role)[:40]}; use one of {', '.join(Role)}.", field="role")
-    content = message.get("content")
-    if not isinstance(content, str):
-        raise InvalidMessage(f"content must be a string, not {_type_of(content)}.", field="content")
     for name in _TEXTS:
         check_text(message.get(name, ""), name, longest=None if name in _LONG_TEXTS else _SHORT_TEXT)
     _check_calls(role, message.get("tool_calls"))
@@ -123,7 +120,7 @@ def goes_on_calling(open_calls: Sequence[str] | None, message: Mapping[str, Any]
     return isinstance(open_calls, _JustCalled) and bool(open_calls) and bool(message.get("tool_calls"))
 
 
-def open_calls_at_end(messages: Sequence[Message | ContextMessage]) -> list[str]:
+def open_calls_at_end(messages: Sequence[Said]) -> list[str]:
     """The ids of the calls of the last call group that still wait for a result."""
     answered: Counter[str] = Counter()
     called: list[str] = []
@@ -189,8 +186,7 @@ def canonical(value: Any) -> Any:
 
 def check_text(text: Any, field: str, *, longest: int | None = None) -> None:
     """Refuse what not every database accepts as text."""
-    if not isinstance(text, str):
-        raise InvalidMessage(f"{field} must be a string, not {_type_of(text)}.", field=field)
+    _check_type(isinstance(text, str), text, field, "a string")
     if longest is not None and len(text) > longest:
         raise InvalidMessage(f"{field} is longer than {longest} characters.", field=field)
     if wrong := _wrong_text(text):
@@ -209,12 +205,9 @@ def _wrong_text(text: str) -> str:
 
 def check_datetime(value: Any, field: str = "created_at") -> None:
     """A moment that both databases can store and every time zone can show; None is allowed."""
-    if value is None:
-        return
-    if not isinstance(value, datetime):
-        raise InvalidMessage(f"{field} must be a datetime, not {_type_of(value)}.", field=field)
+    _check_type(value is None or isinstance(value, datetime), value, field, "a datetime")
     # A naive value is read in TIME_ZONE, which is less than a day from UTC.
-    if not _FIRST_YEAR <= value.year <= _LAST_YEAR:
+    if value is not None and not _FIRST_YEAR <= value.year <= _LAST_YEAR:
         raise InvalidMessage(f"{field} must be between the years {_FIRST_YEAR} and {_LAST_YEAR}.", field=field)
 
 
@@ -239,23 +232,24 @@ def token_count(value: Any) -> int | None:
 
 
 def _check_calls(role: Any, calls: Any) -> None:
-    if calls is None:
-        return
-    if not isinstance(calls, list | tuple):
-        raise InvalidMessage("tool_calls must be a list.", field="tool_calls")
+    def refuse(words: str) -> NoReturn:
+        raise InvalidMessage(words, field="tool_calls")
+
+    if not isinstance(calls, list | tuple | None):
+        refuse("tool_calls must be a list.")
     if calls and role != Role.ASSISTANT:
-        raise InvalidMessage("Only an assistant message has tool_calls.", field="tool_calls")
+        refuse("Only an assistant message has tool_calls.")
     seen: set[str] = set()
-    for call in calls:
+    for call in calls or ():
         if not isinstance(call, Mapping) or not isinstance(call.get("id"), str) or not call["id"]:
-            raise InvalidMessage("Each tool call needs an id.", field="tool_calls")
+            refuse("Each tool call needs an id.")
         function, which = call.get("function"), repr(call["id"])
         if not isinstance(function, Mapping) or not isinstance(function.get("name"), str) or not function["name"]:
-            raise InvalidMessage(f"Tool call {which} needs a function with a name.", field="tool_calls")
+            refuse(f"Tool call {which} needs a function with a name.")
         if not isinstance(function.get("arguments", ""), str):
-            raise InvalidMessage(f"Arguments of tool call {which} must be a string.", field="tool_calls")
+            refuse(f"Arguments of tool call {which} must be a string.")
         if call["id"] in seen:
-            raise InvalidMessage(f"Two tool calls have the id {which}.", field="tool_calls")
+            refuse(f"Two tool calls have the id {which}.")
         seen.add(call["id"])
 
 
@@ -281,18 +275,23 @@ def sizes_of(message: Mapping[str, Any]) -> dict[str, int]:
 # -- arguments of public functions ---------------------------------------------------------------------------
 
 
+def _check_type(is_right: bool, value: Any, name: str, what: str, hint: str = "") -> None:
+    """``what`` the value must be, and a ``hint``, for the error."""
+    if not is_right:
+        raise InvalidMessage(f"{name} must be {what}, not {_type_of(value)}. {hint}".rstrip(), field=name)
+
+
 def check_list_of_dicts(value: Any, name: str, items: str) -> None:
     """``items`` says what the list contains, for the error."""
-    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
-        raise InvalidMessage(f"{name} must be a list of {items}, not {_type_of(value)}.", field=name)
+    is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    _check_type(is_list, value, name, f"a list of {items}")
     for position, item in enumerate(value):
         if not isinstance(item, Mapping):
             raise InvalidMessage(f"{name} must be a list of {items}; item {position} is {_type_of(item)}.", field=name)
 
 
 def check_dict(value: Any, name: str, hint: str = "") -> None:
-    if value is not None and not isinstance(value, Mapping):
-        raise InvalidMessage(f"{name} must be a dict, not {_type_of(value)}. {hint}".rstrip(), field=name)
+    _check_type(value is None or isinstance(value, Mapping), value, name, "a dict", hint)
 
 
 def check_whole_number(value: Any, name: str, low: int = 0) -> None:
@@ -303,15 +302,13 @@ def check_whole_number(value: Any, name: str, low: int = 0) -> None:
 
 def check_reasoning(value: Any) -> None:
     """What providers call reasoning: a string, a list of blocks, or one block."""
-    if value is not None and not isinstance(value, str | Mapping | list | tuple):
-        words = f"reasoning must be a string, a dict or a list of blocks, not {_type_of(value)}."
-        raise InvalidMessage(words, field="reasoning")
+    is_right = value is None or isinstance(value, str | Mapping | list | tuple)
+    _check_type(is_right, value, "reasoning", "a string, a dict or a list of blocks")
 
 
 def check_budget_arguments(model: Any, tools: Any, reserved_tokens: Any) -> None:
     """The arguments that a budget depends on; None means not given."""
-    if model is not None and not isinstance(model, str):
-        raise InvalidMessage(f"model must be the name of a model, not {_type_of(model)}.", field="model")
+    _check_type(model is None or isinstance(model, str), model, "model", "the name of a model")
     if tools is not None:
         check_list_of_dicts(tools, "tools", "tool schemas (dicts)")
     if reserved_tokens is not None:
@@ -320,17 +317,14 @@ def check_budget_arguments(model: Any, tools: Any, reserved_tokens: Any) -> None
 
 def check_summarize(summarize: Any) -> None:
     """A function, or an object with a ``summarize`` method; None means not given."""
-    if summarize is None:
-        return
-    if isinstance(summarize, type) or not callable(getattr(summarize, "summarize", summarize)):
-        words = f"summarize must be a function or an object with a summarize method, not {_type_of(summarize)}."
-        raise InvalidMessage(words, field="summarize")
+    is_right = callable(getattr(summarize, "summarize", summarize)) and not isinstance(summarize, type)
+    what = "a function or an object with a summarize method"
+    _check_type(summarize is None or is_right, summarize, "summarize", what)
 
 
 def checked_counter(count: Any) -> Callable[[Sequence[str]], list[int]]:
     """The counter of texts, with each answer checked: one whole number per text."""
-    if isinstance(count, type) or not callable(count):
-        raise InvalidMessage(f"count must be a function of a list of texts, not {_type_of(count)}.", field="count")
+    _check_type(callable(count) and not isinstance(count, type), count, "count", "a function of a list of texts")
 
     def counted(texts: Sequence[str]) -> list[int]:
         numbers = count(texts)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.db import connections, models, router, transaction
 from django.db.models import Q
@@ -19,7 +19,6 @@ from django.db.models.deletion import Collector
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
 from treebeard.al_tree import AL_NodeManager
-from treebeard.exceptions import InvalidPosition
 from treebeard.utils import check_create_args as _check_create_args
 
 from compaction_app.conf import MAX_INTEGER, get_token_counter, site_setting
@@ -149,13 +148,12 @@ class ChatMessageQuerySet(models.QuerySet["ChatMessage"]):
 if TYPE_CHECKING:
     # treebeard has no types; these are the inherited members in use.
     class _NodeManager(models.Manager["ChatMessage"]):
-        _valid_pos_for_add_sibling: tuple[str, ...]
-
         def all(self) -> ChatMessageQuerySet: ...
         def using(self, alias: str | None) -> ChatMessageQuerySet: ...
         def filter(self, *args: Any, **kwargs: Any) -> ChatMessageQuerySet: ...
         def messages(self) -> ChatMessageQuerySet: ...
         def summaries(self) -> ChatMessageQuerySet: ...
+        def _prepare_pos_var_for_add_sibling(self, pos: str | None) -> str: ...
 
     def check_create_args(method: _Method) -> _Method: ...
 
@@ -208,39 +206,13 @@ class ChatMessageManager(_NodeManager):
             # 0 rows for a node that was deleted.
             return max(int(cursor.fetchone()[0]) - 1, 0)
 
-    def get_descendants_group_count(
-        self, parent: ChatMessage | None = None, *, session: ChatSession | None = None
-    ) -> list[ChatMessage]:
-        group = self.get_root_nodes(session) if parent is None else self.get_children(parent)
-        # A subquery instead of a list of ids: databases limit the number of parameters.
-        ids, parameters = group.order_by().values("pk").query.get_compiler(group.db).as_sql()
-        with connections[group.db].cursor() as cursor:
-            cursor.execute(sql.DESCENDANT_COUNTS.format(nodes=ids), parameters)
-            counts = dict(cursor.fetchall())
-        nodes = list(group)
-        for node in nodes:
-            node.descendants_count = counts.get(node.pk, 0)
-        return nodes
-
-    def get_tree(
-        self,
-        parent: ChatMessage | None = None,
-        max_depth: int | None = None,
-        *,
-        session: ChatSession | None = None,
-    ) -> list[ChatMessage]:
-        """Depth first, siblings in order, ``parent`` first. Without a parent: a session's trees, or all trees."""
-        if parent is not None:
-            rows: Iterable[ChatMessage] = self.in_database_of(parent).raw(
-                sql.SUBTREE_ROWS, {"node": parent.pk, "levels": max_depth or UNLIMITED}
-            )
-            return depth_first(rows, parent.pk)
-        nodes = self.in_database_of(session)
-        if session is not None:
-            nodes = nodes.filter(session=session)
-        if max_depth:
-            nodes = nodes.filter(depth__lte=max_depth)
-        return depth_first(nodes, None)
+    def get_tree(self, parent: ChatMessage | None = None, max_depth: int | None = None) -> list[ChatMessage]:
+        """Depth first, siblings in order, ``parent`` first. Without a parent all trees: of ``session.messages`` its."""
+        levels = max_depth or UNLIMITED
+        if parent is None:
+            return depth_first(self.filter(depth__lte=levels), None)
+        rows = self.in_database_of(parent).raw(sql.SUBTREE_ROWS, {"node": parent.pk, "levels": levels})
+        return depth_first(rows, parent.pk)
 
     def get_root_nodes(self, session: ChatSession | None = None) -> ChatMessageQuerySet:
         roots = self.in_database_of(session).filter(parent__isnull=True).order_by("session", "sib_order")
@@ -285,10 +257,8 @@ class ChatMessageManager(_NodeManager):
         instance: ChatMessage | None = None,
     ) -> ChatMessage:
         """Add a variant of ``target`` as its last sibling, the only position that renumbers no other."""
-        if pos not in (None, "last-sibling"):
-            if pos in self._valid_pos_for_add_sibling:
-                raise ImmutableTree(f"Add a sibling as last-sibling, not {pos}: siblings are never renumbered.")
-            raise InvalidPosition(f"Invalid relative position: {pos}")
+        if self._prepare_pos_var_for_add_sibling(pos) != "last-sibling":
+            raise ImmutableTree(f"Add a sibling as last-sibling, not {pos}: siblings are never renumbered.")
         node = instance or self.model(**(create_kwargs or {}))
         _check_session([node], target.session_id)
         if target.parent_message_id is None:
@@ -319,7 +289,7 @@ class ChatMessageManager(_NodeManager):
         using = self._writing_to(parent or nodes[0])
         with transaction.atomic(using=using, savepoint=savepoint):
             lock_session(nodes[0].session_id, using)
-            position = _Position.below(parent, nodes[0], using) if parent else _Position.of_root(nodes[0], using)
+            position = _Position.below(parent, nodes[0], using)
             for number, node in enumerate(nodes):
                 if lenient and node.role == Role.TOOL and node.tool_call_id not in position.open_calls:
                     become_text(node)
@@ -327,7 +297,7 @@ class ChatMessageManager(_NodeManager):
                 with named(*places[number : number + 1]):
                     position.assign_to(node)
                     node.save_base(using=using, force_insert=True)
-                    position = position.after(node)
+                    position.move_below(node)
         return list(nodes)
 
     def _prepare(self, parent: ChatMessage | None, nodes: Sequence[ChatMessage], places: Sequence[int]) -> None:
@@ -351,43 +321,17 @@ class ChatMessageManager(_NodeManager):
         """Delete a node and all below it; returns how many. References from runs and events follow ``on_delete``."""
         using = self._db or router.db_for_write(self.model)
         with transaction.atomic(using=using), connections[using].cursor() as cursor:
-            _SubtreeReferences(self.model(pk=node_id), using).apply_on_delete()
+            top = self.model(pk=node_id)
+            references = _SubtreeReferences(using, origin=top)
+            references.collect([top])
+            references.data[self.model].clear()  # the nodes: deleted below, without signals
+            references.delete()
             cursor.execute(sql.DELETE_SUBTREE, {"node": node_id})
             deleted: int = cursor.rowcount
             return deleted
 
-    # -- refused ----------------------------------------------------------------------------------------
-
     def move(self, node: ChatMessage, target: ChatMessage, pos: str | None = None) -> None:
         raise ImmutableTree("Messages are never moved; append a variant instead.")
-
-    def load_bulk(self, bulk_data: Any, parent: Any = None, keep_ids: bool = False) -> list[int]:
-        raise ImmutableTree("Use chat.append_messages or the import_chats command: they check each message.")
-
-    def dump_bulk(self, parent: Any = None, keep_ids: bool = True) -> list[Any]:
-        raise ImmutableTree("A nested dump is too deep for a long chat; get_tree() lists the same nodes.")
-
-    def find_problems(self) -> None:
-        raise ImmutableTree("Use the verify_chats command.")
-
-    def fix_tree(self) -> None:
-        raise ImmutableTree("Use the verify_chats command; nothing rewrites a tree.")
-
-
-class _Member(NamedTuple):
-    """A row of ``sql.CALL_GROUP``, as the driver returns it."""
-
-    depth: int
-    id: int
-    session_id: Any
-    kind: str
-    role: str
-    tool_calls: Any
-    tool_call_id: str
-    path_tokens: int
-    lane_id: int | None
-    has_messages: Any
-    last_order: int
 
 
 def calls_unanswered_before(node: ChatMessage, using: str) -> int:
@@ -412,36 +356,36 @@ class _Position:
     has_messages: bool = False
 
     @classmethod
-    def of_root(cls, node: ChatMessage, using: str) -> _Position:
-        roots = type(node).objects.using(using).filter(session_id=node.session_id, parent__isnull=True)
-        return cls(last_order=roots.aggregate(last=models.Max("sib_order"))["last"] or 0)
-
-    @classmethod
-    def below(cls, parent: ChatMessage, node: ChatMessage, using: str) -> _Position:
+    def below(cls, parent: ChatMessage | None, node: ChatMessage, using: str) -> _Position:
+        """Without a parent: a root's."""
+        if parent is None:
+            roots = type(node).objects.using(using).filter(session_id=node.session_id, parent__isnull=True)
+            return cls(last_order=roots.aggregate(last=models.Max("sib_order"))["last"] or 0)
         connection, calls = connections[using], type(node)._meta.get_field("tool_calls")
         with connection.cursor() as cursor:
             cursor.execute(sql.CALL_GROUP, {"parent": parent.pk})
-            group = sorted(map(_Member._make, cursor.fetchall()))
+            names = [column[0] for column in cursor.description]
+            # By depth, which comes first.
+            group = [dict(zip(names, row, strict=True)) for row in sorted(cursor.fetchall())]
         if not group:
             raise MessageNotFound(f"Message {parent.pk} does not exist any more.")
         last = group[-1]
-        if node._meta.get_field("session").target_field.to_python(last.session_id) != node.session_id:
+        if node._meta.get_field("session").target_field.to_python(last["session_id"]) != node.session_id:
             raise InvalidParent("The parent belongs to another session.", field="parent")
-        if last.kind == Kind.SUMMARY:
+        if last["kind"] == Kind.SUMMARY:
             raise InvalidParent("A summary is a leaf: append to a message, such as its anchor.", field="parent")
         open_calls: Sequence[str] = ()
         for member in group:
-            called = calls.from_db_value(member.tool_calls, None, connection)
-            values = {"role": member.role, "tool_calls": called, "tool_call_id": member.tool_call_id}
-            open_calls = open_calls_after(open_calls, values)
+            called = calls.from_db_value(member["tool_calls"], None, connection)
+            open_calls = open_calls_after(open_calls, {**member, "tool_calls": called})
         return cls(
-            parent_id=last.id,
-            depth=last.depth,
-            path_tokens=last.path_tokens,
-            last_order=last.last_order,
+            parent_id=last["id"],
+            depth=last["depth"],
+            path_tokens=last["path_tokens"],
+            last_order=last["last_order"],
             open_calls=open_calls,
-            lane_id=last.lane_id or last.id,
-            has_messages=bool(last.has_messages),
+            lane_id=last["lane_id"] or last["id"],
+            has_messages=bool(last["has_messages"]),
         )
 
     def assign_to(self, node: ChatMessage) -> None:
@@ -463,46 +407,25 @@ class _Position:
             raise InvalidMessage(f"token_count must be from 0 to {MAX_INTEGER:,}.", field="token_count")
         node.path_tokens = self.path_tokens + node.token_count
 
-    def after(self, node: ChatMessage) -> _Position:
-        return _Position(
-            parent_id=node.pk,
-            depth=node.depth,
-            path_tokens=node.path_tokens,
-            open_calls=self.open_calls,
-            lane_id=node.lane_id or node.pk,
-        )
+    def move_below(self, node: ChatMessage) -> None:
+        self.parent_id, self.depth, self.path_tokens = node.pk, node.depth, node.path_tokens
+        self.lane_id, self.last_order, self.has_messages = node.lane_id or node.pk, 0, False
 
 
 class _SubtreeReferences(Collector):
-    """Applies ``on_delete`` to the rows that point at a node or below it: one statement per relation at any size.
+    """Applies ``on_delete`` to the rows that point at a node (``origin``) or below it: one statement per relation.
 
     Django's collector would go down level by level and list every deleted row; this one uses a recursive subquery.
-    The nodes themselves are left to the caller, and no signals are sent for them.
     """
-
-    def __init__(self, top: ChatMessage, using: str) -> None:
-        super().__init__(using=using)
-        self.top = top
-        self.node_ids = RawSQL(sql.NODE_AND_BELOW, [top.pk])
-
-    def apply_on_delete(self) -> None:
-        self.collect([self.top])
-        self.data[type(self.top)].clear()
-        self.delete()
 
     def related_objects(
         self, related_model: type[models.Model], related_fields: Iterable[Any], objs: Any
     ) -> models.QuerySet[Any]:
-        if not isinstance(objs[0], type(self.top)):
-            others: models.QuerySet[Any] = super().related_objects(related_model, related_fields, objs)
-            return others
-        if related_model is type(self.top):
-            nothing: models.QuerySet[Any] = related_model._base_manager.none()
-            return nothing
-        conditions: list[Any] = [(f"{relation.name}__in", self.node_ids) for relation in related_fields]
-        rows: Any = related_model._base_manager.using(self.using)
-        pointing: models.QuerySet[Any] = rows.filter(Q.create(conditions, connector=Q.OR))
-        return pointing
+        top: Any = self.origin
+        if isinstance(objs[0], type(top)):
+            objs = RawSQL(sql.NODE_AND_BELOW, [top.pk])
+        found: models.QuerySet[Any] = super().related_objects(related_model, related_fields, objs)
+        return found
 
 
 def depth_first(rows: Iterable[ChatMessage], top: int | None) -> list[ChatMessage]:

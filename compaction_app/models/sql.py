@@ -180,16 +180,6 @@ SUBTREE_ROWS = SUBTREE + f"SELECT m.* FROM subtree JOIN {MESSAGES} m ON m.id = s
 SUBTREE_COUNT = SUBTREE + "SELECT count(*) FROM subtree"
 SUBTREE_IDS = SUBTREE + "SELECT id FROM subtree"
 
-#: For every node of a query (the children of a parent, the roots of a session) the number of nodes below it.
-DESCENDANT_COUNTS = f"""
-WITH RECURSIVE below(top, id) AS (
-    SELECT m.id, m.id FROM {MESSAGES} m WHERE m.id IN ({{nodes}})
-    UNION ALL
-    SELECT below.top, c.id FROM below JOIN {MESSAGES} c ON c.parent_message_id = below.id
-)
-SELECT top, count(*) - 1 FROM below GROUP BY top
-"""
-
 _NODE_AND_BELOW = f"""
     WITH RECURSIVE subtree(id) AS (
         SELECT m.id FROM {MESSAGES} m WHERE m.id = {{node}}

@@ -51,6 +51,33 @@ def display_words(enum: type[StrEnum]) -> list[tuple[str, Any]]:
     return [(member.value, lazy_words(member.value)) for member in enum]
 
 
+def _in_tree(verbose_name: Any, **options: Any) -> models.ForeignKey[ChatMessage | None, ChatMessage | None]:
+    """To a message above. Both are deleted in one statement; a cascade of Django's would recurse once per level."""
+    return models.ForeignKey(
+        "self",
+        on_delete=models.DO_NOTHING,
+        related_name="+",
+        null=True,
+        blank=True,
+        db_index=False,
+        editable=False,
+        verbose_name=verbose_name,
+        **options,
+    )
+
+
+def _message(verbose_name: Any, related_name: str) -> models.ForeignKey[ChatMessage | None, ChatMessage | None]:
+    """To a message that may be deleted without what refers to it."""
+    return models.ForeignKey(
+        ChatMessage,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name=related_name,
+        verbose_name=verbose_name,
+    )
+
+
 class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the plugin finds no manager behind treebeard
     """A conversation: its messages are a tree, sent to ``model`` with ``system_prompt`` and ``settings``."""
 
@@ -153,8 +180,7 @@ class ChatMessage(AL_Node):
         editable=False,
         verbose_name=_("session"),
     )
-    # No index of its own: (parent, sib_order) begins with it. The manager deletes a subtree in one statement; with a
-    # cascade here Django's delete pages would recurse once per level.
+    # No index of its own: (parent, sib_order) begins with it.
     parent = ParentMessageField(
         "self",
         on_delete=models.DO_NOTHING,
@@ -165,41 +191,12 @@ class ChatMessage(AL_Node):
         editable=False,
         verbose_name=_("parent"),
     )
-    # The cutoff and the pin are above the summary, so they can only be deleted together with it.
-    last_summarized_message = models.ForeignKey(
-        "self",
-        on_delete=models.DO_NOTHING,
-        related_name="+",
-        null=True,
-        blank=True,
-        db_index=False,
-        editable=False,
-        verbose_name=_("cutoff"),
-    )
-    pinned_message = models.ForeignKey(
-        "self",
-        on_delete=models.DO_NOTHING,
-        related_name="+",
-        null=True,
-        blank=True,
-        db_index=False,
-        editable=False,
-        verbose_name=_("pinned message"),
-    )
+    last_summarized_message = _in_tree(_("cutoff"))
+    pinned_message = _in_tree(_("pinned message"))
     # A lane is a line of messages without a fork: the first child of a message continues its lane, every other child
     # begins a new one. Lanes never change and there are few, so queries about branches read lanes instead of messages.
     # A summary is on its anchor's lane.
-    lane = models.ForeignKey(
-        "self",
-        on_delete=models.DO_NOTHING,
-        related_name="+",
-        null=True,
-        blank=True,
-        db_index=False,
-        editable=False,
-        help_text=_("The first message of its lane; empty on that message itself."),
-        verbose_name=_("lane"),
-    )
+    lane = _in_tree(_("lane"), help_text=_("The first message of its lane; empty on that message itself."))
     kind = models.CharField(_("kind"), max_length=10, choices=display_words(Kind), default=Kind.MESSAGE)
     role = models.CharField(_("role"), max_length=10, choices=display_words(Role))
     content = models.TextField(_("content"), blank=True, default="")
@@ -419,36 +416,11 @@ class CompactionRun(models.Model):
     """
 
     session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="runs", verbose_name=_("session"))
-    tip = models.ForeignKey(
-        ChatMessage, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs_at_tip", verbose_name=_("tip")
-    )
-    anchor = models.ForeignKey(
-        ChatMessage,
-        on_delete=models.SET_NULL,
-        null=True,
-        blank=True,
-        related_name="runs_at_anchor",
-        verbose_name=_("anchor"),
-    )
-    cutoff = models.ForeignKey(
-        ChatMessage,
-        on_delete=models.SET_NULL,
-        null=True,
-        blank=True,
-        related_name="runs_at_cutoff",
-        verbose_name=_("cutoff"),
-    )
-    base = models.ForeignKey(
-        ChatMessage,
-        on_delete=models.SET_NULL,
-        null=True,
-        blank=True,
-        related_name="runs_built_on",
-        verbose_name=_("base"),
-    )
-    summary = models.ForeignKey(
-        ChatMessage, on_delete=models.SET_NULL, null=True, blank=True, related_name="made_by", verbose_name=_("summary")
-    )
+    tip = _message(_("tip"), "runs_at_tip")
+    anchor = _message(_("anchor"), "runs_at_anchor")
+    cutoff = _message(_("cutoff"), "runs_at_cutoff")
+    base = _message(_("base"), "runs_built_on")
+    summary = _message(_("summary"), "made_by")
     previous_run = models.ForeignKey(
         "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="follow_ups", verbose_name=_("continues")
     )
@@ -553,14 +525,7 @@ class CompactionEvent(models.Model):
     run = models.ForeignKey(
         CompactionRun, on_delete=models.CASCADE, null=True, blank=True, related_name="events", verbose_name=_("run")
     )
-    message = models.ForeignKey(
-        ChatMessage,
-        on_delete=models.SET_NULL,
-        null=True,
-        blank=True,
-        related_name="compaction_events",
-        verbose_name=_("message"),
-    )
+    message = _message(_("message"), "compaction_events")
     kind = models.CharField(_("kind"), max_length=40, choices=display_words(EventKind))
     payload = models.JSONField(_("payload"), default=dict, blank=True)
     created_at = models.DateTimeField(_("created at"), default=timezone.now)

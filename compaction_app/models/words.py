@@ -15,13 +15,9 @@ _OTHERWISE: dict[str, str] = {RunStatus.READY: "waiting"}
 
 def words(code: str) -> str:
     """``no_progress`` → "no progress"; a code of a host's own stays as it is but for its underscores."""
-    return gettext(_in_words(code))
+    return gettext(_OTHERWISE.get(code, code.replace("_", " ")))
 
 
 def lazy_words(code: str) -> Any:
     """The same for a model's choices."""
-    return capfirst(gettext_lazy(_in_words(code)))
-
-
-def _in_words(code: str) -> str:
-    return _OTHERWISE.get(code, code.replace("_", " "))
+    return capfirst(gettext_lazy(_OTHERWISE.get(code, code.replace("_", " "))))

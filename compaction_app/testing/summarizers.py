@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from threading import Lock
 from typing import Any, ClassVar
 
 from compaction_app.conf import Settings
@@ -33,15 +32,13 @@ class FakeSummarizer(Summarizer):
     #: The requests to all instances, oldest first.
     requests: ClassVar[list[SummaryRequest]] = []
 
-    _lock: ClassVar[Lock] = Lock()
     _quoted_words = 8
 
     def __init__(self, settings: Settings | None = None, **options: Any) -> None:
         super().__init__(settings or Settings(), **options)
 
     def summarize(self, request: SummaryRequest) -> SummaryDraft:
-        with self._lock:
-            self.requests.append(request)
+        self.requests.append(request)
         time.sleep(self.delay)
         if self.error is not None:
             raise self.error
@@ -65,5 +62,4 @@ class FakeSummarizer(Summarizer):
         cls.error = None
         cls.delay = 0.0
         cls.finish_reason = "stop"
-        with cls._lock:
-            cls.requests.clear()
+        cls.requests.clear()

@@ -10,6 +10,7 @@ import asyncio
 import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from compaction_app.conf import AskedModel, Choice, Settings
 from compaction_app.exceptions import BundleError, SummarizerError
@@ -45,29 +46,23 @@ class Scores:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Replay:
-    """A bundle and the answer of its replay."""
+    """What came of a bundle; its fields are those of ``--json``."""
 
-    bundle: Bundle
-    #: Of the stored summary, without its ledger.
-    before: Scores
-    #: None if there was no draft.
-    after: Scores | None = None
-    text: str = ""
     model: str
     #: Why the draft would be refused: a :class:`values.ErrorCode`, "" if it would be accepted.
     code: str
     #: The failure's detail, if there was no draft.
     detail: str = ""
+    target_tokens: int
+    #: Of the stored summary, without its ledger.
+    before: Scores
+    #: None if there was no draft.
+    after: Scores | None = None
+    text: str = ""
+    #: The old text to the new, as a unified diff; empty without a draft.
+    diff: tuple[str, ...] = ()
     input_tokens: int = 0
     output_tokens: int = 0
-
-    @property
-    def diff(self) -> list[str]:
-        """The old text to the new, as a unified diff; empty without a draft."""
-        if self.after is None:
-            return []
-        old, new = self.bundle.written.splitlines(), self.text.splitlines()
-        return list(difflib.unified_diff(old, new, OUTPUT, self.model or "replay", lineterm=""))
 
 
 def with_prompt(bundle: Bundle, text: str) -> Bundle:
@@ -82,18 +77,8 @@ def with_prompt(bundle: Bundle, text: str) -> Bundle:
     return replace(bundle, request=request)
 
 
-def ask_model(
-    settings: Settings,
-    request: SummaryRequest,
-    *,
-    model: str,
-    base_url: str | None,
-    api_key_env: str | None,
-    timeout: float | None,
-) -> SummaryDraft | Failure:
+def ask_model(settings: Settings, asked: AskedModel, request: SummaryRequest) -> SummaryDraft | Failure:
     """The first draft of one model, with the time-outs and caps of the settings."""
-    # What is wrong with an address is the answer.
-    asked = AskedModel.model_construct(model=model, base_url=base_url, api_key_env=api_key_env, timeout=timeout)
     only = settings.summarizer_entry.model_copy(update={"models": (asked,)})
     (entry,) = model_entries(settings.but(summarizers={"default": only}, summarizer=Choice()))
     return asyncio.run(call_model(entry, request))
@@ -111,24 +96,27 @@ def ask_summarizer(summarizer: Summarizer, request: SummaryRequest) -> SummaryDr
 
 def replay(bundle: Bundle, ask: Ask, count: Count) -> Replay:
     """Send a bundle again and compare the answers."""
-    before = score(bundle, bundle.written, count)
+    asked: dict[str, Any] = {
+        "target_tokens": bundle.target_tokens,
+        "before": score(bundle, bundle.written, count),
+    }
     answer = ask(bundle)
     if isinstance(answer, Failure):
-        return Replay(bundle=bundle, before=before, model=answer.model, code=answer.code, detail=answer.detail)
+        return Replay(**asked, model=answer.model, code=answer.code, detail=answer.detail)
     draft = prose_draft(mended(answer))
     # A draft with a lone surrogate is refused, and can be neither counted nor written as it is.
     text = make_storable(draft.text)
     # The target that its run had, also where the request asked for less.
     judged = replace(bundle.request, target_tokens=bundle.target_tokens)
     most = largest_saving_summary(bundle.replaced_tokens, bundle.min_saving_ratio)
-    refusal = refuse_draft(draft, judged, most, count)
+    old, new = bundle.written.splitlines(), text.splitlines()
     return Replay(
-        bundle=bundle,
-        before=before,
+        **asked,
+        model=draft.model,
+        code=refuse_draft(draft, judged, most, count) or "",
         after=score(bundle, text, count),
         text=text,
-        model=draft.model,
-        code=refusal or "",
+        diff=tuple(difflib.unified_diff(old, new, OUTPUT, draft.model or "replay", lineterm="")),
         input_tokens=draft.input_tokens,
         output_tokens=draft.output_tokens,
     )

@@ -94,15 +94,15 @@ def _converter(name: str, connection: Any) -> Callable[[Any], Any]:
     return convert
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class TipHistory:
     """The history at a tip, read without content: the numbers that the trigger compares."""
 
     tip_id: int
-    #: Tokens of the summary, the pinned message and everything after the cutoff.
-    tokens: int
     #: The newest summary that applies there.
     summary_id: int | None
+    #: Tokens of the summary, the pinned message and everything after the cutoff.
+    tokens: int
 
 
 def database_of(instance: ChatMessage | ChatSession | CompactionRun) -> str:
@@ -151,8 +151,7 @@ def session_and_history(tip_id: int, using: str) -> tuple[ChatSession, TipHistor
 
 def _history(tip_id: int, path: int, summary_id: int | None, summary: int, cutoff: int, pinned: int) -> TipHistory:
     """Of the columns of ``sql.HISTORY_TOKENS``; all but the first are None where no summary applies."""
-    tokens = path - (cutoff or 0) + (summary or 0) + (pinned or 0)
-    return TipHistory(tip_id=tip_id, tokens=tokens, summary_id=summary_id)
+    return TipHistory(tip_id, summary_id, path - (cutoff or 0) + (summary or 0) + (pinned or 0))
 
 
 def load_window(
@@ -184,8 +183,7 @@ def load_whole_tail(tip_id: int, using: str, zone: str | None = None) -> Branch:
 
 def load_verbatim(tip_id: int, using: str) -> Branch:
     """Root → tip without a summary, for ``MODE = "off"``."""
-    rows = read_rows(sql.PATH_VALUES, {"node": tip_id, "min_depth": 1}, using)
-    return _assembled(tip_id, list(map(message_value, rows)), None, rows)
+    return _branch(tip_id, read_rows(sql.PATH_VALUES, {"node": tip_id, "min_depth": 1}, using))
 
 
 def load_path(node_id: int, using: str, min_depth: int, zone: str | None = None) -> list[Message]:
@@ -284,27 +282,7 @@ def message_value(row: Row | ChatMessage, zone: str | None = None) -> Message:
 def _in_time_zone(moment: datetime | None, zone: str | None) -> datetime | None:
     """None: in Django's ``TIME_ZONE``, whatever zone a request has activated: a summary contains dates, and the worker
     that makes it must see the same ones as the page that shows it."""
-    if moment is None or timezone.is_naive(moment):
-        return moment
-    try:
-        return timezone.localtime(moment, ZoneInfo(zone) if zone else timezone.get_default_timezone())
-    except OverflowError:
-        # Outside the range of datetime.
-        return moment
-
-
-def _branch(tip_id: int, rows: Sequence[Row], zone: str | None = None) -> Branch:
-    parts: dict[str, list[Row]] = {"tail": [], "summary": [], "pinned": [], "cutoff": []}
-    for row in rows:
-        parts[row.part].append(row)
-    summary, cutoff_depth = None, 0
-    if parts["summary"]:
-        cutoff_depth = parts["cutoff"][0].depth
-        pinned = parts["pinned"][0] if parts["pinned"] else None
-        summary = summary_value(parts["summary"][0], parts["cutoff"][0], pinned, zone)
-    tail = [message_value(row, zone) for row in parts["tail"] if row.depth > cutoff_depth]
-    tail.sort(key=lambda message: message.depth)
-    return _assembled(tip_id, tail, summary, rows)
+    return moment and timezone.localtime(moment, ZoneInfo(zone) if zone else timezone.get_default_timezone())
 
 
 def summary_value(
@@ -327,16 +305,19 @@ def summary_value(
     )
 
 
-def _assembled(tip_id: int, tail: list[Message], base: Summary | None, rows: Sequence[Row]) -> Branch:
+def _branch(tip_id: int, rows: Sequence[Row], zone: str | None = None) -> Branch:
     if not rows:
         raise MessageNotFound(f"Message {tip_id} does not exist any more.")
-    session_id = ChatSession._meta.pk.to_python(rows[0].session_id)
-    cutoff_depth, cutoff_tokens = (base.cutoff_depth, base.cutoff_path_tokens) if base else (0, 0)
-    tip = tail[-1] if tail else None
-    tip_depth = tip.depth if tip else cutoff_depth
-    tip_tokens = tip.path_tokens if tip else cutoff_tokens
+    parts: dict[str, Row] = {row.part: row for row in rows if row.part != "tail"}
+    base, cutoff_depth, cutoff_tokens = None, 0, 0
+    if "summary" in parts:
+        cutoff_depth, cutoff_tokens = parts["cutoff"].depth, parts["cutoff"].path_tokens
+        base = summary_value(parts["summary"], parts["cutoff"], parts.get("pinned"), zone)
+    tail = [message_value(row, zone) for row in rows if row.part == "tail" and row.depth > cutoff_depth]
+    tail.sort(key=lambda message: message.depth)
+    tip_depth, tip_tokens = (tail[-1].depth, tail[-1].path_tokens) if tail else (cutoff_depth, cutoff_tokens)
     return Branch(
-        session_id=session_id,
+        session_id=ChatSession._meta.pk.to_python(rows[0].session_id),
         tip_id=tip_id,
         tip_depth=tip_depth,
         tip_path_tokens=tip_tokens,

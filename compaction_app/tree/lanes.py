@@ -91,10 +91,7 @@ def histories_at(tip_ids: Collection[int], using: str) -> dict[int, TipHistory]:
         return {}
     with connections[using].cursor() as cursor:
         cursor.execute(sql.HISTORIES_AT_TIPS.format(tips=_places(tip_ids)), list(tip_ids))
-        return {
-            tip_id: TipHistory(tip_id=tip_id, summary_id=summary_id, tokens=tokens)
-            for tip_id, summary_id, tokens in cursor.fetchall()
-        }
+        return {row[0]: TipHistory(*row) for row in cursor.fetchall()}
 
 
 def tips_at_or_below(message_id: int, tip_ids: Collection[int], using: str) -> set[int]:

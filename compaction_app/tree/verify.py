@@ -94,8 +94,8 @@ class _Node:
     """What the checks of later rows need to know about a row."""
 
     __slots__ = (
-        "cutoff depth has_messages id is_joined jump kind lanes last_order open_calls retired role row_depth row_path"
-        " sums turn up wrong"
+        "cutoff depth has_messages id jump kind lanes last_order open_calls retired role row_depth row_path sums turn"
+        " up wrong"
     ).split()
 
     def __init__(self, row: Mapping[str, Any], up: _Node | None) -> None:
@@ -105,7 +105,10 @@ class _Node:
         self.role: str = row["role"]
         self.retired = row["retired_at"] is not None
         self.depth: int = up.depth + 1 if up else 1
-        self.jump: _Node = self._jump()
+        #: The parent, or as far up again as the parent's own jump: log n jumps lead to any depth.
+        self.jump: _Node = self
+        if up:
+            self.jump = up.jump.jump if up.depth - up.jump.depth == up.jump.depth - up.jump.jump.depth else up
         self.row_depth: int = row["depth"]
         self.row_path: int = row["path_tokens"]
         #: Tokens from the root to here: the sum of the stored counts, and of new ones. They differ below a row
@@ -115,22 +118,14 @@ class _Node:
         self.open_calls: Sequence[str] | None = ()
         #: The user message at or above.
         self.turn: _Node | None = self if row["role"] == Role.USER else up.turn if up else None
-        #: Whether its calls, or those that it answers, are of several messages that follow each other.
-        self.is_joined = False
         self.cutoff: _Node | None = None
+        #: Of its children.
         self.last_order = 0
         #: The lane as stored, by its first message; where that is wrong, also the lanes that would be right.
         self.lanes: frozenset[int] = frozenset({row["lane_id"] or self.id})
         #: Whether a message follows; the next one then begins a lane of its own.
         self.has_messages = False
         self.wrong: set[Finding] = set()
-
-    def _jump(self) -> _Node:
-        """The parent, or as far up again as the parent's own jump: log n jumps lead to any depth."""
-        up = self.up
-        if up is None:
-            return self
-        return up.jump.jump if up.depth - up.jump.depth == up.jump.depth - up.jump.jump.depth else up
 
     def at_depth(self, depth: int) -> _Node:
         """The node of that depth on the path from the root to here; self if this is not deeper."""
@@ -163,12 +158,11 @@ class _Verification:
     """One pass over one session."""
 
     def __init__(self, session: ChatSession, using: str, on_rows: Advance) -> None:
-        self.session = session
-        self.using = using
-        self.on_rows = on_rows
+        self.session, self.using, self.on_rows = session, using, on_rows
         self.count: Count = get_token_counter()
         self.nodes: dict[int, _Node] = {}
-        self.last_root_order = 0
+        #: Of the roots.
+        self.last_order = 0
         self.live: dict[tuple[int, int], int] = {}
         # Read before the messages, so that every message a run refers to is read after it.
         self.runs = list(CompactionRun.objects.using(using).filter(session=session).order_by("id").values(*_RUN_FIELDS))
@@ -186,7 +180,13 @@ class _Verification:
         messages = ChatMessage.objects.using(self.using).filter(session=self.session).order_by("id")
         rows = messages.values(*_MESSAGE_FIELDS).iterator(chunk_size=_BATCH)
         while batch := list(islice(rows, _BATCH)):
-            invalid = {row["id"]: problem for row in batch if (problem := _why_invalid(row))}
+            invalid: dict[int, str] = {}
+            for row in batch:
+                try:
+                    if row["kind"] == Kind.MESSAGE:
+                        validate_message(row, max_bytes=_ANY_SIZE)
+                except InvalidMessage as error:
+                    invalid[row["id"]] = str(error)
             for row, tokens in zip(batch, self._recount(batch, invalid), strict=True):
                 self._check_row(row, tokens, invalid.get(row["id"], ""))
             self.found.messages += len(batch)
@@ -249,25 +249,22 @@ class _Verification:
             # Below this row everything is derived from the row's own values.
             node.depth, node.sums = node.row_depth, (node.row_path, node.row_path)
             return
-        self._check_order(node, row["sib_order"])
+        # Siblings are numbered in the order of their ids. Deletions leave gaps.
+        beside: _Node | _Verification = up or self
+        if row["sib_order"] <= beside.last_order:
+            stored = f"stored {row['sib_order']}, but an older sibling has {beside.last_order}"
+            self._wrong(Finding.SIBLING_ORDER, stored, node=node)
+        beside.last_order = row["sib_order"]
         if up and up.kind == Kind.SUMMARY:
             self._wrong(Finding.PARENT, f"its parent #{up.id} is a summary, which cannot have children", node=node)
         else:
             self._check_lane(node)
-        self._check_depth(node)
+        if node.row_depth != node.depth:
+            from_above = node.up.row_depth + 1 if node.up else None
+            self._check_derived(node, Finding.DEPTH, node.row_depth, node.depth, from_above)
         self._check_tokens(node, row, tokens, valid=not problem)
         if node.kind == Kind.SUMMARY:
             self._check_summary(node, row)
-
-    def _check_order(self, node: _Node, order: int) -> None:
-        """Siblings are numbered in the order of their ids. Deletions leave gaps."""
-        last = node.up.last_order if node.up else self.last_root_order
-        if order <= last:
-            self._wrong(Finding.SIBLING_ORDER, f"stored {order}, but an older sibling has {last}", node=node)
-        if node.up:
-            node.up.last_order = order
-        else:
-            self.last_root_order = order
 
     def _check_lane(self, node: _Node) -> None:
         """A summary is on its anchor's lane, a message on its parent's lane or at the start of its own.
@@ -287,63 +284,48 @@ class _Verification:
         # Messages below may continue the stored lane or the right one: neither is a second problem.
         node.lanes |= lanes or own
 
-    def _check_depth(self, node: _Node) -> None:
-        if node.row_depth == node.depth:
-            return
-        if node.up and Finding.DEPTH in node.up.wrong and node.row_depth == node.up.row_depth + 1:
-            node.wrong.add(Finding.DEPTH)
-            return
-        self._wrong(Finding.DEPTH, f"stored {node.row_depth}, derived {node.depth}", node=node)
+    def _check_derived(self, node: _Node, finding: Finding, stored: int, derived: int, from_above: int | None) -> None:
+        """A value that only goes on from a wrong one above is not told again."""
+        if node.up and finding in node.up.wrong and stored == from_above:
+            node.wrong.add(finding)
+        else:
+            self._wrong(finding, f"stored {stored}, derived {derived}", node=node)
 
     def _check_tokens(self, node: _Node, row: dict[str, Any], tokens: int | None, *, valid: bool) -> None:
         above = node.up.sums if node.up else (0, 0)
         stored: int = row["token_count"]
-        if node.kind == Kind.SUMMARY:
-            derived = stored if tokens is None else tokens
-            node.sums = above
-        else:
-            derived = self._derived_tokens(node, row, tokens, valid)
-            node.sums = (above[0] + stored, above[1] + derived)
-        self.recounted += tokens is not None and node.kind == Kind.MESSAGE
+        is_message = node.kind == Kind.MESSAGE
+        if is_message:
+            tokens = self._with_missing_results(node, row, tokens, valid)
+        derived = stored if tokens is None else tokens
+        node.sums = (above[0] + stored, above[1] + derived) if is_message else above
+        self.recounted += tokens is not None and is_message
         if stored != derived:
             self._wrong(Finding.TOKEN_COUNT, f"stored {stored}, counted {derived}", node=node)
             # Every counter counts what is around a message: 0 was never counted.
-            if stored and (node.kind == Kind.SUMMARY or row["path_tokens"] == node.sums[0]):
+            if stored and (not is_message or node.row_path == node.sums[0]):
                 self.doubtful.append(self.found.problems[-1])
-                if node.kind == Kind.MESSAGE:
+                if is_message:
                     self.recounted_until_doubtful = self.recounted
-        if row["path_tokens"] in node.sums:
-            return
-        carried = stored if node.kind == Kind.MESSAGE else 0
-        if node.up and Finding.PATH_TOKENS in node.up.wrong and row["path_tokens"] == node.up.row_path + carried:
-            node.wrong.add(Finding.PATH_TOKENS)
-            return
-        self._wrong(Finding.PATH_TOKENS, f"stored {row['path_tokens']}, derived {node.sums[0]}", node=node)
+        if node.row_path not in node.sums:
+            carried = stored if is_message else 0
+            from_above = node.up.row_path + carried if node.up else None
+            self._check_derived(node, Finding.PATH_TOKENS, node.row_path, node.sums[0], from_above)
 
-    def _derived_tokens(self, node: _Node, row: dict[str, Any], tokens: int | None, valid: bool) -> int:
+    def _with_missing_results(self, node: _Node, row: dict[str, Any], tokens: int | None, valid: bool) -> int | None:
         """A message's own tokens, and those of the results supplied for the calls that it leaves unanswered."""
         waiting = node.up.open_calls if node.up else ()
-        node.open_calls = self._open_calls(node, row, waiting) if valid else None
-        if tokens is None or (waiting is None and node.role != Role.TOOL):
-            return int(row["token_count"])
-        goes_on = goes_on_calling(waiting, row)
-        above = node.up is not None and node.up.is_joined
-        node.is_joined = goes_on or (above and node.role == Role.TOOL)
-        closed = 0 if node.role == Role.TOOL or goes_on else len(waiting or ())
-        if node.role != Role.TOOL and (goes_on or above):
-            # Versions that did not join messages with calls supplied a result for those of the first one at once.
-            supplied, rest = divmod(row["token_count"] - tokens, TOKENS_PER_MISSING_RESULT)
-            closed = supplied if not rest and 0 <= supplied <= len(waiting or ()) else closed
-        return tokens + closed * TOKENS_PER_MISSING_RESULT
-
-    def _open_calls(self, node: _Node, row: dict[str, Any], waiting: Sequence[str] | None) -> Sequence[str] | None:
-        if waiting is None and node.role == Role.TOOL:
+        node.open_calls = None
+        if valid and (waiting is not None or node.role != Role.TOOL):
+            try:
+                node.open_calls = open_calls_after(waiting or (), row)
+            except InvalidMessage as error:
+                self._wrong(Finding.TOOL_RESULT, str(error), node=node)
+        if tokens is None or node.role == Role.TOOL:
+            return tokens
+        if waiting is None:
             return None
-        try:
-            return open_calls_after(waiting or (), row)
-        except InvalidMessage as error:
-            self._wrong(Finding.TOOL_RESULT, str(error), node=node)
-            return None
+        return tokens + (0 if goes_on_calling(waiting, row) else len(waiting) * TOKENS_PER_MISSING_RESULT)
 
     # -- summaries --------------------------------------------------------------------------------------
 
@@ -418,39 +400,32 @@ class _Verification:
             if previous is not None and previous not in earlier:
                 self._wrong(Finding.RUN, f"its previous run {previous} is not an earlier run of this session", run=run)
             earlier.add(run["id"])
-            problem = self._wrong_reference(run) or self._wrong_position(run) or self._wrong_result(run)
-            if problem:
+            if problem := self._problem_of(run):
                 self._wrong(Finding.RUN, problem, run=run)
         self._check_generations()
 
-    def _wrong_reference(self, run: dict[str, Any]) -> str:
-        for name in ("tip", "anchor", "cutoff", "base", "summary"):
+    def _problem_of(self, run: dict[str, Any]) -> str:
+        """What is wrong with the messages that a run refers to; "" if nothing is."""
+        nodes = {name: self.nodes.get(run[f"{name}_id"]) for name in ("cutoff", "anchor", "tip", "base", "summary")}
+        for name, node in nodes.items():
             kind = Kind.SUMMARY if name in ("base", "summary") else Kind.MESSAGE
-            node = self.nodes.get(run[f"{name}_id"])
             if run[f"{name}_id"] is not None and (node is None or node.kind != kind):
                 return f"its {name} #{run[f'{name}_id']} is not a {kind} of this session"
-        return ""
-
-    def _wrong_position(self, run: dict[str, Any]) -> str:
-        path = [(name, self.nodes[run[f"{name}_id"]]) for name in ("cutoff", "anchor", "tip") if run[f"{name}_id"]]
+        path = [(name, node) for name in ("cutoff", "anchor", "tip") if (node := nodes[name])]
         for (name, node), (below_name, below) in pairwise(path):
             if not node.is_on_path_to(below):
                 return f"its {name} #{node.id} is not on the path to its {below_name} #{below.id}"
-        return ""
-
-    def _wrong_result(self, run: dict[str, Any]) -> str:
-        summary = self.nodes.get(run["summary_id"])
+        summary = nodes["summary"]
         if summary is None:
             return ""
         if run["status"] != RunStatus.SUCCEEDED:
             return f"it made summary #{summary.id}, but is {run['status']}"
         if self.maker[summary.id]["id"] != run["id"]:
             return f"its summary #{summary.id} was already made by run {self.maker[summary.id]['id']}"
-        if summary.wrong & _MISPLACED:
-            return ""
-        for name, node in (("anchor", summary.up), ("cutoff", summary.cutoff)):
-            if run[f"{name}_id"] is not None and node is not None and run[f"{name}_id"] != node.id:
-                return f"its {name} is #{run[f'{name}_id']}, but the {name} of its summary #{summary.id} is #{node.id}"
+        for name, own in (("anchor", summary.up), ("cutoff", summary.cutoff)):
+            node = nodes[name]
+            if node and own and node is not own and not summary.wrong & _MISPLACED:
+                return f"its {name} is #{node.id}, but the {name} of its summary #{summary.id} is #{own.id}"
         return ""
 
     def _check_generations(self) -> None:
@@ -474,14 +449,3 @@ class _Verification:
                 continue
             self._wrong(Finding.GENERATION, problem, run=run)
             return
-
-
-def _why_invalid(row: Mapping[str, Any]) -> str:
-    """Why a row could not be stored as a message today; "" if it could."""
-    if row["kind"] != Kind.MESSAGE:
-        return ""
-    try:
-        validate_message(row, max_bytes=_ANY_SIZE)
-    except InvalidMessage as error:
-        return str(error)
-    return ""

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 from django.contrib.auth import get_user_model
 
-from compaction_app.admin import health as watching
+from compaction_app.admin import health
 from tests.admin.pages import VIEW, log_in
 from tests.admin.records import run_for
 from tests.small import small
@@ -21,7 +21,7 @@ def window_of_4000(settings):
 def answering_broker(monkeypatch, settings):
     """The small world, where the broker answers: no look that another test had at it is believed."""
     settings.COMPACTION = small()
-    monkeypatch.setattr(watching, "knock", lambda: None)
+    monkeypatch.setattr(health, "knock", lambda: None)
 
 
 @pytest.fixture

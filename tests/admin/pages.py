@@ -65,11 +65,6 @@ def runs_page(client: Client, **query: Any) -> Any:
     return client.get(url("compactionrun_changelist", **query))
 
 
-def figures(response: Any) -> dict[Any, str]:
-    """Name → text of the numbers on a session's page, without markup."""
-    return figures_of(response.text)
-
-
 def figures_of(page: str, section: str = "") -> dict[str, str]:
     """Name → text of the numbers on a page, or in the section with this id."""
     page = page[page.index(f'id="{section}"') :].split("</section>", maxsplit=1)[0] if section else page
@@ -80,6 +75,22 @@ def figures_of(page: str, section: str = "") -> dict[str, str]:
 def shown(client: Client, summary: ChatMessage) -> Any:
     """What a summary's page shows of it."""
     return SimpleNamespace(**client.get(page_of(summary)).context["summary"])
+
+
+def table_of(client: Client, message: ChatMessage, **query: Any) -> Any:
+    """The context that a message's page shows: what stands in it, by name, and so each of its ``rows``."""
+    table = client.get(page_of(message, **query)).context["table"]
+    return SimpleNamespace(**table | {"rows": [SimpleNamespace(**row) for row in table.get("rows", ())]})
+
+
+def ids(row: Any) -> tuple[int, ...]:
+    """The messages that a row of a context leads to."""
+    return tuple(pk for pk, _ in row.places)
+
+
+def branches_of(client: Client, session: ChatSession, **query: Any) -> list[Any]:
+    """The branches that a session's page shows."""
+    return [SimpleNamespace(**one) for one in client.get(page_of(session, **query)).context["branches"]]
 
 
 def page_url(page: tuple[Any, ...]) -> str:

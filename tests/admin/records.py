@@ -6,13 +6,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from django.urls import reverse
 from django.utils import timezone
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.values import EventKind
-from tests.admin.pages import MODELS, page_of, url
 from tests.trees import chain, start_session, summarize
 
 #: What runs are dated from where the day matters, whatever day it is.
@@ -21,17 +19,8 @@ NOON = datetime(2026, 11, 3, 12, tzinfo=UTC)
 
 def run_for(summary: ChatMessage, tip: ChatMessage, generation: int, **fields: Any) -> CompactionRun:
     """The run that made a summary, written straight into its table."""
-    given = {
-        "session_id": summary.session_id,
-        "tip": tip,
-        "anchor_id": summary.parent_message_id,
-        "cutoff_id": summary.last_summarized_message_id,
-        "summary": summary,
-        "status": "succeeded",
-        "generation": generation,
-        "trigger": "threshold",
-    }
-    return CompactionRun.objects.create(**(given | fields))
+    ends = {"anchor_id": summary.parent_message_id, "cutoff_id": summary.last_summarized_message_id}
+    return run_at(tip, **{"status": "succeeded", "generation": generation, "summary": summary} | ends | fields)
 
 
 def summarized(
@@ -58,11 +47,8 @@ def words(count: int, about: str = "the harbour") -> str:
 def conversation(turns: int = 12, size: int = 60, **fields: Any) -> tuple[ChatSession, ChatMessage]:
     """A session and its tip, over its threshold."""
     session = chat.start_session(title="Harbour", **fields)
-    messages = []
-    for turn in range(turns):
-        messages.append({"role": "user", "content": f"Question {turn}: {words(size)}?"})
-        messages.append({"role": "assistant", "content": f"Answer {turn}: {words(size)}."})
-    return session, chat.append_messages(session, None, messages)[-1]
+    said = (f"{what} {turn}: {words(size)}." for turn in range(turns) for what in ("Question", "Answer"))
+    return session, talk(session, said)[-1]
 
 
 def compacted(
@@ -72,45 +58,15 @@ def compacted(
     session = start_session(title="Harbour")
     nodes = chain(session, length)
     summary = summarize(nodes[2], nodes[1], **fields)
-    run = run_at(nodes[-1], status="succeeded", generation=1, summary=summary, anchor=nodes[2], cutoff=nodes[1])
+    run = run_for(summary, nodes[-1], 1, tokens_before=3000, tokens_after=1200, summarizer_model="quick-model")
     event = CompactionEvent.objects.create(session=session, run=run, message=nodes[-1], kind=EventKind.COMPLETED)
     return session, nodes, summary, run, event
 
 
 def run_at(tip: ChatMessage, **fields: Any) -> CompactionRun:
-    """A run asked for at this tip, as if it had compacted seven messages; what became of it is given."""
-    given = {
-        "session_id": tip.session_id,
-        "tip": tip,
-        "trigger": "threshold",
-        "tokens_before": 3000,
-        "tokens_after": 1200,
-        "messages_compacted": 7,
-        "summarizer_model": "quick-model",
-        "prompt_version": "p-42",
-    }
-    return CompactionRun.objects.create(**(given | fields))
-
-
-def all_pages() -> list[str]:
-    """One page of every sort, on rows that are there."""
-    session, nodes, summary, run, event = compacted()
-    pages = [reverse("admin:app_list", args=["compaction_app"])]
-    pages += [url(f"{model}_changelist") for model in MODELS]
-    pages += [url("chatmessage_changelist", kind="summary")]
-    pages += [page_of(record) for record in (session, nodes[-1], summary, run, event)]
-    return pages
-
-
-def run_of(tip: ChatMessage, **fields: Any) -> CompactionRun:
-    """A run that failed, where nothing else is given."""
+    """A run at this tip, written straight into its table; it failed, where nothing else is given."""
     given = {"session_id": tip.session_id, "tip": tip, "trigger": "threshold", "status": "failed"}
-    return CompactionRun.objects.create(**given | fields)
-
-
-def succeeded(tip: ChatMessage, generation: int, before: int, after: int, **fields: Any) -> CompactionRun:
-    done = {"status": "succeeded", "generation": generation, "tokens_before": before, "tokens_after": after}
-    return run_of(tip, **done | fields)
+    return CompactionRun.objects.create(**(given | fields))
 
 
 def reply_to(tip: ChatMessage, content: str = "aye", **fields: Any) -> ChatMessage:
@@ -126,15 +82,6 @@ def long_words(about: str, count: int = 1500) -> str:
 def calls(*ids: str) -> list[dict[str, Any]]:
     """Tool calls with these ids."""
     return [{"id": pk, "type": "function", "function": {"name": "read", "arguments": "{}"}} for pk in ids]
-
-
-def turn_too_large() -> list[ChatMessage]:
-    """One turn of twelve call groups that does not fit a window of 4,000."""
-    messages: list[dict[str, Any]] = [{"role": "user", "content": "go on"}]
-    for n in range(12):
-        messages.append({"role": "assistant", "content": long_words(f"t{n}x", 200), "tool_calls": calls(f"c{n}")})
-        messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": "ok"})
-    return chat.append_messages(start_session(), None, messages)
 
 
 def with_tool_result() -> list[ChatMessage]:

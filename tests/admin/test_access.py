@@ -7,26 +7,18 @@ from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
 from tests.admin.pages import MODELS, log_in, page_of, url
-from tests.admin.records import all_pages, compacted
+from tests.admin.records import compacted
+from tests.browser import admin_pages, conversations
 from tests.trees import start_session
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
 
-def test_staff_with_view_permissions_see_every_page(viewer):
-    for page in all_pages():
-        assert viewer.get(page).status_code == 200, page
-
-
-def test_staff_without_permissions_see_no_page(login):
-    client = login()
-    for page in all_pages():
-        assert client.get(page).status_code in (403, 404), page
-
-
-def test_people_who_are_no_staff_are_sent_to_the_login(client):
-    for page in all_pages():
-        assert client.get(page).status_code == 302, page
+def test_people_who_are_no_staff_are_sent_to_the_login_and_staff_without_permissions_see_no_page(client):
+    pages = admin_pages.addresses(conversations.harbour())
+    assert {client.get(page).status_code for page in pages} == {302}
+    log_in(client)
+    assert {client.get(page).status_code for page in pages} <= {403, 404}
 
 
 @pytest.mark.parametrize("model", MODELS)

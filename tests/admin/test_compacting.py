@@ -8,7 +8,7 @@ from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.values import RunStatus
 from tests.admin.pages import MODELS, page_of, told, url
 from tests.admin.records import compacted, conversation, run_at
-from tests.trees import chain, start_session
+from tests.trees import start_session
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
@@ -95,12 +95,6 @@ def handed_over(monkeypatch):
     return taken
 
 
-def invalid(title):
-    session, _ = conversation(turns=1)
-    ChatSession.objects.filter(pk=session.pk).update(settings={"TRIGGER_RATIO": 7}, title=title)
-    return session
-
-
 def asked_for(client, session):
     return told(client.post(url("chatsession_compact", session.pk)))
 
@@ -108,25 +102,14 @@ def asked_for(client, session):
 def test_a_session_is_told_what_becomes_of_it(operator, handed_over):
     over, _ = conversation()
     off, _ = conversation(settings={"MODE": "off"})
+    wrong, _ = conversation(turns=1)
+    ChatSession.objects.filter(pk=wrong.pk).update(settings={"TRIGGER_RATIO": 7})
     assert asked_for(operator, over) == "Every branch over its threshold is compacted in the background: Harbour."
     assert asked_for(operator, off).endswith("Compaction is off (MODE): Harbour.")
+    assert asked_for(operator, start_session(title="Empty")).endswith(" Nothing to compact: Empty.")
+    assert asked_for(operator, wrong).count("Harbour: nothing is compacted, its settings are invalid. ") == 1
     assert handed_over == [over.pk]
     assert [entry.object_id for entry in LogEntry.objects.all()] == [str(over.pk)]
-
-
-def test_an_empty_session_says_so(operator, handed_over):
-    empty = start_session(title="Empty")
-    answer = operator.post(url("chatsession_compact", empty.pk))
-    assert told(answer) == "Nothing to compact: Empty."
-    assert handed_over == []
-
-
-def test_wrong_settings_are_told_once_and_not_for_each_branch(operator, handed_over):
-    session = invalid("Wrong")
-    chain(session, 1)
-    said = told(operator.post(url("chatsession_compact", session.pk)))
-    assert said.count("its settings are invalid") == 1
-    assert not CompactionRun.objects.exists()
 
 
 def test_a_broker_that_is_away_is_told(operator, monkeypatch):

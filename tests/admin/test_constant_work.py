@@ -9,7 +9,7 @@ from django.contrib.auth import get_user_model
 from compaction_app.admin import records
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from tests.admin.pages import MODELS, page_of, queries_of, url
-from tests.admin.records import compacted, reply_to, run_for, run_of
+from tests.admin.records import compacted, reply_to, run_at, run_for
 from tests.trees import chain, start_session, summarize
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
@@ -49,7 +49,7 @@ def pages_with(length, forks, generations):
     made = [summarize(nodes[n + 1], nodes[n], token_count=5) for n in range(generations)]
     for n, summary in enumerate(made):
         run = run_for(summary, nodes[-1], n + 1, base=made[n - 1] if n else None)
-        run_of(nodes[-1], error_code="timeout")
+        run_at(nodes[-1], error_code="timeout")
         event = CompactionEvent.objects.create(session=session, run=run, message=nodes[-1], kind="completed")
     first, reply = nodes[0], reply_to(nodes[-1])
     found = {

@@ -10,108 +10,85 @@ from compaction_app.exceptions import ContextOverflow
 from compaction_app.messages.openai_format import NO_RESULT
 from compaction_app.models import ChatSession
 from compaction_app.values import Kind, Origin, Strategy
-from tests.admin.pages import page_of, queries_of, url
-from tests.admin.records import calls, long_words, summarized, talk, turn_too_large, with_tool_result
+from tests.admin.pages import ids, page_of, queries_of, table_of, url
+from tests.admin.records import calls, long_words, summarized, talk, with_tool_result
 from tests.trees import chain, deep_chain, start_session, summarize
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
 
-def ids(row):
-    return tuple(pk for pk, _ in row.places)
-
-
-def here(client, message):
-    return client.get(page_of(message)).context["table"]
-
-
 def test_rows_are_what_is_stored_of_what_is_sent_in_order(viewer):
     session = start_session(system_prompt="Be kind.")
-    question = chat.append_message(session, role="user", content="read both")
+    image = {"type": "image", "url": "https://example.org/" + "a" * 500}
+    files = [{"type": "file", "name": "plan.pdf"}, image]
+    question = chat.append_message(session, role="user", content="read both", name="Ada", attachments=files)
     asked = chat.append_message(session, question, role="assistant", tool_calls=calls("c1", "c2"))
     result = chat.append_message(session, asked, role="tool", tool_call_id="c1", content="one")
     tip = chat.append_message(session, result, role="user", content="and?")
-    rows = here(viewer, tip).rows
+    rows = table_of(viewer, tip).rows
     sent = chat.get_context(tip).to_openai()
     assert sent[4]["content"] == NO_RESULT
     assert [row.role for row in rows] == [item["role"] for item in sent[:4] + sent[5:]]
-
-
-def test_attachments_and_names_are_listed_as_they_are_sent(viewer):
-    image = {"type": "image", "url": "https://example.org/" + "a" * 500}
-    files = [{"type": "file", "name": "plan.pdf"}, image]
-    tip = chat.append_message(start_session(), role="user", content="look", name="Ada", attachments=files)
-    [row] = here(viewer, tip).rows
-    assert row.name == "Ada"
-    assert row.attachments[0] == "[attached: plan.pdf]"
-    assert row.attachments[1].startswith("[image: https://example.org/aaa")
+    assert (rows[1].name, rows[1].attachments[0]) == ("Ada", "[attached: plan.pdf]")
+    assert rows[1].attachments[1].startswith("[image: https://example.org/aaa")
 
 
 def test_the_context_here_is_what_the_model_would_be_sent_and_leads_to_the_originals(viewer):
     nodes, summary = summarized()
     ChatSession.objects.update(system_prompt="Be kind.")
     page, context = viewer.get(page_of(nodes[-1])), chat.get_context(nodes[-1])
-    found = page.context["table"]
+    found = table_of(viewer, nodes[-1])
     assert found.context == context
-    assert [(row.origin, row.message_id, row.tokens) for row in found.rows] == [
-        (message.origin, message.message_id, message.tokens) for message in context.messages
-    ]
+    sent = [(message.origin, message.tokens) for message in context.messages]
+    assert [(row.origin, row.tokens) for row in found.rows] == sent
     assert [ids(row) for row in found.rows] == [(), (summary.pk,), *((node.pk,) for node in nodes[2:])]
     links = [(nodes[0].session, "Session"), (summary, f"Summary {summary.pk}")]
     for record, name in [*links, *((node, f"Message {node.pk} (#{node.depth})") for node in nodes[2:])]:
         assert f'<td class="compaction-original"><a href="{page_of(record)}">{name}</a></td>' in page.text
     assert f"Summarizes everything up to message {nodes[1].pk} (#2)" in page.text
-    assert [total.origin for total in found.totals] == ["system", "summary", "verbatim"]
-    assert sum(total.tokens for total in found.totals) == context.tokens
-    assert sum(total.messages for total in found.totals) == len(context.messages)
+    assert [origin for origin, *_ in found.totals] == ["system", "summary", "verbatim"]
+    assert sum(tokens for *_, tokens in found.totals) == context.tokens
+    assert sum(messages for *_, messages, _ in found.totals) == len(context.messages)
 
 
 def test_what_did_not_fit_is_a_row_with_its_messages_tokens_and_both_ends(viewer):
-    session = start_session()
-    nodes = talk(session, [long_words(f"w{n}x", 100) for n in range(20)])
-    tip = nodes[-1]
-    found = here(viewer, tip)
-    context = found.context
-    assert context.dropped > 2
-    [row] = [row for row in found.rows if row.origin == contexts.DROPPED]
-    gone = nodes[: context.dropped]
-    assert row.tokens == sum(node.token_count for node in gone)
-    assert row.notes == (f"{context.dropped} messages",)
-    assert ids(row) == (gone[0].pk, gone[-1].pk)
-    assert found.rows.index(row) == 0
-    assert found.totals[-1].messages == context.dropped
-    assert "Left out" in viewer.get(page_of(tip)).text
+    nodes = talk(start_session(), [long_words(f"w{n}x", 100) for n in range(20)])
+    found = table_of(viewer, nodes[-1])
+    gone = nodes[: found.context.dropped]
+    assert len(gone) > 2
+    row = found.rows[0]
+    assert (row.origin, row.tokens) == (contexts.DROPPED, sum(node.token_count for node in gone))
+    assert (row.notes, ids(row)) == ([f"{len(gone)} messages"], (gone[0].pk, gone[-1].pk))
+    assert found.totals[-1][3] == len(gone)
+    # After a summary only what came after its cutoff.
+    summary = summarize(nodes[3], nodes[1], token_count=8)
+    first, second, *_ = table_of(viewer, nodes[-1]).rows
+    assert (first.origin, ids(first)) == (Origin.SUMMARY, (summary.pk,))
+    assert (second.origin, ids(second)[0]) == (contexts.DROPPED, nodes[2].pk)
 
 
 def test_what_was_left_out_of_the_newest_turn_is_told_by_its_number(viewer):
     """A turn too large alone keeps its user message and loses its oldest call groups."""
-    found = here(viewer, turn_too_large()[-1])
+    messages = [{"role": "user", "content": "go on"}]
+    for n in range(12):
+        messages.append({"role": "assistant", "content": long_words(f"t{n}x", 200), "tool_calls": calls(f"c{n}")})
+        messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": "ok"})
+    found = table_of(viewer, chat.append_messages(start_session(), None, messages)[-1])
     assert found.context.dropped
     assert any(f"{found.context.dropped} messages within the newest turn are left out" in note for note in found.notes)
-
-
-def test_after_a_summary_only_what_came_after_its_cutoff_is_told_as_left_out(viewer):
-    session = start_session()
-    nodes = talk(session, [long_words(f"w{n}x", 100) for n in range(20)])
-    summary = summarize(nodes[3], nodes[1], token_count=8)
-    found = here(viewer, nodes[-1])
-    assert found.context.summary_id == summary.pk
-    [row] = [row for row in found.rows if row.origin == contexts.DROPPED]
-    assert ids(row)[0] == nodes[2].pk
-    assert found.rows[0].origin == Origin.SUMMARY
 
 
 def test_a_long_context_lists_its_newest_messages_and_a_word_about_the_rest(viewer, settings):
     settings.COMPACTION |= {"CONTEXT_WINDOW": 100_000}
     nodes = chain(start_session(), 500)
-    found = here(viewer, nodes[-1])
+    found = table_of(viewer, nodes[-1])
     listed = contexts.MOST_LISTED
     assert len(found.rows) == listed + 1
     [folded] = [row for row in found.rows if row.origin == contexts.FOLDED]
-    assert folded.notes == (f"{500 - listed} messages",)
+    assert folded.notes == [f"{500 - listed} messages"]
     assert folded.tokens == 10 * (500 - listed)
     assert ids(folded) == (nodes[0].pk, nodes[-listed - 1].pk)
-    assert found.totals[0].messages == 500
+    assert found.totals[0][3] == 500
     assert viewer.get(page_of(nodes[-1])).text.count("compaction-row-") == listed + 1
 
 
@@ -122,7 +99,7 @@ def test_the_list_can_be_had_exactly_as_it_would_be_sent(viewer):
     assert json.loads(answer.text) == chat.get_context(nodes[-1]).to_openai()
 
 
-def test_a_context_that_can_not_be_made_says_why_in_both_places(viewer):
+def test_a_context_that_can_not_be_made_says_why_in_both_places(viewer, settings):
     tip = chat.append_message(start_session(), role="user", content=long_words("w", 4000))
     page = viewer.get(page_of(tip)).text
     assert "errornote" in page
@@ -132,17 +109,18 @@ def test_a_context_that_can_not_be_made_says_why_in_both_places(viewer):
     with pytest.raises(ContextOverflow) as overflow:
         chat.get_context(tip)
     assert answer.text == str(overflow.value)
+    settings.COMPACTION = {"NO_SUCH_KEY": 1}
+    assert "NO_SUCH_KEY" in viewer.get(page_of(tip)).text
 
 
 def test_a_page_does_not_read_a_whole_branch_where_compaction_is_switched_off(viewer, settings, monkeypatch):
     """Without summaries a context is the branch, and no page loads all messages of a long one."""
     settings.COMPACTION |= {"MODE": "off"}
     nodes = deep_chain(start_session(), 30)
-    assert len(here(viewer, nodes[-1]).rows) == 30
+    assert len(table_of(viewer, nodes[-1]).rows) == 30
     monkeypatch.setattr(contexts, "MOST_SWITCHED_OFF", 29)
     page = viewer.get(page_of(nodes[-1]))
     assert "everything is sent: 30 messages, 300 tokens" in page.text
-    assert page.context["table"].problem
     assert not any("FROM path" in query for query in queries_of(viewer, page_of(nodes[-1])))
 
 
@@ -150,32 +128,23 @@ def test_a_tool_call_is_written_once_and_whole_where_its_line_is_cut(viewer):
     session = start_session()
     question = chat.append_message(session, role="user", content="read both")
     asked = chat.append_message(session, question, role="assistant", content="Yes.", tool_calls=calls("c1"))
-    row = here(viewer, asked).rows[1]
+    row = table_of(viewer, asked).rows[1]
     assert row.text.startswith("Yes. ")
     assert row.text.count("(") == 1
     assert row.whole == ""
     long_call = calls("c2")
     long_call[0]["function"]["arguments"] = json.dumps({"text": "x" * 300})
-    row = here(viewer, chat.append_message(session, question, role="assistant", tool_calls=long_call)).rows[1]
+    row = table_of(viewer, chat.append_message(session, question, role="assistant", tool_calls=long_call)).rows[1]
     assert row.whole.count("x" * 300) == 1
     assert row.text.endswith("…")
 
 
 def test_what_was_pruned_says_how_much_is_missing(viewer, settings):
     settings.COMPACTION |= {"PRUNE": "always", "PRUNE_KEEP_TURNS": 1, "PRUNE_TOOL_RESULT_BYTES": 200}
-    page = viewer.get(page_of(with_tool_result()[-1]))
-    [row] = [row for row in page.context["table"].rows if row.origin == "pruned"]
-    [message] = [m for m in page.context["table"].context.messages if m.left_out_bytes]
-    assert row.notes == (f"{message.left_out_bytes:,} bytes left out",)
-    assert row.notes[0] in page.text
-
-
-def test_settings_that_leave_no_room_are_told_and_not_a_crash(viewer, settings):
-    message = chat.append_message(start_session(), role="user", content="hi")
-    settings.COMPACTION = {"NO_SUCH_KEY": 1}
-    page = viewer.get(page_of(message))
-    assert page.status_code == 200
-    assert "NO_SUCH_KEY" in page.text
+    found = table_of(viewer, with_tool_result()[-1])
+    [row] = [row for row in found.rows if row.origin == "pruned"]
+    [message] = [m for m in found.context.messages if m.left_out_bytes]
+    assert row.notes == [f"{message.left_out_bytes:,} bytes left out"]
 
 
 def test_every_origin_strategy_and_kind_has_its_words():
@@ -188,7 +157,7 @@ def test_what_was_redacted_is_not_said_to_be_as_it_was_written(viewer):
     nodes, _ = summarized()
     redacted = chat.redact_message(nodes[4])
     page = viewer.get(page_of(nodes[-1]))
-    assert [row.message_id for row in page.context["table"].rows if "Redacted" in row.notes] == [redacted.pk]
+    assert [ids(row) for row in table_of(viewer, nodes[-1]).rows if "Redacted" in row.notes] == [(redacted.pk,)]
     assert page.text.count('<p class="compaction-note">Redacted</p>') == 1
     assert "as it was written" not in page.text
     own = viewer.get(page_of(redacted)).text

@@ -6,7 +6,7 @@ from compaction_app import chat
 from compaction_app.admin import contexts
 from compaction_app.models import ChatMessage
 from compaction_app.values import Origin
-from tests.admin.pages import MARKUP, figures_of, page_of
+from tests.admin.pages import MARKUP, figures_of, ids, page_of, table_of
 from tests.admin.records import long_words, reply_to, summarized, talk, with_tool_result
 from tests.trees import chain, start_session, summarize
 
@@ -17,13 +17,13 @@ NOT_RECORDED = "What was sent for this reply was not recorded. Below is what wou
 
 
 def then(client, reply):
-    table = client.get(page_of(reply)).context["table"]
+    table = table_of(client, reply)
     assert table.is_record
     return table
 
 
 def kinds(rows):
-    return [(row.origin, row.message_id) for row in rows]
+    return [(row.origin, *ids(row)) for row in rows]
 
 
 def test_a_reply_says_what_was_sent_for_it_even_after_the_branch_went_on(viewer):
@@ -40,7 +40,7 @@ def test_a_reply_says_what_was_sent_for_it_even_after_the_branch_went_on(viewer)
     assert "?sent=now#compaction-context" in page
     now = viewer.get(page_of(reply, sent="now"))
     assert "What would be sent now</h2>" in now.text
-    assert not now.context["table"].is_record
+    assert "is_record" not in now.context["table"]
     assert NOT_RECORDED not in page
 
 
@@ -55,19 +55,14 @@ def test_messages_without_a_record_have_one_context_only(viewer):
     assert page.index("What would be sent now</h2>") < page.index(NOT_RECORDED)
 
 
-def test_a_summary_retired_since_is_shown_as_it_was_and_said_to_be_retired(viewer):
+def test_a_summary_retired_since_is_shown_as_it_was_and_what_was_redacted_since_is_said_to_be_gone(viewer):
     nodes, summary = summarized()
     reply = reply_to(nodes[-1])
     chat.retire_summary(summary, reason="wrong")
     found = then(viewer, reply)
-    assert found.rows[0].message_id == summary.pk
+    assert ids(found.rows[0]) == (summary.pk,)
     assert "What was said." in found.rows[0].whole
     assert f"Summary {summary.pk} was in use then, and has been retired since." in found.notes
-
-
-def test_what_was_redacted_since_is_said_to_be_gone(viewer):
-    nodes, summary = summarized()
-    reply = reply_to(nodes[-1])
     chat.redact_message(nodes[4])
     chat.redact_message(nodes[0])
     found = then(viewer, reply)
@@ -91,7 +86,7 @@ def test_what_did_not_fit_then_is_told_with_its_ends(viewer):
     reply = reply_to(nodes[-1])
     found = then(viewer, reply)
     assert found.rows[0].origin == contexts.DROPPED
-    assert found.rows[0].notes == (f"{context.dropped} messages",)
+    assert found.rows[0].notes == [f"{context.dropped} messages"]
     assert found.rows[0].tokens == sum(node.token_count for node in nodes[: context.dropped])
     assert kinds(found.rows[1:]) == [("verbatim", node.pk) for node in nodes[context.dropped :]]
 
@@ -123,6 +118,17 @@ def test_a_pinned_message_is_shown_as_it_was_sent(viewer):
     ]
 
 
+def test_a_record_that_names_rows_of_another_session_shows_none_of_them(viewer):
+    there, summary = summarized(content="Said elsewhere.")
+    reply = chain(start_session(), 4)[-1]
+    record = {"summary_id": summary.pk, "cutoff_id": there[1].pk, "pinned_id": there[0].pk, "tokens": 9}
+    ChatMessage.objects.filter(pk=reply.pk).update(sent_context=record)
+    notes = then(viewer, reply).notes
+    assert f"Summary {summary.pk} was sent and is deleted now." in notes
+    assert f"The pinned message {there[0].pk} was sent and is deleted now." in notes
+    assert "Said elsewhere." not in viewer.get(page_of(reply)).text
+
+
 @pytest.mark.parametrize(
     "kept",
     [
@@ -149,6 +155,6 @@ def test_of_many_messages_that_were_sent_the_newest_are_read(viewer, settings):
     listed = contexts.MOST_LISTED
     [folded] = [row for row in found.rows if row.origin == contexts.FOLDED]
     assert len(found.rows) == listed + 1
-    assert (folded.notes, folded.tokens) == ((f"{700 - listed} messages",), 10 * (700 - listed))
-    assert tuple(pk for pk, _ in folded.places) == (nodes[0].pk, nodes[-listed - 1].pk)
-    assert [row.message_id for row in found.rows if row.message_id] == [node.pk for node in nodes[-listed:]]
+    assert (folded.notes, folded.tokens) == ([f"{700 - listed} messages"], 10 * (700 - listed))
+    assert ids(folded) == (nodes[0].pk, nodes[-listed - 1].pk)
+    assert [ids(row) for row in found.rows[1:]] == [(node.pk,) for node in nodes[-listed:]]

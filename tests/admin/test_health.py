@@ -10,11 +10,10 @@ from django.db import connection
 from django.utils import timezone
 
 from compaction_app.admin import health
-from compaction_app.admin import health as watching
 from compaction_app.models import CompactionRun
 from project.celery import app as celery_app
 from tests.admin.pages import APP_INDEX, alerts, page_url, queries_of, url
-from tests.admin.records import run_of
+from tests.admin.records import run_at
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("answering_broker")]
 
@@ -23,54 +22,35 @@ def ago(**span):
     return timezone.now() - timedelta(**span)
 
 
-def moment(when):
-    return f"{timezone.localtime(when):%H:%M:%S} UTC"
-
-
 def ready(tip, **fields):
-    return run_of(tip, **{"anchor": tip, "status": "ready", "created_at": ago(minutes=20)} | fields)
+    return run_at(tip, **{"anchor": tip, "status": "ready", "created_at": ago(minutes=20)} | fields)
 
 
 def running(tip, **fields):
-    return run_of(tip, **{"anchor": tip, "status": "running", "lease_expires_at": ago(minutes=-5)} | fields)
-
-
-def failed(tip, **fields):
-    given = {"anchor": tip, "status": "failed", "error_code": "timeout", "finished_at": ago(seconds=5)}
-    return run_of(tip, **given | fields)
+    return run_at(tip, **{"anchor": tip, "status": "running", "lease_expires_at": ago(minutes=-5)} | fields)
 
 
 # -- open runs ----------------------------------------------------------------------------------------------
 
 
 def test_where_nothing_is_wrong_nothing_is_said(viewer, tips):
+    """A run that is put off does not wait."""
     ready(tips[0], created_at=ago(seconds=5))
+    ready(tips[2], created_at=ago(hours=2), attempts=3, next_attempt_at=ago(seconds=-60))
+    ready(tips[4], created_at=ago(hours=2), attempts=3, started_at=ago(seconds=20))
     running(tips[1])
     running(tips[3], lease_expires_at=ago(seconds=30))
-    run_of(tips[2], status="succeeded", generation=1)
     assert alerts(viewer) == []
 
 
-def test_a_run_that_no_worker_takes_is_told_with_the_command_and_since_when(viewer, tips):
+def test_a_run_that_no_worker_takes_is_told_with_the_command_and_since_when(viewer, tips, settings):
     run = ready(tips[0], enqueued_at=ago(seconds=10))
     [said] = alerts(viewer)
-    assert (
-        said.partition(", ")[2].partition(", ")[2].startswith(f"{moment(run.created_at)} : 1 run waits for too long.")
-    )
+    assert f"{timezone.localtime(run.created_at):%H:%M:%S} UTC : 1 run waits for too long." in said
     assert "and beat for its sweep: celery -A project worker --beat." in said
     assert said.endswith("Show the runs")
-
-
-def test_the_queue_of_the_settings_is_in_the_command(viewer, tips, settings):
     settings.COMPACTION |= {"TASK_QUEUE": "compaction"}
-    ready(tips[0], enqueued_at=ago(seconds=10))
-    assert "celery -A project worker -Q compaction" in alerts(viewer)[0]
-
-
-def test_a_run_that_is_put_off_does_not_wait(viewer, tips):
-    ready(tips[0], created_at=ago(hours=2), attempts=3, next_attempt_at=ago(seconds=-60), enqueued_at=ago(seconds=-60))
-    ready(tips[1], created_at=ago(hours=2), attempts=3, started_at=ago(seconds=20))
-    assert alerts(viewer) == []
+    assert "celery -A project worker -Q compaction --beat" in alerts(viewer)[0]
 
 
 def test_a_claim_that_died_and_was_not_swept_up_is_told(viewer, tips):
@@ -101,7 +81,7 @@ def test_where_nothing_is_wrong_it_says_so_and_counts_failures_apart(viewer, tip
     assert block(viewer) == "Background work No problems."
     ready(tips[0], created_at=ago(seconds=5))
     for days in (1, 2, 8):
-        failed(tips[2], created_at=ago(days=days), finished_at=ago(days=days))
+        run_at(tips[2], created_at=ago(days=days))
     assert block(viewer) == "Background work No problems. 2 runs failed in the last 7 days."
 
 
@@ -132,7 +112,7 @@ def test_open_runs_are_found_by_their_own_index(viewer, tips):
 
 
 #: Before a fixture replaces it.
-PRISTINE_KNOCK = watching.knock
+PRISTINE_KNOCK = health.knock
 
 
 def refused():
@@ -140,21 +120,18 @@ def refused():
 
 
 def test_a_broker_that_does_not_answer_is_told_without_its_address(viewer, monkeypatch):
-    monkeypatch.setattr(watching, "knock", refused)
+    monkeypatch.setattr(health, "knock", refused)
     [said] = alerts(viewer)
     assert "The message broker does not answer (ConnectionRefusedError)." in said
     assert "secret" not in said
 
 
-@pytest.mark.parametrize("mode", ["off", "deterministic"])
-def test_where_nothing_is_enqueued_no_broker_is_missed(viewer, monkeypatch, settings, mode):
-    settings.COMPACTION |= {"MODE": mode}
-    monkeypatch.setattr(watching, "knock", refused)
-    assert alerts(viewer) == []
-
-
-def test_an_eager_celery_needs_no_broker(viewer, monkeypatch):
-    monkeypatch.setattr(watching, "knock", refused)
+def test_where_nothing_is_enqueued_no_broker_is_missed(viewer, monkeypatch, settings):
+    monkeypatch.setattr(health, "knock", refused)
+    for mode in ("off", "deterministic"):
+        settings.COMPACTION |= {"MODE": mode}
+        assert alerts(viewer) == []
+    settings.COMPACTION |= {"MODE": "standard"}
     monkeypatch.setitem(celery_app.conf, "task_always_eager", True)
     assert alerts(viewer) == []
 

@@ -4,7 +4,6 @@ import pytest
 from django.contrib import admin
 from django.test import override_settings
 from django.urls import path, reverse
-from django.utils import timezone
 
 from compaction_app import chat
 from compaction_app.admin import messages
@@ -23,18 +22,9 @@ def test_a_summary_leads_to_cutoff_anchor_base_run_session_and_events(viewer):
     page = viewer.get(page_of(summary)).text
     for record in (session, nodes[1], nodes[2], base, run, event):
         assert f'href="{page_of(record)}"' in page, record
-    for shown in (
-        "What was said.",
-        "3,000 → 1,200",
-        "quick-model",
-        "Live",
-        "Threshold",
-    ):
+    for shown in ("What was said.", "3,000 → 1,200", "quick-model", "Live", "Threshold"):
         assert shown in page, shown
-
-
-def test_a_retired_summary_says_when_and_why(viewer):
-    _, _, summary, *_ = compacted(retired_at=timezone.now(), retired_reason="It was wrong.")
+    chat.retire_summary(summary, reason="It was wrong.")
     page = viewer.get(page_of(summary)).text
     assert "Retired" in page
     assert "It was wrong." in page

@@ -36,21 +36,16 @@ def test_lists_are_narrowed_to_what_belongs_to_one_record(viewer):
     assert listed(viewer, "compactionevent", message=nodes[-1].pk) == [event.pk]
 
 
-def test_summaries_are_filtered_by_live_and_retired(viewer):
-    _, nodes, live, *_ = compacted()
+def test_summaries_are_filtered_by_live_and_retired_and_the_messages_of_one_session_by_role(viewer):
+    """No index knows roles, so in the whole table a rare one would mean reading all of it."""
+    session, nodes, live, *_ = compacted()
     retired = summarize(nodes[3], nodes[1], retired_at=timezone.now())
     assert listed(viewer, "chatmessage", kind="summary", retired_at__isempty=1) == [live.pk]
     assert listed(viewer, "chatmessage", kind="summary", retired_at__isempty=0) == [retired.pk]
     page = viewer.get(url("chatmessage_changelist", kind="summary")).text
     assert '?kind=summary&amp;retired_at__isempty=1">Live</a>' in " ".join(page.split())
-
-
-def test_roles_are_looked_for_within_one_session(viewer):
-    """No index knows them, so in the whole table a rare role would mean reading all of it."""
-    session = start_session()
-    assistant = chat.append_message(session, role="assistant", content="hi")
-    chat.append_message(session, role="user", content="hi")
-    assert listed(viewer, "chatmessage", session=session.pk, role__exact="assistant") == [assistant.pk]
+    reply = chat.append_message(session, nodes[-1], role="assistant", content="hi")
+    assert listed(viewer, "chatmessage", session=session.pk, role__exact="assistant") == [reply.pk]
     assert "By role" in viewer.get(url("chatmessage_changelist", session=session.pk)).text
     assert "By role" not in viewer.get(url("chatmessage_changelist")).text
 
@@ -58,7 +53,7 @@ def test_roles_are_looked_for_within_one_session(viewer):
 def test_runs_are_filtered_by_status_and_trigger_and_found_by_error_code_and_model(viewer):
     tip = chain(start_session(), 1)[0]
     failed = run_at(tip, status="failed", error_code="timeout", summarizer_model="quick")
-    skipped = run_at(tip, status="skipped", skip_reason="branch_gone", trigger="manual")
+    skipped = run_at(tip, status="skipped", trigger="manual", summarizer_model="quick-model")
     assert listed(viewer, "compactionrun", status__exact="failed") == [failed.pk]
     assert listed(viewer, "compactionrun", trigger__exact="manual") == [skipped.pk]
     assert listed(viewer, "compactionrun", q="timeout") == [failed.pk]
@@ -115,38 +110,20 @@ def test_search_finds_ids_and_nothing_else(viewer):
 # -- the messages of one session -------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def forked():
-    """Ten messages; from the fourth a lane of three leaves; and another session."""
-    session = start_session(title="Harbour")
-    trunk = chain(session, 10)
-    fork = chain(session, 3, trunk[3])
-    chain(start_session(title="Elsewhere"), 10)
-    return session, trunk, fork
-
-
 def ids(nodes):
     return sorted((node.pk for node in nodes), reverse=True)
 
 
-def test_a_text_is_found_within_its_session_only(viewer):
+def test_texts_and_external_ids_are_found_within_their_session_only(viewer):
     session, other = start_session(), start_session()
-    said = chat.append_message(session, role="user", content="Where does the Ship lie at anchor?")
-    chat.append_message(session, said, role="assistant", content="In the harbour.")
+    said = chat.append_message(session, role="user", content="Where does the Ship lie at anchor?", external_id="m-1")
+    reply = chat.append_message(session, said, role="assistant", content="In the harbour.", external_id="m-2")
     elsewhere = chat.append_message(other, role="user", content="Where does the ship lie at anchor?")
-    assert listed(viewer, "chatmessage", session=session.pk, q="ship lie") == [said.pk]
+    for query, found in (("ship lie", [said]), ("lie ship", []), ("m-1, m-2", [said, reply]), (str(said.pk), [said])):
+        assert listed(viewer, "chatmessage", session=session.pk, q=query) == ids(found), query
     assert listed(viewer, "chatmessage", session=other.pk, q="ship lie") == [elsewhere.pk]
-    assert listed(viewer, "chatmessage", session=session.pk, q="lie ship") == []
-    assert listed(viewer, "chatmessage", q="ship lie") == []
-
-
-def test_ids_and_external_ids_are_still_found_in_the_list_of_a_session(viewer):
-    session = start_session()
-    first = chat.append_message(session, role="user", content="one", external_id="m-1")
-    second = chat.append_message(session, first, role="user", content="two", external_id="m-2")
-    assert listed(viewer, "chatmessage", session=session.pk, q="m-1, m-2") == ids([first, second])
-    assert listed(viewer, "chatmessage", session=session.pk, q=str(first.pk)) == [first.pk]
-    assert listed(viewer, "chatmessage", q="m-1") == []
+    for query in ("ship lie", "m-1"):
+        assert listed(viewer, "chatmessage", q=query) == []
 
 
 NOT_SEARCHED = "<strong>Texts were not searched.</strong>"
@@ -188,23 +165,19 @@ def test_every_text_that_a_redaction_erases_is_found(viewer, text):
     assert listed(viewer, "chatmessage", session=session.pk, q=text) == []
 
 
-def test_no_search_without_a_session_reads_a_text(viewer):
-    compacted()
-    for sql in queries_of(viewer, url("chatmessage_changelist", q="harbour")):
-        assert "LIKE" not in sql.upper()
-
-
-def test_a_search_within_a_session_is_bounded_by_it(viewer):
+def test_texts_are_read_by_a_search_within_a_session_only_and_bounded_by_it(viewer):
     session, *_ = compacted()
-    searches = [sql for sql in queries_of(viewer, url("chatmessage_changelist", session=session.pk, q="said"))
-                if "LIKE" in sql.upper()]  # fmt: skip
-    assert searches
-    assert all('"session_id" >= ' in sql and '"session_id" <= ' in sql for sql in searches)
+    everywhere, here = (
+        [sql for sql in queries_of(viewer, url("chatmessage_changelist", q="said", **query)) if "LIKE" in sql.upper()]
+        for query in ({}, {"session": session.pk})
+    )
+    assert (everywhere, bool(here)) == ([], True)
+    assert all('"session_id" >= ' in sql and '"session_id" <= ' in sql for sql in here)
 
 
-def test_every_filter_beside_a_narrowed_list_leads_to_a_list(viewer, forked):
+def test_every_filter_beside_a_narrowed_list_leads_to_a_list(viewer):
     """Of what only one session's messages can be filtered by, the other lists refuse the address."""
-    session, *_ = forked
+    session, *_ = compacted()
     of_role = {"session": session.pk, "role__exact": "user"}
     for query in (of_role, {"kind": "summary", "retired_at__isempty": "1"}):
         page = viewer.get(url("chatmessage_changelist", **query)).text
@@ -214,8 +187,8 @@ def test_every_filter_beside_a_narrowed_list_leads_to_a_list(viewer, forked):
         assert [link for link in links if viewer.get(url("chatmessage_changelist") + link).status_code != 200] == []
 
 
-def test_the_narrowing_stands_above_the_list_in_words_with_a_way_out(viewer, forked):
-    session, *_ = forked
+def test_the_narrowing_stands_above_the_list_in_words_with_a_way_out(viewer):
+    session, *_ = compacted()
     page = viewer.get(url("chatmessage_changelist", session=session.pk)).text
     [told] = re.findall(r'<p class="compaction-narrowing">(.*?)</p>', page)
     words = re.sub("<[^>]*>", "", told)
@@ -223,12 +196,8 @@ def test_the_narrowing_stands_above_the_list_in_words_with_a_way_out(viewer, for
     assert f'href="{page_of(session)}"' in told
     assert 'href="?"' in told
     assert "compaction-narrowing" not in viewer.get(url("chatmessage_changelist")).text
-
-
-def test_an_empty_list_says_what_it_was_narrowed_to(viewer):
-    session = start_session()
-    page = viewer.get(url("chatmessage_changelist", session=session.pk)).text
-    assert f"Only session {session.pk}." in page
+    empty = start_session()
+    assert f"Only session {empty.pk}." in viewer.get(url("chatmessage_changelist", session=empty.pk)).text
 
 
 @pytest.mark.parametrize(

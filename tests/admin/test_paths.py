@@ -53,9 +53,8 @@ def test_the_ends_of_a_stretch_are_those_that_a_walk_finds(seed):
 
 def test_there_is_no_stretch_beyond_a_branch():
     nodes = chain(start_session(), 4)
-    for first, last in ((0, 2), (3, 2), (2, 9), (9, 9)):
-        assert contexts.stretch(nodes[1].pk, "default", first=first, last=last) is None
-    assert contexts.stretch(10**9, "default", first=1, last=1) is None
+    for tip, first, last in ((nodes[1].pk, 0, 2), (nodes[1].pk, 3, 2), (nodes[1].pk, 2, 9), (10**9, 1, 1)):
+        assert contexts.stretch(tip, "default", first=first, last=last) is None
 
 
 def test_the_ends_are_looked_up_and_no_lane_is_read_for_them():

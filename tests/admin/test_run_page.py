@@ -9,7 +9,7 @@ from django.utils import timezone
 from compaction_app.admin import runs
 from compaction_app.values import ErrorCode, RunStatus
 from tests.admin.pages import url
-from tests.admin.records import run_of, succeeded
+from tests.admin.records import run_at
 from tests.trees import chain, start_session, summarize
 
 pytestmark = pytest.mark.django_db
@@ -26,7 +26,7 @@ class TestPage:
         """Every column of a run's row, filled with what is found nowhere else on the page."""
         nodes = chain(start_session(title="Harbour"), 5)
         summary, base = summarize(nodes[3], nodes[2]), summarize(nodes[1], nodes[0])
-        before = run_of(nodes[4], status="skipped")
+        before = run_at(nodes[4], status="skipped")
         opened = datetime(2026, 11, 3, 8, 0, 0, tzinfo=UTC)
         # Column → what it holds, and how the page shows that.
         stored = {
@@ -65,8 +65,9 @@ class TestPage:
             "next_attempt_at": (opened + timedelta(seconds=90), "08:01:30"),
             "lease_expires_at": (opened + timedelta(seconds=361), "08:06:01"),
         }
-        run = succeeded(nodes[4], 17, 96_210, 41_208, **{name: value for name, (value, _) in stored.items()})
-        after = run_of(nodes[4], previous_run=run)
+        given = {name: value for name, (value, _) in stored.items()}
+        run = run_at(nodes[4], status="succeeded", generation=17, tokens_before=96_210, tokens_after=41_208, **given)
+        after = run_at(nodes[4], previous_run=run)
         page = page_text(viewer, run)
         worked_out = ("Succeeded", "Threshold", "Auto compact", "17", f"Message {nodes[4].pk}", "12.4 s")
         of_others = (f"Continued by Run {after.pk}", "96,210 → 41,208", "55,002 (57%)")
@@ -75,30 +76,26 @@ class TestPage:
 
     def test_a_code_that_does_not_say_enough_is_explained(self, viewer, tip):
         name = "a-provider/of-models/with-a-name-that-no-list-has-room-for-2026-01-01"
-        run = run_of(tip, status=RunStatus.FAILED, error_code=ErrorCode.ERROR_TEXT, summarizer_model=name)
+        run = run_at(tip, status=RunStatus.FAILED, error_code=ErrorCode.ERROR_TEXT, summarizer_model=name)
         page = page_text(viewer, run)
         assert "error text (the model answered with an error message or a refusal instead of a summary)" in page
         assert name in page
-        run = run_of(tip, status=RunStatus.FAILED, error_code=ErrorCode.TIME_LIMIT)
+        run = run_at(tip, status=RunStatus.FAILED, error_code=ErrorCode.TIME_LIMIT)
         assert "not finished within RUN_TIME_LIMIT" in page_text(viewer, run)
 
-    def test_a_run_that_waits_says_for_how_long(self, viewer, tip):
-        late = run_of(tip, status="ready", created_at=timezone.now() - timedelta(hours=2), enqueued_at=timezone.now())
+    def test_a_run_that_is_open_says_for_how_long_until_when_or_that_its_worker_is_gone(self, viewer, tip):
+        now = timezone.now()
+        late = run_at(tip, status="ready", created_at=now - timedelta(hours=2), enqueued_at=now)
         assert "It has been due for 2 hours." in page_text(viewer, late)
-
-    def test_a_run_that_is_put_off_says_until_when_and_what_the_attempt_before_met(self, viewer, tip):
-        due = timezone.now() + timedelta(minutes=2)
-        run = run_of(tip, status="ready", next_attempt_at=due, attempts=1, error_code="timeout")
-        page = page_text(viewer, run)
+        put_off = {"next_attempt_at": now + timedelta(minutes=2), "attempts": 1, "error_code": "timeout"}
+        page = page_text(viewer, run_at(tip, status="ready", **put_off))
         assert "The next attempt is at" in page
         assert "Previous attempt: timeout." in page
-
-    def test_a_claim_that_died_is_told(self, viewer, tip):
-        run = run_of(tip, status="running", lease_expires_at=timezone.now() - timedelta(hours=1))
-        assert "Its worker is gone" in page_text(viewer, run)
+        dead = run_at(tip, status="running", lease_expires_at=now - timedelta(hours=1))
+        assert "Its worker is gone" in page_text(viewer, dead)
 
     def test_a_cost_that_is_not_known_says_why(self, viewer, tip):
-        assert "Unknown: MODELS has no price for the model" in page_text(viewer, run_of(tip, input_tokens=5))
+        assert "Unknown: MODELS has no price for the model" in page_text(viewer, run_at(tip, input_tokens=5))
 
     def test_every_status_has_its_words(self):
         assert set(runs._STATUS_WORDS) == set(RunStatus)

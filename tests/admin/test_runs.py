@@ -9,7 +9,7 @@ from django.contrib.auth import get_user_model
 from compaction_app.admin import runs
 from compaction_app.models import CompactionEvent
 from tests.admin.pages import listed, runs_page
-from tests.admin.records import NOON, run_of, succeeded
+from tests.admin.records import NOON, run_at
 
 pytestmark = pytest.mark.django_db
 
@@ -20,8 +20,8 @@ def totals(client, **query):
 
 
 def test_runs_and_events_are_narrowed_to_a_year_a_month_and_a_day(viewer, tip):
-    day, month = run_of(tip, created_at=NOON), run_of(tip, created_at=NOON - timedelta(days=2))
-    year, before = (run_of(tip, created_at=NOON - timedelta(days=days)) for days in (90, 400))
+    day, month = run_at(tip, created_at=NOON), run_at(tip, created_at=NOON - timedelta(days=2))
+    year, before = (run_at(tip, created_at=NOON - timedelta(days=days)) for days in (90, 400))
     assert listed(viewer, "compactionrun") == [before.pk, year.pk, month.pk, day.pk]
     narrowed = {"created_at__year": 2026}
     assert listed(viewer, "compactionrun", **narrowed) == [day.pk, month.pk, year.pk]
@@ -33,10 +33,10 @@ def test_runs_and_events_are_narrowed_to_a_year_a_month_and_a_day(viewer, tip):
 
 
 def test_one_line_counts_what_the_date_and_the_filters_leave(viewer, tip):
-    succeeded(tip, 1, 10, 5, cost="0.0125", input_tokens=1000, output_tokens=10, created_at=NOON)
-    succeeded(tip, 2, 10, 5, cost="0.01", input_tokens=500, output_tokens=5, created_at=NOON)
-    run_of(tip, input_tokens=7, created_at=NOON)
-    run_of(tip, created_at=NOON - timedelta(days=400))
+    run_at(tip, status="succeeded", generation=1, cost="0.0125", input_tokens=1000, output_tokens=10, created_at=NOON)
+    run_at(tip, status="succeeded", generation=2, cost="0.01", input_tokens=500, output_tokens=5, created_at=NOON)
+    run_at(tip, input_tokens=7, created_at=NOON)
+    run_at(tip, created_at=NOON - timedelta(days=400))
     assert totals(viewer, created_at__year="2026") == (
         "3 runs, 1 failed; 1,507 tokens in, 15 out; cost 0.0225 (1 run without a price)."
     )
@@ -48,20 +48,14 @@ def test_more_runs_than_it_counts_are_said_to_be_the_newest(viewer, tip, monkeyp
     monkeypatch.setattr(runs, "MOST_RUNS", 2)
     monkeypatch.setattr(runs.records.BoundedPaginator, "limit", 2)
     for _ in range(3):
-        run_of(tip)
+        run_at(tip)
     assert totals(viewer).endswith("Only the newest 2 are counted.")
 
 
 def test_error_details_are_searched_by_those_who_may_read_what_they_quote(viewer, login, tip):
-    failed = run_of(tip, error_detail="503 from the model's endpoint")
-    run_of(tip, error_detail="no answer")
+    failed = run_at(tip, error_detail="503 from the model's endpoint")
+    run_at(tip, error_detail="no answer")
     assert listed(viewer, "compactionrun", q="ENDPOINT") == [failed.pk]
     viewer.logout()
     get_user_model().objects.all().delete()
     assert listed(login("view_compactionrun", "view_chatsession"), "compactionrun", q="endpoint") == []
-
-
-def test_runs_that_wait_are_found_by_their_own_index(viewer, tip):
-    """They are what one looks for when nothing moves."""
-    waits = run_of(tip, status="ready", anchor=tip)
-    assert listed(viewer, "compactionrun", status__exact="ready") == [waits.pk]

@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from compaction_app import chat
 from compaction_app.admin import sessions
-from compaction_app.models import ChatSession, CompactionEvent, CompactionRun
-from tests.admin.pages import figures, figures_of, listed, log_in, page_of, queries_of, url
+from compaction_app.models import ChatSession, CompactionEvent
+from tests.admin.pages import branches_of, figures_of, listed, log_in, page_of, queries_of, url
 from tests.admin.records import conversation, forked, run_at, summarized, words
 from tests.trees import chain, star, start_session
 
@@ -21,19 +21,10 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
 
 def test_the_numbers_are_those_of_the_tables(viewer):
-    session, _, _, live, _ = forked()
-    run = CompactionRun.objects.create(
-        session=session,
-        trigger="manual",
-        status="succeeded",
-        generation=1,
-        summary=live,
-        input_tokens=1200,
-        output_tokens=300,
-        cached_tokens=200,
-        cost="0.01250000",
-    )
-    CompactionRun.objects.create(session=session, trigger="manual", status="failed", input_tokens=10, output_tokens=1)
+    session, _, side, live, _ = forked()
+    used = {"input_tokens": 1200, "output_tokens": 300, "cached_tokens": 200, "cost": "0.01250000"}
+    run = run_at(side[-1], status="succeeded", generation=1, summary=live, **used)
+    run_at(side[-1], input_tokens=10, output_tokens=1)
     CompactionEvent.objects.create(session=session, run=run, kind="completed")
     response = viewer.get(page_of(session))
     expected = {
@@ -45,19 +36,13 @@ def test_the_numbers_are_those_of_the_tables(viewer):
         "Tokens used": "1,210 in (200 cached), 301 out, by 2 runs",
         "Cost": "0.0125, without 1 run",
     }
-    assert figures(response) | expected == figures(response)
+    shown = figures_of(response.text)
+    assert shown | expected == shown
     failed = url("compactionrun_changelist", session=session.pk, status__exact="failed").replace("&", "&amp;")
     assert f'<a href="{failed}">1</a>' in response.text
     budget = response.context["resolved"].budget
-    for name, value in (("Window", 4000), ("Threshold", budget.threshold), ("Target", budget.target)):
-        assert figures(response)[name] == f"{value:,}"
-
-
-def test_the_calibration_in_force_is_the_models(viewer):
-    session = start_session(model="some-model", token_calibration={"some-model": 1.25, "another": 0.9})
-    response = viewer.get(page_of(session))
-    assert figures(response)["Token counts corrected by"] == "× 1.25"
-    assert figures(response)["Available"] == f"{int(3000 / 1.25):,}"
+    for name in ("window", "threshold", "target"):
+        assert shown[name.capitalize()] == f"{getattr(budget, name):,}"
 
 
 def test_a_sessions_page_says_what_is_being_compacted_now(viewer, tips):
@@ -83,7 +68,7 @@ def test_settings_that_can_not_be_used_are_told_and_the_branches_are_there(viewe
     response = viewer.get(page_of(session))
     assert response.status_code == 200
     assert "errornote" in response.text
-    [branch] = response.context["branches"]
+    [branch] = branches_of(viewer, session)
     assert branch.fullness == "30 tokens"
     assert "<meter" not in response.text
 
@@ -112,9 +97,6 @@ def test_more_branches_than_one_page_take_one_query_more(viewer):
     assert len(queries_of(viewer, page_of(many))) == len(queries_of(viewer, page_of(few))) + 1
 
 
-# -- compacting ---------------------------------------------------------------------------------------------
-
-
 # -- the list -----------------------------------------------------------------------------------------------
 
 
@@ -133,10 +115,8 @@ def test_a_session_without_a_title_is_named_by_its_first_user_message_for_people
 
 
 def test_sessions_are_found_by_the_whole_name_of_their_owner(viewer):
-    owner, other = (get_user_model().objects.create_user(name) for name in ("ada", "adam"))
-    session = start_session(owner=owner)
-    start_session(owner=other)
-    start_session()
+    ada, adam = (get_user_model().objects.create_user(name) for name in ("ada", "adam"))
+    session, *_ = start_session(owner=ada), start_session(owner=adam), start_session()
     assert listed(viewer, "chatsession", q="ada") == [session.pk]
     assert listed(viewer, "chatsession", q="ad") == []
 
@@ -161,7 +141,7 @@ class TestDashboard:
         session, tip = conversation(turns=20)
         history = chat.get_context(tip)
         shown = self.row(viewer, session)
-        [branch] = viewer.get(page_of(session)).context["branches"]
+        [branch] = branches_of(viewer, session)
         percent = re.search(r"([\d,]+)%", branch.fullness)[0]
         assert f"{percent} over threshold" in shown
         assert "40 messages" in shown
@@ -170,16 +150,9 @@ class TestDashboard:
     def test_how_its_newest_run_ended(self, viewer, window_of_4000):
         session, tip = conversation()
         assert " – " in self.row(viewer, session)
-        CompactionRun.objects.create(
-            session=session,
-            tip=tip,
-            trigger="threshold",
-            status="failed",
-            error_code="timeout",
-            finished_at=timezone.now(),
-        )
+        run_at(tip, error_code="timeout", finished_at=timezone.now())
         assert "Failed timeout" in self.row(viewer, session)
-        CompactionRun.objects.create(session=session, tip=tip, trigger="threshold", status="ready")
+        run_at(tip, status="ready")
         assert "Waiting" in self.row(viewer, session)
 
     def test_a_session_whose_settings_are_wrong(self, viewer):
@@ -189,7 +162,7 @@ class TestDashboard:
         assert "no messages" in self.row(viewer, start_session())
 
     def test_runs_are_not_told_to_people_who_may_not_view_them(self, login, tip):
-        CompactionRun.objects.create(session=tip.session, tip=tip, trigger="threshold", status="failed")
+        run_at(tip)
         page = login("view_chatsession").get(url("chatsession_changelist")).text
         assert "last compaction" not in page.lower(), "neither the column nor the filter"
         assert "compaction-failed" not in page
@@ -205,10 +178,6 @@ class TestDashboard:
 # -- limits ----------------------------------------------------------------------------------------------------
 
 
-def here(client, message):
-    return figures_of(client.get(page_of(message)).text, "compaction-context")
-
-
 def test_a_sessions_page_says_what_is_reserved_and_what_the_limits_are_divided_by(viewer, settings):
     settings.COMPACTION |= {"RESERVED_TOKENS": 200}
     session = start_session(system_prompt="Answer like a pilot.", model="m", token_calibration={"m": 0.8131})
@@ -220,38 +189,22 @@ def test_a_sessions_page_says_what_is_reserved_and_what_the_limits_are_divided_b
 
 
 def test_the_strategy_says_whether_there_is_a_summary(viewer):
-    nodes, _ = summarized()
-    assert here(viewer, nodes[-1])["Strategy"] == "A summary is used"
-    _, tip = conversation(turns=6)
-    assert here(viewer, tip)["Strategy"] == "A summary is needed; there is none yet"
+    said = (("A summary is used", summarized()[0][-1]), ("A summary is needed; there is none yet", conversation(6)[1]))
+    for strategy, tip in said:
+        assert figures_of(viewer.get(page_of(tip)).text, "compaction-context")["Strategy"] == strategy
 
 
-@pytest.fixture
-def off():
-    """Over its threshold, if there were one."""
-    return conversation(settings={"MODE": "off"})
-
-
-def test_a_messages_page_says_that_compaction_is_off_and_leaves_away_what_does_not_apply(operator, off):
-    _, tip = off
-    page = operator.get(page_of(tip))
-    found = page.context["table"]
-    assert found.notes[0].startswith("Compaction is off in this session (MODE)")
-    assert not {"Threshold", "Target"} & set(figures_of(page.text))
-    assert "over the threshold" not in page.text
-    assert "Compact now" not in page.text
-    assert " high=" not in page.text
-
-
-def test_a_sessions_page_says_it_too(operator, off):
-    session, _ = off
-    page = operator.get(page_of(session)).text
-    assert "Compaction is off in this session (MODE)" in page
-    found = figures_of(page)
-    assert found["Mode"] == "off: nothing is compacted, pruned or left out"
-    assert not {"Threshold", "Target"} & set(found)
-    assert "over the threshold" not in page
-    assert "Compact every branch" not in page
+def test_where_compaction_is_off_both_pages_say_so_and_leave_away_what_does_not_apply(operator):
+    """The branch is over its threshold, if there were one."""
+    session, tip = conversation(settings={"MODE": "off"})
+    for record in (session, tip):
+        page = operator.get(page_of(record)).text
+        assert "Compaction is off in this session (MODE)" in page
+        assert not {"Threshold", "Target"} & set(figures_of(page))
+        for text in ("over the threshold", "Compact now", "Compact every branch"):
+            assert text not in page, text
+    assert " high=" not in operator.get(page_of(tip)).text
+    assert figures_of(operator.get(page_of(session)).text)["Mode"] == "off: nothing is compacted, pruned or left out"
 
 
 def test_a_branch_that_does_not_fit_although_compaction_is_off_is_said_to_be_over_what_fits(viewer):

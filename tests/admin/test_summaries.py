@@ -9,7 +9,7 @@ from compaction_app.admin import summaries
 from compaction_app.models import ChatMessage
 from compaction_app.tasks import compact_session
 from compaction_app.values import Origin
-from tests.admin.pages import MARKUP, VIEW, figures_of, log_in, page_of, shown
+from tests.admin.pages import MARKUP, figures_of, page_of, shown, table_of
 from tests.admin.records import run_for, summarized
 from tests.trees import chain, start_session, summarize
 
@@ -32,9 +32,8 @@ def test_a_first_generation_takes_in_everything_up_to_its_cutoff(viewer):
 def test_a_later_generation_takes_in_what_came_after_its_bases_cutoff(viewer, three):
     nodes, (_, second, _) = three
     page = shown(viewer, second)
-    assert (page.covered, page.new.messages) == (4, 2)
-    assert page.replaced == 9 + 20, "its base and the two messages that it took in"
-    assert (page.new.first, page.new.last) == (nodes[2].pk, nodes[3].pk)
+    assert (page.covered, page.replaced) == (4, 9 + 20), "its base and the two messages that it took in"
+    assert (page.new.messages, page.new.first, page.new.last) == (2, nodes[2].pk, nodes[3].pk)
 
 
 # -- generations --------------------------------------------------------------------------------------------
@@ -44,9 +43,9 @@ def test_the_line_goes_up_to_the_first_and_down_to_the_newest(viewer, three):
     _, (first, second, third) = three
     for here in (first, second, third):
         line = shown(viewer, here).generations
-        assert [row.summary.pk for row in line] == [row.pk for row in (first, second, third)]
-        assert [row.run.generation for row in line] == [1, 2, 3]
-        assert [not row.level for row in line] == [row is here for row in (first, second, third)]
+        assert [made.pk for _, made, _ in line] == [row.pk for row in (first, second, third)]
+        assert [run.generation for *_, run in line] == [1, 2, 3]
+        assert [not level for level, *_ in line] == [row is here for row in (first, second, third)]
     page = viewer.get(page_of(second)).text
     assert f'<strong aria-current="page">Summary {second.pk}</strong>' in page
     assert f'href="{page_of(first)}"' in page
@@ -57,28 +56,21 @@ def test_two_summaries_built_on_one_base_both_stand_below_it(viewer, three):
     nodes, (first, second, third) = three
     other = summarize(nodes[5], nodes[4], token_count=5)
     run_for(other, nodes[5], 4, base=first)
-    assert {row.summary.pk for row in shown(viewer, first).generations} == {
-        row.pk for row in (first, second, third, other)
-    }
-    assert third.pk not in {row.summary.pk for row in shown(viewer, other).generations}
+    assert {made.pk for _, made, _ in shown(viewer, first).generations} == {first.pk, second.pk, third.pk, other.pk}
+    assert third.pk not in {made.pk for _, made, _ in shown(viewer, other).generations}
 
 
-def test_a_summary_that_no_run_made_stands_alone(viewer):
-    nodes = chain(start_session(), 4)
-    summary = summarize(nodes[2], nodes[1])
-    page = shown(viewer, summary)
-    assert [row.summary.pk for row in page.generations] == [summary.pk]
-    assert page.no_difference.startswith("This is the first generation")
-    assert "No events yet." in viewer.get(page_of(summary)).text
-
-
-def test_a_base_that_no_run_made_is_compared_with_all_the_same(viewer):
+def test_a_summary_that_no_run_made_stands_alone_and_is_compared_with_as_a_base(viewer):
     nodes = chain(start_session(), 6)
     base = summarize(nodes[1], nodes[0], content="It was red.")
+    page = shown(viewer, base)
+    assert [made.pk for _, made, _ in page.generations] == [base.pk]
+    assert page.no_difference.startswith("This is the first generation")
+    assert "No events yet." in viewer.get(page_of(base)).text
     summary = summarize(nodes[3], nodes[2], content="It was blue.")
     run_for(summary, nodes[-1], 1, base=base)
     page = shown(viewer, summary)
-    assert [row.summary.pk for row in page.generations] == [base.pk, summary.pk]
+    assert [made.pk for _, made, _ in page.generations] == [base.pk, summary.pk]
     assert page.changed == [("between", ANY), ("removed", "It was red."), ("added", "It was blue.")]
 
 
@@ -88,7 +80,7 @@ def test_a_very_long_line_lists_the_nearest(viewer):
     for n, summary in enumerate(made):
         run_for(summary, nodes[-1], n + 1, base=made[n - 1] if n else None)
     line = shown(viewer, made[-1]).generations
-    assert [row.summary.pk for row in line] == [row.pk for row in made[-summaries.MOST_LISTED - 1 :]]
+    assert [made.pk for _, made, _ in line] == [row.pk for row in made[-summaries.MOST_LISTED - 1 :]]
 
 
 # -- what changed -------------------------------------------------------------------------------------------
@@ -118,15 +110,10 @@ def test_where_there_is_nothing_to_compare_it_is_said(viewer, three, old, said):
     assert (page.changed, page.no_difference) == ([], said)
 
 
-def test_of_a_long_text_the_lines_around_a_change_are_shown():
+def test_of_a_long_text_the_lines_around_a_change_are_shown_and_each_entry_of_a_ledger_is_a_line():
     same = "".join(f"Line {n}.\n" for n in range(400))
     found = summaries.difference(same + "old\n" + same, same + "new\n" + same)
-    assert found == [
-        *(("between", ANY), ("same", "Line 399."), ("removed", "old"), ("added", "new"), ("same", "Line 0."))
-    ]
-
-
-def test_each_entry_of_a_ledger_is_compared_by_itself():
+    assert found[1:] == [("same", "Line 399."), ("removed", "old"), ("added", "new"), ("same", "Line 0.")]
     found = summaries.difference("user: one · two · three", "user: one · 2 · three")
     assert found[1:] == [("same", "user: one"), ("removed", "· two"), ("added", "· 2"), ("same", "· three")]
 
@@ -151,12 +138,8 @@ def test_the_ledger_is_a_list_by_who_said_it(viewer):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_real_generations_can_be_read_from_end_to_end(client, settings):
-    settings.COMPACTION = {
-        "CONTEXT_WINDOW": 4000,
-        "SUMMARIZER": "extractive",
-        "COOLDOWN_SECONDS": 0,
-    }
+def test_real_generations_can_be_read_from_end_to_end(viewer, settings):
+    settings.COMPACTION = {"CONTEXT_WINDOW": 4000, "SUMMARIZER": "extractive", "COOLDOWN_SECONDS": 0}
     session, tip = chat.start_session(title="Harbour"), None
     for part in range(3):
         said = [
@@ -166,7 +149,6 @@ def test_real_generations_can_be_read_from_end_to_end(client, settings):
         ]
         tip = chat.append_messages(session, tip, said)[-1]
         compact_session(str(session.pk))
-    viewer = log_in(client, *VIEW)
     summary = chat.find_summary(tip)
     run = session.runs.get(summary=summary)
     page = shown(viewer, summary)
@@ -176,7 +158,7 @@ def test_real_generations_can_be_read_from_end_to_end(client, settings):
     text = viewer.get(page_of(summary)).text
     assert f"{run.tokens_before:,} → {run.tokens_after:,}" in text
     assert f'href="{page_of(run)}"' in text
-    here = viewer.get(page_of(tip)).context["table"]
+    here = table_of(viewer, tip)
     assert not here.is_over
     assert here.rows[0].origin == Origin.SUMMARY
     for record in (session, run, run.events.first()):

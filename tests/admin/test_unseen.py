@@ -9,7 +9,7 @@ import pytest
 from compaction_app import chat
 from compaction_app.models import ChatMessage
 from compaction_app.testing.builders import grow
-from tests.admin.pages import page_of, queries_of, told, url
+from tests.admin.pages import page_of, queries_of, url
 from tests.small import small
 from tests.trees import chain, start_session, summarize
 
@@ -43,13 +43,6 @@ def test_the_page_before_a_redaction_says_what_the_model_will_not_see(eraser, co
     assert number_said(page) == pytest.approx(dropped, rel=0.05)
 
 
-def test_the_page_before_a_retirement_says_it_too(eraser, compacted):
-    summary = chat.find_summary(compacted[-1])
-    page = eraser.get(url("chatmessage_retire", summary.pk)).text
-    chat.retire_summary(summary)
-    assert number_said(page) == pytest.approx(chat.get_context(compacted[-1]).dropped, rel=0.05)
-
-
 def test_what_stays_summarized_is_not_counted(eraser, compacted, session):
     """An older summary still applies above the message."""
     tip = grow(session, compacted[-1], "u a " * 60)[-1]
@@ -61,18 +54,13 @@ def test_what_stays_summarized_is_not_counted(eraser, compacted, session):
     assert number_said(page) == pytest.approx(context.dropped, rel=0.1)
 
 
-@pytest.mark.parametrize("mode", ["standard", "off"])
-def test_where_all_of_it_is_sent_nothing_is_said(eraser, settings, mode):
+@pytest.mark.parametrize(("turns", "mode"), [(4, "standard"), (120, "standard"), (120, "off")])
+def test_where_all_of_it_is_sent_or_no_summary_goes_nothing_is_said(eraser, session, settings, turns, mode):
     settings.COMPACTION = small(MODE=mode)
-    nodes = chain(start_session(), 8)
-    summarize(nodes[3], nodes[2])
-    assert "not sent to the model" not in eraser.get(url("chatmessage_redact", nodes[1].pk)).text
-
-
-def test_a_redaction_that_takes_no_summary_away_says_nothing(eraser, session, settings):
-    settings.COMPACTION = small()
-    path = grow(session, None, "u a " * 120)
-    assert "not sent to the model" not in eraser.get(url("chatmessage_redact", path[3].pk)).text
+    path = grow(session, None, "u a " * turns)
+    if turns == 4 or mode == "off":
+        summarize(path[5], path[4])
+    assert "not sent to the model" not in eraser.get(url("chatmessage_redact", path[1].pk)).text
 
 
 def test_the_page_before_a_deletion_says_it_of_the_branch_above(eraser, compacted):
@@ -85,10 +73,14 @@ def test_the_page_before_a_deletion_says_it_of_the_branch_above(eraser, compacte
     assert number_said(page) == pytest.approx(dropped, rel=0.1)
 
 
-def test_at_a_spending_limit_no_page_promises_a_compaction(eraser, compacted, settings):
+def test_the_page_before_a_retirement_says_it_too_and_at_a_spending_limit_promises_no_compaction(
+    eraser, compacted, settings
+):
     settings.COMPACTION = small(SPENDING_LIMITS={"session": ["1 runs/d"]})
-    page = eraser.get(url("chatmessage_retire", chat.find_summary(compacted[-1]).pk)).text
-    assert number_said(page)
+    summary = chat.find_summary(compacted[-1])
+    page = eraser.get(url("chatmessage_retire", summary.pk)).text
+    chat.retire_summary(summary)
+    assert number_said(page) == pytest.approx(chat.get_context(compacted[-1]).dropped, rel=0.05)
     assert "No compaction starts now" in page
     assert "SPENDING_LIMITS: 1 (runs per day, of this session); used: 1." in page
     assert "requested at once" not in page
@@ -116,10 +108,3 @@ def test_context_here_says_that_a_summary_was_taken_out_of_use(eraser, compacted
     assert f"A summary of this branch was {by}" in page
     other = grow(compacted[0].session, None, "u a " * 120)
     assert "no summary covers them yet" in eraser.get(page_of(other[-1])).text
-
-
-def test_what_a_worker_has_not_looked_at_yet_is_linked(eraser, compacted):
-    response = eraser.post(url("chatmessage_redact", compacted[3].pk), {"replacement": "[gone]"})
-    assert told(response).endswith("it is compacted in the background: see the runs.")
-    runs = url("compactionrun_changelist", session=compacted[3].session_id)
-    assert f'href="{runs}"' in eraser.get(response.headers["Location"]).text

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth import get_user_model
+from django.urls import reverse
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
@@ -94,6 +96,12 @@ def harbour(**fields: Any) -> Harbour:
     )
 
 
+def chat_pages(harbour: Harbour) -> list[str]:
+    """The example's pages about it."""
+    branch = reverse("chat:branch", args=[harbour.session.pk, harbour.tip.pk])
+    return [branch, f"{branch}?compactions", f"{branch}?edit={harbour.first.pk}", reverse("chat:sessions")]
+
+
 def failed_run(tip: ChatMessage, **fields: Any) -> CompactionRun:
     """An attempt whose model did not answer."""
     given = {
@@ -108,3 +116,59 @@ def failed_run(tip: ChatMessage, **fields: Any) -> CompactionRun:
         "summarizer_model": "quick-model",
     }
     return CompactionRun.objects.create(**(given | fields))
+
+
+def marked(name: str) -> str:
+    """A text that does its worst: markup, handlers, ends of elements, templates, an override of direction."""
+    worst = (
+        f"<script>window.pwned='{name}'</script><img src=x onerror=\"window.pwned='{name}'\">",
+        "</textarea></pre></title><svg onload=window.pwned=1>{{ 7|add:7 }}{% now 'Y' %}\u202egnp.exe",
+        "\"'><a href=javascript:window.pwned=1>",
+    )
+    return name + "".join(worst)
+
+
+def filled_harbour(text: Callable[[str], str]) -> tuple[Any, Harbour]:
+    """Its owner, and rows whose every text is ``text(name)``; written past the checks, which might refuse one."""
+    user = get_user_model().objects.create_superuser(text("username")[:150])
+    filled = harbour(owner=user)
+    ChatSession.objects.filter(pk=filled.session.pk).update(
+        title=text("title")[:255],
+        model=text("session_model")[:255],
+        external_id=text("session_external_id")[:255],
+        system_prompt=text("system_prompt"),
+        metadata={text("session_metadata_key"): text("session_metadata")},
+        token_calibration={text("calibrated_model"): 1.2},
+    )
+    message = {
+        "content": text("content"),
+        "name": text("name")[:255],
+        "model": text("message_model")[:255],
+        "external_id": text("external_id")[:255],
+        "idempotency_key": text("idempotency_key")[:255],
+        "metadata": {text("metadata_key"): text("metadata")},
+        "usage": {text("usage"): 1},
+        "attachments": [{"type": text("attachment_type"), "name": text("attachment_name"), "url": "javascript:x"}],
+        "reasoning": [{"text": text("reasoning")}],
+    }
+    ChatMessage.objects.filter(pk=filled.tip.pk).update(**message)
+    ChatMessage.objects.filter(pk=filled.first.pk).update(content=text("first_words"))
+    result = filled.tool_result
+    ChatMessage.objects.filter(pk=result.pk).update(content=text("tool_result"), name=text("result_of")[:255])
+    function = {"name": text("tool_name"), "arguments": '{"' + text("tool_key").replace('"', "'") + '": 1}'}
+    call = {"id": result.tool_call_id, "type": "function", "function": function}
+    ChatMessage.objects.filter(pk=result.parent_message_id).update(tool_calls=[call])
+    for summary, name in zip(filled.generations, ("summary_before", "summary"), strict=True):
+        ChatMessage.objects.filter(pk=summary.pk).update(content=text(name))
+    ChatMessage.objects.filter(pk=filled.retired.pk).update(retired_reason=text("retired_reason")[:255])
+    run = {
+        "instructions": text("instructions"),
+        "policy_line": text("policy_line"),
+        "summarizer_model": text("summarizer_model")[:255],
+        "prompt_version": text("prompt_version")[:50],
+        "task_id": text("task_id")[:255],
+    }
+    CompactionRun.objects.filter(pk=filled.run.pk).update(**run)
+    CompactionRun.objects.filter(pk=filled.failed.pk).update(error_detail=text("error_detail"))
+    CompactionEvent.objects.filter(pk=filled.event.pk).update(payload={text("payload_key"): text("payload")})
+    return user, filled

@@ -16,6 +16,7 @@ from django.urls import reverse
 from compaction_app import chat
 from compaction_app.admin import health
 from compaction_app.models import ChatMessage, ChatSession
+from tests.admin.pages import MODELS
 from tests.browser import admin_pages, conversations
 from tests.browser.conftest import DESKTOP, PHONE
 from tests.conftest import REPOSITORY
@@ -60,13 +61,6 @@ def pages_of(session: ChatSession, tip: ChatMessage) -> dict[str, str]:
     return found
 
 
-def lists() -> dict[str, str]:
-    return {
-        name: admin_pages.url(f"{name}_changelist")
-        for name in ("chatsession", "chatmessage", "compactionrun", "compactionevent")
-    }
-
-
 def take(page: Any, folder: Path, addresses: dict[str, str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, address in addresses.items():
@@ -82,7 +76,9 @@ def take(page: Any, folder: Path, addresses: dict[str, str]) -> None:
 def test_pictures(open_page, messages):
     admin = conversations.superuser()
     session, tip = conversation(messages, admin)
-    addresses = pages_of(session, tip) | (lists() if messages == 350 else {})
+    addresses = pages_of(session, tip)
+    if messages == 350:
+        addresses |= {name: admin_pages.url(f"{name}_changelist") for name in MODELS}
     for scheme in ("light", "dark"):
         for device, size in SIZES.items():
             page = open_page(admin, color_scheme=scheme, viewport=size)

@@ -135,13 +135,6 @@ def test_the_pages_before_an_erasure_that_hides_messages_have_no_serious_fault(l
 
 def test_the_pages_of_the_chat_have_no_serious_fault(looked_at):
     user = conversations.superuser()
-    harbour = conversations.harbour(owner=user)
-    branch = reverse("chat:branch", args=[harbour.session.pk, harbour.tip.pk])
-    pages = [reverse("chat:sessions"), branch, f"{branch}?compactions", f"{branch}?edit={harbour.first.pk}"]
-    wrong, _ = looked_at(user, pages)
-    assert not wrong, "\n" + "\n".join(wrong)
-
-
-def test_the_pages_before_signing_in_have_no_serious_fault(looked_at):
-    wrong, _ = looked_at(None, [reverse("login")])
+    pages = conversations.chat_pages(conversations.harbour(owner=user))
+    wrong = looked_at(user, pages)[0] + looked_at(None, [reverse("login")])[0]
     assert not wrong, "\n" + "\n".join(wrong)

@@ -107,36 +107,3 @@ def test_a_branch_is_compacted_with_instructions_and_a_failed_run_is_tried_again
     again = CompactionRun.objects.latest("id")
     assert (again.pk > failed.pk, again.tip_id) == (True, longer.pk)
     assert f"Run {again.pk}" in told(page)
-
-
-@pytest.mark.long
-def test_a_summary_is_retired_with_a_reason(open_page, admin):
-    harbour = conversations.harbour()
-    older, newer = harbour.generations
-    page = open_page(admin)
-    page.goto(url("chatmessage_change", newer.pk))
-    follow(page, "Retire")
-    assert f"Summary {newer.pk}" in page.locator(".compaction-consequences").first.inner_text()
-    page.get_by_label("Reason").fill("It forgets berth 7.")
-    press(page, "Retire")
-    assert told(page).startswith(f"Retired 1: Summary {newer.pk}. If a branch is over")
-    follow(page.locator(".messagelist"), f"Summary {newer.pk}")
-    assert "It forgets berth 7." in page.locator("#content").inner_text()
-    assert page.get_by_role("link", name="Retire", exact=True).count() == 0
-    assert chat.find_summary(harbour.tip) == older
-
-
-@pytest.mark.long
-def test_a_message_is_redacted_and_the_page_says_before_what_goes_along(open_page, admin):
-    harbour = conversations.harbour()
-    page = open_page(admin)
-    page.goto(url("chatmessage_change", harbour.first.pk))
-    follow(page, "Redact")
-    leaving = page.locator(".compaction-consequences li li").filter(has_text="Summary")
-    assert [row.split()[1] for row in leaving.all_inner_texts()] == [str(summary.pk) for summary in harbour.generations]
-    press(page, "Redact")
-    assert told(page).startswith(f"Redacted: {harbour.first}.")
-    harbour.first.refresh_from_db()
-    assert harbour.first.content == "[redacted]"
-    assert "[redacted]" in page.locator("#content").inner_text()
-    assert chat.find_summary(harbour.tip) is None

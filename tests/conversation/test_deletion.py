@@ -117,7 +117,7 @@ def test_a_protected_message_stays_with_all_of_its_subtree(model: Any, error: ty
         nodes[0].delete()
     ticket.refresh_from_db()
     assert ticket.message == nodes[1]
-    assert ChatMessage.objects.get_tree(session=session) == nodes
+    assert session.messages.get_tree() == nodes
 
 
 def test_a_queryset_takes_whole_subtrees_and_counts_each_node_once() -> None:

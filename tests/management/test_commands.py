@@ -201,7 +201,7 @@ class TestRealConversations:
         assert sum(tip.path_tokens > threshold for tip in tips) > 400
         worker = celery_worker(env={"COMPACTION_CONTEXT_WINDOW": "4000"})
         assert tasks.enqueue_session(session)
-        worker.wait_until(lambda: "compact_session" in worker.log and "succeeded in" in worker.log, seconds=300)
+        worker.wait_until(lambda: "compact_session" in worker.said and "succeeded in" in worker.said, seconds=300)
         assert len(tips) == one.tips == 527
         assert_every_branch_fits(session)
         assert {made.task_id for made in CompactionRun.objects.all()} != {""}

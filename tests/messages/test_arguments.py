@@ -30,6 +30,10 @@ def tip() -> ChatMessage:
     return grow(chat.start_session(model="m"), None, "u")[0]
 
 
+def append(tip: ChatMessage, **fields: Any) -> ChatMessage:
+    return chat.append_message(tip.session, tip, **SAYING, **fields)
+
+
 CALLS: dict[str, tuple[str, Callable[[ChatMessage], Any]]] = {
     "settings of a number": ("settings", lambda tip: chat.start_session(settings=5)),
     "a model to ask": ("model", lambda tip: chat.get_context(tip, model=5)),
@@ -38,33 +42,21 @@ CALLS: dict[str, tuple[str, Callable[[ChatMessage], Any]]] = {
     "a reserve below nothing": ("reserved_tokens", lambda tip: chat.get_context(tip, reserved_tokens=-1)),
     "instructions of a number": ("instructions", lambda tip: chat.compact(tip, instructions=5)),
     "a trigger of no kind": ("trigger", lambda tip: chat.request_compaction(tip, trigger="bogus")),
-    "a context of a text": ("context", lambda tip: chat.append_message(tip.session, tip, **SAYING, context="x")),
-    "usage as the client has it": (
-        "usage",
-        lambda tip: chat.append_message(tip.session, tip, **SAYING, usage=SimpleNamespace(total_tokens=3)),
-    ),
-    "reasoning of a number": ("reasoning", lambda tip: chat.append_message(tip.session, tip, **SAYING, reasoning=5)),
-    "an external id of a list": (
-        "external_id",
-        lambda tip: chat.append_messages(tip.session, tip, [{**SAYING, "external_id": [1]}]),
-    ),
+    "a context of a text": ("context", lambda tip: append(tip, context="x")),
+    "usage as the client has it": ("usage", lambda tip: append(tip, usage=SimpleNamespace(total_tokens=3))),
+    "reasoning of a number": ("reasoning", lambda tip: append(tip, reasoning=5)),
+    "an external id of a list": ("external_id", lambda tip: append(tip, external_id=[1])),
     "messages of texts": ("messages", lambda tip: chat.append_messages(tip.session, tip, ["x"])),
     "messages beside the branch": ("messages", lambda tip: chat.complete(tip, messages=[SAYING])),
     "a client that is awaited": ("client", lambda tip: chat.complete(tip, client=openai.AsyncOpenAI(api_key="x"))),
     "a client not to be awaited": ("client", lambda tip: chat.astream(tip, client=openai.OpenAI(api_key="x"))),
-    "the twin's client": (
-        "client",
-        lambda tip: async_to_sync(chat.acomplete)(tip, client=openai.OpenAI(api_key="x")),
-    ),
+    "the twin's": ("client", lambda tip: async_to_sync(chat.acomplete)(tip, client=openai.OpenAI(api_key="x"))),
     "a session of a text to delete": ("session", lambda tip: chat.delete_session("x")),
     "a tip of a number": ("tip", lambda tip: chat.should_compact(5)),
     "a message for a session": ("session", lambda tip: chat.tips(session=tip)),
     "no session to append many to": ("session", lambda tip: chat.append_messages(None, None, [SAYING])),
     "a parent by its id": ("parent", lambda tip: chat.append_message(tip.session, tip.pk, **SAYING)),
-    "a contribution with NUL": (
-        "contributions",
-        lambda tip: chat.get_context(tip, contributions=[{"role": "user", "content": "a\x00"}]),
-    ),
+    "NUL": ("contributions", lambda tip: chat.get_context(tip, contributions=[{**SAYING, "content": "a\x00"}])),
     "a client that is none": ("client", lambda tip: chat.complete(tip, client="openai")),
 }
 

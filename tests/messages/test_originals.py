@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from time import process_time
 from typing import Any
 
 import openai
 import pytest
 from django.test import override_settings
+from hypothesis import given
+from hypothesis import strategies as st
 
 from compaction_app import chat
 from compaction_app.exceptions import IdempotencyConflict, InvalidMessage
-from compaction_app.messages.openai_format import CONVERSATION_BEGINS, NO_RESULT, made_id, to_openai
+from compaction_app.messages.openai_format import CONVERSATION_BEGINS, NO_RESULT, made_id, sent_name, to_openai
 from compaction_app.messages.originals import items_joined
 from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.tokens import message_texts
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import ContextMessage, Origin
 
@@ -50,16 +55,24 @@ def sent(tip: ChatMessage, **options: Any) -> list[dict[str, Any]]:
     return chat.get_context(tip).to_openai(**options)
 
 
+def answered(question: ChatMessage, call_id: str = "c1", **reply: Any) -> ChatMessage:
+    """The result of a call that a reply to the question makes."""
+    calling = chat.append_message(question.session, question, role="assistant", **reply)
+    return chat.append_message(question.session, calling, role="tool", tool_call_id=call_id, content="A reef.")
+
+
+def openai_data(data: dict[str, Any], endpoint: str = "", **more: Any) -> dict[str, Any]:
+    return {"format": "openai", "endpoint": endpoint, "data": data, **more}
+
+
 class TestCalls:
     @pytest.mark.parametrize("case", ODD_ARGUMENTS)
     def test_odd_arguments_are_stored_and_go_back_as_an_object(self, session, question, case):
         """ggml-org/llama.cpp#20198, agno-agi/agno#9229."""
         arguments, expected = ODD_ARGUMENTS[case]
-        reply = chat.append_message(session, question, role="assistant", tool_calls=[call(arguments=arguments)])
-        result = chat.append_message(session, reply, role="tool", tool_call_id="c1", content="No JSON.")
-        [_, asked, answered] = sent(result)
+        [_, asked, answer] = sent(answered(question, tool_calls=[call(arguments=arguments)]))
         assert json.loads(asked["tool_calls"][0]["function"]["arguments"]) == expected
-        assert asked["tool_calls"][0]["id"] == answered["tool_call_id"] == "c1"
+        assert asked["tool_calls"][0]["id"] == answer["tool_call_id"] == "c1"
 
     @pytest.mark.parametrize("call_id", ["", None, " ", 7, "absent"])
     def test_a_call_without_an_id_gets_one(self, session, question, call_id):
@@ -73,21 +86,19 @@ class TestCalls:
     def test_a_long_id_is_stored_and_mapped_on_the_way_out(self, session, question, length):
         """dyad-sh/dyad#4304: OpenAI accepts 40 characters."""
         long = ("call_" + "x" * length)[:length]
-        reply = chat.append_message(session, question, role="assistant", tool_calls=[call(long)])
-        result = chat.append_message(session, reply, role="tool", tool_call_id=long, content="A reef.")
+        result = answered(question, long, tool_calls=[call(long)])
         assert ChatMessage.objects.get(pk=result.pk).tool_call_id == long
-        [_, asked, answered] = sent(result, endpoint="https://elsewhere.example/v1")
-        assert asked["tool_calls"][0]["id"] == answered["tool_call_id"]
-        assert len(answered["tool_call_id"]) <= 40
-        assert sent(result, endpoint="https://elsewhere.example/v1")[1:] == [asked, answered]
+        [_, asked, answer] = sent(result, endpoint="https://elsewhere.example/v1")
+        assert asked["tool_calls"][0]["id"] == answer["tool_call_id"]
+        assert len(answer["tool_call_id"]) <= 40
+        assert sent(result, endpoint="https://elsewhere.example/v1")[1:] == [asked, answer]
 
     def test_mistral_gets_nine_letters_and_digits(self, session, question):
-        reply = chat.append_message(session, question, role="assistant", tool_calls=[call("call_1")])
-        result = chat.append_message(session, reply, role="tool", tool_call_id="call_1", content="A reef.")
-        [_, asked, answered] = sent(result, endpoint="https://api.mistral.ai/v1")
-        assert asked["tool_calls"][0]["id"] == answered["tool_call_id"]
-        assert len(answered["tool_call_id"]) == 9
-        assert answered["tool_call_id"].isalnum()
+        result = answered(question, "call_1", tool_calls=[call("call_1")])
+        [_, asked, answer] = sent(result, endpoint="https://api.mistral.ai/v1")
+        assert asked["tool_calls"][0]["id"] == answer["tool_call_id"]
+        assert len(answer["tool_call_id"]) == 9
+        assert answer["tool_call_id"].isalnum()
 
     def test_calls_that_are_appended_one_by_one_are_one_message_on_the_way_out(self, session, question):
         """NousResearch/hermes-agent#62940."""
@@ -121,18 +132,24 @@ class TestCalls:
         ]
         assert verify_session(session).problems == []
 
-    def test_a_context_of_many_calls_is_made_in_linear_time(self):
-        """Each result took a walk over all calls: ten times the calls took a hundred times as long."""
 
-        def seconds(count: int) -> float:
-            calls = tuple(call(f"c{n}") for n in range(count))
-            about: dict[str, Any] = {"content": "-", "origin": Origin.VERBATIM, "tokens": 1}
-            results = [ContextMessage(role="tool", tool_call_id=one["id"], **about) for one in calls]
-            begun = process_time()
-            to_openai([ContextMessage(role="assistant", tool_calls=calls, **about), *results])
-            return process_time() - begun
+def sends_many_calls(count: int) -> None:
+    calls = tuple(call(f"c{n}") for n in range(count))
+    about: dict[str, Any] = {"content": "-", "origin": Origin.VERBATIM, "tokens": 1}
+    results = [ContextMessage(role="tool", tool_call_id=one["id"], **about) for one in calls]
+    to_openai([ContextMessage(role="assistant", tool_calls=calls, **about), *results])
 
-        assert min(seconds(10_000) for _ in range(3)) < 50 * min(seconds(1_000) for _ in range(3))
+
+@pytest.mark.parametrize("work", [sends_many_calls, lambda count: items_joined([{"role": "user"}] * count)])
+def test_many_calls_and_a_long_history_take_linear_time(work: Callable[[int], Any]) -> None:
+    """Each result took a walk over all calls, and each message copied the list."""
+
+    def seconds(count: int) -> float:
+        begun = process_time()
+        work(count)
+        return process_time() - begun
+
+    assert min(seconds(10_000) for _ in range(3)) < 50 * min(seconds(1_000) for _ in range(3))
 
 
 class TestKept:
@@ -141,10 +158,8 @@ class TestKept:
     def test_unknown_keys_go_back_to_where_they_came_from_only(self, session, question):
         """RooCodeInc/Roo-Code#9499, continuedev/continue#10193."""
         came = {"role": "assistant", "content": None, "tool_calls": [call(**self.SIGNED)], "reasoning_content": "Hm."}
-        original = {"format": "openai", "endpoint": "https://a.example/v1", "data": came}
-        reply = chat.append_message(session, question, role="assistant", original=original)
-        tip = chat.append_message(session, reply, role="tool", tool_call_id="c1", content="A reef.")
-        assert (reply.tool_calls, reply.reasoning) == ([call()], "Hm.")
+        tip = answered(question, original=openai_data(came, "https://a.example/v1"))
+        assert (tip.parent.tool_calls, tip.parent.reasoning) == ([call()], "Hm.")
         for here in ("https://a.example/v1", openai.OpenAI(base_url="https://a.example/v1", api_key="none").base_url):
             assert sent(tip, endpoint=str(here))[1] == came
         for elsewhere in (None, "", "https://b.example/v1"):
@@ -153,9 +168,8 @@ class TestKept:
     def test_another_model_at_the_same_endpoint_is_sent_the_fields(self, session, question):
         """A gateway has many, and a signature of one is refused by another: diegosouzapw/OmniRoute#1410."""
         data = {"role": "assistant", "content": None, "tool_calls": [call("x" * 391, **self.SIGNED)]}
-        original = {"format": "openai", "endpoint": "https://a.example/v1", "model": "g/gemini-3", "data": data}
-        reply = chat.append_message(session, question, role="assistant", original=original, model="gemini-3-2026")
-        tip = chat.append_message(session, reply, role="tool", tool_call_id="x" * 391, content="A reef.")
+        original = openai_data(data, "https://a.example/v1", model="g/gemini-3")
+        tip = answered(question, "x" * 391, original=original, model="gemini-3-2026")
 
         def asked_of(model: str) -> dict[str, Any]:
             [asked, answer] = chat.get_context(tip, model=model).to_openai(endpoint="https://a.example/v1")[1:]
@@ -168,8 +182,7 @@ class TestKept:
 
     def test_deepseek_gets_its_key_with_every_later_reply(self, session, question):
         came = {"role": "assistant", "content": "Aye.", "reasoning_content": "Hm."}
-        original = {"format": "openai", "endpoint": "", "data": came}
-        chain = [{"role": "assistant", "original": original}, {"role": "user", "content": "And?"}]
+        chain = [{"role": "assistant", "original": openai_data(came)}, {"role": "user", "content": "And?"}]
         tip = chat.append_messages(session, question, [*chain, {"role": "assistant", "content": "No."}])[-1]
         assert [m.get("reasoning_content") for m in sent(tip)] == [None, "Hm.", None, ""]
 
@@ -177,36 +190,27 @@ class TestKept:
     def test_a_redactor_reads_all_of_it(self, session, question):
         told: list[dict[str, Any]] = [{"note": {"deep": ["the reef"]}}, {"id": "reef"}, {"note": {"the reef": 1}}]
         for said in told:
-            came = {"role": "assistant", "content": "Aye.", **said}
-            original = {"format": "openai", "endpoint": "", "data": came}
+            original = openai_data({"role": "assistant", "content": "Aye.", **said})
             reply = chat.append_message(session, question, role="assistant", original=original)
             assert chat.get_context(reply).messages[-1].original is None, said
             assert sent(reply)[-1] == {"role": "assistant", "content": "Aye."}
-        kept = {**original, "data": {**came, "note": "the tide"}}
+        kept = openai_data({"role": "assistant", "content": "Aye.", "note": "the tide"})
         reply = chat.append_message(session, question, role="assistant", original=kept)
         assert sent(reply)[-1]["note"] == "the tide"
 
     @override_settings(COMPACTION={"REDACTOR": "tests.messages.test_originals.without_reef"})
     def test_an_id_with_a_secret_is_another_one_in_call_and_result(self, session, question):
         """It is in the fields and in what came; both were sent as they were."""
-        original = {
-            "format": "openai",
-            "endpoint": "",
-            "data": {"tool_calls": [call("reef-1", note=1), call("tide-1")]},
-        }
-        reply = chat.append_message(session, question, role="assistant", original=original)
-        tip = chat.append_message(session, reply, role="tool", tool_call_id="reef-1", content="A rock.")
-        tip = chat.append_message(session, tip, role="tool", tool_call_id="tide-1", content="Low.")
+        original = openai_data({"tool_calls": [call("tide-1", note=1), call("reef-1")]})
+        tip = answered(question, "tide-1", original=original)
+        tip = chat.append_message(session, tip, role="tool", tool_call_id="reef-1", content="A rock.")
         [_, asked, *answers] = sent(tip)
-        made = made_id("reef-1")
-        assert (
-            [one["id"] for one in asked["tool_calls"]] == [one["tool_call_id"] for one in answers] == [made, "tide-1"]
-        )
-        assert "reef" not in json.dumps(sent(tip))
+        ids = [one["id"] for one in asked["tool_calls"]]
+        assert ids == [one["tool_call_id"] for one in answers] == ["tide-1", made_id("reef-1")]
+        assert "reef-1" not in json.dumps(sent(tip))
 
     def test_it_is_counted_and_takes_room(self, session, question, settings):
-        came = {"role": "assistant", "content": "Aye.", "note": "tide " * 300}
-        original = {"format": "openai", "endpoint": "", "data": came}
+        original = openai_data({"role": "assistant", "content": "Aye.", "note": "tide " * 300})
         reply = chat.append_message(session, question, role="assistant", original=original)
         plain = chat.append_message(session, question, role="assistant", content="Aye.")
         assert 300 <= reply.token_count - plain.token_count <= 310
@@ -216,7 +220,7 @@ class TestKept:
         assert caught.value.field == "original"
 
     def test_it_is_erased_and_compared(self, session, question):
-        original = {"format": "openai", "endpoint": "", "data": {"role": "assistant", "content": "Aye.", "note": "a"}}
+        original = openai_data({"role": "assistant", "content": "Aye.", "note": "a"})
         given: dict[str, Any] = {"role": "assistant", "content": "Aye.", "idempotency_key": "k"}
         reply = chat.append_message(session, question, original=original, **given)
         assert chat.append_message(session, question, original=original, **given) == reply
@@ -224,14 +228,7 @@ class TestKept:
             chat.append_message(session, question, **given)
         assert chat.redact_message(reply).original is None
 
-    @pytest.mark.parametrize(
-        "wrong",
-        [
-            5,
-            {"format": "OpenAI", "endpoint": "", "data": 1},
-            {"format": "openai", "endpoint": "", "model": 1, "data": 1},
-        ],
-    )
+    @pytest.mark.parametrize("wrong", [5, {**openai_data({}), "format": "OpenAI"}, openai_data({}, model=1)])
     def test_another_form_is_refused(self, session, question, wrong):
         with pytest.raises(InvalidMessage) as caught:
             chat.append_message(session, question, role="assistant", content="Aye.", original=wrong)
@@ -245,6 +242,19 @@ def without_reef(text: str) -> str:
 class TestNames:
     """OpenAI takes function names of ``^[a-zA-Z0-9_-]{1,64}$``, and refuses every later prompt with another one."""
 
+    @given(name=st.text(min_size=1, max_size=255))
+    def test_every_name_of_a_participant_is_sent_so_that_it_is_taken_and_counted_so(self, name):
+        """No blanks, none of ``<|/>``, and short."""
+        taken = sent_name(name)
+        assert re.fullmatch(r"[^\s<|\\/>]{1,64}", taken)
+        assert message_texts({"content": "When?", "name": name}) == ["When?", taken]
+
+    def test_a_participant_keeps_the_name_in_the_branch(self, session):
+        tip = chat.append_message(session, role="user", content="When?", name="a b< c")
+        tip.refresh_from_db()
+        assert tip.name == chat.get_context(tip).messages[0].name == "a b< c"
+        assert sent(tip) == [{"role": "user", "content": "When?", "name": "a_b_c"}]
+
     @pytest.mark.parametrize(
         ("name", "expected"),
         [
@@ -256,7 +266,7 @@ class TestNames:
     def test_a_name_that_providers_refuse_is_mapped(self, session, question, name, expected):
         """mastra-ai/mastra#13632, mcp-use/mcp-use#90."""
         calls = [{"id": "c1", "type": "function", "function": {"name": name, "arguments": "{}"}}]
-        for original in (None, {"format": "openai", "endpoint": "", "data": {"tool_calls": calls, "note": 1}}):
+        for original in (None, openai_data({"tool_calls": calls, "note": 1})):
             reply = chat.append_message(session, question, role="assistant", tool_calls=calls, original=original)
             assert reply.tool_calls[0]["function"]["name"] == name
             assert sent(reply)[1]["tool_calls"][0]["function"]["name"] == expected
@@ -406,15 +416,13 @@ class TestOtherFormats:
         assert {m.original["format"] for m in stored} == {"langchain"}
         assert [m.original["data"] for m in stored] == chain
 
-    def test_a_long_history_is_joined_in_linear_time(self):
-        """Each message copied the list: 80,000 took 13 seconds."""
-
-        def seconds(count: int) -> float:
-            begun = process_time()
-            items_joined([{"role": "user", "content": "Aye."}] * count)
-            return process_time() - begun
-
-        assert min(seconds(20_000) for _ in range(3)) < 50 * min(seconds(2_000) for _ in range(3))
+    def test_a_file_of_anthropic_goes_to_every_endpoint_in_the_form_of_the_chat_format(self, session, question):
+        source = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}
+        parts = [{"type": "document", "source": source, "title": "plan.pdf"}]
+        message = chat.append_message(session, question, role="user", content=parts)
+        file = {"filename": "plan.pdf", "file_data": "data:application/pdf;base64,JVBERi0="}
+        assert sent(message)[-1]["content"] == [{"type": "file", "file": file}]
+        assert message.original["data"]["content"] == parts
 
     def test_of_the_unknown_there_is_a_line(self, session, question):
         parts = [{"type": "text", "text": "See:"}, {"type": "video", "video": {"url": "https://x/tide.mp4"}}]

@@ -5,9 +5,6 @@ import json
 import pytest
 
 from compaction_app.messages.tool_calls import result_status, tool_marker
-from compaction_app.messages.tool_outcomes import find_error
-from compaction_app.messages.transcript import render_messages
-from compaction_app.values import Message, Role
 
 pytestmark = pytest.mark.pure
 
@@ -17,11 +14,7 @@ def shell(command):
 
 
 FAILED = [
-    (
-        "git push",
-        " ! [rejected] main -> main (non-fast-forward)\nerror: failed to push some refs",
-        "error: failed to push some refs",
-    ),
+    ("git push", " ! [rejected] main (non-fast-forward)\nerror: failed to push", "error: failed to push"),
     ("foo", "bash: foo: command not found", "bash: foo: command not found"),
     ("make", "cc a.c\nmake: *** [Makefile:3: all] Error 2", "make: *** [Makefile:3: all] Error 2"),
     ("cargo build", "   Compiling x\nerror[E0425]: cannot find value `x`", "error[E0425]: cannot find value `x`"),
@@ -33,14 +26,13 @@ FAILED = [
     ("pytest -q", "412 passed, 3 failed in 12.3s", "412 passed, 3 failed in 12.3s"),
     ("python -m unittest", "Ran 3 tests\nFAILED (failures=1)", "FAILED (failures=1)"),
     ("mypy .", "Found 2 errors in 1 file (checked 9 source files)", "Found 2 errors"),
-    ("./a.out", "Segmentation fault (core dumped)", "Segmentation fault (core dumped)"),
+    ("./a.out", "Segmentation fault (core dumped)", "(core dumped)"),
     ("cat /x", "cat: /x: No such file or directory", "cat: /x: No such file or directory"),
     ("make", "ok\n" * 5_000 + "make: *** [all] Error 2\n" + "x\n" * 100, "make: *** [all] Error 2"),
     ("make", '{"stdout": "", "stderr": "make: *** [all] Error 2"}', "make: *** [all] Error 2"),
     ("npm ci", "npm error code EUSAGE", "npm error code EUSAGE"),
     ("apt install x", "E: Unable to locate package x", "E: Unable to locate package x"),
     ("gradle build", "BUILD FAILED", "BUILD FAILED"),
-    ("curl x", "curl: (7) Failed to connect: Connection refused", "Connection refused"),
     ("x", '{"success": false, "message": "no"}', "no"),
 ]
 
@@ -96,10 +88,6 @@ def test_an_exit_code_tells_more_than_words():
     assert result_status(shell("make"), "done\nexit code: 2") == "error"
 
 
-def test_a_mark_of_an_error_without_a_word_is_an_error():
-    assert find_error("✗ ") == "error"
-
-
 def test_code_may_print_anything_but_a_traceback():
     call = {"id": "c1", "function": {"name": "python", "arguments": '{"code": "f()"}'}}
     assert tool_marker(call, "3 failed in 2 s") == "[shell: f()]"
@@ -112,6 +100,7 @@ def test_code_may_print_anything_but_a_traceback():
         ("Done", ""),
         ("No seats are left", ""),
         ("Error: not found", "error"),
+        ("✗ ", "error"),
         ('{"ok": true}', "ok"),
         ('{"ok": false}', "error"),
     ],
@@ -119,19 +108,3 @@ def test_code_may_print_anything_but_a_traceback():
 def test_of_any_other_tool_only_its_first_words_and_its_fields_tell(result, status):
     call = {"id": "c1", "function": {"name": "book", "arguments": "{}"}}
     assert result_status(call, result) == status == result_status(None, result)
-
-
-def test_block_and_marker_say_the_same():
-    calls = (shell("git push"),)
-    for result, marker, attribute in [
-        ("fatal: no remote", "[shell: git push] ✗ fatal: no remote", ' status="error"'),
-        ("pushed", "[shell: git push]", ""),
-        ("exit code: 0", "[shell: git push → ✓]", ' status="ok"'),
-    ]:
-        blocks = render_messages(
-            [
-                Message(id=1, depth=1, role=Role.ASSISTANT, tokens=1, tool_calls=calls),
-                Message(id=2, depth=2, role=Role.TOOL, tokens=1, content=result, tool_call_id="c1"),
-            ]
-        )
-        assert blocks == [f"<assistant>{marker}</assistant>", f'<tool name="shell"{attribute}>{result}</tool>']

@@ -86,13 +86,15 @@ class TestBlocks:
             [
                 message(1, Role.ASSISTANT, "I will look.", tool_calls=calls),
                 message(2, Role.TOOL, "Error: no such file", tool_call_id="c1"),
-                message(3, Role.TOOL, "ok", tool_call_id="c2"),
+                message(3, Role.TOOL, "exit code: 0", tool_call_id="c2"),
+                message(4, Role.TOOL, "of nobody", name="ls"),
             ]
         )
         assert blocks == [
-            "<assistant>I will look.\n[read: a.py] ✗ Error: no such file\n[shell: ls]</assistant>",
+            "<assistant>I will look.\n[read: a.py] ✗ Error: no such file\n[shell: ls → ✓]</assistant>",
             '<tool name="read_file" status="error">Error: no such file</tool>',
-            '<tool name="bash">ok</tool>',
+            '<tool name="bash" status="ok">exit code: 0</tool>',
+            '<tool name="ls">of nobody</tool>',
         ]
 
     def test_a_call_id_used_again_gets_its_own_result(self):

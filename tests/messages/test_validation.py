@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
@@ -16,8 +15,7 @@ from hypothesis import strategies as st
 from compaction_app import chat
 from compaction_app.exceptions import ConfigurationError, InvalidMessage, InvalidParent
 from compaction_app.messages.validation import MAX_JSON_DEPTH, canonical
-from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.tokens import TOKENS_PER_MISSING_RESULT
+from compaction_app.models import ChatMessage
 from compaction_app.values import Role
 from tests.trees import chain, start_session, summarize
 
@@ -59,22 +57,20 @@ GOOD_MOMENTS = [
 
 @pytest.mark.parametrize("moment", BAD_MOMENTS, ids=repr)
 def test_a_moment_that_is_none_is_refused(moment: Any) -> None:
-    session = chat.start_session()
     for append in (
-        lambda: chat.append_message(session, role="user", content="Hello.", created_at=moment),
-        lambda: chat.append_messages(session, None, [{"role": "user", "content": "Hello.", "created_at": moment}]),
+        lambda session: chat.append_message(session, **user(created_at=moment)),
+        lambda session: chat.append_messages(session, None, [user(created_at=moment)]),
     ):
         with pytest.raises(InvalidMessage, match=r"^(messages\[0\]: )?created_at must") as caught:
-            append()
+            append(chat.start_session())
         assert caught.value.field == "created_at"
     assert ChatMessage.objects.count() == 0
 
 
 @pytest.mark.parametrize("moment", GOOD_MOMENTS, ids=repr)
 def test_a_moment_comes_back_and_can_be_shown_everywhere(moment: datetime) -> None:
-    stored = chat.append_message(chat.start_session(), role="user", content="Hello.", created_at=moment)
+    stored = chat.append_message(chat.start_session(), **user(created_at=moment))
     stored.refresh_from_db()
-    assert stored.created_at == moment
     for hours in (-14, 14):
         assert stored.created_at.astimezone(timezone(timedelta(hours=hours))) == moment
 
@@ -187,26 +183,21 @@ def test_whatever_is_given_is_refused_or_stored(content: str, name: str, metadat
 # -- a message in its place ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class Branches:
     """A question, a reply with two calls, one of them answered; beside it a reply with a call of its own."""
 
-    session: ChatSession
-    question: ChatMessage
-    calling: ChatMessage
-    answer: ChatMessage
-    beside: ChatMessage
+    def __init__(self) -> None:
+        add_child = ChatMessage.objects.add_child
+        self.session = start_session()
+        self.question = ChatMessage.objects.add_root(user(session=self.session))
+        self.calling = add_child(self.question, assistant(tool_calls=[call("c1"), call("c2")]))
+        self.answer = add_child(self.calling, tool("c1"))
+        self.beside = add_child(self.question, assistant(tool_calls=[call("other")]))
 
 
 @pytest.fixture
 def branches() -> Branches:
-    session = start_session()
-    objects = ChatMessage.objects
-    question = objects.add_root(user(session=session))
-    calling = objects.add_child(question, assistant(tool_calls=[call("c1"), call("c2")]))
-    answer = objects.add_child(calling, tool("c1"))
-    beside = objects.add_child(question, assistant(tool_calls=[call("other")]))
-    return Branches(session, question, calling, answer, beside)
+    return Branches()
 
 
 def tool(call_id: str) -> dict[str, Any]:
@@ -217,7 +208,8 @@ def after_a_user_message(b: Branches) -> ChatMessage:
     return ChatMessage.objects.add_child(b.answer, user())
 
 
-BAD_PLACES: dict[str, tuple[str, Callable[[Branches], ChatMessage], dict[str, Any]]] = {
+BAD_PLACES: dict[str, tuple[str, Callable[[Branches], ChatMessage | None], dict[str, Any]]] = {
+    "a result that opens a conversation": ("tool_call_id", lambda b: None, tool("c1")),
     "a result where nothing was called": ("tool_call_id", lambda b: b.question, tool("c1")),
     "a result for a call that has one": ("tool_call_id", lambda b: b.answer, tool("c1")),
     "a result for a call that a message closed": ("tool_call_id", after_a_user_message, tool("c2")),
@@ -233,15 +225,10 @@ def test_a_message_that_can_not_stand_there_is_refused(branches: Branches, what:
     parent = find_parent(branches)
     before = ChatMessage.objects.count()
     with pytest.raises(InvalidMessage) as caught:
-        ChatMessage.objects.add_child(parent, fields | {"session": branches.session})
+        ChatMessage.objects.append_chain(parent, [ChatMessage(**fields, session=branches.session)])
     assert caught.value.field == field
     assert isinstance(caught.value, InvalidParent) == (field == "parent")
     assert ChatMessage.objects.count() == before
-
-
-def test_a_result_can_not_open_a_conversation() -> None:
-    with pytest.raises(InvalidMessage, match="open calls on this path: none"):
-        ChatMessage.objects.add_root(tool("c1") | {"session": start_session()})
 
 
 def test_results_may_come_in_any_order_and_on_every_branch(branches: Branches) -> None:
@@ -263,33 +250,13 @@ UNANSWERED: dict[str, tuple[int, Callable[[Branches], ChatMessage]]] = {
 
 
 @pytest.mark.parametrize("what", UNANSWERED)
-@pytest.mark.parametrize("role", ["user", "assistant"])
-def test_the_message_that_closes_open_calls_pays_for_their_missing_results(
-    branches: Branches, what: str, role: str
-) -> None:
+def test_the_message_that_closes_open_calls_pays_for_their_missing_results(branches: Branches, what: str) -> None:
     """A context supplies ``[no result]`` for each: 8 tokens apiece, counted with the message that follows."""
     missing, find_parent = UNANSWERED[what]
     parent = find_parent(branches)
-    alone = ChatMessage.objects.add_root({"role": role, "content": "Next.", "session": branches.session})
-    node = ChatMessage.objects.add_child(parent, {"role": role, "content": "Next."})
-    assert TOKENS_PER_MISSING_RESULT == 8
-    assert node.token_count == alone.token_count + 8 * missing
+    node = ChatMessage.objects.add_child(parent, user())
+    assert node.token_count == branches.question.token_count + 8 * missing
     assert node.path_tokens == parent.path_tokens + node.token_count
-
-
-def test_a_chain_carries_its_open_calls_along() -> None:
-    messages = [user(), assistant(tool_calls=[call("a"), call("b")]), tool("b"), user(), assistant()]
-    together = ChatMessage.objects.append_chain(
-        None, [ChatMessage(session=session, **m) for session in [start_session()] for m in messages]
-    )
-    parent = ChatMessage.objects.add_root(messages[0] | {"session": start_session()})
-    one_by_one = [parent]
-    for message in messages[1:]:
-        parent = ChatMessage.objects.add_child(parent, dict(message))
-        one_by_one.append(parent)
-    numbers = [[(n.depth, n.token_count, n.path_tokens) for n in nodes] for nodes in (together, one_by_one)]
-    assert numbers[0] == numbers[1]
-    assert together[3].token_count == together[0].token_count + 8
 
 
 # -- the settings that it stands on ----------------------------------------------------------------------

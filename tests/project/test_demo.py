@@ -315,34 +315,21 @@ class TestRefusals:
         assert "The demo cannot use its folder" in refused("--once")
 
 
-class TestEnvironment:
-    pytestmark = pytest.mark.pure
-
-    def test_what_is_set_stays(self):
-        environ = {"DATABASE_URL": "postgresql://x/y", "COMPACTION_CONTEXT_WINDOW": "9000"}
+@pytest.mark.pure
+def test_what_is_set_in_the_environment_stays_and_only_the_demo_asks_for_debug():
+    given = {"DATABASE_URL": "postgresql://x/y", "COMPACTION_CONTEXT_WINDOW": "9000"}
+    for asked, debug in ((given, "true"), (given | {"DEBUG": "false"}, "false")):
+        environ = dict(asked)
         places.prepare_environment(environ)
-        assert environ["DATABASE_URL"] == "postgresql://x/y"
-        assert environ["COMPACTION_CONTEXT_WINDOW"] == "9000"
-        assert environ["DEBUG"] == "true", "only the demo asks for it"
-        environ["DEBUG"] = "false"
-        places.prepare_environment(environ)
-        assert environ["DEBUG"] == "false"
+        assert environ | asked | {"DEBUG": debug} == environ
 
 
 @pytest.mark.pure
-class TestWords:
-    @pytest.mark.parametrize(
-        ("text", "width", "shown"),
-        [
-            ("漢字" * 20, 11, "漢字漢字漢…"),
-            ("\x1b[31mred\x07 \u202eturned\u200b", 40, "[31mred turned"),
-            # It must not turn the rest of its line.
-            ("שלום עולם", 40, "\u2068שלום עולם\u2069"),
-        ],
-        ids=["wide letters are counted as wide", "nothing steers the terminal", "right to left"],
-    )
-    def test_a_text_stays_in_its_place(self, text, width, shown):
-        assert one_line(text, width) == shown
+def test_a_text_stays_in_its_place():
+    """Wide letters are counted as wide, nothing steers the terminal, and right to left is for the text alone."""
+    assert one_line("漢字" * 20, 11) == "漢字漢字漢…"
+    assert one_line("\x1b[31mred\x07 \u202eturned\u200b", 40) == "[31mred turned"
+    assert one_line("שלום עולם", 40) == "\u2068שלום עולם\u2069"
 
 
 def node(pk: int, parent: int | None, cutoff: int | None = None) -> Node:
@@ -392,13 +379,11 @@ class TestReport:
         grow(session, messages[4], "a")
         return SessionView(session)
 
-    def test_a_summary_without_a_run_is_shown_and_a_title_is_no_markup(self, view):
+    def test_of_many_branches_the_fullest_are_shown_and_the_rest_is_counted(self, view):
         out = printed(view, limit=None)
         assert "[bold]not markup[/bold] :smile:" in out
         assert "None: no branch was over its threshold." in out
         assert re.search(r"◆ summary #\d+ anchored at #\d+: covers up to #\d+, 30 tokens", out)
-
-    def test_of_many_branches_the_fullest_are_shown_and_the_rest_is_counted(self, view):
         grow(view.session, view.tips[0].message.parent, "a(900)")
         out = printed(SessionView(view.session), limit=1, full_file="report.txt")
         assert "… and 2 branches more (the fullest are shown); the full report is in report.txt" in out
@@ -424,26 +409,23 @@ class TestReport:
 
 @pytest.mark.django_db
 class TestAccount:
-    def test_the_password_is_kept_for_its_owner_only_and_set_anew_where_it_was_lost(self, tmp_path):
-        first, again = (loading.account(tmp_path / "password") for _ in range(2))
+    def test_the_password_is_kept_for_its_owner_only_and_set_anew_where_it_was_lost(self, tmp_path, monkeypatch):
+        file = tmp_path / "password"
+        first, again = (loading.account(file) for _ in range(2))
         assert first.password == again.password
         assert again.user.check_password(again.password)
         assert again.user.is_superuser
-        assert (tmp_path / "password").stat().st_mode & 0o777 == 0o600
-        (tmp_path / "password").unlink()
-        anew = loading.account(tmp_path / "password")
-        assert anew.password != first.password
-        assert anew.user.check_password(anew.password)
-
-    def test_one_of_ones_own(self, tmp_path, monkeypatch):
+        assert file.stat().st_mode & 0o777 == 0o600
+        file.unlink()
+        assert loading.account(file).password != first.password
         monkeypatch.setenv("DEMO_PASSWORD", "lighthouse")
-        assert loading.account(tmp_path / "password").user.check_password("lighthouse")
+        assert loading.account(file).user.check_password("lighthouse")
 
     def test_somebody_elses_account_is_left_alone(self, tmp_path):
-        get_user_model().objects.create_user("demo", email="demo@example.com", password="theirs")
-        account = loading.account(tmp_path / "password")
-        assert account.password == ""
-        assert get_user_model().objects.get(username="demo").check_password("theirs")
+        theirs = get_user_model().objects.create_user("demo", email="demo@example.com", password="theirs")
+        assert loading.account(tmp_path / "password").password == ""
+        theirs.refresh_from_db()
+        assert theirs.check_password("theirs")
 
     def test_only_the_demos_own_conversations_are_forgotten(self, tmp_path):
         account = loading.account(tmp_path / "password")

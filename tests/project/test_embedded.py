@@ -171,4 +171,4 @@ class TestWorker:
 
     def test_beat_sends_the_sweep(self, celery_worker: StartWorker):
         worker = celery_worker(pool="solo", beat=True, env={"COMPACTION_SWEEP_SECONDS": "0.2"})
-        worker.wait_until(lambda: "compaction_app.tasks.recover_compactions" in worker.log.partition(" ready.")[2])
+        worker.wait_until(lambda: "compaction_app.tasks.recover_compactions" in worker.said.partition(" ready.")[2])

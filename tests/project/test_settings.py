@@ -110,14 +110,6 @@ def test_debug_is_off_and_a_secret_key_is_demanded():
 
 
 @pytest.mark.pure
-@pytest.mark.long
-def test_looking_for_a_missing_migration_needs_no_key(tmp_path):
-    env = {"DEBUG": "", "DATABASE_URL": f"sqlite:///{tmp_path}/none.sqlite3"}
-    done = run_python("manage.py", "makemigrations", "--check", "--dry-run", env=env)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.pure
 class TestDatabase:
     def test_by_default_it_is_a_sqlite_file_below_the_project(self):
         assert settings_with().DATABASES["default"]["NAME"] == str(REPOSITORY / "var" / "db.sqlite3")
@@ -191,14 +183,16 @@ class TestCelery:
 
 
 @pytest.mark.pure
-@pytest.mark.long
-def test_the_project_passes_djangos_checks():
-    done = run_python("-W", "error::DeprecationWarning:project", "manage.py", "check", env={})
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.pure
-@pytest.mark.parametrize("module", ["project.wsgi", "project.asgi"])
-def test_an_entry_point_needs_no_setting_up(module):
-    done = run_python("-c", f"import {module}", env={})
+@pytest.mark.parametrize(
+    ("arguments", "env"),
+    [
+        (["-c", "import project.wsgi"], {}),
+        (["-c", "import project.asgi"], {}),
+        pytest.param(["-W", "error::DeprecationWarning:project", "manage.py", "check"], {}, marks=pytest.mark.long),
+        # Looking for a missing migration needs no key.
+        pytest.param(["manage.py", "makemigrations", "--check", "--dry-run"], {"DEBUG": ""}, marks=pytest.mark.long),
+    ],
+)
+def test_the_entry_points_need_no_setting_up(tmp_path, arguments, env):
+    done = run_python(*arguments, env={"DATABASE_URL": f"sqlite:///{tmp_path}/none.sqlite3", **env})
     assert done.returncode == 0, done.stderr

@@ -67,8 +67,12 @@ class Site:
             "COMPACTION_REDELIVERY_SECONDS": "30",
             "PYTHONUNBUFFERED": "1",
         }
-        migrate = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
-        subprocess.run(migrate, cwd=REPOSITORY, env=self.environment, check=True)
+        self.manage("migrate", "--verbosity", "0")
+
+    def manage(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [sys.executable, "manage.py", *command], cwd=REPOSITORY, env=self.environment, check=check
+        )
 
     def start(self, name: str, *module: str, **environment: str) -> GuardedProcess:
         """A child that ends with this process, however that ends."""
@@ -100,9 +104,9 @@ class Site:
         )
 
     def start_clients(self, seed: int, seconds: float) -> list[GuardedProcess]:
-        common = ["--seed", str(seed), "--seconds", str(seconds), "--folder", str(self.folder)]
+        common = [str(seed), str(seconds), str(self.folder)]
         clients = [
-            self.start(f"client-{n}", "tests.soak.clients", "--number", str(n), *common, SOAK_LOG_LEVEL="ERROR")
+            self.start(f"client-{n}", "tests.soak.clients", str(n), *common, SOAK_LOG_LEVEL="ERROR")
             for n in range(CLIENTS)
         ]
         wait_until(lambda: len(list(self.folder.glob("client-*.jsonl"))) == CLIENTS, f"the clients; see {self.folder}")
@@ -153,6 +157,7 @@ def soak(seconds: float, seed: int, folder: Path) -> dict[str, Any]:
         rest = site.wait_for_rest()
         with psycopg.connect(site.database) as database:
             rows = check.read_rows(database)
+        verified = site.manage("verify_chats", check=False).returncode == 0
         journals = [list(journal.read(path)) for path in sorted(folder.glob("client-*.jsonl"))]
         result = check.judge(rows, journals, clients=CLIENTS)
         logs = "".join(log.read_text(errors="replace") for log in folder.glob("worker-*.log"))
@@ -164,6 +169,7 @@ def soak(seconds: float, seed: int, folder: Path) -> dict[str, Any]:
             "model": dict(model.answers),
             "lost_claims": logs.count("reason=claim_lost"),
             **result,
+            "verified": verified,
         }
 
 

@@ -1,7 +1,7 @@
 """The final check: every row against the clients' journals, and against itself.
 
-It shares no code with the app: plain SQL reads the raw rows, and what the columns mean is derived here once more.
-:func:`read_rows` reads, :func:`judge` judges values, so that the judging can be tested without a server.
+It shares no code with the app: plain SQL reads the raw rows. :func:`read_rows` reads, :func:`judge` judges values, so
+that the judging can be tested without a server. Whether the tree agrees with itself is asked of ``verify_chats``.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class Judge:
         self.deleted_sessions = told.done["delete_session"] | gone_sessions
         self.deleted = told.done["delete"] | {i for i in told.maybe["delete"] if i not in self.all}
         self.redacted = told.done["redact"] | {i for i in told.maybe["redact"] if self._is_redacted(i)}
-        self._under_deleted: dict[int, bool] = {}
+        self.gone = self._find_gone()
 
     def check(self, name: str, holds: bool, detail: str = "") -> None:
         self.checked[name] += 1
@@ -201,27 +201,24 @@ class Judge:
             yield i
             i = self.parents.get(i)
 
-    def is_deleted(self, i: int) -> bool:
-        """Whether a client deleted this message, one above it, or its session."""
-        walked = []
-        verdict = self.told.session_of.get(i) in self.deleted_sessions
-        for above in () if verdict else self.path(i):
-            if above in self._under_deleted:
-                verdict = self._under_deleted[above]
-                break
-            walked.append(above)
-            if above in self.deleted:
-                verdict = True
-                break
-        # The ones below a deleted message are deleted, too; one above a deleted message is not walked.
-        self._under_deleted.update(dict.fromkeys(walked, verdict))
-        return verdict
+    def _find_gone(self) -> set[int]:
+        """What clients deleted: messages with all below them, and whole sessions."""
+        below: dict[int | None, list[int]] = defaultdict(list)
+        for i, parent in self.parents.items():
+            below[parent].append(i)
+        gone: set[int] = set()
+        waiting = [*self.deleted, *(i for i, s in self.told.session_of.items() if s in self.deleted_sessions)]
+        while waiting:
+            i = waiting.pop()
+            if i not in gone:
+                gone.add(i)
+                waiting += below[i]
+        return gone
 
     def judge(self) -> None:
         self._messages()
         self._erased()
         self._reads()
-        self._tree()
         self._summaries()
         self._runs()
         self._sessions()
@@ -233,7 +230,7 @@ class Judge:
         for i, sent in self.told.stored.items():
             row = self.all.get(i)
             if row is None:
-                self.check("no message is lost", self.is_deleted(i), f"{i} ({sent.marker}) is gone")
+                self.check("no message is lost", i in self.gone, f"{i} ({sent.marker}) is gone")
             else:
                 self.check("no message is lost", True)
                 self._unchanged(row, sent)
@@ -303,7 +300,7 @@ class Judge:
             gone = marker not in where and (i not in self.all or self._is_redacted(i))
             self.check("redacted text is nowhere", gone, f"{i} ({marker}) in {where.get(marker)}")
         for i, marker in self.told.marker_of.items():
-            if self.is_deleted(i):
+            if i in self.gone:
                 gone = i not in self.all and marker not in where
                 self.check("what is deleted is gone, with all below it", gone, f"{i} ({marker}) in {where.get(marker)}")
 
@@ -335,46 +332,6 @@ class Judge:
         may_be_redacted = tip in self.told.done["redact"] | self.told.maybe["redact"]
         complete = marker in shown or may_be_redacted or marker is None
         self.check("a context shows its tip", complete, f"tip {tip} ({marker})")
-
-    # -- the tree ---------------------------------------------------------------------------------------
-
-    def _tree(self) -> None:
-        children: dict[tuple[str, int | None], list[Row]] = defaultdict(list)
-        for row in self.rows.messages:
-            children[row["session_id"], row["parent_message_id"]].append(row)
-            self._derived(row)
-        for (_, parent), rows in children.items():
-            orders = [row["sib_order"] for row in rows]
-            self.check("siblings are in order", orders == sorted(set(orders)), f"children of {parent}: {orders}")
-            if parent in self.all:
-                self._lanes(self.all[parent], [row for row in rows if row["kind"] == "message"])
-
-    def _derived(self, row: Row) -> None:
-        parent = self.all.get(row["parent_message_id"])
-        name = "depth and token sums are right"
-        if row["parent_message_id"] is None:
-            due: Row = {"depth": 1, "path_tokens": row["token_count"], "lane_id": None}
-        elif parent is None:
-            self.check(name, False, f"{row['id']} has no parent {row['parent_message_id']}")
-            return
-        else:
-            own = row["token_count"] if row["kind"] == "message" else 0
-            due = {"depth": parent["depth"] + 1, "path_tokens": parent["path_tokens"] + own}
-            due["session_id"] = parent["session_id"]
-            if row["kind"] == "summary" or row["lane_id"] is not None:
-                due["lane_id"] = parent["lane_id"] or parent["id"]
-            self.check("no message follows a summary", parent["kind"] == "message", f"{row['id']}")
-        wrong = {key: row[key] for key, value in due.items() if row[key] != value}
-        self.check(name, not wrong, f"{row['id']}: {wrong}, due {due}")
-
-    def _lanes(self, parent: Row, messages: list[Row]) -> None:
-        """The first message below another continues its lane, every other one begins its own."""
-        going_on = [row["id"] for row in messages if row["lane_id"] is not None]
-        expected = [messages[0]["id"]] if messages else []
-        # The first one may have been deleted. Then the lane ends.
-        if not going_on and messages and messages[0]["sib_order"] > 1:
-            expected = []
-        self.check("lanes fork where the tree does", going_on == expected, f"below {parent['id']}: {going_on}")
 
     # -- compaction -------------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ idempotency key it sends it again, otherwise it goes on from the last message th
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import sys
@@ -347,17 +346,7 @@ class Client:
         room.session = None
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.soak.clients", description=__doc__.splitlines()[0])
-    parser.add_argument("--number", type=int, required=True)
-    parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--seconds", type=float, required=True)
-    parser.add_argument("--folder", type=Path, required=True, help="where the journal is written")
-    options = parser.parse_args(arguments)
-    django.setup()
-    Client(options.number, options.seed, options.seconds, options.folder).run()
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    django.setup()
+    client, seed, seconds, folder = sys.argv[1:]
+    Client(int(client), int(seed), float(seconds), Path(folder)).run()

@@ -7,7 +7,8 @@ from typing import Any
 
 
 def failed(result: Mapping[str, Any]) -> bool:
-    return result["rest_seconds"] is None or any(violated for _, violated in result["invariants"].values())
+    is_violated = any(violated for _, violated in result["invariants"].values())
+    return result["rest_seconds"] is None or not result["verified"] or is_violated
 
 
 def table(result: Mapping[str, Any]) -> str:
@@ -29,6 +30,7 @@ def table(result: Mapping[str, Any]) -> str:
         f"runs of more than one attempt: {result['taken_up_again']:,}",
         f"claims that a worker found lost: {result['lost_claims']:,}",
         f"at rest after {rest:g} s" if rest is not None else "NOT at rest: something is stuck",
+        "every tree agrees with itself" if result["verified"] else "NOT every tree agrees with itself: verify_chats",
         "",
         f"{'invariant':<46} {'checked':>9} {'violated':>9}",
     ]

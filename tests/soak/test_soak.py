@@ -50,7 +50,7 @@ def content(marker: str) -> str:
     return f"{marker}: grain"
 
 
-def message(i: int, parent: int | None, depth: int, **other: Any) -> dict[str, Any]:
+def message(i: int, parent: int | None, **other: Any) -> dict[str, Any]:
     row = {
         "id": i,
         "session_id": SESSION,
@@ -60,10 +60,6 @@ def message(i: int, parent: int | None, depth: int, **other: Any) -> dict[str, A
         "content": content(f"mk0x{i}z"),
         "tool_calls": None,
         "token_count": 10,
-        "path_tokens": 10 * depth,
-        "depth": depth,
-        "lane_id": None if parent is None else 1,
-        "sib_order": 1,
         "redacted_at": None,
         "retired_at": None,
         "last_summarized_message_id": None,
@@ -101,17 +97,16 @@ class Site:
     def __init__(self) -> None:
         self.rows = check.Rows(
             messages=[
-                message(1, None, 1),
-                message(2, 1, 2),
-                message(3, 2, 3),
-                message(4, 2, 3, kind="summary", content="Recap: mk0x1z mk0x2z", path_tokens=20, sib_order=2),
-                message(5, 2, 3, sib_order=3, lane_id=None),
+                message(1, None),
+                message(2, 1),
+                message(3, 2),
+                message(4, 2, kind="summary", content="Recap: mk0x1z mk0x2z", last_summarized_message_id=1),
+                message(5, 2),
             ],
             runs=[dict(RUN)],
             sessions=[{"id": SESSION, "erasures": 1}],
             markers={CONTENT: {f"mk0x{i}z" for i in (1, 2, 3, 5)}},
         )
-        self.row(4)["last_summarized_message_id"] = 1
         self.journal: list[dict[str, Any]] = [
             {"n": 1, "op": "start", "ok": {"id": SESSION}},
             append(2, 1, None),
@@ -136,7 +131,7 @@ class Site:
         return {name for name, (_, violated) in result["invariants"].items() if violated}
 
 
-RESULT = {"seed": 1, "seconds": 1.0, "rest_seconds": 1.0, "faults": {}, "model": {}, "lost_claims": 0}
+RESULT = {"seed": 1, "seconds": 1.0, "rest_seconds": 1.0, "faults": {}, "model": {}, "lost_claims": 0, "verified": True}
 
 
 def lose(site: Site) -> None:
@@ -147,8 +142,7 @@ def lose(site: Site) -> None:
 def double_of_unknown_outcome(site: Site) -> None:
     site.journal.insert(-1, append(10, 7, 5, error="OperationalError", unknown=True))
     site.rows.markers[CONTENT].add("mk0x7z")
-    site.rows.messages += [message(i, 5, 4, content=content("mk0x7z"), lane_id=None) for i in (7, 8)]
-    site.row(7)["lane_id"], site.row(8)["sib_order"] = 5, 2
+    site.rows.messages += [message(i, 5, content=content("mk0x7z")) for i in (7, 8)]
 
 
 def redact_unasked(site: Site) -> None:
@@ -165,12 +159,12 @@ def keep_redacted_text(site: Site) -> None:
 
 
 def keep_deleted(site: Site) -> None:
-    site.rows.messages.append(message(6, 3, 4))
+    site.rows.messages.append(message(6, 3))
     site.rows.markers[CONTENT].add("mk0x6z")
 
 
 def summarize_twice(site: Site) -> None:
-    site.rows.messages.append({**site.row(4), "id": 7, "sib_order": 4})
+    site.rows.messages.append({**site.row(4), "id": 7})
     site.add_run(summary_id=7, generation=2)
 
 
@@ -183,7 +177,7 @@ UNEXPECTED = {"n": 10, "op": "look", "error": "KeyError", "unexpected": True, "u
 #: One thing that is wrong, and the invariant that it violates.
 SPOILED: list[tuple[Callable[[Site], object], str]] = [
     (lose, "no message is lost"),
-    (lambda site: site.rows.messages.append(message(7, 5, 4, content=content("mk0x5z"))), "no message is stored twice"),
+    (lambda site: site.rows.messages.append(message(7, 5, content=content("mk0x5z"))), "no message is stored twice"),
     (double_of_unknown_outcome, "no message is stored twice"),
     (lambda site: site.row(3).update(content="grain!"), "no message is changed"),
     (redact_unasked, "no message is changed"),
@@ -200,8 +194,6 @@ SPOILED: list[tuple[Callable[[Site], object], str]] = [
     (lambda site: site.rows.runs.clear(), "a summary is made by one run"),
     (lose_a_summary, "a run that succeeded has one summary"),
     (lambda site: site.row(4).update(last_summarized_message_id=5), "a cutoff is on the path to its anchor"),
-    (lambda site: site.row(3).update(path_tokens=31), "depth and token sums are right"),
-    (lambda site: site.row(5).update(lane_id=1), "lanes fork where the tree does"),
     (lambda site: site.journal.pop(), "every client reached the end"),
     (lambda site: site.journal.insert(-1, UNEXPECTED), "no unexpected error"),
     (lambda site: setattr(site.rows, "open_transactions", 1), "no transaction is open"),
@@ -217,19 +209,19 @@ class TestCheck:
         site = Site()
         site.journal.insert(-1, append(10, 7, 5, error="OperationalError", unknown=True))
         assert site.violated() == set()
-        site.rows.messages.append(message(7, 5, 4, lane_id=5))
+        site.rows.messages.append(message(7, 5))
         site.rows.markers[CONTENT].add("mk0x7z")
         assert site.violated() == set()
 
     def test_a_chain_of_unknown_outcome_is_stored_in_its_order(self) -> None:
         chain = [append(10, i, 5)["chain"][0] for i in (7, 8)]
         sent = {"n": 10, "op": "append", "s": SESSION, "p": 5, "chain": chain}
-        for parent, violated in ((7, set()), (5, {"no message is changed", "depth and token sums are right"})):
+        for parent, violated in ((7, set()), (5, {"no message is changed"})):
             site = Site()
             site.journal.insert(-1, {**sent, "error": "OperationalError", "unknown": True})
-            site.rows.messages += [message(7, 5, 4, lane_id=5), message(8, parent, 5, lane_id=5)]
+            site.rows.messages += [message(7, 5), message(8, parent)]
             site.rows.markers[CONTENT] |= {"mk0x7z", "mk0x8z"}
-            assert site.violated() - {"siblings are in order", "lanes fork where the tree does"} == violated
+            assert site.violated() == violated
 
     @pytest.mark.parametrize(("spoil", "invariant"), SPOILED, ids=[invariant for _, invariant in SPOILED])
     def test_what_is_wrong_is_found(self, spoil: Callable[[Site], object], invariant: str) -> None:
@@ -237,7 +229,8 @@ class TestCheck:
         spoil(site)
         assert invariant in site.violated()
 
-    def test_a_run_that_does_not_come_to_rest_has_failed(self) -> None:
+    @pytest.mark.parametrize("failed", [{"rest_seconds": None}, {"verified": False}])
+    def test_a_run_that_does_not_come_to_rest_or_leaves_a_wrong_tree_has_failed(self, failed: dict[str, Any]) -> None:
         result = {**RESULT, **check.judge(Site().rows, [Site().journal], clients=1)}
         assert not report.failed(result)
-        assert report.failed({**result, "rest_seconds": None})
+        assert report.failed({**result, **failed})

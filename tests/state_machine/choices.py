@@ -18,7 +18,6 @@ long_work = st.lists(st.tuples(st.integers(1, 3), st.just(3)), min_size=2, max_s
 
 roles = st.sampled_from(["user", "user", "user", "assistant", "assistant", "system", "developer"])
 styles = st.sampled_from(["plain", "plain", "blank", "wide"])
-ways_to_refuse = st.sampled_from(["summary", "orphan", "answered", "elsewhere", "role", "nul"])
 
 #: What a commit has to look at comes more often than what must not disturb it.
 _OFTEN = ["retire_base", "retire_base", "redact", "delete_tip", "delete", "steal", "steal_and_die"]
@@ -53,9 +52,4 @@ _SETTINGS = {
 }
 settings = st.fixed_dictionaries(_SETTINGS)
 some_settings = st.fixed_dictionaries({}, optional=_SETTINGS)
-#: What one session may use; mostly there is no limit, or the machine would compact little.
-spending_limits = st.sampled_from(
-    [{}] * 5
-    + [{"session": limits} for limits in (["1 runs/h"], ["3 runs/h"], ["2000 tokens/h"], ["4 runs/d", "9000 tokens/d"])]
-)
 max_input = st.sampled_from([None, None, None, 900, 1300, 2500])

@@ -38,7 +38,7 @@ class CompactingWorld(CheckedWorld):
         """Ask for a compaction in the background; what comes of it must follow from the model."""
         before = {run.pk for run in self.runs()}
         reaching, others = self.reaching(tip), self.open_runs()
-        wanted, overspent = self._is_wanted(tip), self.is_overspent()
+        wanted = self._is_wanted(tip)
         events = CompactionEvent.objects.filter(session_id=self.session.pk)
         last_event = max(events.values_list("id", flat=True), default=0)
         asked = len(self.enqueued)
@@ -49,11 +49,10 @@ class CompactingWorld(CheckedWorld):
             reasons = set(events.filter(id__gt=last_event, kind="suppressed").values_list("payload__reason", flat=True))
             assert {r.pk for r in self.runs()} == before
             if trigger != "threshold":
-                assert mode == "off" or others or overspent
-                seen["not opened: spend"] += reasons == {"spend"}
+                assert mode == "off" or others
             elif wanted or reasons:
                 assert wanted is not False
-                self._check_suppressed(tip, reasons, others, events, overspent=overspent)
+                self._check_suppressed(tip, reasons, others, events)
             return None
         assert mode != "off"
         if run.status == "skipped":
@@ -61,7 +60,6 @@ class CompactingWorld(CheckedWorld):
             assert trigger != "threshold"
             return run
         assert wanted is not False or trigger != "threshold"
-        assert not overspent, "opened beyond the limit"
         assert not reaching, "an open run's work reaches into this branch already"
         if mode == "deterministic":
             seen["run inline"] += 1
@@ -82,9 +80,7 @@ class CompactingWorld(CheckedWorld):
         expected = expected_context(self.tree, tip.id, self.limits())
         return None if expected.read_short else expected.over_threshold
 
-    def _check_suppressed(
-        self, tip: Node, reasons: set[str], others: list[CompactionRun], events: Any, *, overspent: bool
-    ) -> None:
+    def _check_suppressed(self, tip: Node, reasons: set[str], others: list[CompactionRun], events: Any) -> None:
         settings = get_settings(self.session.settings)
         if not reasons:
             said = events.filter(kind="suppressed", message_id=tip.id, payload__reason="irreducible")
@@ -98,8 +94,6 @@ class CompactingWorld(CheckedWorld):
             assert not self._cuts_left(tip), "a legal cut is left"
         elif reason == "cooldown":
             assert settings.cooldown_seconds > 0
-        elif reason == "spend":
-            assert overspent
         else:
             assert reason == "breaker"
             assert [run for run in self.runs() if run.status == "failed"]
@@ -181,7 +175,7 @@ class CompactingWorld(CheckedWorld):
         """Compact while somebody waits."""
         known = {run.pk for run in self.runs()}
         others, calls = self.open_runs(), self.teller.calls
-        mode, overspent = get_settings(self.session.settings).mode, self.is_overspent()
+        mode = get_settings(self.session.settings).mode
         run = failed = refused = None
         with self.answering(answer):
             try:
@@ -192,7 +186,7 @@ class CompactingWorld(CheckedWorld):
                 failed = error
         made = [run for run in self.runs() if run.pk not in known]
         if refused:
-            assert {"mode_off": mode == "off", "open_run": others, "spend": overspent}[refused.reason]
+            assert {"mode_off": mode == "off", "open_run": others}[refused.reason]
             assert not made
             seen[f"manual refused: {refused.reason}"] += 1
             return None
@@ -223,7 +217,7 @@ class CompactingWorld(CheckedWorld):
         """After ``compact_session``: at or under the threshold, or with a reason that can be shown."""
         runs = self.runs()
         for tip in self.tree.tips():
-            if not self._is_wanted(tip) or self.open_runs() or not self._cuts_left(tip) or self.is_overspent():
+            if not self._is_wanted(tip) or self.open_runs() or not self._cuts_left(tip):
                 continue
             failed = [run for run in runs if run.tip_id == tip.id and run.status == "failed"]
             assert failed, "over the threshold, a legal cut is left, and nothing was tried"

@@ -22,8 +22,6 @@ class Limits:
     """The budget, worked out again."""
 
     settings: Settings
-    window: int
-    system_tokens: int
     reserved: int
     available: int
     threshold: int
@@ -36,10 +34,9 @@ class Limits:
         cls, settings: Settings, system_prompt: str, learned: Calibration, *, extra: int = 0, reply: int | None = None
     ) -> Limits:
         window = settings.context_window or settings.default_context_window
-        system_tokens = 4 + count(system_prompt) if system_prompt else 0
         if reply is None:
             reply = min(settings.reserved_tokens, window // 4)
-        reserved = system_tokens + extra + reply
+        reserved = (4 + count(system_prompt) if system_prompt else 0) + extra + reply
         tried = available = window - reserved
         available -= int(min(learned.offset, available // 4))
         factor = learned.ratio
@@ -47,8 +44,6 @@ class Limits:
         target = min(int(window * settings.target_ratio), int(0.9 * threshold))
         return cls(
             settings=settings,
-            window=window,
-            system_tokens=system_tokens,
             reserved=reserved,
             available=int(available / factor),
             threshold=int(threshold / factor),
@@ -81,10 +76,6 @@ class Expected:
     #: What shrinks to less than the reader reckons with may let more fit than was read.
     read_short: bool = False
     over_threshold: bool = False
-
-    @property
-    def tokens(self) -> int:
-        return sum(piece.tokens for piece in self.pieces)
 
 
 def verbatim(node: Node, origin: str = "verbatim") -> Piece:

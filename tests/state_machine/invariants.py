@@ -12,7 +12,6 @@ from compaction_app.tree.verify import verify_session
 from tests.state_machine.commits import check_commit, check_follow_up, check_line
 from tests.state_machine.contexts import Limits, check_context, expected_context
 from tests.state_machine.model import Node, serials_in
-from tests.state_machine.spending import check_spending
 from tests.state_machine.tally import seen
 from tests.state_machine.teller import KEY
 from tests.state_machine.world import OPEN, World, pick
@@ -31,7 +30,6 @@ class CheckedWorld(World):
         for i, row in rows.items():
             self._check_row(row, self.tree[i])
         self._check_runs(runs)
-        check_spending(self.spending_limits, runs, self.limited_from)
         self._check_texts(rows, runs)
         session = ChatSession.objects.get(pk=self.session.pk)
         assert session.erasures == self.erasures
@@ -51,7 +49,7 @@ class CheckedWorld(World):
             node = check_commit(self.tree, row, run, told)
             self.tree.nodes[node.id] = node
             check_line(self.tree, node)
-            check_follow_up(self.tree, node, run, runs, may_open=not self.is_overspent())
+            check_follow_up(self.tree, node, run, runs)
             self._note_summary(node, run)
         assert not new, "a summary without a run"
 

@@ -60,7 +60,7 @@ class ConversationMachine(RuleBasedStateMachine):
         self.patches = pytest.MonkeyPatch()
         self.clock = Clock()
         self.patches.setattr(django.utils.timezone, "now", self.clock.now)
-        # The field took the function when its class was made; limits of spending count by it.
+        # The field took the function when its class was made.
         self.patches.setattr(CompactionRun._meta.get_field("created_at"), "_get_default", self.clock.now)
         # A broker must not slow it, and a fuzzer must not need one.
         self.patches.setattr(tasks, "enqueue", self._enqueue)
@@ -174,11 +174,6 @@ class ConversationMachine(RuleBasedStateMachine):
     @act(i=choices.any_of, tokens=choices.tokens, ratio=st.sampled_from([0.0, 0.7, 1.0, 1.3, 5.0]))
     def reply_with_usage(self, i: int, tokens: int, ratio: float) -> bool:
         return self.world.reply_with_usage(self.tip(i), tokens, ratio) is not None
-
-    @precondition(has_messages)
-    @act(i=choices.any_of, how=choices.ways_to_refuse)
-    def append_wrongly(self, i: int, how: str) -> None:
-        self.world.refuse_append(how, self.message(i))
 
     # -- compacting -------------------------------------------------------------------------------------
 
@@ -320,10 +315,6 @@ class ConversationMachine(RuleBasedStateMachine):
     @act(overrides=choices.some_settings)
     def change_settings(self, overrides: dict[str, Any]) -> None:
         self.world.change_settings(overrides)
-
-    @act(limits=choices.spending_limits)
-    def limit_spending(self, limits: dict[str, list[str]]) -> None:
-        self.world.limit_spending(limits)
 
     @act(limit=choices.max_input)
     def change_summarizer(self, limit: int | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from inspect import isfunction
 from typing import TYPE_CHECKING
 
 from compaction_app.compaction import execute, runs
@@ -97,22 +98,5 @@ def settings(world: CompactingWorld, run: CompactionRun, i: int, j: int) -> None
 
 Action = Callable[["CompactingWorld", CompactionRun, int, int], None]
 ACTIONS: dict[str, Action] = {
-    action.__name__: action
-    for action in (
-        append,
-        delete_tip,
-        delete,
-        delete_above,
-        retire_base,
-        redact,
-        claim,
-        steal,
-        steal_and_die,
-        renew,
-        reach_the_time_limit,
-        compact,
-        request,
-        carry_out,
-        settings,
-    )
+    name: action for name, action in vars().items() if isfunction(action) and action.__module__ == __name__
 }

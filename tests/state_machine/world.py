@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.conf import settings
-
 from compaction_app import chat
 from compaction_app.conf import get_settings
 from compaction_app.context.budget import Calibration, calibration_of
@@ -18,7 +16,6 @@ from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, Com
 from compaction_app.values import SummaryRequest
 from tests.state_machine.contexts import Limits
 from tests.state_machine.model import TOKENS_PER_MISSING_RESULT, Node, Tree, goes_on, open_calls
-from tests.state_machine.spending import reached
 from tests.state_machine.tally import seen
 from tests.state_machine.teller import Answer, Teller, TellingSummarizer
 
@@ -58,8 +55,6 @@ class World:
     def __init__(self, clock: Clock, overrides: dict[str, Any], system_prompt: str, max_input: int | None) -> None:
         self.clock = clock
         self.session = chat.start_session(system_prompt=system_prompt, settings=overrides)
-        self.stranger = chat.start_session()
-        self.foreign = chat.append_message(self.stranger, None, role="user", content="elsewhere")
         self.tree = Tree()
         # Of three digits and more, so that one of them is a name of its own.
         self.serial = 100
@@ -76,9 +71,6 @@ class World:
         self.fates: dict[str, dict[str, Any]] = {}
         #: Rows as they were last read: what a host holds in its hands is not always fresh.
         self.rows: dict[int, ChatMessage] = {}
-        #: As the site has them, and the newest run when that was set.
-        self.spending_limits: dict[str, list[str]] = {}
-        self.limited_from = 0
         self.teller = Teller(self.meanwhile)
         # An on_commit that fails says so in a log only.
         self.log = _Faults(self.teller.faults)
@@ -88,13 +80,10 @@ class World:
 
     def close(self) -> None:
         logging.getLogger("django.db.backends.base").removeHandler(self.log)
-        settings.COMPACTION.pop("SPENDING_LIMITS", None)
-        for session in (self.session, self.stranger):
-            chat.delete_session(session)
-            assert not ChatMessage.objects.filter(session_id=session.pk).exists()
-            assert not CompactionRun.objects.filter(session_id=session.pk).exists()
-            assert not CompactionEvent.objects.filter(session_id=session.pk).exists()
-            assert not ChatSession.objects.filter(pk=session.pk).exists()
+        chat.delete_session(self.session)
+        for model in (ChatMessage, CompactionRun, CompactionEvent):
+            assert not model.objects.filter(session_id=self.session.pk).exists()
+        assert not ChatSession.objects.filter(pk=self.session.pk).exists()
 
     # -- appending --------------------------------------------------------------------------------------
 
@@ -152,33 +141,6 @@ class World:
                 style = ("plain", "blank", "wide")[(calls + n) % 3]
                 tip = self.say(tip, "tool", tokens * (1 + n), answers=f"c{n}", style=style)
         return tip
-
-    def refuse_append(self, how: str, node: Node) -> None:
-        """Each of these raises, and nothing is written."""
-        parent: ChatMessage | None = self.row(node)
-        message: dict[str, Any] = {"role": "user", "content": "no"}
-        if how == "summary":
-            parent = self.row(next(iter(self.tree.summaries()), None))
-            if parent is None:
-                return
-        elif how == "orphan":
-            message = {"role": "tool", "content": "no", "tool_call_id": "nobody asked"}
-        elif how == "answered":
-            message = {"role": "tool", "content": "no", "tool_call_id": "c0"}
-            if "c0" in open_calls(self.tree.path(node.id)):
-                return
-        elif how == "elsewhere":
-            parent = self.foreign
-        elif how == "role":
-            message["role"] = "moderator"
-        elif how == "nul":
-            message["content"] = "no\x00"
-        seen[f"refused: {how}"] += 1
-        try:
-            chat.append_message(self.session, parent, **message)
-        except InvalidMessage:
-            return
-        raise AssertionError(f"{how} was not refused")
 
     def row(self, node: Node | None) -> ChatMessage | None:
         if node is None:
@@ -245,11 +207,6 @@ class World:
         session.save()
         self.session = session
 
-    def limit_spending(self, limits: dict[str, list[str]]) -> None:
-        self.spending_limits = limits
-        self.limited_from = max((run.pk for run in self.runs()), default=0)
-        settings.COMPACTION["SPENDING_LIMITS"] = limits
-
     def limits(self, **extra: Any) -> Limits:
         return Limits.of(get_settings(self.session.settings), self.session.system_prompt, self.learned, **extra)
 
@@ -277,9 +234,6 @@ class World:
 
     def open_runs(self) -> list[CompactionRun]:
         return [run for run in self.runs() if run.status in OPEN]
-
-    def is_overspent(self) -> bool:
-        return bool(reached(self.spending_limits, self.runs(), self.clock.now()))
 
     def why_stale(self, run: CompactionRun) -> str | None:
         """Why a run can not be carried out any more."""

@@ -93,21 +93,6 @@ class TestCascade:
         assert run_summarizer(cascade(server, "first", "second", "third"), request(), ACCEPT).model == "second"
         assert [server.count(model) for model in ("first", "second", "third")] == [1, 1, 0]
 
-    @pytest.mark.parametrize(
-        ("options", "key"),
-        [
-            ({"base_url": "http://localhost:99999/v1"}, KEY),
-            ({"base_url": "http://127.0.0.1:1/v1"}, KEY),
-            ({}, "sk-\u2013abc"),
-        ],
-    )
-    def test_after_a_wrong_address_or_key_the_next_model_is_asked(self, server, summarize, monkeypatch, options, key):
-        monkeypatch.setenv("FIRST_KEY", key)
-        first = entry(server, "first", api_key_env="FIRST_KEY", **options)
-        summarizer = OpenAISummarizer(settings(first, entry(server, "second")))
-        assert summarize(summarizer, request(), ACCEPT).model == "second"
-        assert server.count("first") == 0
-
     def test_after_a_client_that_cannot_be_made_the_next_model_is_asked(self, server, summarize, caplog):
         """Where it happened is logged."""
 
@@ -395,11 +380,6 @@ class TestMaking:
         mine = Scrubbing(settings(entry(server, "first")))
         assert summarize(mine, request(), ACCEPT).text == GOOD
         assert "7391-alpha" not in str(server.requests)
-
-    def test_the_default_gets_settings_and_the_sessions_model(self):
-        made = make_summarizer(settings("a", CHAT_MODELS=["chat-model"]), "chat-model")
-        assert isinstance(made, OpenAISummarizer)
-        assert [e.model for e in made.entries] == ["a", "chat-model"]
 
     @pytest.mark.parametrize(
         ("path", "kind"),

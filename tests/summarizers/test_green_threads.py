@@ -61,4 +61,4 @@ def test_a_worker_with_greenlets_makes_two_summaries_at_once(celery_worker, sett
         for _ in range(3):
             assert chat.request_compaction(grow(chat.start_session(), None, "u a " * 35)[-1])
         worker.wait_until(lambda: CompactionRun.objects.filter(status="succeeded").count() == 3)
-    assert "SynchronousOnlyOperation" not in worker.log
+    assert "SynchronousOnlyOperation" not in worker.said

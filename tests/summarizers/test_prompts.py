@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest

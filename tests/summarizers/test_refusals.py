@@ -221,28 +221,6 @@ class TestBackground:
         assert (run.status, run.error_code, run.error_detail, run.attempts) == ("succeeded", "", "", 2)
         assert CompactionRun.objects.count() == 1
 
-    @pytest.mark.long
-    def test_a_worker_gives_each_its_code(self, server, settings, celery_worker):
-        """All codes at once, each in a session of its own, through the broker and another process."""
-        tips, before = {}, {}
-        for case in ALL:
-            settings.COMPACTION = site(server, case)
-            tips[case] = tip = long_branch()
-            before[case] = stored(tip)
-            assert chat.request_compaction(tip) is not None
-        worker = celery_worker(pool="solo", env={KEY_VARIABLE: KEY})
-        tried = CompactionRun.objects.exclude(error_code="").exclude(status="running")
-        worker.wait_until(lambda: tried.count() == len(ALL), seconds=90)
-        for case, tip in tips.items():
-            run = CompactionRun.objects.get(session_id=tip.session_id)
-            if case in PASSING:
-                assert run.error_code == case
-                assert "failed" not in kinds(tip)
-            else:
-                check_record(run, case)
-            settings.COMPACTION = site(server, case)
-            assert stored(tip) == before[case]
-
 
 class TestBreaker:
     def fail(self, server: ScriptedOpenAIServer, tip: ChatMessage, step: Step, times: int) -> None:

@@ -13,7 +13,7 @@ from django.core.cache import cache
 from compaction_app import chat
 from compaction_app.context import windows
 from compaction_app.context.overflow import Overflow
-from compaction_app.context.windows import halved, less_than, narrowed, read_usage
+from compaction_app.context.windows import less_than, narrowed, read_usage
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import CompactionRun
 from compaction_app.summarizers.cascade import OpenAISummarizer
@@ -49,14 +49,16 @@ def whole_request(exchange) -> int:
 class TestCapacity:
     ASSUMED = Capacity(108_000, 20_000)
 
-    def test_a_quarter_of_the_window_is_for_the_reply(self):
-        assert narrowed(self.ASSUMED, Overflow(8192, 6000), 6000) == Capacity(6144, 2048)
-
-    def test_a_tokenizer_that_makes_more_tokens_leaves_fewer_of_ours(self):
-        assert narrowed(self.ASSUMED, Overflow(8192, 9000), 6000) == Capacity(4096, 2048)
-
-    def test_without_a_number_half_of_it_is_next(self):
-        assert narrowed(self.ASSUMED, Overflow(), 9000) == Capacity(4500, 1500) == halved(9000)
+    @pytest.mark.parametrize(
+        ("overflow", "sent", "left"),
+        [
+            pytest.param(Overflow(8192, 6000), 6000, Capacity(6144, 2048), id="a quarter is for the reply"),
+            pytest.param(Overflow(8192, 9000), 6000, Capacity(4096, 2048), id="a tokenizer that makes more tokens"),
+            pytest.param(Overflow(), 9000, Capacity(4500, 1500), id="no number: half of it"),
+        ],
+    )
+    def test_an_overflow_leaves_less(self, overflow, sent, left):
+        assert narrowed(self.ASSUMED, overflow, sent) == left
 
     @pytest.mark.parametrize(
         ("read", "cached", "is_cut"),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from compaction_app import chat
 from compaction_app.exceptions import InvalidParent, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.tree.branches import TipHistory
+from compaction_app.tree.branches import TipHistory, history_at
 from compaction_app.tree.lanes import histories_at, read_lanes, tips_at_or_below
 from compaction_app.tree.verify import Finding, verify_session
 from compaction_app.values import Kind
@@ -84,7 +84,8 @@ def test_lanes_say_of_every_tree_what_walking_through_it_says(acts: Acts) -> Non
             assert chat.newest_tip(message).pk == max(below)
             assert tips_at_or_below(message.pk, tips, "default") == set(below)
         assert [tip.pk for tip in chat.tips(session)] == tips
-        assert histories_at(tips, "default") == {pk: history_by_walking(ChatMessage.objects.get(pk=pk)) for pk in tips}
+        walked = {pk: history_by_walking(ChatMessage.objects.get(pk=pk)) for pk in tips}
+        assert histories_at(tips, "default") == {pk: history_at(pk, "default") for pk in tips} == walked
         assert Finding.LANE not in {wrong.finding for wrong in verify_session(session).problems}
         # Every message stands on one lane, which is a line.
         by_lane: dict[int, list[ChatMessage]] = {}
@@ -103,29 +104,6 @@ def assert_line(line: Sequence[ChatMessage], lane: Any) -> None:
     assert [message.parent_message_id for message in line[1:]] == [message.pk for message in line[:-1]]
     above = first.parent_message_id and ChatMessage.objects.get(pk=first.parent_message_id)
     assert lane.parent_lane_id == (above.lane_id or above.pk if above else None)
-
-
-def test_the_first_reply_goes_on_in_its_lane_and_every_other_begins_one() -> None:
-    session = start_session()
-    root, second = chain(session, 2)
-    summarize(second, root)
-    third = chain(session, 1, second)[0]
-    variant = chain(session, 1, second)[0]
-    assert [message.lane_id for message in (root, second, third, variant)] == [None, root.pk, root.pk, None]
-    newest, oldest = read_lanes(session)
-    assert (newest.start_id, newest.parent_id, newest.parent_lane_id) == (variant.pk, second.pk, root.pk)
-    assert (oldest.end_id, oldest.is_tip) == (third.pk, True)
-
-
-def test_where_what_went_on_is_deleted_the_lane_ends_without_a_tip() -> None:
-    session = start_session()
-    root = chain(session, 1)[0]
-    first = chain(session, 1, root)[0]
-    variant = chain(session, 1, root)[0]
-    chat.delete_message(first)
-    newest, oldest = read_lanes(session)
-    assert (newest.end_id, newest.is_tip) == (variant.pk, True)
-    assert (oldest.end_id, oldest.is_tip) == (root.pk, False)
 
 
 def test_the_newest_tip_below_a_message_is_found_by_forks_and_not_by_messages(django_assert_num_queries) -> None:

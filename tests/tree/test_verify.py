@@ -18,7 +18,6 @@ from django.utils import timezone
 from compaction_app import chat
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing.builders import grow
-from compaction_app.tokens import TOKENS_PER_MISSING_RESULT
 from compaction_app.tree import verify
 from compaction_app.tree.verify import Finding, verify_session
 from tests.small import small
@@ -92,20 +91,6 @@ class TestNothingWrong:
         grow(world.session, tip, "a")
         assert found(world.session) == []
 
-    @pytest.mark.parametrize("supplied", [(0, 2), (1, 1)], ids=["now", "before"])
-    def test_calls_of_several_messages_were_counted_by_another_rule_before(self, supplied):
-        """Each message with calls closed those of the one before: its result was counted at once."""
-        session = chat.start_session()
-        rows = grow(session, None, "u a " * 5 + "u c c u")[-3:]
-        shift = 0
-        for row, before, now in zip(rows[1:], supplied, (0, 2), strict=True):
-            shift += (before - now) * TOKENS_PER_MISSING_RESULT
-            tokens = row.token_count + (before - now) * TOKENS_PER_MISSING_RESULT
-            change(row, token_count=tokens, path_tokens=row.path_tokens + shift)
-        assert found(session) == []
-        change(rows[2], token_count=rows[2].token_count + 1)
-        assert ("token_count", rows[2].pk, None) in found(session)
-
     def test_a_count_below_that_of_the_text_beside_an_attachment_is_wrong(self):
         session = chat.start_session()
         picture = {"type": "image", "url": "https://example.org/roof.jpg", "tokens": 255}
@@ -160,6 +145,18 @@ def wrong(finding: Finding, row: Any, *, at: Any = None, **values: Any) -> Expec
     """Change a row; the finding is reported there, or ``at`` another one."""
     change(row, **values)
     return [(finding, at or row)]
+
+
+def wrong_cutoff(summary: ChatMessage, to: ChatMessage) -> Expected:
+    return wrong(Finding.CUTOFF, summary, last_summarized_message_id=to.pk)
+
+
+def wrong_pin(summary: ChatMessage, to: ChatMessage) -> Expected:
+    return wrong(Finding.PIN, summary, pinned_message_id=to.pk)
+
+
+def wrong_base(world: World, number: int, to: ChatMessage) -> Expected:
+    return wrong(Finding.BASE, world.runs[number], at=world.summaries[number], base_id=to.pk)
 
 
 def elsewhere() -> ChatMessage:
@@ -220,28 +217,17 @@ CORRUPTIONS: dict[str, Corruption] = {
     "result without a call id": lambda w: wrong(Finding.MESSAGE, w.loop[3], tool_call_id=""),
     "malformed calls": lambda w: wrong(Finding.MESSAGE, w.loop[4], tool_calls=[7]),
     "calls of a user": lambda w: wrong(Finding.MESSAGE, w.loop[-2], role="user"),
-    "cutoff on another branch": lambda w: wrong(
-        Finding.CUTOFF, w.summaries[0], last_summarized_message_id=w.variants[0].pk
-    ),
-    "cutoff below the anchor": lambda w: wrong(
-        Finding.CUTOFF, w.summaries[0], last_summarized_message_id=w.trunk[9].pk
-    ),
-    "cutoff that is a summary": lambda w: wrong(
-        Finding.CUTOFF, w.summaries[1], last_summarized_message_id=w.summaries[0].pk
-    ),
-    "cutoff of another session": lambda w: wrong(
-        Finding.CUTOFF, w.summaries[0], last_summarized_message_id=elsewhere().pk
-    ),
-    "pin of an earlier turn": lambda w: wrong(Finding.PIN, w.summaries[2], pinned_message_id=w.trunk[0].pk),
-    "pin on another branch": lambda w: wrong(Finding.PIN, w.summaries[2], pinned_message_id=w.trunk[4].pk),
-    "pin of another session": lambda w: wrong(Finding.PIN, w.summaries[2], pinned_message_id=elsewhere().pk),
-    "pin where a turn ends": lambda w: wrong(
-        Finding.PIN, w.summaries[0], pinned_message_id=cutoff_of(w, 0).parent_message_id
-    ),
-    "base that is no earlier one": lambda w: wrong(
-        Finding.BASE, w.runs[0], at=w.summaries[0], base_id=w.summaries[1].pk
-    ),
-    "base on another branch": lambda w: wrong(Finding.BASE, w.runs[3], at=w.summaries[3], base_id=w.summaries[0].pk),
+    "cutoff on another branch": lambda w: wrong_cutoff(w.summaries[0], w.variants[0]),
+    "cutoff below the anchor": lambda w: wrong_cutoff(w.summaries[0], w.trunk[9]),
+    "cutoff that is a summary": lambda w: wrong_cutoff(w.summaries[1], w.summaries[0]),
+    "cutoff of another session": lambda w: wrong_cutoff(w.summaries[0], elsewhere()),
+    "pin of an earlier turn": lambda w: wrong_pin(w.summaries[2], w.trunk[0]),
+    "pin on another branch": lambda w: wrong_pin(w.summaries[2], w.trunk[4]),
+    "pin of another session": lambda w: wrong_pin(w.summaries[2], elsewhere()),
+    "pin where a turn ends": lambda w: wrong_pin(w.summaries[0], cutoff_of(w, 0).parent),
+    "base that is no earlier one": lambda w: wrong_base(w, 0, w.summaries[1]),
+    "base on another branch": lambda w: wrong_base(w, 3, w.summaries[0]),
+    "base that is a message": lambda w: [*wrong_base(w, 1, w.trunk[2]), (Finding.RUN, w.runs[1])],
     "base that is retired": lambda w: wrong(
         Finding.RETIRED_BASE, w.summaries[0], at=w.summaries[1], retired_at=timezone.now()
     ),
@@ -252,10 +238,6 @@ CORRUPTIONS: dict[str, Corruption] = {
     "tip on another branch": lambda w: wrong(Finding.RUN, w.runs[0], tip_id=w.variants[1].pk),
     "tip that is a summary": lambda w: wrong(Finding.RUN, w.runs[0], tip_id=w.summaries[1].pk),
     "anchor of another session": lambda w: wrong(Finding.RUN, w.runs[0], anchor_id=elsewhere().pk),
-    "base that is a message": lambda w: [
-        *wrong(Finding.RUN, w.runs[1], base_id=w.trunk[2].pk),
-        (Finding.BASE, w.summaries[1]),
-    ],
     "summary that is a message": lambda w: wrong(Finding.RUN, w.runs[3], summary_id=w.trunk[2].pk),
     "summary of two runs": summary_of_two_runs,
     "summary of a run that was skipped": lambda w: wrong(Finding.RUN, w.runs[3], status="skipped", generation=None),

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from compaction_app.conf import Choice, Settings, get_settings, get_token_counter
+from compaction_app.conf import AskedModel, Choice, Settings, get_settings, get_token_counter
 from compaction_app.exceptions import BundleError, ConfigurationError
 from compaction_app.management.console import FAILED, WrongCall, add_json, at_least, printable, progress
 from compaction_app.summarizers import ExtractiveSummarizer
@@ -55,15 +55,16 @@ class Command(BaseCommand):
                 replays = [replay(bundle, ask, get_token_counter()) for bundle in bar]
         except (BundleError, ConfigurationError) as error:
             raise WrongCall(error) from error
-        self.stdout.write(_as_json(folder, replays) if as_json else self._as_text(folder, replays))
+        names = [_name(folder, bundle) for bundle in found]
+        self.stdout.write(_as_json(names, replays) if as_json else self._as_text(names, replays))
         if any(one.code for one in replays):
             raise SystemExit(FAILED)
 
-    def _as_text(self, folder: Path, replays: Sequence[Replay]) -> str:
+    def _as_text(self, names: Sequence[str], replays: Sequence[Replay]) -> str:
         styles = {"+": self.style.SUCCESS, "-": self.style.ERROR, "@": self.style.HTTP_INFO}
         lines: list[str] = []
-        for one in replays:
-            lines.append(self.style.MIGRATE_HEADING(printable(f"{_name(folder, one.bundle)}  {one.model}")))
+        for name, one in zip(names, replays, strict=True):
+            lines.append(self.style.MIGRATE_HEADING(printable(f"{name}  {one.model}")))
             lines += [styles.get(line[:1], str)(printable(line)) for line in one.diff]
             lines.append(f"  before  {_describe(one.before)}")
             if one.after:
@@ -107,30 +108,17 @@ def _asker(options: dict[str, Any], settings: Settings, found: Sequence[Bundle])
         return lambda bundle: ask_summarizer(summarizer, bundle.request)
     if not model and (quoted := [bundle for bundle in found if bundle.model in ("", EXTRACTIVE_MODEL)]):
         raise ConfigurationError(f"No model wrote {quoted[0].folder}: choose one with --model.")
-    address = {name: options[name] for name in ("base_url", "api_key_env", "timeout")}
-    return lambda bundle: ask_model(settings, bundle.request, model=model or bundle.model, **address)
+    # Not validated: what is wrong with an address is the answer.
+    asked = AskedModel.model_construct(**{name: options[name] for name in ("base_url", "api_key_env", "timeout")})
+    return lambda bundle: ask_model(settings, asked.model_copy(update={"model": model or bundle.model}), bundle.request)
 
 
-def _as_json(folder: Path, replays: Sequence[Replay]) -> str:
+def _as_json(names: Sequence[str], replays: Sequence[Replay]) -> str:
     found = [
-        {
-            "bundle": _name(folder, one.bundle),
-            "model": one.model,
-            "accepted": not one.code,
-            "code": one.code,
-            "detail": one.detail,
-            "target_tokens": one.bundle.target_tokens,
-            "before": asdict(one.before),
-            "after": asdict(one.after) if one.after else None,
-            "text": one.text,
-            "diff": one.diff,
-            "input_tokens": one.input_tokens,
-            "output_tokens": one.output_tokens,
-        }
-        for one in replays
+        {"bundle": name, "accepted": not one.code, **asdict(one)} for name, one in zip(names, replays, strict=True)
     ]
-    accepted = sum(not one.code for one in replays)
-    return as_json({"replayed": len(replays), "accepted": accepted, "bundles": found}).rstrip("\n")
+    accepted = sum(one["accepted"] for one in found)
+    return as_json({"replayed": len(found), "accepted": accepted, "bundles": found}).rstrip("\n")
 
 
 def _name(folder: Path, bundle: Bundle) -> str:

@@ -1,7 +1,5 @@
 """A message is posted and answered, also where the answer is awaited; whatever fails, the message is kept."""
 
-import time
-
 import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
@@ -9,9 +7,9 @@ from django.db import connections
 from django.test import AsyncClient, Client
 
 from compaction_app import chat
-from compaction_app.models import ChatMessage, CompactionRun, ReplyClaim
+from compaction_app.models import ChatMessage, ReplyClaim
 from compaction_app.testing import steps
-from compaction_app.values import ErrorCode, Role, RunStatus, Strategy
+from compaction_app.values import ErrorCode, Role, Strategy
 from project.chat import turns
 from project.chat.forms import MAX_CHARACTERS
 from tests.project.chat_page.pages import WINDOW, grow, newest, send, stored, text_of, url
@@ -72,19 +70,6 @@ class TestPosting:
             assert response.status_code == 422
             assert reason in text_of(response)
         assert f"{content}</textarea>" in text_of(response), "what was typed is not lost"
-        assert stored(session) == 2
-
-    def test_neither_connection_nor_transaction_is_held_while_the_model_is_called(self, browser, session, endpoint):
-        database = connections["default"]
-        seen = []
-
-        def look(exchange):
-            seen.append((database.connection, database.in_atomic_block))
-            steps.reply()(exchange)
-
-        endpoint.script([look])
-        send(browser, session, "Hello")
-        assert seen == [(None, False)]
         assert stored(session) == 2
 
     def test_a_page_that_came_through_asgi_posts_to_the_async_view(self, browser, marit, session):
@@ -188,24 +173,3 @@ class TestFailures:
         assert [message.role for message in ChatMessage.objects.order_by("id")] == ["user", "assistant"]
         assert len(endpoint.requests) == 1
         assert not ReplyClaim.objects.exists()
-
-    @pytest.mark.parametrize("name", ["post", "post_async"])
-    def test_a_prompt_that_the_provider_finds_too_long_is_compacted_and_sent_again(
-        self, browser, session, endpoint, name
-    ):
-        tip = grow(session, 10, content="Tell me about the roof and the boat. " * 6)
-        endpoint.script([steps.context_overflow()])
-        send(browser, session, "Hello", parent=tip, name=name)
-        assert newest(session).content == "Ahoy from the model."
-        assert CompactionRun.objects.get().trigger == "overflow"
-
-    @pytest.mark.parametrize("name", ["post", "post_async"])
-    def test_a_broker_that_is_away_neither_fails_nor_delays_a_turn(self, browser, session, endpoint, name):
-        tip = grow(session, 20, content="Tell me about the roof and the boat. " * 8)
-        began = time.monotonic()
-        response = send(browser, session, "Hello", parent=tip, name=name)
-        assert time.monotonic() - began < 5
-        assert response.status_code == 302
-        run = CompactionRun.objects.get()
-        assert (run.status, run.enqueued_at) == (RunStatus.READY, None)
-        assert "Older messages will be summarized soon. You can go on writing." in text_of(browser.get(response.url))

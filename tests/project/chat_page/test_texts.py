@@ -6,10 +6,11 @@ import pytest
 from django.urls import reverse
 
 from compaction_app import chat
-from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.models import CompactionRun
 from compaction_app.values import ErrorCode, Role, RunStatus, Strategy
 from project.chat import shown, turns
 from project.chat.views import CONTENT_SECURITY_POLICY
+from tests.browser import conversations
 from tests.project.chat_page.pages import grow, newest, send, text_of, url
 
 pytestmark = pytest.mark.django_db
@@ -20,40 +21,19 @@ MARKUP = '<script>alert("x")</script><img src=x onerror=alert(1)>&amp;{{ 7|add:7
 class TestEscaping:
     """What people, models and tools wrote is text, wherever it stands."""
 
-    def test_markup_is_shown_as_text_wherever_it_stands(self, browser, marit):
-        session = chat.start_session(owner=marit, title=MARKUP)
-        call = {"id": "c", "type": "function", "function": {"name": MARKUP, "arguments": ""}}
-        file = {"type": "file", "name": MARKUP}
-        chain = [
-            {"role": "user", "content": MARKUP, "name": MARKUP, "attachments": [file]},
-            {"role": "assistant", "content": MARKUP, "tool_calls": [call], "model": MARKUP},
-            {"role": "tool", "tool_call_id": "c", "content": MARKUP, "name": MARKUP},
-        ]
-        tip = chat.append_messages(session, None, chain)[-1]
-        root = ChatMessage.objects.get(parent=None)
-        for address in (
-            url("session", session),
-            url("panel", session, tip),
-            url("branch", session, tip) + f"?edit={root.pk}",
-            reverse("chat:sessions"),
-        ):
-            page = text_of(browser.get(address))
-            assert "<script>alert" not in page
-            assert "<img" not in page
-            assert "14" not in re.findall(r"&amp;amp;(.{0,4})", page)
-        assert "<script>alert" not in text_of(send(browser, session, MARKUP + "\x00")), "a refused one comes back"
-        page = text_of(browser.get(url("session", session)))
-        assert page.count("&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt;") >= 9
-
-    @pytest.mark.django_db(transaction=True)
-    def test_markup_in_a_summary_is_shown_as_text(self, browser, session):
-        tip = grow(session, 20, content=f"Decision: the sign says {MARKUP} and nothing else. " * 4)
-        run = chat.compact(tip)
-        assert "<script>" in run.summary.content
-        for address in (url("session", session), url("session", session) + "?compactions"):
-            page = text_of(browser.get(address))
-            assert "<script>alert" not in page
-            assert "&lt;script&gt;alert" in page.partition('id="cutoff"')[2].partition("</details>")[0]
+    def test_markup_is_shown_as_text_wherever_it_stands(self, client):
+        """A browser looks at the same pages."""
+        user, harbour = conversations.filled_harbour(conversations.marked)
+        client.force_login(user)
+        addresses = [*conversations.chat_pages(harbour), url("panel", harbour.session, harbour.tip)]
+        pages = [text_of(client.get(address)) for address in addresses]
+        pages.append(text_of(send(client, harbour.session, conversations.marked("refused") + "\x00")))
+        for page in pages:
+            assert not re.search("<script>window|<img|<svg onload", page)
+        assert "{{ 7|add:7 }}" in pages[0], "it is no template either"
+        shown = set(re.findall(r"(\w+)&lt;script&gt;", "".join(pages)))
+        of_messages = {"title", "content", "message_model", "attachment_name", "tool_name", "tool_result"}
+        assert shown >= {*of_messages, "summary", "refused"}
 
     def test_the_whole_text_of_a_message_is_no_html(self, browser, session):
         message = chat.append_message(session, role=Role.USER, content=MARKUP)
