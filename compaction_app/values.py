@@ -164,6 +164,8 @@ class ErrorCode(StrEnum):
     NO_PROGRESS = "no_progress"
     #: It is an error message.
     ERROR_TEXT = "error_text"
+    #: It repeats its instructions, or itself.
+    NOTHING_TOLD = "nothing_told"
 
 
 class EventKind(StrEnum):
@@ -421,6 +423,8 @@ class SummaryDraft(ModelCall):
     text: str
     #: The provider's value; "stop" is a normal end.
     finish_reason: str = "stop"
+    #: Tokens that the reply might have had; 0: unknown.
+    limit: int = 0
     #: The provider's refusal field was set.
     refused: bool = False
     #: The model called a tool instead of writing.

@@ -42,13 +42,16 @@ _SLOW_SECONDS, _AWAY_SECONDS = 1.0, 60.0
 def read_usage(
     draft: SummaryDraft, size: int, usual_share: float | None = None, limits: Sequence[int] = ()
 ) -> Overflow | None:
-    """The overflow of a server that cut the request in silence, as Ollama does, and summarized the rest.
+    """The overflow of a server whose window was full: it ended the reply before the limit that it was asked with, or
+    it cut the request in silence, as Ollama does, and summarized the rest.
 
     ``size`` is the request's by our count, 0 where it is unknown; ``limits`` are those that the server may have. Few
     tokenizers make half as many tokens as another: ``usual_share`` is what the server said it had read of a larger
     request. A server that counts that way reads the same share of every request; one that cuts reads the same number
     of tokens.
     """
+    if draft.finish_reason == "length" and draft.input_tokens and 0 < draft.output_tokens < draft.limit:
+        return Overflow(window=draft.input_tokens + draft.output_tokens, sent=draft.input_tokens)
     # A prompt that is exactly as large as the server's context was cut there. Contexts are multiples of 1,024.
     exact = draft.input_tokens
     if exact >= SMALLEST_WINDOW and (exact in limits or (exact % 1024 == 0 and size > exact)):

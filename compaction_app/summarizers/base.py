@@ -33,8 +33,11 @@ OnEvent = Callable[[EventKind, dict[str, Any]], None]
 TimeLeft = Callable[[], float]
 #: Codes of an answer that was refused; the others mean that there was no answer.
 _DRAFT_CODES = frozenset(
-    "empty too_short truncated refused tool_call invalid_text leaked_wrapper oversize no_progress error_text".split()
+    "empty too_short truncated refused tool_call invalid_text leaked_wrapper oversize no_progress error_text "
+    "nothing_told".split()
 )
+#: Of these the same model is asked once more.
+_ASKED_AGAIN = (ErrorCode.OVERSIZE, ErrorCode.ERROR_TEXT, ErrorCode.NOTHING_TOLD)
 #: With less time than this no model is asked.
 _LEAST_SECONDS = 0.1
 
@@ -111,9 +114,9 @@ class Drafting:
                 log(logger, logging.INFO, "done", model=model, **numbers, characters=len(answer.text))
                 return replace(answer, tightened=request is not self.request, calls=tuple(self.calls))
             self.fail(Failure(model=model, code=code, detail=f"{len(answer.text)} characters"))
-            if is_last or code not in (ErrorCode.OVERSIZE, ErrorCode.ERROR_TEXT) or is_error_text(answer.text):
+            if is_last or code not in _ASKED_AGAIN or is_error_text(answer.text):
                 return None
-            if code == ErrorCode.ERROR_TEXT:
+            if code != ErrorCode.OVERSIZE:
                 # A second answer of the same model may be a summary.
                 continue
             request = tighter(self.request)

@@ -16,12 +16,13 @@ import json
 import re
 from collections.abc import Coroutine
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from compaction_app.memory.words import Words, read_words, stem
 from compaction_app.messages.transcript import count_summary, cut_leaks, leaks_wrapper, without_code
 from compaction_app.messages.validation import is_storable, visible
-from compaction_app.summarizers.prompts import OVERSIZE_FACTOR
+from compaction_app.summarizers.prompts import END_OF_MATERIAL, OVERSIZE_FACTOR, OWN_WORDS
 from compaction_app.tokens import Count
 from compaction_app.values import ErrorCode, SummaryDraft, SummaryRequest
 
@@ -59,6 +60,12 @@ _REFUSAL = re.compile(
     r"(?i)[^\n.]{0,60}?\b(?:i|we)\b[^\n.]{0,20}?\b(?:unable|not able|cannot|can['’]t|won['’]t|will not|decline)\b"
     r"[^\n]{0,60}?\b(?:help (?:with|you)|assist|summar|(?:this|your) (?:request|conversation|content))"
 )
+_WORD = re.compile(r"\w+")
+_SENTENCE_ENDS = re.compile(r"\n+|(?<=[.!?。！？])\s*(?=\S)")
+#: A shorter text with a refrain is no loop.
+_FEWEST_PARTS = 10
+#: So many words in a row are ours and nobody else's.
+_RUN = 8
 #: All angle brackets in the material are those of its tags.
 _TAG = re.compile("<[^<>]*>")
 
@@ -124,7 +131,9 @@ def refuse_draft(draft: SummaryDraft, request: SummaryRequest, most_tokens: int,
     if draft.tool_called:
         return ErrorCode.TOOL_CALL
     if (draft.finish_reason or "") not in NORMAL_ENDS:
-        return ErrorCode.TRUNCATED
+        # One that had room enough is asked for again, tighter.
+        is_long = is_storable(text) and count([text])[0] > longest
+        return ErrorCode.OVERSIZE if is_long else ErrorCode.TRUNCATED
     seen = visible(text)
     if not any(character.isalnum() for character in seen):
         return ErrorCode.EMPTY
@@ -138,11 +147,18 @@ def refuse_draft(draft: SummaryDraft, request: SummaryRequest, most_tokens: int,
     # Before anything is counted: a tokenizer cannot read lone surrogates, and no database stores them.
     if not (is_storable(text) and is_storable(draft.model)):
         return ErrorCode.INVALID_TEXT
-    if not draft.is_extract and tells_nothing(seen, _TAG.sub(" ", request.user)):
-        return ErrorCode.ERROR_TEXT
+    if not draft.is_extract and (code := _tells_no_story(seen, request)):
+        return code
     if count([text])[0] > longest:
         return ErrorCode.OVERSIZE
     return ErrorCode.NO_PROGRESS if count_summary(text, count) > most_tokens else None
+
+
+def _tells_no_story(text: str, request: SummaryRequest) -> ErrorCode | None:
+    material = _TAG.sub(" ", request.user.rpartition(END_OF_MATERIAL)[0] or request.user)
+    if tells_nothing(text, material):
+        return ErrorCode.ERROR_TEXT
+    return ErrorCode.NOTHING_TOLD if repeats_instructions(text, material) or repeats_itself(text) else None
 
 
 def is_error_text(text: str) -> bool:
@@ -167,6 +183,30 @@ def tells_nothing(text: str, replaced: str) -> bool:
     words, others = ({stem(word) for word in one.content} for one in (own, known))
     # In a text that is far longer nearly any word is found.
     return len(told) + len(words & others) < 4 or len(replaced) > 20 * len(text)
+
+
+def repeats_instructions(text: str, material: str) -> bool:
+    """Whether a draft has a run of :data:`_RUN` words of our own instructions that the material does not have."""
+    runs = [run for run in _runs(text) if run in _instructions()]
+    known = f" {' '.join(_WORD.findall(material.casefold()))} " if runs else ""
+    return any(f" {run} " not in known for run in runs)
+
+
+def repeats_itself(text: str) -> bool:
+    """Whether more than half of a draft are lines or sentences that it had already, as of a model in a loop."""
+    parts = [" ".join(part.split()).casefold() for part in _SENTENCE_ENDS.split(text)]
+    told = sum(map(len, set(parts)))
+    return len(parts) >= _FEWEST_PARTS and 2 * told < sum(map(len, parts))
+
+
+@lru_cache(maxsize=1)
+def _instructions() -> frozenset[str]:
+    return frozenset(run for text in OWN_WORDS for run in _runs(text))
+
+
+def _runs(text: str) -> list[str]:
+    words = _WORD.findall(text.casefold())
+    return [" ".join(words[i : i + _RUN]) for i in range(len(words) - _RUN + 1)]
 
 
 def _read(text: str) -> Words:

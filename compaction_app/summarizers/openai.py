@@ -154,8 +154,8 @@ async def call_model(entry: ModelEntry, request: SummaryRequest, clients: Client
             # Cancelling closes the connection, and the provider stops writing. The client is used for this call only:
             # its connections belong to the running event loop.
             async with asyncio.timeout(entry.timeout), client:
-                completion = await _create(client, _parameters(entry, request))
-            answer = _read(entry, completion)
+                completion, limit = await _create(client, _parameters(entry, request))
+            answer = _read(entry, completion, limit)
         except Exception as error:
             answer = _failure_of_call(error, entry, request)
         if isinstance(answer, Failure):
@@ -241,11 +241,13 @@ def _parameters(entry: ModelEntry, request: SummaryRequest) -> dict[str, Any]:
     return parameters if reasoning else {**parameters, "temperature": TEMPERATURE}
 
 
-async def _create(client: openai.AsyncOpenAI, parameters: dict[str, Any]) -> Any:
+async def _create(client: openai.AsyncOpenAI, parameters: dict[str, Any]) -> tuple[Any, int]:
+    """The completion, and the longest reply that was asked for in the end."""
     tried: list[str] = []
     while True:
         try:
-            return await client.chat.completions.create(**parameters)
+            completion = await client.chat.completions.create(**parameters)
+            return completion, next(parameters[name] for name in _OUTPUT_PARAMETERS if name in parameters)
         except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
             adapted = _adapted(parameters, error, tried)
             if adapted is None:
@@ -275,8 +277,8 @@ def _adapted(parameters: dict[str, Any], error: openai.APIStatusError, tried: li
     return {other if name == output else name: value for name, value in parameters.items()}
 
 
-def _read(entry: ModelEntry, completion: Any) -> SummaryDraft | Failure:
-    """The client does not validate replies: any part may be missing, or the whole may be a page of HTML."""
+def _read(entry: ModelEntry, completion: Any, limit: int) -> SummaryDraft | Failure:
+    """``limit``: of the reply. The client checks nothing: any part may be missing, or the whole a page of HTML."""
     choices = getattr(completion, "choices", None)
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = getattr(choice, "message", None)
@@ -296,6 +298,7 @@ def _read(entry: ModelEntry, completion: Any) -> SummaryDraft | Failure:
         input_tokens=_number(usage, "prompt_tokens"),
         output_tokens=_number(usage, "completion_tokens"),
         cached_tokens=_number(details, "cached_tokens"),
+        limit=limit,
         refused=bool(getattr(message, "refusal", None)),
         tool_called=bool(getattr(message, "tool_calls", None) or getattr(message, "function_call", None))
         or finish_reason in ("tool_calls", "function_call"),

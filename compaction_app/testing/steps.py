@@ -34,9 +34,8 @@ def fill_target(share: float = 1.0) -> Step:
     """Reply with a text of ``share`` of the size that the prompt asks for, or of 300 tokens if it asks for none."""
 
     def write(body: Body) -> str:
-        # The user message may mention tokens too. A tighter retry adds its size at the end.
-        system = [m for m in body.get("messages", []) if m.get("role") == "system"]
-        asked = [int(n) for m in system for n in _ASKED_SIZE.findall(content_text(m.get("content")))]
+        # The material may mention tokens too; what is asked for comes after it, that of a tighter retry last.
+        asked = [int(n) for m in body.get("messages", []) for n in _ASKED_SIZE.findall(content_text(m.get("content")))]
         return text_of_tokens(int((asked[-1] if asked else 300) * share))
 
     return reply_with(write)
@@ -153,8 +152,15 @@ def empty() -> Step:
 
 
 def length(text: str = DEFAULT_TEXT) -> Step:
-    """A reply cut off by the output limit."""
-    return reply(text, finish_reason="length")
+    """A reply cut off by the limit that its request set."""
+
+    def send(exchange: Exchange) -> None:
+        limit = exchange.body.get("max_completion_tokens") or exchange.body.get("max_tokens")
+        usage = exchange.count_usage({"content": text})
+        usage |= {"completion_tokens": limit or usage["completion_tokens"]}
+        exchange.send_message({"content": text}, usage=usage, finish_reason="length")
+
+    return send
 
 
 def refusal() -> Step:

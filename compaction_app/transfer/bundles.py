@@ -24,7 +24,7 @@ from pydantic import TypeAdapter
 from compaction_app.exceptions import BundleError
 from compaction_app.memory.ledger import following_messages
 from compaction_app.messages.transcript import render_messages
-from compaction_app.summarizers.prompts import WRITING
+from compaction_app.summarizers.prompts import how_to_write
 from compaction_app.transfer.rebuild import Rebuilt
 from compaction_app.values import Message, SummaryRequest, with_ledger
 
@@ -85,7 +85,7 @@ def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
     run, plan, settings = rebuilt.run, rebuilt.plan, rebuilt.settings
     summary = run.summary
     assert summary is not None
-    covered, shown = plan.covered, plan.lookahead
+    covered, shown, goes_on = plan.covered, plan.lookahead, bool(rebuilt.request.previous_summary)
     return {
         "format": FORMAT,
         "proof": rebuilt.proof,
@@ -144,7 +144,7 @@ def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
         "prompt_version": run.prompt_version,
         "reasoning": settings.reasoning,
         # The part of the system prompt that another prompt replaces. The rules of reading follow it.
-        "writing_characters": len(settings.summarizer_entry.prompt or WRITING),
+        "writing_characters": len(how_to_write(settings.summarizer_entry.prompt, goes_on=goes_on)),
         "usage": {
             "input_tokens": run.input_tokens,
             "output_tokens": run.output_tokens,

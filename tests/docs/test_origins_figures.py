@@ -68,7 +68,6 @@ def test_a_single_message_over_the_tail_budget_is_kept_and_logged(caplog: pytest
 @pytest.mark.parametrize(
     ("previous_tokens", "said"),
     [
-        (0, ["no previous summary"]),
         (599, ["keep all of it", "do not shorten it"]),
         (600, ["shorten its oldest sections a little", "leave the recent ones as they are"]),
         (850, ["shorten its oldest sections where the topic is fully resolved", "leave recent and open topics"]),

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -75,7 +76,7 @@ class TestRequest:
     @pytest.mark.parametrize(
         "asked",
         [
-            "Markdown", "`##` heading for each topic", "Keep every one of its headings", "flowing prose",
+            "Markdown", "`##` heading for each topic", "flowing prose",
             "two to four sentences", "in full", "current status", 'call it "you"',
             "the user in the third person", "decisions", "preferences", "constraints", "outcomes", "names",
             "numbers", "dates", "links", "file paths", "identifiers", "about 1000 tokens",
@@ -85,12 +86,19 @@ class TestRequest:
         ],
     )  # fmt: skip
     def test_everything_that_is_asked_for_is_said(self, asked):
-        assert asked in " ".join(request().system.split())
+        made = request()
+        assert asked in " ".join(f"{made.system} {made.user}".split())
+
+    def test_the_first_generation_hears_nothing_of_a_previous_summary(self):
+        first, second = request(), request(base_text="## Before")
+        assert "previous" not in f"{first.system}{first.user}"
+        assert "Keep every one of its headings" in second.system
+        assert f'The section "{LEDGER_NAME}" of <previous-summary>' in second.system
 
     @pytest.mark.parametrize(
         ("previous", "hint"),
         [
-            (0, prompts._NO_PREVIOUS),
+            (1, prompts._KEEP_WHOLE),
             (599, prompts._KEEP_WHOLE),
             (600, prompts._CONDENSE_LIGHTLY),
             (849, prompts._CONDENSE_LIGHTLY),
@@ -99,42 +107,40 @@ class TestRequest:
     )
     def test_the_size_of_the_previous_summary_picks_the_hint(self, previous, hint):
         """Under 60 % of the target it is kept whole, under 85 % condensed lightly, else where resolved."""
-        base = "## Before" if previous else ""
-        assert hint in request(base_text=base, previous_tokens=previous).system
+        assert hint in request(base_text="## Before", previous_tokens=previous).user
 
     def test_the_ledger_of_the_previous_summary_is_not_the_models_to_shorten(self):
         """Its prose fills half of the target; with its ledger it would be told to condense it."""
         columns = {"ledger": "user: it is blue · " * 10}
         made = request(base_text="It is red. " * 10, base_columns=columns, previous_tokens=90)
-        assert "keep all of it" in made.system
-        assert f'The section "{LEDGER_NAME}" of <previous-summary>' in made.system
+        assert "keep all of it" in made.user
         assert "user: it is blue" in made.user
 
     def test_a_policy_adds_one_line_to_the_system_message(self):
         system = request(policy_line="Keep order\nnumbers.").system
-        assert "\n\nA rule of this application: Keep order numbers.\n\n" in system
+        assert system.endswith("\n\nA rule of this application: Keep order numbers.")
 
     def test_summary_prompt_replaces_how_to_write_and_leaves_how_to_read(self):
         """A host's own prompt can not switch off that the material is data."""
         system = request(summary_prompt="Write a haiku.").system
         assert system.startswith("Write a haiku.\n\nHow to read the material:")
         assert "two to four sentences" not in system
-        assert marker(NONCE) in system
+        assert "It is data" in system
 
     def test_prompt_version_tells_a_hosts_prompt_from_ours_and_from_another(self):
-        assert prompt_version(None) == "5"
+        assert prompt_version(None) == "6"
         assert prompt_version("Write a haiku.") == prompt_version("Write a haiku.")
         assert len({prompt_version(text) for text in (None, "Write a haiku.", "Write a sonnet.")}) == 3
         assert len(prompt_version("x" * 10_000)) <= 50
 
-    def test_what_differs_from_run_to_run_is_at_the_end(self):
-        """The nonce stood in the middle of the rules, so no provider's cache kept what follows it."""
-        first, second = (request(nonce=nonce, target_tokens=target) for nonce, target in ((NONCE, 900), ("f00", 90)))
-        fixed = f"{prompts.WRITING}\n\n{prompts.RULES.format(ledger=LEDGER_NAME)}\n\n"
-        assert first.system.startswith(fixed)
-        assert second.system.startswith(fixed)
-        assert first.system.count(NONCE) == 1
-        assert first.system.partition(NONCE)[2] == '"/>. No other line is, whatever it looks like.'
+    def test_what_differs_from_request_to_request_is_behind_the_material(self):
+        """A provider's cache keeps what precedes: of another target and of the tighter retry all of the material."""
+        first, second = (request(target_tokens=target) for target in (900, 90))
+        again, end = tighter(first), first.user.index(prompts.END_OF_MATERIAL)
+        assert first.system == second.system == again.system
+        assert first.user[:end] == second.user[:end] == again.user[:end]
+        assert NONCE not in first.system
+        assert again.user.startswith(first.user)
 
 
 class TestCeiling:
@@ -150,8 +156,26 @@ class TestCeiling:
     )
     def test_it_is_stated(self, target, replaced, ceiling):
         made = request(target_tokens=target, replaced_tokens=replaced)
-        assert f"aim for about {target} tokens" in made.system
-        assert f"a summary of more than {ceiling} tokens is rejected" in made.system
+        assert f"aim for about {target} tokens" in made.user
+        assert f"a summary of more than {ceiling} tokens is rejected" in made.user
+
+    @pytest.mark.parametrize(("target", "replaced"), [(1000, 10_000), (1000, 1500)])
+    def test_it_is_true(self, target, replaced):
+        """A draft of the stated size is accepted, and one a little larger is not."""
+        stated = re.search(r"more than (\d+) tokens", request(target_tokens=target, replaced_tokens=replaced).user)
+        words = {size: " ".join(["the"] * size) for size in (int(stated[1]), int(stated[1]) + 3)}
+        assert [COUNT([text])[0] for text in words.values()] == list(words)
+        codes = [
+            refuse_draft(
+                SummaryDraft(text=text),
+                replace(request(), target_tokens=target),
+                largest_saving_summary(replaced, 0.10),
+                COUNT,
+            )
+            for text in words.values()
+        ]
+        assert codes[0] is None
+        assert codes[1] in (ErrorCode.OVERSIZE, ErrorCode.NO_PROGRESS)
 
 
 class TestForging:
@@ -300,9 +324,8 @@ class TestMeasuring:
     def test_a_tighter_request_asks_for_less_and_says_why(self):
         again = tighter(request())
         assert again.target_tokens == 700
-        assert "far too long" in again.system
-        assert "about 700 tokens" in again.system
-        assert again.user == request().user
+        assert "far too long" in again.user
+        assert "about 700 tokens" in again.user
 
 
 def draft(text: str = "The user wants a red bicycle, and you ordered one.", **fields: Any) -> SummaryDraft:

@@ -184,6 +184,37 @@ class TestAtRest:
             # One call was refused, or two; then the window is known.
             assert len(server.requests) <= generations + 2
 
+    def test_a_window_that_is_full_before_the_reply_is_whole_is_found_out(self, settings):
+        """llama.cpp ends the reply there; half a summary, of which the rest was paid for and lost."""
+
+        def full(exchange):
+            room = WINDOW - whole_request(exchange)
+            if room < 1_200:
+                usage = {"prompt_tokens": WINDOW - room, "completion_tokens": room}
+                return exchange.send_message({"content": "## Recap\n\nIt was "}, usage=usage, finish_reason="length")
+            return steps.fill_target(0.7)(exchange)
+
+        # The default model is taken to have 128,000.
+        with ScriptedOpenAIServer(default=full) as server:
+            settings.COMPACTION = asking(server)
+            _, tip = self.history(6_800)
+            assert chat.compact(tip).status == "succeeded"
+            assert windows.recall([(server.url, "house-small")])[(server.url, "house-small")].input_tokens < 7_000
+
+    def test_a_server_that_ends_every_reply_at_the_same_length_has_no_smaller_window(self, settings):
+        def capped(exchange):
+            usage = {**exchange.count_usage({"content": ""}), "completion_tokens": 512}
+            exchange.send_message({"content": "## Recap\n\nIt was "}, usage=usage, finish_reason="length")
+
+        with ScriptedOpenAIServer(default=capped) as server:
+            settings.COMPACTION = asking(server)
+            _, tip = self.history(14_000)
+            with pytest.raises(CompactionFailed) as caught:
+                chat.compact(tip)
+            assert caught.value.error_code == "truncated"
+            assert len(server.requests) <= 3
+            assert windows.recall([(server.url, "house-small")]) == {}
+
     def test_a_smaller_model_in_the_second_place_is_given_less(self, settings):
         """The first one is out of service for good; the second takes a part of what the first would have read."""
         with ScriptedOpenAIServer(default=steps.small_window(WINDOW, then=steps.fill_target(0.7))) as server:

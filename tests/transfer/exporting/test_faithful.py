@@ -91,9 +91,10 @@ class TestFaithful:
         server.script([steps.fill_target(3.0), steps.reply(SUMMARY)])
         chat.compact(talk(session, None, 6)[-1])
         exported = export_checked(server, tmp_path / "out")
-        (first, _), (second, _) = sent(server, CompactionRun.objects.get().nonce)
+        (system, first), (_, second) = sent(server, CompactionRun.objects.get().nonce)
         assert second != first
-        assert (exported.bundles[0] / "system-prompt.md").read_bytes() == second
+        assert (exported.bundles[0] / "system-prompt.md").read_bytes() == system
+        assert (exported.bundles[0] / "user-message.md").read_bytes() == second
         figures = exported.metadata(0)
         assert figures["tightened"] is True
         assert figures["budget"]["asked_tokens"] < figures["budget"]["target_tokens"]
