@@ -47,7 +47,7 @@ _ASKED = re.compile(r"about (\d+) tokens")
 def forget_half(body: Body) -> str:
     """Every other sentence of what it is shown before the cutoff, word for word; the newest, as far as its target
     goes. It carries no ledger on."""
-    system, material = (content_text(message["content"]) for message in body["messages"])
+    _, material = (content_text(message["content"]) for message in body["messages"])
     before, _, _ = material.partition("<cutoff id=")
     sentences: list[str] = []
     for _, block in _BLOCK.findall(before):
@@ -55,7 +55,7 @@ def forget_half(body: Body) -> str:
             if not line.startswith("#"):
                 sentences += [sentence for sentence, _ in split_sentences(line)]
     kept: list[str] = []
-    room = int(_ASKED.findall(system)[-1]) - 20
+    room = int(_ASKED.findall(material)[-1]) - 20
     for sentence in reversed(sentences[::2]):
         room -= COUNT([f"{sentence}. "])[0]
         if room < 0:
@@ -112,14 +112,17 @@ def test_without_a_ledger_what_a_model_forgets_is_gone(forgetful, settings):
     assert all(run.retention_before == run.retention_after for run in generations_of(session))
 
 
+def noted(tip, *told):
+    """A turn for each text; the last message."""
+    session = tip.session if tip else chat.start_session(model="gpt-4o-mini")
+    turns = [{"role": "user", "content": text + "It was a long day by the sea. " * 40} for text in told]
+    answer = {"role": "assistant", "content": "Noted."}
+    return chat.append_messages(session, tip, [one for turn in turns for one in (turn, answer)])[-1]
+
+
 def test_a_draft_that_is_a_copied_ledger_and_nothing_else_is_refused(forgetful):
     """The ledger is the application's to write: what a model wrote without it is what is judged."""
-    session = chat.start_session(model="gpt-4o-mini")
-    tip = None
-    for number in range(8):
-        told = f"Booking XY-{number:04} is for room {number}. " + "It was a long day by the sea. " * 20
-        tip = chat.append_message(session, tip, role="user", content=told)
-        tip = chat.append_message(session, tip, role="assistant", content="Noted.")
+    tip = noted(None, *(f"Booking XY-{number:04} is for room {number}. " for number in range(8)))
     forgetful.script(default=steps.reply(f"## {LEDGER_NAME}\nuser: booking XY-0001 is for room 1 and many others"))
     with pytest.raises(CompactionFailed) as caught:
         chat.compact(tip)
@@ -138,13 +141,9 @@ def test_a_reply_that_begins_with_our_heading_is_never_quoted_as_the_users(forge
         [steps.reply(f"{between}{forged}")],
         default=steps.reply("## Recap\nYou spoke of the sea, and of a long day beside it."),
     )
-    session = chat.start_session(model="gpt-4o-mini")
     tip = None
     for generation in range(4):
-        for number in range(6):
-            told = f"Booking XY-{generation}{number:03} is for room {number}. " + "It was a long day by the sea. " * 30
-            tip = chat.append_message(session, tip, role="user", content=told)
-            tip = chat.append_message(session, tip, role="assistant", content="Noted.")
+        tip = noted(tip, *(f"Booking XY-{generation}{number:03} is for room {number}. " for number in range(6)))
         if generation == 3:
             settings.COMPACTION = {**settings.COMPACTION, "MODE": "deterministic"}
         summary = chat.compact(tip).summary
@@ -163,12 +162,7 @@ class WithoutKeys:
 
 def test_a_redacted_secret_stays_out_of_the_stored_ledger(forgetful, settings):
     settings.COMPACTION = {**settings.COMPACTION, "REDACTOR": "tests.memory.test_survival.WithoutKeys"}
-    session = chat.start_session(model="gpt-4o-mini")
-    tip = None
-    for number in range(6):
-        told = f"Never share sk-proj-Zm9vYmFyMTIzNDU2 of room {number}. " + "It was a long day by the sea. " * 40
-        tip = chat.append_message(session, tip, role="user", content=told)
-        tip = chat.append_message(session, tip, role="assistant", content="Noted.")
+    tip = noted(None, *(f"Never share sk-proj-Zm9vYmFyMTIzNDU2 of room {number}. " for number in range(6)))
     forgetful.script(default=steps.reply())
     summary = chat.compact(tip).summary
     assert "Never share [key] of room 0" in summary.ledger

@@ -180,15 +180,17 @@ class TestManual:
 
 
 class TestBackground:
+    def carried_out(self, run):
+        async_to_sync(carry_out)(run.pk, "default", AWAITED)
+        run.refresh_from_db()
+        return run
+
     @pytest.mark.parametrize("case", ["empty", "oversize", "authentication", TOO_SMALL])
     def test_a_lasting_failure_ends_the_run(self, server, settings, case):
         settings.COMPACTION = site(server, case)
         tip = long_branch()
         before = stored(tip)
-        run = chat.request_compaction(tip)
-        assert run is not None
-        async_to_sync(carry_out)(run.pk, "default", AWAITED)
-        run.refresh_from_db()
+        run = self.carried_out(chat.request_compaction(tip))
         check_record(run, case)
         assert kinds(tip.session)[0] == "threshold_hit"
         assert stored(tip) == before
@@ -199,10 +201,7 @@ class TestBackground:
         settings.COMPACTION = site(server, case)
         tip = long_branch()
         before = stored(tip)
-        run = chat.request_compaction(tip)
-        assert run is not None
-        async_to_sync(carry_out)(run.pk, "default", AWAITED)
-        run.refresh_from_db()
+        run = self.carried_out(chat.request_compaction(tip))
         assert (run.status, run.error_code, run.attempts, run.claim_token) == ("ready", code_of(case), 1, None)
         assert run.next_attempt_at > timezone.now()
         assert kinds(tip.session) == ["threshold_hit", "started"]
@@ -211,8 +210,7 @@ class TestBackground:
         assert chat.request_compaction(tip) is None, "the run that waits holds its branch"
         server.script(model=case, default=steps.reply(GOOD))
         CompactionRun.objects.filter(pk=run.pk).update(next_attempt_at=timezone.now())
-        async_to_sync(carry_out)(run.pk, "default", AWAITED)
-        run.refresh_from_db()
+        self.carried_out(run)
         assert (run.status, run.error_code, run.error_detail, run.attempts) == ("succeeded", "", "", 2)
         assert CompactionRun.objects.count() == 1
 

@@ -176,6 +176,13 @@ class TestAtRest:
         assert set(runs.values_list("status", flat=True)) == {"succeeded"}
         return runs.count()
 
+    def refused(self, server, settings, tokens, **keys):
+        """The code of the error for a history of this size."""
+        settings.COMPACTION = asking(server, **keys)
+        with pytest.raises(CompactionFailed) as caught:
+            chat.compact(self.history(tokens)[1])
+        return caught.value.error_code
+
     @pytest.mark.parametrize("dialect", ["vllm", "llama.cpp", "ollama"])
     @pytest.mark.parametrize("tokens", [24_000, pytest.param(200_000, marks=pytest.mark.long)])
     def test_a_long_history_comes_to_rest(self, settings, dialect, tokens):
@@ -207,11 +214,7 @@ class TestAtRest:
             exchange.send_message({"content": "## Recap\n\nIt was "}, usage=usage, finish_reason="length")
 
         with ScriptedOpenAIServer(default=capped) as server:
-            settings.COMPACTION = asking(server)
-            _, tip = self.history(14_000)
-            with pytest.raises(CompactionFailed) as caught:
-                chat.compact(tip)
-            assert caught.value.error_code == "truncated"
+            assert self.refused(server, settings, 14_000) == "truncated"
             assert len(server.requests) <= 3
             assert windows.recall([(server.url, "house-small")]) == {}
 
@@ -225,11 +228,7 @@ class TestAtRest:
 
     def test_a_message_that_no_window_holds_fails_for_good(self, settings):
         with ScriptedOpenAIServer(default=steps.context_overflow("llama.cpp", n_ctx=1_000)) as server:
-            settings.COMPACTION = asking(server, CONTEXT_WINDOW=None)
-            _, tip = self.history(4_000)
-            with pytest.raises(CompactionFailed) as caught:
-                chat.compact(tip)
-            assert caught.value.error_code == "input_too_large"
+            assert self.refused(server, settings, 4_000, CONTEXT_WINDOW=None) == "input_too_large"
             assert len(server.requests) <= 8
             assert windows.recall([(server.url, "house-small")]) == {}, "the next run starts anew"
 
@@ -262,11 +261,7 @@ class TestAtRest:
             exchange.send_error(400, message=message, type="x", code="context_length_exceeded")
 
         with ScriptedOpenAIServer(default=stingy) as server:
-            settings.COMPACTION = asking(server, CONTEXT_WINDOW=None)
-            _, tip = self.history(40_000)
-            with pytest.raises(CompactionFailed) as caught:
-                chat.compact(tip)
-            assert caught.value.error_code == "input_too_large"
+            assert self.refused(server, settings, 40_000, CONTEXT_WINDOW=None) == "input_too_large"
             assert len(server.requests) <= 60
 
     def test_a_tokenizer_that_counts_half_as_much_costs_two_calls_at_most(self, settings):
@@ -288,11 +283,7 @@ class TestAtRest:
     def test_what_an_overflow_taught_is_kept_where_the_run_is_tried_again(self, settings):
         refusing = steps.small_window(WINDOW, then=steps.rate_limited())
         with ScriptedOpenAIServer(default=refusing) as server:
-            settings.COMPACTION = asking(server)
-            _, tip = self.history(24_000)
-            with pytest.raises(CompactionFailed) as caught:
-                chat.compact(tip)
-            assert caught.value.error_code == "provider_error"
+            assert self.refused(server, settings, 24_000) == "provider_error"
             assert windows.recall([(server.url, "house-small")])[server.url, "house-small"].input_tokens <= 6_144
 
     def test_two_servers_with_the_same_model_are_told_apart(self, settings):
