@@ -15,14 +15,7 @@ from compaction_app.testing import steps
 from compaction_app.testing.exchange import Body, content_text
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.tokens import ExactTokenCounter
-from tests.memory.survival import (
-    Conversation,
-    assert_survived,
-    demo,
-    generations_of,
-    told_and_searched,
-    written_blind,
-)
+from tests.memory.survival import Conversation, assert_survived, demo, generations_of, told_and_searched, written_blind
 from tests.summarizers.summarizing import KEY, KEY_VARIABLE, entry
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -153,15 +146,12 @@ def test_a_reply_that_begins_with_our_heading_is_never_quoted_as_the_users(forge
     assert summary.is_extract
 
 
-class WithoutKeys:
-    """A ``REDACTOR``."""
-
-    def __call__(self, text: str) -> str:
-        return text.replace("sk-proj-Zm9vYmFyMTIzNDU2", "[key]")
+def without_keys(text: str) -> str:
+    return text.replace("sk-proj-Zm9vYmFyMTIzNDU2", "[key]")
 
 
 def test_a_redacted_secret_stays_out_of_the_stored_ledger(forgetful, settings):
-    settings.COMPACTION = {**settings.COMPACTION, "REDACTOR": "tests.memory.test_survival.WithoutKeys"}
+    settings.COMPACTION = {**settings.COMPACTION, "REDACTOR": "tests.memory.test_survival.without_keys"}
     tip = noted(None, *(f"Never share sk-proj-Zm9vYmFyMTIzNDU2 of room {number}. " for number in range(6)))
     forgetful.script(default=steps.reply())
     summary = chat.compact(tip).summary
@@ -174,12 +164,8 @@ def test_a_redacted_secret_stays_out_of_the_stored_ledger(forgetful, settings):
 
 def compacted(settings, told: Conversation, **changes):
     """A conversation, turn by turn until five summaries were made; what a search finds, and the context."""
-    settings.COMPACTION = {
-        "MODE": "deterministic",
-        "CONTEXT_WINDOW": 4000,
-        "LEDGER_TOKENS": LEDGER_TOKENS,
-        **changes,
-    }
+    asked = {"MODE": "deterministic", "CONTEXT_WINDOW": 4000, "LEDGER_TOKENS": LEDGER_TOKENS}
+    settings.COMPACTION = asked | changes
     return told_and_searched(told, GENERATIONS)
 
 
