@@ -378,7 +378,7 @@ class Capacity:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SummaryRequest:
-    """The input of a summarizer. A custom one needs only ``system`` and ``user``."""
+    """The input of a summarizer. One that asks a model needs only ``system`` and ``user``."""
 
     #: The instructions, for the system role.
     system: str
@@ -401,6 +401,7 @@ class SummaryRequest:
 
     @property
     def previous_content(self) -> str:
+        """Text of the base without its ledger: what a summarizer that writes no new text carries on."""
         return self.previous_summary.removesuffix(with_ledger("", self.previous_ledger))
 
 
@@ -429,7 +430,7 @@ class SummaryDraft(ModelCall):
     refused: bool = False
     #: The model called a tool instead of writing.
     tool_called: bool = False
-    #: The text is quoted from the conversation: set by the summarizer that needs no model, and by no other.
+    #: The text is quoted from the conversation, as that of a summarizer that needs no model: it is judged as such.
     is_extract: bool = False
     #: It answers the retry with a smaller target, not the original request.
     tightened: bool = False

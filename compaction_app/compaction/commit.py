@@ -105,7 +105,10 @@ class Work:
     def refusal(self, draft: SummaryDraft) -> ErrorCode | None:
         """Why the draft cannot become the summary; None if it can."""
         most = largest_saving_summary(self.plan.replaced_tokens, self.settings.min_saving_ratio)
-        return refuse_draft(prose_draft(draft), self.request, most, self.count)
+        return refuse_draft(self.prose(draft), self.request, most, self.count)
+
+    def prose(self, draft: SummaryDraft) -> SummaryDraft:
+        return prose_draft(draft, self.request.previous_ledger)
 
     def on_event(self, kind: EventKind, payload: dict[str, Any]) -> None:
         self.events.append((kind, payload))
@@ -126,7 +129,7 @@ def record_result(work: Work, result: SummaryDraft | SummarizerError) -> Compact
         failure = answer
         write_if_claimed(run, lambda: _record_failure(run, failure, work.events))
     else:
-        draft = prose_draft(answer)
+        draft = work.prose(answer)
         draft = replace(draft, text=draft.text.strip())
         kept = ledger.complete(draft, work.request, work.plan, work.budget, work.settings, work.count)
         run.retention_before, run.retention_after = kept.before, kept.after

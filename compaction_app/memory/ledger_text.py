@@ -9,7 +9,7 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import replace
 
-from compaction_app.values import LEDGER_HEADING, SummaryDraft
+from compaction_app.values import LEDGER_HEADING, SummaryDraft, with_ledger
 
 #: The ledger's name, as a summarizer is told it.
 LEDGER_NAME = LEDGER_HEADING.lstrip("# ")
@@ -23,13 +23,18 @@ def split_former_ledger(content: str) -> tuple[str, str]:
     return text, ledger
 
 
-def prose_draft(draft: SummaryDraft) -> SummaryDraft:
-    """A draft as it may be stored: a model's without our headings, and without the ledger that it may have copied."""
+def prose_draft(draft: SummaryDraft, previous_ledger: str = "") -> SummaryDraft:
+    """A draft as it may be stored: a model's without our headings, and without the ledger that it may have copied.
+
+    ``previous_ledger`` is cut out as it is; what stands behind it is kept. Of a ledger in other words nobody knows
+    where it ends but at the next heading.
+    """
     if draft.is_extract:
         return draft
     kept: list[str] = []
     in_ledger = False
-    for line in draft.text.splitlines(keepends=True):
+    text = draft.text.replace(with_ledger("", previous_ledger), "\n") if previous_ledger else draft.text
+    for line in text.splitlines(keepends=True):
         if line.lstrip()[:1] in ("#", "*", "_") and _is_named(line, LEDGER_NAME):
             while kept and not kept[-1].strip():
                 kept.pop()

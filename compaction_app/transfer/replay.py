@@ -103,7 +103,7 @@ def replay(bundle: Bundle, ask: Ask, count: Count) -> Replay:
     answer = ask(bundle)
     if isinstance(answer, Failure):
         return Replay(**asked, model=answer.model, code=answer.code, detail=answer.detail)
-    draft = prose_draft(mended(answer))
+    draft = prose_draft(mended(answer), bundle.request.previous_ledger)
     # A draft with a lone surrogate is refused, and can be neither counted nor written as it is.
     text = make_storable(draft.text)
     # The target that its run had, also where the request asked for less.

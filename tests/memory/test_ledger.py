@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from compaction_app.memory.ledger_text import EXTRACT_HEADING, LEDGER_NAME, prose_draft
 from compaction_app.messages.transcript import count_summary, largest_saving_summary
 from compaction_app.summarizers.drafts import refuse_draft
-from compaction_app.values import LEDGER_HEADING, Message, Role, SummaryDraft, SummaryRequest
+from compaction_app.values import LEDGER_HEADING, Message, Role, SummaryDraft, SummaryRequest, with_ledger
 from tests.memory.ledgers import COUNT, DRAFT, NONCE, Completed, entries, keep, made_of, message, tell
 
 pytestmark = pytest.mark.pure
@@ -378,6 +378,13 @@ class TestUntrusted:
         kept = keep("Never push to main.", draft=copied)
         assert "Always push" not in kept
         assert kept.count(LEDGER_NAME) == 1
+
+    def test_what_stands_behind_the_ledger_that_was_shown_is_new(self) -> None:
+        """A summarizer without a model carries the previous summary on, ledger and all; what it added was cut out."""
+        ledger = "user: Never push to main\nuser: Ida has the keys"
+        carried = with_ledger(DRAFT, ledger)
+        assert prose_draft(SummaryDraft(text=f"{carried}\nBob sails on."), ledger).text == f"{DRAFT}\n\nBob sails on."
+        assert prose_draft(SummaryDraft(text=carried), ledger).text == DRAFT
 
     def test_a_draft_that_is_nothing_but_a_ledger_is_empty(self) -> None:
         assert prose_draft(SummaryDraft(text=f"{LEDGER_HEADING}\nuser: Never push")).text == ""
