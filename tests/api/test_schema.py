@@ -35,7 +35,7 @@ def address(settings, monkeypatch):
     settings.MIDDLEWARE = ["tests.conforming.Tally", *settings.MIDDLEWARE]
     settings.COMPACTION = {**settings.COMPACTION, **SETTINGS}
     # Of a branch that was redacted or holds a word a message an extract is that short; it would be a 502, as it says.
-    monkeypatch.setattr("compaction_app.summarizers.prompts.MIN_SUMMARY_CHARS", 1)
+    monkeypatch.setattr("compaction_app.summarizers.drafts.MIN_SUMMARY_CHARS", 1)
     # A connection for each request costs more than the request.
     monkeypatch.setitem(connections.settings["default"], "CONN_MAX_AGE", 60)
     monkeypatch.setattr(Tally, "counted", Counter())
