@@ -66,7 +66,9 @@ def test_what_is_stored_as_a_code_and_what_the_log_says_is_translated(eraser):
     assert "«standard»</dd>" in eraser.get(page_of(session)).text
     eraser.post(page, {"replacement": "x"})
     assert "«redaction»" in eraser.get(page_of(summary)).text
-    assert "<td>«Redacted.»</td>" in eraser.get(url("chatmessage_history", nodes[0].pk)).text
+    history = eraser.get(url("chatmessage_history", nodes[0].pk)).text
+    assert "<td>«Redacted.»</td>" in history
+    assert "«Times are in the time zone UTC.»</p>" in history
     about = {"content_type": ContentType.objects.get_for_model(run), "object_id": run.pk, "action_flag": CHANGE}
     said = ["Retried as run 12.", "{} of a host's own: run 3.", '[{"added": {}}, {"changed": {"fields": ["3"]}}]', ""]
     for message in said:
