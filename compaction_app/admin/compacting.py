@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, gettext_noop
 
 from compaction_app import tasks
 from compaction_app.admin.display import EMPTY, joined, lazy_number, moment, number
@@ -143,7 +143,7 @@ def compact_session(model_admin: ModelAdmin[Any], links: Links, session: ChatSes
     elif not tasks.enqueue_session(session):
         outcome = "unanswered"
     else:
-        model_admin.log_change(links.request, session, "Compaction of every branch requested.")
+        model_admin.log_change(links.request, session, gettext_noop("Compaction of every branch requested."))
     _tell(model_admin, links, outcome, named)
 
 

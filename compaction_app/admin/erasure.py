@@ -24,7 +24,7 @@ from django.db.models.expressions import RawSQL
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy, gettext_noop, ngettext
 
 from compaction_app import chat
 from compaction_app.admin.compacting import held_back, requested_after
@@ -47,7 +47,7 @@ class RedactForm(forms.Form):
     replacement = forms.CharField(
         label=gettext_lazy("Replacement"),
         max_length=1000,
-        initial="[redacted]",
+        initial=gettext_lazy("[redacted]"),
         widget=forms.TextInput(attrs={"class": "vTextField", "dir": "auto"}),
         help_text=gettext_lazy("Replaces the text. The model is sent this instead."),
     )
@@ -209,7 +209,7 @@ class ErasingAdmin(RecordAdmin):
             self.message_user(links.request, f"{message}: {error}", notes.ERROR)
             return None
         # Neither the old text nor the new one: this log outlives both.
-        self.log_change(links.request, message, "Redacted.")
+        self.log_change(links.request, message, gettext_noop("Redacted."))
         said = _(
             "Redacted: {}. Only this message is erased. Replies, edits and other branches may repeat it: "
             '<a href="{}">search this session</a>. {}'
@@ -252,7 +252,7 @@ class ErasingAdmin(RecordAdmin):
         retired = sorted(chat.retire_summary(summary, reason=reason))
         for one in ChatMessage.objects.using(database_of(summary)).defer("content", "ledger").filter(pk__in=retired):
             # Without the reason: it may quote the summary, and this log outlives an erasure.
-            self.log_change(links.request, one, "Retired.")
+            self.log_change(links.request, one, gettext_noop("Retired."))
         named, then = joined(map(links.summary, retired), ", "), requested_after(links, summary.session)
         said = format_html(_("Retired {}: {}. {}"), len(retired), named, then)
         self.message_user(links.request, said, notes.SUCCESS)

@@ -37,7 +37,7 @@ MOST_RECENT = 10_000
 
 
 def health_of(request: HttpRequest) -> dict[str, Any] | None:
-    """The problems, and how many runs ``failed`` lately, in words; None for people who may not view runs.
+    """The problems, and how many runs ``failed`` lately, in words, since when; None for people who may not view runs.
 
     Of a problem its ``text``, the ``remedy``, ``since`` when, and the status of the ``runs`` whose list has it.
     """
@@ -45,13 +45,14 @@ def health_of(request: HttpRequest) -> dict[str, Any] | None:
     if user is None or not user.has_perm("compaction_app.view_compactionrun"):
         return None
     now = timezone.now()
-    newest = CompactionRun.objects.filter(created_at__gt=now - timedelta(days=RECENT_DAYS)).order_by("-created_at")
+    since = now - timedelta(days=RECENT_DAYS)
+    newest = CompactionRun.objects.filter(created_at__gte=since).order_by("-created_at")
     failed = Count("pk", filter=Q(status=RunStatus.FAILED))
     found = newest[: MOST_RECENT + 1].aggregate(all=Count("pk"), failed=failed)
     said = counted(found["failed"], "{} run failed", "{} runs failed") if found["failed"] else ""
     if said and found["all"] > MOST_RECENT:
         said = _("At least {}").format(said)
-    return {"problems": [*_broker(), *_open_runs(now)], "failed": said}
+    return {"problems": [*_broker(), *_open_runs(now)], "failed": said, "failed_since": since.isoformat()}
 
 
 def knock() -> None:

@@ -19,7 +19,7 @@ from django.db.models.lookups import IContains
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, gettext_noop
 
 from compaction_app import chat
 from compaction_app.admin import display, records, summaries
@@ -347,7 +347,7 @@ class ChatMessageAdmin(ErasingAdmin):
     def compact_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
         def act(given: dict[str, Any]) -> None:
             if run := compact_branch(self, links, obj, given["instructions"]):
-                self.log_change(request, obj, f"Compaction requested: run {run.pk}.")
+                self.log_change(request, obj, gettext_noop("Compaction requested: run {}.").format(run.pk))
 
         return self.confirm(
             links,

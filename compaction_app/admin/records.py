@@ -8,6 +8,7 @@ loads every related row to list it. What depends on the user is made with :class
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ClassVar
@@ -208,7 +209,7 @@ class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         # The order of the index that finds the rows of a date, so that a page of them is not sorted.
-        return ("-created_at", "-id") if "created_at__year" in request.GET else self.ordering
+        return ("-created_at", "-id") if request.GET.keys() & {"created_at__year", "created_at__gte"} else self.ordering
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         """Ids, and columns that have a filter or an index: any other would read the whole table, or search texts."""
@@ -324,6 +325,18 @@ class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
         own = {"crumbs": crumbs, "original": obj, "subject": crumbs[-1][1], "back": crumbs[-1][0], "is_final": True}
         own |= {"title": _("Delete"), "button": _("Yes, delete it"), **self.deletion(links, obj)}
         return super().render_delete_form(request, {**context, **own})
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Django's page, where what this app logs, in English with an id, is in the reader's language."""
+        answer = super().history_view(request, object_id, extra_context)
+        for entry in getattr(answer, "context_data", {}).get("action_list", ()):
+            # Django translates its own, which are JSON.
+            if "{" not in entry.change_message:
+                pk = next(iter(re.findall(r"\d+", entry.change_message)), "{}")
+                entry.change_message = _(entry.change_message.replace(pk, "{}")).replace("{}", pk)
+        return answer
 
     # -- additional pages ---------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from django.utils.html import format_html
 from django.utils.text import format_lazy
 from django.utils.timesince import timesince
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, gettext_noop
 
 from compaction_app.admin import display, records
 from compaction_app.admin.compacting import compact_branch, told_of_compacting
@@ -26,7 +26,8 @@ from compaction_app.admin.links import Links
 from compaction_app.compaction.runs import MAX_ATTEMPTS
 from compaction_app.models import CompactionEvent, CompactionRun
 from compaction_app.models.words import words
-from compaction_app.values import OPEN_RUN_STATUSES, ErrorCode, RunStatus
+from compaction_app.tree.branches import database_of
+from compaction_app.values import OPEN_RUN_STATUSES, ErrorCode, RunStatus, SkipReason
 
 #: Runs that a total counts, and among which a search looks for other things than ids: the newest ones.
 MOST_RUNS = 10_000
@@ -47,6 +48,9 @@ _ERROR_WORDS: dict[str, Any] = {
     ErrorCode.NOTHING_TOLD: gettext_lazy("the model repeated its instructions, or itself, instead of a summary"),
     ErrorCode.ERROR_TEXT: gettext_lazy("the model answered with an error message or a refusal instead of a summary"),
 }
+#: Error codes with which a provider refuses a retry, too.
+_LASTING = (ErrorCode.QUOTA, ErrorCode.AUTHENTICATION, ErrorCode.BAD_REQUEST)
+_FAILS_AGAIN = gettext_lazy("A retry fails again until the cause is mended.")
 
 
 class RunList(records.RecordList):
@@ -68,7 +72,7 @@ class RunList(records.RecordList):
 class CompactionRunAdmin(records.RecordAdmin):
     texts = (*records.RUN_TEXTS, *records.SESSION_TEXTS)
     date_hierarchy = "created_at"
-    list_filter = ("status", "trigger")
+    list_filter = ("status", "trigger", "created_at")
     narrowed_by = ("session", "tip", "anchor", "cutoff", "base", "summary", "previous_run")
     search_help_text = format_lazy(
         gettext_lazy("Run or session ids; among the newest {} runs also a part of the model, code or error details."),
@@ -82,14 +86,15 @@ class CompactionRunAdmin(records.RecordAdmin):
             return _with_note(display.history_tokens(run), links.summary(run.summary_id))
 
         def asked(run: CompactionRun) -> str:
-            return _with_note(run.get_trigger_display(), display.line(run.summarizer_model, SHORT_NAME))
+            model = [display.line(run.summarizer_model, SHORT_NAME)] if run.summarizer_model else []
+            return _with_note(run.get_trigger_display(), display.joined([*model, *_spent(run)]))
 
         return (
             column("run", _("run"), lambda run: _("Run {id}").format(id=run.pk)),
             column("outcome", _("status"), _outcome),
             *links.columns(CompactionRun, "session"),
             column("made", _("history tokens"), made),
-            column("asked", _("trigger, model"), asked),
+            column("asked", _("trigger, model, cost"), asked),
             *links.columns(CompactionRun, "created_at"),
         )
 
@@ -108,6 +113,9 @@ class CompactionRunAdmin(records.RecordAdmin):
             return []
         newest = CompactionRun.objects.order_by("-pk").values("pk")[:MOST_RUNS]
         found = Q(summarizer_model__icontains=text) | Q(error_code__icontains=text.replace(" ", "_"))
+        # What the list says of a code, in the language of the request.
+        codes = [code for code in (*ErrorCode, *SkipReason) if text.casefold() in words(code).casefold()]
+        found |= Q(error_code__in=codes) | Q(skip_reason__in=codes)
         if self.links(request).may_view("chatmessage"):
             found |= Q(error_detail__icontains=text)
         return [*super().search_conditions(request, text), Q(pk__in=newest) & found]
@@ -140,8 +148,9 @@ class CompactionRunAdmin(records.RecordAdmin):
         result = ("trigger", "generation", "messages_compacted", history, (_("saved"), _saved(obj)), found_again)
         model = ("summarizer_model", "prompt_version", *texts("instructions"), *tokens, cost)
         timing: tuple[Any, ...] = ((_("worked"), worked), (_("attempts"), attempts))
+        again = (_("tried again"), _tried_again(links, obj))
         return [
-            ("", facts((_("status"), _outcome(obj)), why, *texts("error_detail"), "session")),
+            ("", facts((_("status"), _outcome(obj)), why, again, *texts("error_detail"), "session")),
             (_("On the branch"), facts(*branch)),
             (_("Result"), facts(*result)),
             (_("Model"), facts(*model)),
@@ -167,6 +176,8 @@ class CompactionRunAdmin(records.RecordAdmin):
             meaning = _ERROR_WORDS.get(obj.error_code)
             code = words(obj.error_code)
             reasons.append(said.format(f"{code} ({meaning})" if meaning else code))
+        if obj.status == RunStatus.FAILED and obj.error_code in _LASTING:
+            reasons.append(_FAILS_AGAIN)
         return display.joined(reasons, " ")
 
     def page_context(self, links: Links, obj: CompactionRun) -> dict[str, Any]:
@@ -190,14 +201,20 @@ class CompactionRunAdmin(records.RecordAdmin):
 
         def act(_given: dict[str, Any]) -> None:
             if started := compact_branch(self, links, tip, obj.instructions):
-                self.log_change(request, obj, f"Retried as run {started.pk}.")
+                self.log_change(request, obj, gettext_noop("Retried as run {}.").format(started.pk))
 
+        question: list[Any] = [
+            _("A new run is opened for the branch that ends at this run's tip, with the same instructions."),
+            *([_FAILS_AGAIN] if obj.error_code in _LASTING else []),
+        ]
+        if (again := _tried_again(links, obj)) != display.EMPTY:
+            question.append(format_html(_("It was already tried again: {}."), again))
         return self.confirm(
             links,
             act,
             obj=obj,
             title=_("Retry"),
-            question=_("A new run is opened for the branch that ends at this run's tip, with the same instructions."),
+            question=display.joined(question, " "),
             tell=told_of_compacting,
             back=here,
         )
@@ -233,7 +250,15 @@ def _outcome(run: CompactionRun) -> str:
     """The status with the code that explains it."""
     reason = run.skip_reason or (run.error_code if run.status == RunStatus.FAILED else "")
     label = display.run_badge(run)
-    return display.joined((label, words(reason)), " ") if reason else label
+    return display.joined((label, words(reason)), ": ") if reason else label
+
+
+def _tried_again(links: Links, run: CompactionRun) -> str:
+    """Later runs at the tip of a failed one, as a retry opens them. One query."""
+    if run.status != RunStatus.FAILED or run.tip_id is None:
+        return display.EMPTY
+    later = CompactionRun.objects.using(database_of(run)).filter(tip=run.tip_id, pk__gt=run.pk)
+    return display.joined(map(links.record, later.only("status").order_by("pk")[:5]), ", ")
 
 
 def _with_note(text: str, note: str) -> str:
@@ -252,4 +277,16 @@ def _price(run: CompactionRun) -> str:
     """In the currency of the prices in ``MODELS``; all calls of all attempts."""
     if run.cost is not None:
         return display.money(run.cost)
-    return display.EMPTY if run.input_tokens is None else _("Unknown: MODELS has no price for the model")
+    if run.input_tokens is not None:
+        return _("Unknown: MODELS has no price for the model")
+    return display.EMPTY if run.is_open else _("None: no call was answered")
+
+
+def _spent(run: CompactionRun) -> Sequence[str]:
+    """Of the list: what all calls read and wrote, and their cost. Nothing where none was answered."""
+    if run.input_tokens is None:
+        return ()
+    cost = _("no cost known") if run.cost is None else _("cost {}").format(display.money(run.cost))
+    if not (run.input_tokens or run.output_tokens):
+        return (cost,)
+    return _("{} tokens in, {} out").format(number(run.input_tokens), number(run.output_tokens)), cost

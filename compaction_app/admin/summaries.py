@@ -23,6 +23,7 @@ from compaction_app.admin.records import EVENTS, RUN_TEXTS, Sections
 from compaction_app.memory.statements import NOBODY
 from compaction_app.memory.writing import read_back
 from compaction_app.models import ChatMessage, CompactionRun, sql
+from compaction_app.models.words import words
 from compaction_app.tree.branches import database_of
 
 #: The runs that made the summaries of a list, in one query and without their texts.
@@ -79,7 +80,9 @@ def sections(links: Links, summary: ChatMessage, text: str, stored: str) -> Sect
         found_again = (display.FOUND_AGAIN, display.found_again(run))
         by_run = ("base", "generation", "trigger", "summarizer_model", "instructions", "cost", history, found_again)
         made = links.facts(run, (_("run"), links.run(run.pk)), *by_run)
-    reason = format_html('<span dir="auto">{}</span>', summary.retired_reason or _("no reason given"))
+    # That of an erasure is a code; others are a person's words.
+    why = words(summary.retired_reason) if summary.redacted_at else summary.retired_reason
+    reason = format_html('<span dir="auto">{}</span>', why or _("no reason given"))
     retired = display.joined((display.moment(summary.retired_at), reason)) if summary.retired_at else ""
     anchor = (_("anchor"), links.message(summary.parent_message_id, summary.depth - 1))
     built_on = (_("built on it"), links.to_list("compactionrun", _("Runs with this base"), base=summary.pk))
@@ -138,7 +141,7 @@ def page_of(summary: ChatMessage) -> dict[str, Any]:
     replaced = (base.token_count if base else 0) + (new.tokens if new else 0)
     changed: list[tuple[str, str]] = []
     # Why it is not known what changed.
-    no_difference = _("This is the first generation: there is no earlier summary.")
+    no_difference = _("There is no earlier summary.")
     if base is not None:
         texts = ChatMessage.objects.using(database_of(summary)).filter(pk=base.pk).only("content", "ledger")
         before, no_difference = texts.first(), _("One of the two texts has been erased.")

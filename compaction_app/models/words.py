@@ -10,7 +10,7 @@ from django.utils.translation import gettext, gettext_lazy
 from compaction_app.values import RunStatus
 
 #: Codes that are not called as they are stored.
-_OTHERWISE: dict[str, str] = {RunStatus.READY: "waiting"}
+_OTHERWISE: dict[str, str] = {RunStatus.READY: "waiting", "generation": "compaction"}
 
 
 def words(code: str) -> str:

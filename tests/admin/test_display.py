@@ -40,11 +40,12 @@ def test_what_an_event_carries_is_told_in_words_and_with_commas():
     carried = {
         "tokens_before": 15162, "retention_after": 0.944, "reason": "cool_down", "summary": 12345, "run_id": 4321,
         "declared": True, "parameters": [], "turns": {"dropped": 1200, "verbatim": 0}, "empty": {"dropped": 0},
-        "Anna_B": "Not_a code",
+        "Anna_B": "Not_a code", "generation": 2,
     }  # fmt: skip
     assert display.figures(carried).split(" · ") == [
-        "Anna_B Not_a code", "declared yes", "parameters none", "reason cool down", "retention after 94%",
-        "run id 4321", "summary 12345", "tokens before 15,162", "turns (dropped 1,200", "verbatim 0)",
+        "Anna_B Not_a code", "declared yes", "compaction 2", "parameters none", "reason cool down",
+        "retention after 94%", "run id 4321", "summary 12345", "tokens before 15,162", "turns (dropped 1,200",
+        "verbatim 0)",
     ]  # fmt: skip
 
 

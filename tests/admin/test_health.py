@@ -1,5 +1,6 @@
 """The admin says what is wrong with the background work and the broker, since when and what to do."""
 
+import html
 import re
 import socket
 import time
@@ -83,6 +84,17 @@ def test_where_nothing_is_wrong_it_says_so_and_counts_failures_apart(viewer, tip
     for days in (1, 2, 8):
         run_at(tips[2], created_at=ago(days=days))
     assert block(viewer) == "Background work No problems. 2 runs failed in the last 7 days."
+
+
+def test_what_failed_lately_leads_to_these_runs(viewer, tips):
+    run_at(tips[0], created_at=ago(days=8))
+    # A list that is narrowed to the newest is in the order of the index of the date.
+    late, later = run_at(tips[1], created_at=ago(days=1)), run_at(tips[2], created_at=ago(days=2))
+    run_at(tips[3], status="skipped")
+    [address] = re.findall('href="([^"]*failed[^"]*)"', viewer.get(page_url(APP_INDEX)).text)
+    rows = viewer.get(html.unescape(address)).context["cl"]
+    assert [row.pk for row in rows.result_list] == [late.pk, later.pk]
+    assert "created_at" in [spec.field_path for spec in rows.filter_specs if hasattr(spec, "field_path")]
 
 
 def test_those_who_may_not_see_runs_are_told_nothing_and_cost_nothing(login, tips):

@@ -96,6 +96,22 @@ class TestPage:
 
     def test_a_cost_that_is_not_known_says_why(self, viewer, tip):
         assert "Unknown: MODELS has no price for the model" in page_text(viewer, run_at(tip, input_tokens=5))
+        assert "Cost None: no call was answered" in page_text(viewer, run_at(tip))
+        assert "no call was answered" not in page_text(viewer, run_at(tip, status="ready"))
+
+    def test_a_failed_run_says_what_was_tried_since_and_what_a_retry_cannot_mend(self, operator, tip):
+        failed = run_at(tip, error_code=ErrorCode.AUTHENTICATION)
+        retry, lasting = url("compactionrun_retry", failed.pk), "A retry fails again until the cause is mended."
+        assert "ried again" not in page_text(operator, failed) + operator.get(retry).text
+        assert lasting in page_text(operator, failed)
+        assert lasting in operator.get(retry).text
+        elsewhere = run_at(chain(tip.session, 1, tip)[0])
+        again = run_at(tip, status="succeeded", generation=1)
+        assert f"Tried again Run {again.pk} (succeeded)" in page_text(operator, failed)
+        link = f'<a href="{url("compactionrun_change", again.pk)}">Run {again.pk} (succeeded)</a>'
+        assert f"It was already tried again: {link}." in operator.get(retry).text
+        assert f"Run {elsewhere.pk}" not in page_text(operator, failed)
+        assert lasting not in operator.get(url("compactionrun_retry", run_at(tip, error_code="timeout").pk)).text
 
     def test_every_status_has_its_words(self):
         assert set(runs._STATUS_WORDS) == set(RunStatus)

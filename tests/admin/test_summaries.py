@@ -1,5 +1,6 @@
 """A summary's page: what it covers, its generations, its ledger and record, the tips it serves."""
 
+import re
 from unittest.mock import ANY
 
 import pytest
@@ -47,6 +48,7 @@ def test_the_line_goes_up_to_the_first_and_down_to_the_newest(viewer, three):
         assert [run.generation for *_, run in line] == [1, 2, 3]
         assert [not level for level, *_ in line] == [row is here for row in (first, second, third)]
     page = viewer.get(page_of(second)).text
+    assert "eneration" not in re.sub("<[^>]*>", "", page), "what is counted has one name: compaction"
     assert f'<strong aria-current="page">Summary {second.pk}</strong>' in page
     assert f'href="{page_of(first)}"' in page
     assert f'href="{page_of(third)}"' in page
@@ -65,7 +67,7 @@ def test_a_summary_that_no_run_made_stands_alone_and_is_compared_with_as_a_base(
     base = summarize(nodes[1], nodes[0], content="It was red.")
     page = shown(viewer, base)
     assert [made.pk for _, made, _ in page.generations] == [base.pk]
-    assert page.no_difference.startswith("This is the first generation")
+    assert page.no_difference.startswith("There is no earlier summary")
     assert "No events yet." in viewer.get(page_of(base)).text
     summary = summarize(nodes[3], nodes[2], content="It was blue.")
     run_for(summary, nodes[-1], 1, base=base)

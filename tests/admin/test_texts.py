@@ -1,12 +1,23 @@
 """Texts of people and models in the admin: shown as they stand, and never as markup."""
 
+import html
 import re
+from dataclasses import fields
 
 import pytest
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.auth import get_user_model
+from django.contrib.contenttypes.models import ContentType
+from django.utils import translation
+from django.utils.translation import trans_real
 
 from compaction_app import chat
+from compaction_app.conf import Mode
+from compaction_app.conversation.usage import ProviderCompaction
+from compaction_app.models.words import words
+from tests import catalog
 from tests.admin.pages import ARABIC, MARKUP, page_of, url
-from tests.admin.records import reply_to
+from tests.admin.records import compacted, reply_to
 from tests.browser import admin_pages, conversations
 from tests.trees import start_session
 
@@ -39,3 +50,38 @@ def test_pages_need_no_inline_script_and_no_inline_style(superuser):
         text = superuser.get(page).text
         assert not re.search(r"<style|\sstyle=|\son[a-z]+=|javascript:", text), page
         assert all("src=" in tag or "application/json" in tag for tag in re.findall(r"<script[^>]*>", text)), page
+
+
+@pytest.fixture
+def marked(monkeypatch):
+    """What is translated has a mark, in any language."""
+    monkeypatch.setattr(translation._trans, "gettext", lambda text: f"«{trans_real.gettext(text)}»")
+
+
+@pytest.mark.usefixtures("window_of_4000", "marked")
+def test_what_is_stored_as_a_code_and_what_the_log_says_is_translated(eraser):
+    session, nodes, summary, run, _ = compacted()
+    page = url("chatmessage_redact", nodes[0].pk)
+    assert 'value="«[redacted]»"' in eraser.get(page).text
+    assert "«standard»</dd>" in eraser.get(page_of(session)).text
+    eraser.post(page, {"replacement": "x"})
+    assert "«redaction»" in eraser.get(page_of(summary)).text
+    history = eraser.get(url("chatmessage_history", nodes[0].pk)).text
+    assert "<td>«Redacted.»</td>" in history
+    assert "«Times are in the time zone UTC.»</p>" in history
+    about = {"content_type": ContentType.objects.get_for_model(run), "object_id": run.pk, "action_flag": CHANGE}
+    said = ["Retried as run 12.", "{} of a host's own: run 3.", '[{"added": {}}, {"changed": {"fields": ["3"]}}]', ""]
+    for message in said:
+        LogEntry.objects.create(user=get_user_model().objects.get(), change_message=message, **about)
+    page = html.unescape(eraser.get(url("compactionrun_history", run.pk)).text)
+    for shown in ("«Retried as run 12.»", "{} of a host's own: run 3.", "«Added.» «Changed «3».»"):
+        assert f"<td>{shown}</td>" in page
+
+
+@pytest.mark.pure
+def test_what_events_and_settings_are_made_of_is_in_the_catalog():
+    found = {catalog.text_of(message.id)[0] for message in catalog.collected() if message.id}
+    names = [field.name for field in fields(ProviderCompaction)]
+    codes = {words(name) for name in ("generation", "calibration", "failures", "characters", *names, *Mode)} - {"off"}
+    assert codes <= found
+    assert {"Redacted.", "Retired.", "Retried as run {}.", "[redacted]"} <= found
