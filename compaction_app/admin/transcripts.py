@@ -94,7 +94,10 @@ def goes_on(message: ChatMessage, links: Links) -> str:
     if newest is None or newest.pk == message.pk:
         return ""
     url = links.url("chatmessage_transcript", newest.pk, end=min(message.depth + PAGE - 1, newest.depth))
-    follow = _('Later messages follow: <a href="{}#m{}">transcript of the newest branch</a>.')
+    follow = _(
+        'Later messages follow: <a href="{}#m{}">transcript of the newest branch</a>. This page shows what the model '
+        "would see if there were none."
+    )
     there = _("There it is summarized: the model sees {} instead.")
     history = histories_at([newest.pk], using).get(newest.pk)
     covering = ChatMessage.objects.using(using).filter(last_summarized_message__depth__gte=message.depth)
