@@ -1,7 +1,7 @@
 """The branches of a session's page: a list, indented as they fork; how long, how full and how summarized each is.
 
 Four queries, whatever the number of messages: the lanes of a page, the histories at their tips, how the branches begin
-with the summaries in use, and what the newest events say of the tips. One more where there are several pages: for the
+with the summaries in use, and what the newest events say of them. One more where there are several pages: for the
 lane that most lanes of a page leave.
 """
 
@@ -12,18 +12,18 @@ from collections.abc import Iterator
 from statistics import mode
 from typing import Any
 
-from django.db.models import CharField, F, Max, OuterRef, Subquery, Value
-from django.db.models.functions import Left
-from django.utils.html import format_html
+from django.db.models import CharField, F, OuterRef, Subquery, Value
+from django.db.models.functions import Coalesce, Left
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
-from compaction_app.admin.display import bar, moment, number, percent, shortened, tokens
+from compaction_app.admin.display import bar, joined, moment, number, percent, shortened, tokens
 from compaction_app.admin.links import Links
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.models.words import words
 from compaction_app.tree.branches import TipHistory, database_of
 from compaction_app.tree.lanes import Lane, histories_at, read_lanes
-from compaction_app.values import Budget, EventKind
+from compaction_app.values import Budget, EventKind, RunStatus, Suppression
 
 #: Lanes of one page.
 LANES = 60
@@ -33,7 +33,21 @@ _TEXT_READ = 4 * TEXT
 #: The deepest indentation: beyond it a phone has no room for words.
 DEEPEST = 6
 #: What says why a branch over its threshold was not compacted.
-_REASONS = (EventKind.SUPPRESSED, EventKind.FAILED, EventKind.NO_PROGRESS)
+_REASONS = (
+    *(EventKind.SUPPRESSED, EventKind.FAILED, EventKind.NO_PROGRESS),
+    *(EventKind.THRESHOLD_HIT, EventKind.STARTED),
+)
+#: The newest of these that a page reads.
+_EVENTS_READ = 500
+_REASON_WORDS: dict[str, Any] = {
+    **dict.fromkeys((EventKind.THRESHOLD_HIT, EventKind.STARTED), gettext_lazy("A run was opened.")),
+    Suppression.OPEN_RUN: gettext_lazy("A run of this branch was open already."),
+    Suppression.COOLDOWN: gettext_lazy("It was compacted a moment before (COOLDOWN_SECONDS)."),
+    Suppression.BREAKER: gettext_lazy("Its last runs failed; it is tried again after five minutes."),
+    Suppression.POLICY: gettext_lazy("POLICY deferred it."),
+    Suppression.IRREDUCIBLE: gettext_lazy("What must stay verbatim is over the threshold alone."),
+    Suppression.SPEND: gettext_lazy("One of SPENDING_LIMITS was reached."),
+}
 
 
 def percent_of(tip: TipHistory, budget: Budget) -> str:
@@ -85,13 +99,14 @@ class BranchList:
         names = ("pk", "beginning", "created_at", "depth", "path_tokens", "cutoff_depth", "generation")
         return {row.pk: row for row in annotated.values_list(*names, named=True)}
 
-    def _read_events(self) -> dict[int | None, CompactionEvent]:
-        """The newest event of each tip that says why nothing was compacted there, for people who may view events."""
+    def _read_events(self) -> list[Any]:
+        """What says why nothing was compacted, newest first, each with its place; for people who may view events."""
         if not self.links.may_view("compactionevent"):
-            return {}
-        of_tips = CompactionEvent.objects.using(self.using).filter(message_id__in=list(self.histories))
-        newest = of_tips.filter(kind__in=_REASONS).values("message_id").annotate(newest=Max("pk")).values("newest")
-        return {event.message_id: event for event in CompactionEvent.objects.using(self.using).filter(pk__in=newest)}
+            return []
+        found = CompactionEvent.objects.using(self.using).filter(session=self.session, message__isnull=False)
+        # The first message of a lane has none.
+        placed = found.annotate(lane=Coalesce("message__lane", "message"), depth=F("message__depth"))
+        return list(placed.filter(kind__in=_REASONS).order_by("-id")[:_EVENTS_READ])
 
     # -- the branches -------------------------------------------------------------------------------------
 
@@ -116,6 +131,7 @@ class BranchList:
         # None where its end is no tip: only forks continue.
         history = self.histories.get(lane.end_id)
         summary = self._rows.get(history.summary_id) if history and history.summary_id else None
+        is_over = bool(history and budget and history.tokens > budget.threshold)
         covered, marks, summary_link = 0, [], _("none")
         if summary is not None:
             # A summary is one level below its anchor.
@@ -137,14 +153,14 @@ class BranchList:
             "used": last.created_at if last else None,
             "history": history,
             "budget": budget,
-            "is_over": history and budget and history.tokens > budget.threshold,
+            "is_over": is_over,
             "percent": percent_of(history, budget) if history and budget else "",
             "fullness": self._fullness(history),
             "bar": bar(_("Messages from the root"), parts, marks, longest),
             "tip": self.links.message(lane.end_id, lane.end_depth),
             "forks_from": forks_from,
             "summary": summary_link,
-            "reason": self._reason(lane.end_id),
+            "reason": self._reason(lane, summary) if is_over else "",
             "transcript_url": self.links.url("chatmessage_transcript", lane.end_id),
             "compact_url": self.links.url("chatmessage_compact", lane.end_id) if self.may_compact and history else "",
         }
@@ -163,10 +179,24 @@ class BranchList:
         shown = {name: number(value) for name, value in numbers.items()}
         return said.format(percent=percent_of(tip, budget), **shown)
 
-    def _reason(self, tip_id: int) -> str:
-        """Over the threshold: why it was not compacted, by the newest event that says so."""
-        if (event := self._events.get(tip_id)) is None:
+    def _reason(self, lane: Lane, summary: Any) -> str:
+        """Why it was not compacted, by the newest event on the branch since its summary; "" where events are hidden."""
+        if not self.links.may_view("compactionevent"):
             return ""
+        # Of each lane down to which depth it is on the branch, as far as the page has them.
+        lanes, depths = {one.start_id: one for one in self.lanes}, {lane.start_id: lane.end_depth}
+        while above := lanes.get(lane.parent_lane_id or 0):
+            depths[above.start_id], lane = lane.start_depth - 1, above
+        event = next((one for one in self._events if one.depth <= depths.get(one.lane, 0)), None)
+        if event is None and len(self._events) == _EVENTS_READ:
+            return ""
+        if event is None or (summary and event.created_at < summary.created_at):
+            return _("No compaction has been requested for its newest messages yet; Compact starts one.")
         code = str(event.payload.get("reason") or event.payload.get("code") or "")
-        said = f"{event.get_kind_display()}: {words(code)}" if code else event.get_kind_display()
-        return format_html("{}, {}", self.links.to("compactionevent", event.pk, said), moment(event.created_at))
+        said = _REASON_WORDS.get(code or event.kind)
+        said = said or ": ".join(filter(None, (event.get_kind_display(), words(code))))
+        told = [self.links.to("compactionevent", event.pk, said), moment(event.created_at)]
+        if code == Suppression.BREAKER:
+            failed = {"session": self.session.pk, "status__exact": RunStatus.FAILED}
+            told.append(self.links.to_list("compactionrun", _("Failed runs"), **failed))
+        return joined(told)

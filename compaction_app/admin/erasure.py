@@ -21,7 +21,7 @@ from django.contrib import messages as notes
 from django.db import connections
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.db.models.expressions import RawSQL
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, gettext_noop, ngettext
@@ -41,6 +41,8 @@ from compaction_app.values import OPEN_RUN_STATUSES, Kind
 
 #: Live summaries that a page names.
 _MOST_NAMED = 50
+#: In the address of a record: how Django keeps the list that led to it.
+SEARCH = "_changelist_filters"
 
 
 class RedactForm(forms.Form):
@@ -160,12 +162,16 @@ class ErasingAdmin(RecordAdmin):
             "This cannot be undone. <strong>Only this message is erased.</strong> Replies, edits and other branches "
             'may repeat it: <a href="{}">search this session</a>.'
         )
+        phrase = _(
+            "To erase a phrase wherever this session quotes it, ask a developer for chat.redact_text. Check the title, "
+            "too."
+        )
         return self.confirm(
             links,
             lambda given: self._redact(links, obj, given["replacement"]),
             obj=obj,
             title=_("Redact"),
-            question=format_html(question, _search_url(links, obj)),
+            question=format_html("{} {}", format_html(question, _search_url(links, obj)), phrase),
             tell=partial(self._told_of_redacting, links, obj),
             form=RedactForm,
             is_final=True,
@@ -217,7 +223,10 @@ class ErasingAdmin(RecordAdmin):
         then = requested_after(links, message.session)
         told = format_html(said, message, _search_url(links, message), then)
         self.message_user(links.request, told, notes.SUCCESS)
-        return None
+        # Where a search led here, its other hits are next.
+        search = links.request.GET.get(SEARCH, "")
+        hits = f"{links.url('chatmessage_changelist')}?{search}"
+        return HttpResponseRedirect(hits) if QueryDict(search).get("q") else None
 
     # -- retiring -----------------------------------------------------------------------------------------
 

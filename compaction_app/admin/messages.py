@@ -18,6 +18,7 @@ from django.db.models.functions import Cast, Left
 from django.db.models.lookups import IContains
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.html import format_html
+from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, gettext_noop
 
@@ -26,9 +27,9 @@ from compaction_app.admin import display, records, summaries
 from compaction_app.admin.compacting import CompactForm, compact_branch, is_off, told_of_compacting
 from compaction_app.admin.contexts import context_here, context_then
 from compaction_app.admin.display import column, number
-from compaction_app.admin.erasure import ErasingAdmin
+from compaction_app.admin.erasure import SEARCH, ErasingAdmin
 from compaction_app.admin.links import Links
-from compaction_app.admin.transcripts import transcript_of
+from compaction_app.admin.transcripts import goes_on, transcript_of
 from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.validation import canonical
@@ -84,6 +85,19 @@ def of_kind(queryset: QuerySet[Any], kind: Kind) -> QuerySet[Any]:
         return queryset.filter(kind=kind)
     # Only summaries have a cutoff. The second condition is the one that the partial index has.
     return queryset.filter(kind=kind, last_summarized_message__isnull=False)
+
+
+class MessageList(records.RecordList):
+    @property
+    def summaries_found(self) -> dict[str, str]:
+        """What the search of one session finds in its other list: how many, and the address of these; {} elsewhere."""
+        session = self.params.get("session")
+        if not (self.query and session) or shown_kind(self.params.get("kind")) == Kind.SUMMARY:
+            return {}
+        of_session = of_kind(self.root_queryset.in_session(session), Kind.SUMMARY)  # type: ignore[attr-defined]
+        found, _more = self.model_admin.get_search_results(self.links.request, of_session, self.query)
+        url = self.get_query_string({"kind": Kind.SUMMARY}, [*_OF_ONE_LIST, "p"])
+        return {"count": records.bounded_count(found), "url": url}
 
 
 class RetiredFilter(admin.EmptyFieldListFilter):
@@ -175,6 +189,9 @@ class ChatMessageAdmin(ErasingAdmin):
 
     # -- lists --------------------------------------------------------------------------------------------
 
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return MessageList
+
     def kind(self, request: HttpRequest) -> Kind:
         return shown_kind(request.GET.get("kind"))
 
@@ -247,7 +264,9 @@ class ChatMessageAdmin(ErasingAdmin):
         if links.may("compact_chatsession") and not is_off(obj.session):
             tools[_("Compact now")] = links.url("chatmessage_compact", obj.pk)
         if links.may("redact_chatmessage"):
-            tools[_("Redact")] = links.url("chatmessage_redact", obj.pk)
+            # Afterwards it leads back to the search that led here.
+            search = {name: text for name, text in links.request.GET.items() if name == SEARCH}
+            tools[_("Redact")] = links.url("chatmessage_redact", obj.pk, **search)
         return tools
 
     def sections(self, links: Links, obj: ChatMessage) -> records.Sections:
@@ -296,17 +315,22 @@ class ChatMessageAdmin(ErasingAdmin):
         return family
 
     def page_context(self, links: Links, obj: ChatMessage) -> dict[str, Any]:
+        # "Close" leads to the list that led here, else to the session's.
+        of_session = urlencode({SEARCH: urlencode({"session": obj.session_id, "kind": obj.kind})})
+        back = {"preserved_filters": self.get_preserved_filters(links.request) or of_session}
         if obj.is_summary:
             # Before the sections are made, which read them too.
             prefetch_related_objects([obj], *summaries.OF_PAGE)
             summary = summaries.page_of(obj)
-            return {"summary": summary, "events": summary["events"]}
+            return {"summary": summary, "events": summary["events"], **back}
         then = context_then(obj)
         return {
+            "goes_on": goes_on(obj, links),
             "has_record": then is not None,
             "table": context_here(obj) if then is None or links.request.GET.get(SENT) == "now" else then,
             "prompt_url": links.url("chatsession_change", obj.session_id),
             "as_sent_url": links.url("chatmessage_context", obj.pk),
+            **back,
         }
 
     # -- additional pages ---------------------------------------------------------------------------------

@@ -101,10 +101,12 @@ def _newest_branch(state: Any) -> str:
     numbers = display.messages(state.depth), display.tokens(state.history.tokens)
     size = format_html_join(" ", '<span class="compaction-note compaction-below">{}</span>', zip(numbers))
     try:
-        budget = shown_budget(resolve_request(state))
+        resolved = resolve_request(state)
+        budget = shown_budget(resolved)
     except CompactionError:
         return format_html("{} {}", _("wrong settings"), size)
-    over = display.badge("failed", _("over threshold")) if state.history.tokens > budget.threshold else ""
+    over = _("Over what fits") if resolved.settings.mode == Mode.OFF else _("Over threshold")
+    over = display.badge("failed", over) if state.history.tokens > budget.threshold else ""
     return format_html("{} {} {}", percent_of(state.history, budget), over, size)
 
 
@@ -221,6 +223,7 @@ class ChatSessionAdmin(records.RecordAdmin):
         here = links.page_of(obj)
         return {
             "branches": found,
+            "over": [branch for branch in found if branch["is_over"]],
             "is_off": is_off,
             "older_url": f"{here}?{OLDER_THAN}={found.older_before}#compaction-branches" if found.older_before else "",
             "newest_url": f"{here}#compaction-branches" if found.is_older_page else "",

@@ -8,16 +8,19 @@ from __future__ import annotations
 from typing import Any
 
 from django.db.models.functions import Left, Length
+from django.utils.html import format_html
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from compaction_app import chat
 from compaction_app.admin import contexts
-from compaction_app.admin.display import call_line, shortened
+from compaction_app.admin.display import call_line, joined, shortened
 from compaction_app.admin.links import Links
 from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.models import ChatMessage
 from compaction_app.tree.branches import database_of, path_ids
+from compaction_app.tree.lanes import histories_at, newest_tip_below
 from compaction_app.values import Origin
 
 #: Messages of a page, and characters of each that are read.
@@ -71,10 +74,33 @@ def transcript_of(tip: ChatMessage, links: Links, *, end: int | None = None) -> 
         # Depths of the first and the last message of the page, and the ends of the pages before and after it.
         "first": first,
         "end": end,
+        "most": PAGE,
         "earlier": first - 1 if first > 1 else None,
         "later": min(end + PAGE, tip.depth) if end < tip.depth else None,
         "context": context,
         "problem": problem,
+        "goes_on": goes_on(tip, links),
         # Those of this page.
         "marks": [(mark, *words) for mark, words in MARKS.items() if mark in marks],
     }
+
+
+def goes_on(message: ChatMessage, links: Links) -> str:
+    """Where others follow: the way to the newest branch, and the summary that the model sees there instead.
+
+    In at most four queries; "" at a tip. What is said of a message itself is true of a branch that ends there.
+    """
+    newest, using = newest_tip_below(message), database_of(message)
+    if newest is None or newest.pk == message.pk:
+        return ""
+    url = links.url("chatmessage_transcript", newest.pk, end=min(message.depth + PAGE - 1, newest.depth))
+    follow = _(
+        'Later messages follow: <a href="{}#m{}">transcript of the newest branch</a>. This page shows what the model '
+        "would see if there were none."
+    )
+    there = _("There it is summarized: the model sees {} instead.")
+    history = histories_at([newest.pk], using).get(newest.pk)
+    covering = ChatMessage.objects.using(using).filter(last_summarized_message__depth__gte=message.depth)
+    found = covering.filter(pk=history and history.summary_id).exclude(pinned_message=message.pk)
+    told = [format_html(there, links.summary(pk)) for pk in found.values_list("pk", flat=True)]
+    return joined([format_html(follow, url, message.pk), *told], " ")

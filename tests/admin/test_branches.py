@@ -2,22 +2,29 @@
 
 import html
 import re
+from datetime import timedelta
 
 import pytest
 
 from compaction_app import chat
 from compaction_app.admin import branches
 from compaction_app.admin.display import link
-from compaction_app.models import CompactionEvent
+from compaction_app.models import ChatMessage, CompactionEvent
+from compaction_app.values import Suppression
 from tests.admin.pages import ARABIC, MARKUP, branches_of, page_of, queries_of, url
 from tests.admin.records import forked, words
-from tests.trees import chain, star, start_session
+from tests.trees import chain, star, start_session, summarize
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
 
 def message_link(node, label="Message"):
     return link(url("chatmessage_change", node.pk), f"{label} {node.pk} (#{node.depth:,})")
+
+
+def reason_of(client, session):
+    [branch] = branches_of(client, session)
+    return re.sub("<[^>]*>", "", branch.reason)
 
 
 def test_a_fork_is_below_the_branch_that_it_leaves_and_says_where(viewer):
@@ -103,14 +110,65 @@ def test_a_branch_over_its_threshold_says_so_in_words_and_has_a_meter(viewer):
 def test_a_branch_over_its_threshold_says_why_it_was_not_compacted(viewer):
     session = start_session()
     tip = chat.append_message(session, role="user", content=words(1000, "harbour"))
-    for kind, payload in (("failed", {"code": "timeout"}), ("suppressed", {"reason": "cooldown"}), ("started", {})):
+    for kind, payload in (("failed", {"code": "timeout"}), ("started", {}), ("suppressed", {"reason": "cooldown"})):
         CompactionEvent.objects.create(session=session, message=tip, kind=kind, payload=payload)
     page = viewer.get(page_of(session)).text
     event = CompactionEvent.objects.get(kind="suppressed")
-    assert f'Why it was not compacted</dt><dd><a href="{page_of(event)}">Suppressed: cooldown</a>' in page
+    assert f'Why it was not compacted</dt><dd><a href="{page_of(event)}">It was compacted a moment before' in page
+    CompactionEvent.objects.create(session=session, message=tip, kind="started")
+    assert reason_of(viewer, session).startswith("A run was opened.")
     below = chat.append_message(start_session(), role="user", content="hi")
     CompactionEvent.objects.create(session=below.session, message=below, kind="suppressed", payload={})
     assert "Why it was not" not in viewer.get(page_of(below.session)).text
+
+
+def test_the_reason_may_stand_above_the_tip_since_the_summary_and_on_this_branch(viewer):
+    session = start_session()
+    main = chain(session, 2)
+    summary = summarize(main[1], main[0])
+    tip = chat.append_message(session, main[1], role="user", content=words(1000, "harbour"))
+    assert "No compaction has been requested for its newest messages yet" in reason_of(viewer, session)
+    event = CompactionEvent.objects.create(session=session, message=tip, kind="failed", payload={"code": "timeout"})
+    chain(session, 2, tip)
+    assert reason_of(viewer, session).startswith("Failed: timeout")
+    ChatMessage.objects.filter(pk=summary.pk).update(created_at=event.created_at + timedelta(1))
+    assert "No compaction has been requested" in reason_of(viewer, session)
+    ChatMessage.objects.filter(pk=summary.pk).update(created_at=event.created_at - timedelta(1))
+    aside = chain(session, 1, tip)
+    CompactionEvent.objects.create(session=session, message=aside[0], kind="suppressed", payload={"reason": "policy"})
+    side, trunk = sorted(branches_of(viewer, session), key=lambda one: one.messages)
+    assert ("POLICY deferred it." in side.reason, "Failed: timeout" in trunk.reason) == (True, True)
+
+
+def test_what_held_a_compaction_back_is_a_sentence(viewer):
+    session = start_session()
+    tip = chat.append_message(session, role="user", content=words(1000, "harbour"))
+    for reason in Suppression:
+        CompactionEvent.objects.create(session=session, message=tip, kind="suppressed", payload={"reason": reason})
+        assert re.match(r"[A-Z][A-Za-z_; ]+( \(COOLDOWN_SECONDS\))?\. · ", reason_of(viewer, session)), reason
+        [branch] = branches_of(viewer, session)
+        runs = url("compactionrun_changelist", session=session.pk, status__exact="failed").replace("&", "&amp;")
+        assert (runs in branch.reason) == (reason == "breaker")
+
+
+def test_without_the_permission_to_see_events_no_reason_is_shown(login):
+    session = start_session()
+    chat.append_message(session, role="user", content=words(1000, "harbour"))
+    page = login("view_chatsession", "view_chatmessage").get(page_of(session)).text
+    assert "Over threshold" in page
+    assert "Why it was not" not in page
+
+
+def test_branches_over_the_threshold_are_counted_above_with_links_and_are_open(viewer):
+    session = start_session()
+    full = [chat.append_message(session, role="user", content=words(1000, about)) for about in ("harbour", "ship")]
+    chain(session, 1)
+    page = viewer.get(page_of(session)).text
+    assert "<strong>Over threshold: 2</strong>" in page
+    for tip in full:
+        assert f'<a href="#branch-{tip.pk}"><bdi>' in page
+        assert re.search(rf'id="branch-{tip.pk}"><details open>', page)
+    assert page.count("<details open>") == 3
 
 
 # -- many branches ------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ def test_a_reply_says_what_was_sent_for_it_even_after_the_branch_went_on(viewer)
     assert figures_of(page, "compaction-context")["Strategy"] == "A summary is used"
     assert figures_of(page, "compaction-context")["Sent in total"] == str(8 + 40)
     assert "Sent for this reply</h2>" in page
-    assert "?sent=now#compaction-context" in page
+    assert "sent=now#compaction-context" in page
     now = viewer.get(page_of(reply, sent="now"))
     assert "What would be sent now</h2>" in now.text
     assert "is_record" not in now.context["table"]

@@ -56,6 +56,7 @@ def test_redacting_says_first_what_goes_along(eraser, hung):
     for summary in (first, second):
         assert f'<a href="{page_of(summary)}">{summary}</a>' in page
     assert f"Only this message is erased.</strong> {COPIES}: {search_of(nodes[0])}" in page
+    assert "ask a developer for chat.redact_text" in page
     assert SECRET not in page
     assert ChatMessage.objects.get(pk=nodes[1].pk).redacted_at is None
 
@@ -77,6 +78,15 @@ def test_what_is_said_is_what_happens(eraser, hung):
     assert set(summaries.values_list("content", flat=True)) == {""}
     assert not summaries.filter(retired_at__isnull=True).exists()
     assert not CompactionRun.objects.exclude(instructions="").exists()
+
+
+def test_after_redacting_what_a_search_found_its_other_hits_are_next(eraser):
+    node = talk(start_session(), [f"{SECRET} {n}" for n in range(2)])[0]
+    search = url("chatmessage_changelist", session=node.session_id, q="secret")
+    [hit] = [unescape(link) for link in re.findall('href="([^"]*)"', eraser.get(search).text) if page_of(node) in link]
+    [page] = re.findall(r'href="([^"]*/redact/[^"]*)"', eraser.get(hit).text)
+    answer = eraser.post(unescape(page), {"replacement": "x"})
+    assert answer.headers["Location"] == search
 
 
 def test_no_word_of_a_conversation_reaches_the_admins_log(eraser):

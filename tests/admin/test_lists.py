@@ -126,6 +126,17 @@ def test_texts_and_external_ids_are_found_within_their_session_only(viewer):
         assert listed(viewer, "chatmessage", q=query) == []
 
 
+def test_a_search_of_a_session_says_how_many_summaries_it_finds(viewer):
+    session, *_ = compacted(content="berth 7")
+    query = {"session": session.pk, "q": "berth 7"}
+    page = viewer.get(url("chatmessage_changelist", role__exact="user", **query)).text
+    [link] = re.findall(r'Summaries found: <a href="([^"]*)">1</a>', page)
+    there = viewer.get(url("chatmessage_changelist") + html.unescape(link))
+    assert [row.content for row in there.context["cl"].result_list] == ["berth 7"]
+    for other in ({"session": session.pk}, {"q": "7"}, {"kind": "summary", **query}):
+        assert "Summaries found" not in viewer.get(url("chatmessage_changelist", **other)).text, other
+
+
 NOT_SEARCHED = "<strong>Texts were not searched.</strong>"
 
 

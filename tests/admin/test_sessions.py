@@ -135,7 +135,7 @@ class TestDashboard:
         shown = self.row(viewer, session)
         [branch] = branches_of(viewer, session)
         percent = re.search(r"([\d,]+)%", branch.fullness)[0]
-        assert f"{percent} over threshold" in shown
+        assert f"{percent} Over threshold" in shown
         assert "40 messages" in shown
         assert history.available_tokens > 0
 
@@ -201,4 +201,8 @@ def test_where_compaction_is_off_both_pages_say_so_and_leave_away_what_does_not_
 
 def test_a_branch_that_does_not_fit_although_compaction_is_off_is_said_to_be_over_what_fits(viewer):
     session, _ = conversation(turns=40, settings={"MODE": "off"})
-    assert ">Over what fits<" in viewer.get(page_of(session)).text
+    for page in (page_of(session), url("chatsession_changelist")):
+        text = viewer.get(page).text
+        assert ">Over what fits<" in text
+        assert "threshold<" not in text
+        assert "Why it was not compacted" not in text

@@ -3,9 +3,9 @@
 import pytest
 
 from compaction_app import chat
-from tests.admin.pages import url
+from tests.admin.pages import page_of, url
 from tests.admin.records import conversation, summarized
-from tests.trees import chain, start_session
+from tests.trees import chain, start_session, summarize
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
@@ -50,6 +50,7 @@ def test_a_page_has_fifty_messages_and_leads_to_the_others(viewer):
     last = page(viewer, nodes[-1])
     assert list(marks(last)) == list(range(71, 121))
     assert "end=70" in last.text
+    assert '<a href="?end=50">The beginning</a>' in last.text
     assert list(marks(page(viewer, nodes[-1], end=70))) == list(range(21, 71))
     first = page(viewer, nodes[-1], end=20)
     assert list(marks(first)) == list(range(1, 21))
@@ -75,3 +76,29 @@ def test_a_redacted_message_is_marked(viewer):
     text = page(viewer, nodes[-1]).text
     assert text.count('<span class="compaction-badge">Redacted</span>') == 1
     assert "the model sees it in full" in text
+
+
+def test_where_messages_follow_its_page_and_its_transcript_lead_to_the_newest_branch_and_say_what_is_sent_there(viewer):
+    """There an old message may be summarized; on a branch that ended at it, it would be sent in full."""
+    nodes, summary = summarized()
+    chain(nodes[0].session, 1, parent=nodes[0])
+    fork = chain(nodes[0].session, 2, parent=nodes[4])
+    instead = f'There it is summarized: the model sees <a href="{page_of(summary)}">Summary {summary.pk}</a> instead.'
+    for node, is_summarized in ((nodes[1], True), (nodes[3], False)):
+        there = f"{url('chatmessage_transcript', fork[-1].pk, end=7)}#m{node.pk}"
+        for text in (page(viewer, node).text, viewer.get(page_of(node)).text):
+            assert f'Later messages follow: <a href="{there}">transcript of the newest branch</a>.' in text
+            assert (instead in text) == is_summarized
+            assert "The end of the branch" not in text
+        assert f'id="m{node.pk}"' in viewer.get(there).text
+    for text in (page(viewer, fork[-1]).text, viewer.get(page_of(fork[-1])).text):
+        assert "Later messages follow" not in text
+    assert "The end of the branch" in page(viewer, fork[-1]).text
+
+
+def test_a_pinned_message_is_not_said_to_be_summarized(viewer):
+    nodes = chain(start_session(), 4)
+    summarize(nodes[2], nodes[1], pinned_message=nodes[0])
+    text = viewer.get(page_of(nodes[0])).text
+    assert "Later messages follow" in text
+    assert "There it is summarized" not in text
