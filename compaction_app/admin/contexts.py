@@ -206,10 +206,10 @@ def context_here(message: ChatMessage) -> dict[str, Any]:
         "threshold": "" if is_off else number(context.threshold),
         "figures": {
             _("History tokens"): number(history.tokens),
-            **({} if is_off else {_("Threshold"): number(context.threshold)}),
-            _("Sent in total"): number(context.tokens),
-            _("Pruned"): number(context.pruned),
-            _("Left out"): number(context.dropped),
+            **({} if is_off else {_("Threshold"): display.tokens(context.threshold)}),
+            _("Sent in total"): display.tokens(context.tokens),
+            _("Pruned"): messages(context.pruned),
+            _("Left out"): messages(context.dropped),
             _("Strategy"): _strategy(context.strategy, has_summary=context.summary_id is not None),
         },
         "notes": notes,
@@ -308,20 +308,25 @@ class _Record:
         is_number = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
         return value if is_number else None
 
+    def _tokens(self, name: str) -> str:
+        """A count with its unit; "" where it is missing."""
+        count = self._number(name)
+        return "" if count is None else display.tokens(count)
+
     def _figures(self) -> dict[str, str]:
-        error, by_provider = self.kept.get("estimate_error"), self._number("provider_tokens")
+        error = self.kept.get("estimate_error")
         strategy = str(self.kept.get("strategy") or display.EMPTY)
         figures = {
-            _("Sent in total"): number(self._number("tokens")),
-            _("Available for history"): number(self._number("available_tokens")),
-            _("Window"): number(self._number("window")),
-            _("Pruned"): number(self.pruned),
-            _("Left out"): number(self.dropped),
+            _("Sent in total"): self._tokens("tokens"),
+            _("Available for history"): self._tokens("available_tokens"),
+            _("Window"): self._tokens("window"),
+            _("Pruned"): messages(self.pruned),
+            _("Left out"): messages(self.dropped),
             _("Strategy"): _strategy(strategy, has_summary=bool(self.summary_id)),
-            _("Counted by the provider"): "" if by_provider is None else number(by_provider),
+            _("Counted by the provider"): self._tokens("provider_tokens"),
         }
         if isinstance(error, int | float):
-            said = _("{} too small") if error < 0 else _("{} too large")
+            said = _("{} too small") if error < 0 else _("{} too large") if error else _("exact")
             figures[_("Token estimate")] = said.format(percent(abs(error), 1))
         return {name: text for name, text in figures.items() if text}
 

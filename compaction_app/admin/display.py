@@ -152,9 +152,10 @@ def money(amount: Decimal) -> str:
 
 
 def calibration(learned: Calibration) -> str:
-    """How a provider counts, beside our own count; available, threshold and target are divided by it."""
+    """How a provider counts, beside our own count; available, threshold and target are divided by it; "" if alike."""
     more = _(" and {} more for each prompt").format(number(round(learned.offset))) if round(learned.offset) else ""
-    return f"× {learned.ratio:g}{more}"
+    shown = f"× {learned.ratio:g}{more}"
+    return "" if shown == "× 1" else shown
 
 
 def figures(payload: Mapping[str, Any]) -> str:

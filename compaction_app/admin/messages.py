@@ -113,7 +113,7 @@ class SessionOfMessagesFilter(admin.SimpleListFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         """Set by a link from another page, and shown only then, so that people can see it and remove it."""
-        return [(str(self.value()), _("session {}").format(self.value()))] if self.value() else []
+        return [(str(self.value()), _("This session"))] if self.value() else []
 
     def choices(self, changelist: ChangeList) -> Any:
         everything, *others = super().choices(changelist)
@@ -330,6 +330,7 @@ class ChatMessageAdmin(ErasingAdmin):
             "table": context_here(obj) if then is None or links.request.GET.get(SENT) == "now" else then,
             "prompt_url": links.url("chatsession_change", obj.session_id),
             "as_sent_url": links.url("chatmessage_context", obj.pk),
+            "record_url": links.url("chatmessage_text", obj.pk, "sent_context"),
             **back,
         }
 

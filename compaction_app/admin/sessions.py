@@ -161,7 +161,8 @@ class ChatSessionAdmin(records.RecordAdmin):
     list_filter = (("updated_at", admin.DateFieldListFilter),)
     search_help_text = format_lazy(
         gettext_lazy(
-            "Part of a title, among the newest {} sessions; whole session ids, external ids or names of owners."
+            "Part of a title or of an owner's name, among the newest {} sessions; whole session ids, external ids or "
+            "names of owners."
         ),
         display.lazy_number(TITLES),
     )
@@ -185,10 +186,12 @@ class ChatSessionAdmin(records.RecordAdmin):
         return SessionList
 
     def search_conditions(self, request: HttpRequest, text: str) -> list[Q]:
-        """Also by title, among the newest sessions only: a search never reads the whole table."""
+        """Also by title and owner, among the newest sessions only: a search never reads the whole table."""
         newest = ChatSession.objects.order_by(*self.ordering).values("pk")[:TITLES]
-        titled = [Q(pk__in=newest, title__icontains=text)] if text else []
-        return [*super().search_conditions(request, text), *titled]
+        owner = {f"owner__{get_user_model().USERNAME_FIELD}__icontains": text}
+        # A query of its own: joined, owners would be compared row by row.
+        named = ChatSession.objects.filter(Q(title__icontains=text) | Q(**owner), pk__in=newest).values("pk")
+        return [*super().search_conditions(request, text), *([Q(pk__in=named)] if text else [])]
 
     def search_for(self, request: HttpRequest, term: str) -> Q | None:
         session_id = records.as_uuid(term)

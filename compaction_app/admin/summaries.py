@@ -62,14 +62,22 @@ def columns(links: Links) -> Sequence[Any]:
     def of_run(show: Callable[[CompactionRun], str]) -> Callable[[ChatMessage], str]:
         return lambda summary: show(run) if (run := run_of(summary)) else display.EMPTY
 
+    def name_of(summary: ChatMessage) -> str:
+        run = run_of(summary)
+        name = _("Summary {id}, compaction {generation}") if run else _("Summary {id}")
+        return name.format(id=summary.pk, generation=run and run.generation)
+
+    def ends(summary: ChatMessage) -> str:
+        anchor = links.message(summary.parent_message_id, summary.depth - 1)
+        return display.joined((links.message(summary.last_summarized_message_id), anchor))
+
     return (
-        column("summary", _("summary"), lambda summary: _("Summary {id}").format(id=summary.pk)),
+        column("summary", _("summary"), name_of),
         column("state", _("state"), state_of),
         *links.columns(ChatMessage, "session"),
-        column("generation", _("compaction"), of_run(lambda run: display.number(run.generation))),
         column("tokens", _("history tokens"), of_run(display.history_tokens)),
-        *links.columns(ChatMessage, "created_at", "last_summarized_message"),
-        column("anchor", _("anchor"), lambda summary: links.message(summary.parent_message_id, summary.depth - 1)),
+        *links.columns(ChatMessage, "created_at"),
+        column("ends", _("cutoff, anchor"), ends),
     )
 
 

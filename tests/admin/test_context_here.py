@@ -47,6 +47,8 @@ def test_the_context_here_is_what_the_model_would_be_sent_and_leads_to_the_origi
         assert f'<td class="compaction-original"><a href="{page_of(record)}">{name}</a></td>' in page.text
     assert f"Summarizes everything up to message {nodes[1].pk} (#2)" in page.text
     assert [origin for origin, *_ in found.totals] == ["system", "summary", "verbatim"]
+    assert found.figures["Sent in total"] == f"{context.tokens} tokens"
+    assert (found.figures["Pruned"], found.figures["Left out"]) == ("0 messages", "0 messages")
     assert sum(tokens for *_, tokens in found.totals) == context.tokens
     assert sum(messages for *_, messages, _ in found.totals) == len(context.messages)
 

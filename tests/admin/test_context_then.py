@@ -6,7 +6,7 @@ from compaction_app import chat
 from compaction_app.admin import contexts
 from compaction_app.models import ChatMessage
 from compaction_app.values import Origin
-from tests.admin.pages import MARKUP, figures_of, ids, page_of, table_of
+from tests.admin.pages import MARKUP, figures_of, ids, page_of, table_of, url
 from tests.admin.records import long_words, reply_to, summarized, talk, with_tool_result
 from tests.trees import chain, start_session, summarize
 
@@ -35,7 +35,10 @@ def test_a_reply_says_what_was_sent_for_it_even_after_the_branch_went_on(viewer)
     assert kinds(found.rows) == [("summary", summary.pk), *(("verbatim", node.pk) for node in nodes[2:])]
     page = viewer.get(page_of(reply)).text
     assert figures_of(page, "compaction-context")["Strategy"] == "A summary is used"
-    assert figures_of(page, "compaction-context")["Sent in total"] == str(8 + 40)
+    figures = figures_of(page, "compaction-context")
+    assert (figures["Sent in total"], figures["Left out"]) == (f"{8 + 40} tokens", "0 messages")
+    record = url("chatmessage_text", reply.pk, "sent_context")
+    assert f'<a href="{record}">Show the record as JSON</a>' in page
     assert "Sent for this reply</h2>" in page
     assert "sent=now#compaction-context" in page
     now = viewer.get(page_of(reply, sent="now"))
@@ -100,10 +103,10 @@ def test_which_results_were_pruned_is_not_guessed_at(viewer, settings):
 
 def test_the_providers_own_count_stands_beside_ours(viewer):
     nodes, _ = summarized()
-    reply = reply_to(nodes[-1], usage={"prompt_tokens": 96})
-    figures = figures_of(viewer.get(page_of(reply)).text, "compaction-context")
-    assert figures["Counted by the provider"] == "96"
-    assert figures["Token estimate"] == "50.0% too small"
+    for counted, said in ((48, "exact"), (96, "50.0% too small")):
+        reply = reply_to(nodes[-1], usage={"prompt_tokens": counted})
+        figures = figures_of(viewer.get(page_of(reply)).text, "compaction-context")
+        assert (figures["Counted by the provider"], figures["Token estimate"]) == (f"{counted} tokens", said)
 
 
 def test_a_pinned_message_is_shown_as_it_was_sent(viewer):

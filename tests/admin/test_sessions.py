@@ -34,7 +34,7 @@ def test_the_numbers_are_those_of_the_tables(viewer):
         "Failed runs": "1",
         "Events": "1",
         "Tokens used": "1,210 in (200 cached), 301 out, by 2 runs",
-        "Cost": "0.0125, without 1 run",
+        "Cost (currency of MODELS, else US dollars)": "0.0125, without 1 run",
     }
     shown = figures_of(response.text)
     assert shown | expected == shown
@@ -42,7 +42,9 @@ def test_the_numbers_are_those_of_the_tables(viewer):
     assert f'<a href="{failed}">1</a>' in response.text
     budget = response.context["resolved"].budget
     for name in ("window", "threshold", "target"):
-        assert shown[name.capitalize()] == f"{getattr(budget, name):,}"
+        assert shown[name.capitalize()] == f"{getattr(budget, name):,} tokens"
+    assert "Token counts corrected by" not in shown, "by nothing"
+    assert '<span class="compaction-badge compaction-verbatim">after them</span>' in response.text, "what a color means"
 
 
 def test_a_sessions_page_says_what_is_being_compacted_now(viewer, tips):
@@ -106,11 +108,13 @@ def test_a_session_without_a_title_is_named_by_its_first_user_message_for_people
     assert f"Session {session.pk}" in page
 
 
-def test_sessions_are_found_by_the_whole_name_of_their_owner(viewer):
+def test_sessions_are_found_by_a_part_of_their_owners_name_and_old_ones_by_the_whole(viewer, monkeypatch):
     ada, adam = (get_user_model().objects.create_user(name) for name in ("ada", "adam"))
-    session, *_ = start_session(owner=ada), start_session(owner=adam), start_session()
-    assert listed(viewer, "chatsession", q="ada") == [session.pk]
-    assert listed(viewer, "chatsession", q="ad") == []
+    old, newer, _ = start_session(owner=ada), start_session(owner=adam), start_session()
+    assert listed(viewer, "chatsession", q="AD") == [newer.pk, old.pk]
+    monkeypatch.setattr(sessions, "TITLES", 2)
+    assert listed(viewer, "chatsession", q="AD") == [newer.pk]
+    assert listed(viewer, "chatsession", q="ada") == [newer.pk, old.pk]
 
 
 def test_sessions_are_filtered_by_when_they_were_last_used(viewer):
@@ -175,9 +179,9 @@ def test_a_sessions_page_says_what_is_reserved_and_what_the_limits_are_divided_b
     session = start_session(system_prompt="Answer like a pilot.", model="m", token_calibration={"m": 0.8131})
     prompt = chat.get_context(chain(session, 2)[-1]).messages[0].tokens
     found = figures_of(viewer.get(page_of(session)).text)
-    assert found["Reserved"] == f"{200 + prompt} ({prompt} of them for the system prompt)"
+    assert found["Reserved"] == f"{200 + prompt} tokens ({prompt} of them for the system prompt)"
     assert found["Token counts corrected by"] == "× 0.8131"
-    assert found["Available"] == f"{int((4000 - 200 - prompt) / 0.8131):,}"
+    assert found["Available"] == f"{int((4000 - 200 - prompt) / 0.8131):,} tokens"
 
 
 def test_the_strategy_says_whether_there_is_a_summary(viewer):
