@@ -147,7 +147,7 @@ def _enqueue_following(outcome: Outcome) -> None:
 def compact_session(self: Any, session_id: str, using: str = "default", below: int | None = None) -> dict[str, int]:
     """Bring every branch of a session to or under its threshold, from shallow tips to deep ones.
 
-    Shallow first: a summary on the shared part serves the deeper branches too. ``below``: see :func:`enqueue_session`.
+    Shallow first: a summary on the shared part serves the deeper branches too. ``below``: see ``enqueue_session``.
     """
     session = ChatSession.objects.using(using).filter(pk=session_id).first()
     if session is None:

@@ -53,7 +53,7 @@ def test_the_line_goes_up_to_the_first_and_down_to_the_newest(viewer, three):
     assert f'href="{page_of(first)}"' in page
     assert f'href="{page_of(third)}"' in page
     said = page.index("The summaries that this one was built on")
-    assert said < page.index('aria-label="Table of generations"'), "above what is scrolled sideways on a phone"
+    assert said < page.index('aria-label="Table of compactions"'), "above what is scrolled sideways on a phone"
 
 
 def test_two_summaries_built_on_one_base_both_stand_below_it(viewer, three):
