@@ -22,7 +22,7 @@ from tests.state_machine.contexts import expected_context
 from tests.state_machine.invariants import CheckedWorld
 from tests.state_machine.model import Node, QuarterTokenCounter, count
 from tests.state_machine.tally import seen
-from tests.state_machine.teller import FAILED, REFUSED, TRANSIENT, Answer
+from tests.state_machine.teller import FAILED, REFUSED, TRANSIENT, Answer, Told
 from tests.state_machine.world import OPEN
 
 
@@ -141,8 +141,10 @@ class CompactingWorld(CheckedWorld):
             assert fate["row"] == _state(run), "a worker that lost its claim wrote to the run"
             return
         code = REFUSED.get(answer.kind) or FAILED.get(answer.kind) or TRANSIENT.get(answer.kind)
-        if answer.kind in ("good", "oversize_once", "no_progress"):
-            code = self._code_of_draft(run, asked)
+        told = [told for told in self.teller.ledger.values() if told.nonce == run.nonce and told.key > asked]
+        # What was cut off far over its target is asked for again, and the second draft is good.
+        if answer.kind in ("good", "oversize_once", "no_progress") or (answer.kind == "length" and len(told) > 1):
+            code = self._code_of_draft(run, told)
         if code is None:
             expected = fate.get("stale") or ("ready" if fate.get("erased") else "succeeded")
             assert (run.skip_reason or run.status) == expected, (run.status, run.error_code, fate)
@@ -157,9 +159,8 @@ class CompactingWorld(CheckedWorld):
         else:
             assert run.status in ("failed", "skipped", "ready")
 
-    def _code_of_draft(self, run: CompactionRun, asked: int) -> str | None:
-        """Why the last draft of the run, asked for after the request ``asked``, can not be accepted."""
-        told = [told for told in self.teller.ledger.values() if told.nonce == run.nonce and told.key > asked]
+    def _code_of_draft(self, run: CompactionRun, told: list[Told]) -> str | None:
+        """Why the last of these drafts of the run can not be accepted."""
         first, last = told[0], told[-1]
         text = self.teller.texts[last.key].strip()
         if len(text) < 30:
