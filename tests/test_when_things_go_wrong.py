@@ -167,7 +167,7 @@ class TestEveryModelFails:
         assert failed["code"] == "authentication"
         assert f"failed run={run.pk} code=authentication" in caplog.text
         page = page_of(admin_client, run)
-        for words in ("Failed authentication", "No such model.", "code authentication"):
+        for words in ("Failed : authentication", "No such model.", "code authentication"):
             assert words in page
         context = chat.get_context(tip)
         assert (context.strategy, context.history_tokens <= context.available_tokens) == ("truncated", True)
@@ -189,7 +189,7 @@ def test_of_a_manual_compaction_that_fails_the_caller_is_told_and_nothing_is_cha
     assert list(ChatMessage.objects.order_by("id").values()) == before
     run = CompactionRun.objects.get(pk=error.run_id)
     assert (run.status, run.trigger) == ("failed", "manual")
-    assert "Failed provider error" in page_of(admin_client, run)
+    assert "Failed : provider error" in page_of(admin_client, run)
 
 
 def test_a_summary_that_does_not_shrink_twice_in_a_row_opens_the_breaker(server, settings, admin_client):
@@ -275,7 +275,7 @@ def test_a_tip_deleted_while_compacting_leaves_nothing_and_the_record_says_why(s
         "branch_gone",
     )
     assert events(session, "invalidated") == [{"messages": 1, "erasure": "deletion"}]
-    assert "Skipped branch gone" in page_of(admin_client, run)
+    assert "Skipped : branch gone" in page_of(admin_client, run)
     assert tasks.compact_branch(requested(messages[-2]).pk) == "succeeded"
 
 

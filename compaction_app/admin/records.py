@@ -8,7 +8,6 @@ loads every related row to list it. What depends on the user is made with :class
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ClassVar
@@ -334,7 +333,7 @@ class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
         for entry in getattr(answer, "context_data", {}).get("action_list", ()):
             # Django translates its own, which are JSON.
             if "{" not in entry.change_message:
-                pk = next(iter(re.findall(r"\d+", entry.change_message)), "{}")
+                pk = next(filter(str.isdecimal, entry.change_message.strip(".").split()), "{}")
                 entry.change_message = _(entry.change_message.replace(pk, "{}")).replace("{}", pk)
         return answer
 
