@@ -51,7 +51,8 @@ def read_usage(
     of tokens.
     """
     if draft.finish_reason == "length" and draft.input_tokens and 0 < draft.output_tokens < draft.limit:
-        return Overflow(window=draft.input_tokens + draft.output_tokens, sent=draft.input_tokens)
+        window = draft.input_tokens + draft.output_tokens
+        return Overflow(window=window, sent=draft.input_tokens, ended_reply=True)
     # A prompt that is exactly as large as the server's context was cut there. Contexts are multiples of 1,024.
     exact = draft.input_tokens
     if exact >= SMALLEST_WINDOW and (exact in limits or (exact % 1024 == 0 and size > exact)):

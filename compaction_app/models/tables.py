@@ -51,12 +51,17 @@ def display_words(enum: type[StrEnum]) -> list[tuple[str, Any]]:
     return [(member.value, lazy_words(member.value)) for member in enum]
 
 
-def _in_tree(verbose_name: Any, **options: Any) -> models.ForeignKey[ChatMessage | None, ChatMessage | None]:
+def _in_tree(
+    verbose_name: Any,
+    field: type[models.ForeignKey[Any, Any]] = models.ForeignKey,
+    related_name: str = "+",
+    **options: Any,
+) -> models.ForeignKey[ChatMessage | None, ChatMessage | None]:
     """To a message above. Both are deleted in one statement; a cascade of Django's would recurse once per level."""
-    return models.ForeignKey(
+    return field(
         "self",
         on_delete=models.DO_NOTHING,
-        related_name="+",
+        related_name=related_name,
         null=True,
         blank=True,
         db_index=False,
@@ -181,16 +186,7 @@ class ChatMessage(AL_Node):
         verbose_name=_("session"),
     )
     # No index of its own: (parent, sib_order) begins with it.
-    parent = ParentMessageField(
-        "self",
-        on_delete=models.DO_NOTHING,
-        related_name="children_set",
-        null=True,
-        blank=True,
-        db_index=False,
-        editable=False,
-        verbose_name=_("parent"),
-    )
+    parent = _in_tree(_("parent"), ParentMessageField, related_name="children_set")
     last_summarized_message = _in_tree(_("cutoff"))
     pinned_message = _in_tree(_("pinned message"))
     # A lane is a line of messages without a fork: the first child of a message continues its lane, every other child

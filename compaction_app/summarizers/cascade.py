@@ -109,13 +109,14 @@ class OpenAISummarizer(Summarizer):
                     # It counts fewer tokens, and nothing was cut.
                     self.learned.pop(entry.place, None)
                 return draft
-            reply = (overflow.window or 0) - (overflow.sent or 0)
-            if reply > 0 and reply == self._replies.get(entry.place):
-                # With less to read it ends at the same length: that is the server's own limit, and no window.
-                drafting.failures[-1] = replace(drafting.failures[-1], code=ErrorCode.TRUNCATED, overflow=None)
-                self.learned.pop(entry.place, None)
-                return None
-            self._replies[entry.place] = reply
+            if overflow.ended_reply:
+                reply = (overflow.window or 0) - (overflow.sent or 0)
+                if reply == self._replies.get(entry.place):
+                    # With less to read it ends at the same length: that is the server's own limit, and no window.
+                    drafting.failures[-1] = replace(drafting.failures[-1], code=ErrorCode.TRUNCATED, overflow=None)
+                    self.learned.pop(entry.place, None)
+                    return None
+                self._replies[entry.place] = reply
             self._shares[entry.place] = (overflow.sent or 0) / size
             entry = self._narrow(entry, windows.narrowed(entry.capacity, overflow, size), learn=not overflow.is_rate)
         else:

@@ -147,14 +147,14 @@ def refuse_draft(draft: SummaryDraft, request: SummaryRequest, most_tokens: int,
     # Before anything is counted: a tokenizer cannot read lone surrogates, and no database stores them.
     if not (is_storable(text) and is_storable(draft.model)):
         return ErrorCode.INVALID_TEXT
-    if not draft.is_extract and (code := _tells_no_story(seen, request)):
+    if not draft.is_extract and (code := _why_it_says_nothing(seen, request)):
         return code
     if count([text])[0] > longest:
         return ErrorCode.OVERSIZE
     return ErrorCode.NO_PROGRESS if count_summary(text, count) > most_tokens else None
 
 
-def _tells_no_story(text: str, request: SummaryRequest) -> ErrorCode | None:
+def _why_it_says_nothing(text: str, request: SummaryRequest) -> ErrorCode | None:
     material = _TAG.sub(" ", request.user.rpartition(END_OF_MATERIAL)[0] or request.user)
     if tells_nothing(text, material):
         return ErrorCode.ERROR_TEXT

@@ -287,7 +287,7 @@ class _Verification:
         node.lanes |= lanes or own
 
     def _check_derived(self, node: _Node, finding: Finding, stored: int, derived: int, from_above: int | None) -> None:
-        """A value that only goes on from a wrong one above is not told again."""
+        """Report a stored value that differs, once: not where it follows from the parent's, which was reported."""
         if node.up and finding in node.up.wrong and stored == from_above:
             node.wrong.add(finding)
         else:

@@ -78,7 +78,7 @@ def shown(client: Client, summary: ChatMessage) -> Any:
 
 
 def table_of(client: Client, message: ChatMessage, **query: Any) -> Any:
-    """The context that a message's page shows: what stands in it, by name, and so each of its ``rows``."""
+    """The context of a message's page, as the template is given it: a dict, and dicts in its ``rows``."""
     table = client.get(page_of(message, **query)).context["table"]
     return SimpleNamespace(**table | {"rows": [SimpleNamespace(**row) for row in table.get("rows", ())]})
 

@@ -87,7 +87,7 @@ class TestTable:
             assert asked == [(bob, None if action == Action.CREATE else session_id, action)]
 
     def test_what_the_hosts_rule_refuses_the_owner_does_not_find(self, world, operation, only):
-        """Unless it lets them see the thing: then they are told that they may not do this with it."""
+        """404, or 403 where they may see the thing and may not do this with it."""
         only()
         response = send(Asker(world.owner), operation, world)
         if operation == "GET sessions":

@@ -208,6 +208,20 @@ class TestAtRest:
             assert chat.compact(tip).status == "succeeded"
             assert windows.recall([(server.url, "house-small")])[(server.url, "house-small")].input_tokens < 7_000
 
+    def test_a_window_that_is_named_alone_twice_is_no_limit_of_replies(self, settings):
+        """Its tokenizer makes twice as many tokens as ours, and its refusals do not say how many it was sent."""
+
+        def refusing(exchange):
+            if 2 * whole_request(exchange) < WINDOW:
+                return steps.fill_target(0.7)(exchange)
+            message = f"This model's maximum context length is {WINDOW} tokens. Please reduce the length."
+            return exchange.send_error(400, message=message, type="x", code="context_length_exceeded")
+
+        with ScriptedOpenAIServer(default=refusing) as server:
+            settings.COMPACTION = asking(server)
+            _, tip = self.history(14_000)
+            assert chat.compact(tip).status == "succeeded"
+
     def test_a_server_that_ends_every_reply_at_the_same_length_has_no_smaller_window(self, settings):
         def capped(exchange):
             usage = {**exchange.count_usage({"content": ""}), "completion_tokens": 512}
