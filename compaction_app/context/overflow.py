@@ -96,10 +96,10 @@ class Overflow:
     window: int | None = None
     #: Tokens of the request, without the reply.
     sent: int | None = None
-    #: No refusal: a reply that ended where the window was full, or at a limit of the server's own.
-    ended_reply: bool = False
     #: More at once than a rate allows: waiting does not help, and ``window`` is no window to remember.
     is_rate: bool = False
+    #: No refusal: a reply that ended where the window was full, or at a limit of the server's own.
+    ended_reply: bool = False
 
 
 def find_overflow(status: int | None, body: Any) -> Overflow | None:
