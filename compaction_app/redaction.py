@@ -19,7 +19,7 @@ from compaction_app.messages.secrets import redact_secrets
 from compaction_app.messages.transcript import count_summary
 from compaction_app.messages.validation import is_storable
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count, count_messages
-from compaction_app.values import Branch, ContextMessage, Json, Message
+from compaction_app.values import Branch, ContextMessage, Json, Message, Summary
 
 Redact = Callable[[str], str]
 
@@ -58,7 +58,7 @@ def redact_branch(branch: Branch, redact: Redact, count: Count) -> Branch:
     """The branch as it may be shown, counted again: a replacement may be longer than what it replaces."""
     base = branch.base
     if base is not None:
-        redacted = replace(base, content=redact(base.content), ledger=redact(base.ledger))
+        redacted = redact_summary(base, redact)
         if redacted != base:
             grown = count_summary(redacted.text, count) - count_summary(base.text, count)
             base = replace(redacted, tokens=max(base.tokens + grown, TOKENS_PER_MESSAGE))
@@ -66,6 +66,12 @@ def redact_branch(branch: Branch, redact: Redact, count: Count) -> Branch:
             base = replace(base, pinned=_redact_and_recount(base.pinned, redact, count))
     tail = tuple(_redact_and_recount(message, redact, count) for message in branch.tail)
     return replace(branch, base=base, tail=tail)
+
+
+def redact_summary(summary: Summary, redact: Redact) -> Summary:
+    texts = (summary.content, summary.ledger, summary.extract)
+    content, ledger, extract = map(redact, texts)
+    return replace(summary, content=content, ledger=ledger, extract=extract)
 
 
 def _redact_and_recount(message: Message, redact: Redact, count: Count) -> Message:

@@ -89,6 +89,8 @@ class Strategy(StrEnum):
     MICRO_COMPACT = "micro_compact"
     #: A summary stands for older messages.
     AUTO_COMPACT = "auto_compact"
+    #: A summary of another branch is late here; its extract stands for the messages that both branches have.
+    SHARED_EXTRACT = "shared_extract"
     #: Cut to fit, because compaction is late or failing.
     TRUNCATED = "truncated"
 
@@ -202,6 +204,8 @@ class Origin(StrEnum):
     #: Passed with the request, not stored.
     CONTRIBUTION = "contribution"
     SUMMARY = "summary"
+    #: The extract of a summary that is anchored on another branch.
+    SHARED_EXTRACT = "shared_extract"
     #: The user message of the turn that the summary's cutoff is in.
     PINNED = "pinned"
     VERBATIM = "verbatim"
@@ -272,6 +276,10 @@ class Summary:
     #: What is quoted beside the content, and whether the content is quoted too. Both are columns: no text tells it.
     ledger: str = ""
     is_extract: bool = False
+    #: What is quoted of the covered messages, told without sight of anything after the cutoff; read for summarizers.
+    extract: str = ""
+    #: Its anchor is on another branch: only the extract is shown, and stands in ``content``.
+    is_shared: bool = False
     #: The user message of the turn that the cutoff lies in, shown verbatim after the summary.
     pinned: Message | None = None
 
@@ -393,6 +401,8 @@ class SummaryRequest:
     #: The ledger at its end, and whether the text before it is an extract.
     previous_ledger: str = ""
     previous_is_extract: bool = False
+    #: The base's own extract, which its text need not have been made of.
+    previous_extract: str = ""
     covered: tuple[Message, ...] = ()
     lookahead: tuple[Message, ...] = ()
     instructions: str = ""

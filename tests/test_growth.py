@@ -89,7 +89,7 @@ def _summarized(text: str, role: str = Role.USER) -> str:
 
 
 def _read_summary(text: str) -> list[Any]:
-    return [extractive.reader_of(text, text, is_extract=is_extract) for is_extract in (False, True)]
+    return [extractive.reader_of(text, is_extract=is_extract) for is_extract in (False, True)]
 
 
 def _drafted(text: str) -> None:

@@ -133,7 +133,7 @@ def record_result(work: Work, result: SummaryDraft | SummarizerError) -> Compact
         draft = replace(draft, text=draft.text.strip())
         kept = ledger.complete(draft, work.request, work.plan, work.budget, work.settings, work.count)
         run.retention_before, run.retention_after = kept.before, kept.after
-        follow_up = write_if_claimed(run, lambda: _commit(work, draft, kept.ledger) if _is_unchanged(work) else None)
+        follow_up = write_if_claimed(run, lambda: _commit(work, draft, kept) if _is_unchanged(work) else None)
     try:
         work.summarizer.learn(result.error_code if isinstance(result, SummarizerError) else "")
     except Exception as error:
@@ -237,7 +237,7 @@ def _is_unchanged(work: Work) -> bool:
     return True
 
 
-def _commit(work: Work, draft: SummaryDraft, kept: str) -> CompactionRun | None:
+def _commit(work: Work, draft: SummaryDraft, kept: ledger.Kept) -> CompactionRun | None:
     """Store the summary and open the next generation, where there is one."""
     run, plan = work.run, work.plan
     anchor = ChatMessage(id=plan.anchor_id, session_id=run.session_id)
@@ -246,11 +246,12 @@ def _commit(work: Work, draft: SummaryDraft, kept: str) -> CompactionRun | None:
         kind=Kind.SUMMARY,
         role=Role.USER,
         content=draft.text,
-        ledger=kept,
+        extract=kept.extract,
+        ledger=kept.ledger,
         is_extract=draft.is_extract,
         last_summarized_message_id=plan.cutoff.id,
         pinned_message_id=plan.pinned.id if plan.pinned else None,
-        token_count=count_summary(with_ledger(draft.text, kept), work.count),
+        token_count=count_summary(with_ledger(draft.text, kept.ledger), work.count),
         model=draft.model[:255],
     )
     ChatMessage.objects.db_manager(work.using).add_child(anchor, instance=summary)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from compaction_app.memory.choosing import mark_names
 from compaction_app.memory.ledger_text import EXTRACT_HEADING, split_former_ledger
 from compaction_app.memory.reading import Reader, read_prose
 from compaction_app.memory.relating import relate
-from compaction_app.memory.statements import Statement
+from compaction_app.memory.statements import NOBODY, Statement
 from compaction_app.memory.words import read_words, stem
 from compaction_app.memory.writing import compose, read_back
 from compaction_app.tokens import Count
@@ -16,6 +18,50 @@ from compaction_app.values import EXTRACTIVE_MODEL, Message, SummaryDraft, Summa
 
 #: Tokens that the ends of a text may cost beside its parts.
 EDGE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What was read once: for an extract, for the score, and for a ledger."""
+
+    #: In order, with their names marked, and without those that a newer one replaces.
+    statements: Sequence[Statement]
+    covered: Sequence[Message] = ()
+
+    @classmethod
+    def of(cls, reader: Reader, covered: Sequence[Message] = ()) -> Material:
+        reader.read_messages(covered)
+        mark_names(reader.statements)
+        return cls(relate(reader.statements), covered)
+
+    def of_text(self, extract: str) -> list[Statement]:
+        """Those that an extract of them tells."""
+        told = {(one.speaker.label, one.text) for one in read_back(extract)}
+        return [one for one in self.statements if (one.speaker.label, one.text) in told]
+
+    def only(self, statements: Sequence[Statement]) -> Material:
+        return replace(self, statements=statements)
+
+    def write(self, room: int, count: Count, **options: Any) -> str:
+        """The text of the best statements in at most ``room`` tokens, without a heading."""
+        return compose(self.statements, room, count, **options)
+
+    def extract(self, target_tokens: int, count: Count, instructions: str = "") -> str:
+        room = target_tokens - sum(count([EXTRACT_HEADING])) - EDGE
+        focus = frozenset(map(stem, read_words(instructions).content))
+        text = self.write(room, count, day_mark="### ", focus=focus)
+        return f"{EXTRACT_HEADING}\n{text}" if text else self._smallest(target_tokens, count)
+
+    def _smallest(self, target: int, count: Count) -> str:
+        """Where there is no room for a heading: the last statement that fits alone and needs no other."""
+        alone = [one for one in self.statements if not (one.needs or one.joined) and one.size > 1]
+        texts = [f"{one.speaker.label}: {one.text}" for one in alone]
+        if self.statements:
+            texts.insert(0, "What was said is too long for this summary")
+        elif number := len(self.covered):
+            texts = [f"{number} message{'' if number == 1 else 's'} without any text in them"]
+        sizes = count(texts) if texts else []
+        return next((text for text, size in zip(reversed(texts), reversed(sizes), strict=True) if size <= target), "")
 
 
 def summarize_extractively(
@@ -33,21 +79,16 @@ def summarize_extractively(
     ``instructions`` are no prompt here, nobody reads them: statements that share a word with them count almost twice.
     The same arguments give the same bytes, on every run and every machine.
     """
-    reader = reader_of(previous_summary, is_extract=previous_is_extract)
-    reader.read_messages(covered)
-    statements = statements_of(reader)
-    room = target_tokens - sum(count([EXTRACT_HEADING])) - EDGE
-    focus = frozenset(map(stem, read_words(instructions).content))
-    text = compose(statements, room, count, day_mark="### ", focus=focus)
-    return f"{EXTRACT_HEADING}\n{text}" if text else _smallest(statements, covered, target_tokens, count)
+    material = Material.of(reader_of(previous_summary, is_extract=previous_is_extract), covered)
+    return material.extract(target_tokens, count, instructions)
 
 
 def extractive_draft(request: SummaryRequest, count: Count) -> SummaryDraft:
-    """The answer of a summarizer that needs no model. An earlier ledger is left to :func:`ledger.complete`."""
+    """The answer of a summarizer that needs no model: it goes on from the base's extract, where there is one."""
     text = summarize_extractively(
         covered=request.covered,
-        previous_summary=request.previous_content,
-        previous_is_extract=request.previous_is_extract,
+        previous_summary=request.previous_extract or request.previous_content,
+        previous_is_extract=bool(request.previous_extract) or request.previous_is_extract,
         target_tokens=request.target_tokens,
         count=count,
         instructions=request.instructions,
@@ -55,28 +96,17 @@ def extractive_draft(request: SummaryRequest, count: Count) -> SummaryDraft:
     return SummaryDraft(text=text, model=EXTRACTIVE_MODEL, is_extract=True)
 
 
-def reader_of(content: str, ledger: str = "", *, is_extract: bool = False) -> Reader:
-    """A reader that has read an earlier summary, and what its ledger says."""
+def read_quotable(covered: Sequence[Message], extract: str) -> Material:
+    """Messages and an earlier extract, without what a model's text says in that: it may tell of what came later."""
+    return Material.of(reader_of(extract, is_extract=True, with_prose=False), covered)
+
+
+def reader_of(content: str, *, is_extract: bool = False, with_prose: bool = True) -> Reader:
+    """A reader that has read an earlier summary; what stands under our heading in it may be a model's, so nobody's."""
     text, former = split_former_ledger(content)
     earlier = read_back(text.removeprefix(EXTRACT_HEADING)) if is_extract else read_prose(text)
-    last = earlier[-1] if is_extract and earlier else None
-    # What stands under our heading in the text may be a model's: it is nobody's speech.
-    earlier += [*read_prose(former), *read_back(ledger)]
-    return Reader(sorted(earlier, key=lambda one: one.day[:10]), last=last)
-
-
-def statements_of(reader: Reader) -> list[Statement]:
-    """The statements it has read, with their names marked, and without those that a newer one replaces."""
-    mark_names(reader.statements)
-    return relate(reader.statements)
-
-
-def _smallest(statements: Sequence[Statement], covered: Sequence[Message], target: int, count: Count) -> str:
-    """Where there is no room for a heading: the last statement that fits alone and needs no other."""
-    texts = [f"{one.speaker.label}: {one.text}" for one in statements if not (one.needs or one.joined) and one.size > 1]
-    if statements:
-        texts.insert(0, "What was said is too long for this summary")
-    elif covered:
-        texts = [f"{len(covered)} message{'' if len(covered) == 1 else 's'} without any text in them"]
-    sizes = count(texts) if texts else []
-    return next((text for text, size in zip(reversed(texts), reversed(sizes), strict=True) if size <= target), "")
+    if not with_prose:
+        earlier, former = [one for one in earlier if one.speaker.role != NOBODY], ""
+    # A cut lies before what a person says next: where a person's words stand last, what answered them is not told.
+    last = earlier[-1] if is_extract and earlier and not earlier[-1].speaker.is_person else None
+    return Reader(sorted([*earlier, *read_prose(former)], key=lambda one: one.day[:10]), last=last)

@@ -1,7 +1,9 @@
-"""The ledger: what a summary lost, word for word, at its end.
+"""The extract of a summary, and its ledger: what of the extract the summary lost, word for word.
 
-It is an extract of what the summary replaces, where the words of the summary, and of the messages that stay beside it,
-are told already. It has a column of its own, and is shown under a heading; the next summary replaces it too.
+The extract is made of the covered messages and the base's own extract alone. Nothing that was said after the cutoff,
+and nothing that a model wrote of the conversation, is read for it, so it is true on every branch that contains the
+cutoff. The ledger is the choice from it that neither the summary tells nor the messages that stay beside it. Each has a
+column of its own; the ledger is shown under a heading. The next summary replaces both.
 """
 
 from __future__ import annotations
@@ -9,15 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import accumulate, groupby
+from itertools import accumulate
 
 from compaction_app.conf import Settings
 from compaction_app.context.pruning import room_for_summary
 from compaction_app.exceptions import RedactionFailed
-from compaction_app.memory.extractive import EDGE, reader_of, statements_of
+from compaction_app.memory.extractive import Material, read_quotable
 from compaction_app.memory.score import Told, share_kept
 from compaction_app.memory.statements import Statement
-from compaction_app.memory.writing import compose
 from compaction_app.messages.transcript import count_summary, largest_saving_summary, leaks_wrapper
 from compaction_app.redaction import apply_redactor, redactor_of
 from compaction_app.tokens import Count
@@ -35,14 +36,13 @@ from compaction_app.values import (
 _FULL_SENTENCE = 2
 #: So many tokens behind the cutoff are read, or as many as are covered.
 _LEAST_FOLLOWING = 8_000
-#: The ledger's share of the summary's target where ``LEDGER_TOKENS`` does not say.
-SHARE = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The ledger of a summary, and the share of facts kept without and with it: 0–1, None if off."""
+    """What is stored beside a draft, and the share of facts kept without and with the ledger: 0–1, None if off."""
 
+    extract: str
     ledger: str
     before: float | None
     after: float | None
@@ -51,28 +51,36 @@ class Kept:
 def complete(
     draft: SummaryDraft, request: SummaryRequest, plan: CompactionPlan, budget: Budget, settings: Settings, count: Count
 ) -> Kept:
-    """The ledger that the plan of a draft leaves room for. Never fails a draft that was accepted.
+    """The extract of a plan, and the ledger that its draft leaves room for. Never fails a draft that was accepted.
 
     Everything told comes from the request, so it has passed the redactor.
     """
-    prose = draft.text
+    prose, material = draft.text, read_replaced(request)
+    extract = material.extract(_extract_target(plan, budget, settings), count)
     if settings.ledger_tokens == 0:
-        return Kept("", None, None)
-    following = following_messages(plan, settings)
-    statements = read_replaced(request, following)
-    beside = [message.content for message in following]
+        return Kept(extract, "", None, None)
+    before = share_kept(material.statements, Told([prose]))
+    beside = [message.content for message in _following_messages(plan, settings)]
     told = Told([prose, *beside])
-    before = share_kept(statements, told)
-    lost = _lost(statements, told, request.nonce, is_prose=not draft.is_extract)
+    lost = _lost(material.of_text(extract), told, request.nonce, is_prose=not draft.is_extract)
     size = count_summary(with_ledger(prose, "\n"), count)
-    room = _room(size, request, plan, budget, settings, count)
-    ledger = _fit(prose, lost, told, size + room, room, count)
+    room = _room(prose, size, plan, budget, settings, count)
+    ledger = _fit(prose, material.only(lost), told, size + room, room, count)
     if not ledger:
-        return Kept("", before, before)
-    return Kept(ledger, before, share_kept(statements, Told([prose, ledger, *beside])))
+        return Kept(extract, "", before, before)
+    return Kept(extract, ledger, before, share_kept(material.statements, Told([prose, ledger])))
 
 
-def following_messages(plan: CompactionPlan, settings: Settings) -> list[Message]:
+def read_replaced(request: SummaryRequest) -> Material:
+    """What the summary takes the place of: the covered messages, and what the base's extract says.
+
+    A base without one, of before extracts had a column, is read where its text is an extract itself.
+    """
+    own = request.previous_extract or (request.previous_content if request.previous_is_extract else "")
+    return read_quotable(request.covered, own)
+
+
+def _following_messages(plan: CompactionPlan, settings: Settings) -> list[Message]:
     """What stays verbatim after the summary on every branch that shares it, as a model is shown it.
 
     What follows the anchor is unknown to some of these branches, and vouches for nothing; neither does a message
@@ -84,68 +92,54 @@ def following_messages(plan: CompactionPlan, settings: Settings) -> list[Message
     room = max(_LEAST_FOLLOWING, sum(message.tokens for message in plan.covered))
     sizes = accumulate(message.tokens for message in shared)
     near = [message for message, size in zip(shared, sizes, strict=True) if size <= room]
-    staying = [*([plan.pinned] if plan.pinned else []), *near]
     shown: list[Message] = []
-    for message in staying:
+    for message in [*([plan.pinned] if plan.pinned else []), *near]:
         with suppress(RedactionFailed):
             shown.append(apply_redactor(message, redact))
     return shown
-
-
-def read_replaced(request: SummaryRequest, following: Sequence[Message] = ()) -> list[Statement]:
-    """What the summary takes the place of, and, where it was said, what stays beside it: that may correct it."""
-    reader = reader_of(request.previous_content, request.previous_ledger, is_extract=request.previous_is_extract)
-    staying = {message.id for message in following}
-    # The pinned message was said before what its turn went on with.
-    in_order = sorted([*request.covered, *following], key=lambda message: message.depth)
-    for is_shown, messages in groupby(in_order, lambda message: message.id in staying):
-        begun = len(reader.statements)
-        reader.read_messages(list(messages))
-        for one in reader.statements[begun:]:
-            one.is_shown = is_shown
-        if is_shown:
-            # A covered sentence that joined a shown statement would be lost with it: that one is never written.
-            reader.forget_last()
-    return statements_of(reader)
 
 
 def _lost(statements: Sequence[Statement], told: Told, nonce: str, *, is_prose: bool) -> list[Statement]:
     """The statements that the summary leaves out and a reader would miss, and those that they need."""
     lost = []
     for one in statements:
-        one.is_told = one.is_shown or told.holds(one)
+        one.is_told = told.holds(one)
         is_missed = one.words.marked or one.words.values or one.size >= _FULL_SENTENCE or one.is_rule
         # A rule that prose tells is nobody's in the next generation, unless it is quoted as well.
-        if one.is_shown or (is_prose and one.is_firm) or (is_missed and not one.is_told):
+        if (is_prose and one.is_firm) or (is_missed and not one.is_told):
             lost.append(one)
     wanted = {id(other) for one in lost for other in one.needs} | {id(one) for one in lost}
     return [one for one in statements if id(one) in wanted and not leaks_wrapper(one.text, nonce)]
 
 
-def _room(
-    size: int, request: SummaryRequest, plan: CompactionPlan, budget: Budget, settings: Settings, count: Count
-) -> int:
-    """Tokens for the entries of the ledger: its budget, or what the branch's target and the saving leave.
+def _extract_target(plan: CompactionPlan, budget: Budget, settings: Settings) -> int:
+    """The summary's target, and what ``LEDGER_TOKENS`` adds to it where the branch's target leaves room."""
+    most = largest_saving_summary(plan.replaced_tokens, settings.min_saving_ratio)
+    spare = min(budget.target - _staying(plan), most) - plan.target_tokens
+    return plan.target_tokens + max(0, min(settings.ledger_tokens or 0, spare))
 
-    What the base's ledger had, it may have again, and a share it has always: a tail that is over the target for
-    the moment must not cost the facts of all the time before.
-    """
-    share = budget.summary_target // SHARE
-    wanted = share if settings.ledger_tokens is None else settings.ledger_tokens
-    staying = sum(message.tokens for message in plan.kept) + (plan.pinned.tokens if plan.pinned else 0)
-    carried = count([request.previous_ledger])[0] + EDGE
+
+def _staying(plan: CompactionPlan) -> int:
+    return sum(message.tokens for message in plan.kept) + (plan.pinned.tokens if plan.pinned else 0)
+
+
+def _room(prose: str, size: int, plan: CompactionPlan, budget: Budget, settings: Settings, count: Count) -> int:
+    """Tokens for the entries of the ledger: those that the draft left of its target, or what ``LEDGER_TOKENS`` says,
+    as far as the branch's target, the saving and the prompt leave room."""
     heading = count([LEDGER_HEADING])[0]
-    spare = max(budget.target - staying - size, carried, share - heading)
+    wanted = plan.target_tokens - sum(count([prose])) - heading
+    if settings.ledger_tokens is not None:
+        wanted = min(settings.ledger_tokens - heading, max(wanted, budget.target - _staying(plan) - size))
     saving = largest_saving_summary(plan.replaced_tokens, settings.min_saving_ratio) - size
     # More would leave the whole summary out of the prompt.
     shown = room_for_summary(plan.kept, plan.pinned, budget.available) - size
-    return min(wanted - heading, spare, saving, shown)
+    return min(wanted, saving, shown)
 
 
-def _fit(prose: str, lost: Sequence[Statement], told: Told, limit: int, room: int, count: Count) -> str:
+def _fit(prose: str, lost: Material, told: Told, limit: int, room: int, count: Count) -> str:
     """The ledger of ``room`` tokens at most with which the whole summary has no more than ``limit``, as one text."""
     while True:
-        ledger = compose(lost, room, count, told=told.stems, keeps_last=False)
+        ledger = lost.write(room, count, told=told.stems, keeps_last=False)
         over = count_summary(with_ledger(prose, ledger), count) - limit
         if not ledger or over <= 0:
             return ledger

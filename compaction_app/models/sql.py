@@ -54,12 +54,19 @@ walk(id, parent_id, depth, role, calls, n, shown, newest_group, users, summary_i
 # The columns of ``tree.branches.Row``. Where only positions are needed, content is not read; times are for summarizers.
 _COLUMNS = """m.id, m.session_id, m.parent_message_id, m.kind, m.role, {content} AS content, m.tool_calls,
     m.tool_call_id, m.name, {reasoning} AS reasoning, {original} AS original, m.attachments, m.token_count,
-    m.path_tokens, m.depth, {created_at} AS created_at, {ledger} AS ledger, m.is_extract"""
+    m.path_tokens, m.depth, {created_at} AS created_at, {ledger} AS ledger, m.is_extract, {extract} AS extract"""
 VALUES = _COLUMNS.format(
-    content="m.content", reasoning="m.reasoning", original="m.original", created_at="m.created_at", ledger="m.ledger"
+    content="m.content",
+    reasoning="m.reasoning",
+    original="m.original",
+    created_at="m.created_at",
+    ledger="m.ledger",
+    extract="m.extract",
 )
-_STRUCTURE = _COLUMNS.format(content="''", reasoning="NULL", original="NULL", created_at="NULL", ledger="''")
-# A cutoff can be a long tool result.
+_STRUCTURE = _COLUMNS.format(
+    content="''", reasoning="NULL", original="NULL", created_at="NULL", ledger="''", extract="''"
+)
+# A cutoff can be a long tool result. Extracts are read for summarizers, as times are.
 _ALL, _WITHOUT_TIMES = (
     _COLUMNS.format(
         content="CASE WHEN shown.part = 'cutoff' THEN '' ELSE m.content END",
@@ -67,8 +74,9 @@ _ALL, _WITHOUT_TIMES = (
         original="CASE WHEN shown.part = 'cutoff' THEN NULL ELSE m.original END",
         created_at=created_at,
         ledger="m.ledger",
+        extract=extract,
     )
-    for created_at in ("m.created_at", "NULL")
+    for created_at, extract in (("m.created_at", "m.extract"), ("NULL", "''"))
 )
 
 

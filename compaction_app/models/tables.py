@@ -214,6 +214,13 @@ class ChatMessage(AL_Node):
         db_default=False,
         help_text=_("Of a summary: its text is quoted from the conversation, not written by a model."),
     )
+    extract = models.TextField(
+        _("extract"),
+        blank=True,
+        default="",
+        db_default="",
+        help_text=_("Of a summary: quoted from the messages that it covers alone, so true on each branch with these."),
+    )
     ledger = models.TextField(
         _("ledger"),
         blank=True,
@@ -309,6 +316,12 @@ class ChatMessage(AL_Node):
                 fields=["last_summarized_message"],
                 condition=Q(last_summarized_message__isnull=False),
                 name="compaction_by_cutoff",
+            ),
+            # For a branch that a summary covers and is not anchored on: it may be shown the extract.
+            models.Index(
+                fields=["last_summarized_message", "id"],
+                condition=Q(kind=Kind.SUMMARY, retired_at__isnull=True),
+                name="compaction_live_by_cutoff",
             ),
             models.Index(
                 fields=["pinned_message"], condition=Q(pinned_message__isnull=False), name="compaction_by_pin"

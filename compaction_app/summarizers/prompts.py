@@ -27,7 +27,7 @@ from compaction_app.messages.transcript import (
     marker,
     render_messages,
 )
-from compaction_app.redaction import Redact, apply_redactor
+from compaction_app.redaction import Redact, apply_redactor, redact_summary
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count
 from compaction_app.values import (
     CompactionPlan,
@@ -158,7 +158,7 @@ class _Material:
             covered=tuple(apply_redactor(m, redact) for m in self.covered),
             lookahead=tuple(apply_redactor(m, redact) for m in self.lookahead),
             pinned=apply_redactor(self.pinned, redact) if self.pinned else None,
-            base=replace(base, content=clean(base.content), ledger=clean(base.ledger)) if base else None,
+            base=redact_summary(base, clean) if base else None,
             instructions=clean(self.instructions).strip()[:MAX_INSTRUCTIONS],
             policy_line=" ".join(clean(self.policy_line).split())[:MAX_POLICY_LINE],
         )
@@ -209,6 +209,7 @@ def request_for(
         previous_summary=base,
         previous_ledger=material.base.ledger if material.base else "",
         previous_is_extract=plan.base is not None and plan.base.is_extract,
+        previous_extract=material.base.extract if material.base else "",
         covered=tuple(material.covered),
         lookahead=tuple(material.lookahead),
         instructions=material.instructions,

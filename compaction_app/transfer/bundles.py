@@ -1,8 +1,8 @@
 """A compaction as a folder of files that people and other programs read: its replay bundle.
 
 ``system-prompt.md`` and ``user-message.md`` are the prompt, byte for byte. ``compact-history.xml`` is its covered part,
-``actual-output.md`` the summary, ``metadata.json`` all figures, and ``request.json`` the request in its parts, for
-summarizers that read messages. An ``index.json`` lists the bundles of an export.
+``actual-output.md`` the summary, ``extract.md`` its extract, ``metadata.json`` all figures, and ``request.json`` the
+request in its parts, for summarizers that read messages. An ``index.json`` lists the bundles of an export.
 
 Bundles contain conversations in plain text, and no erasure reaches them: folders are readable by their owner alone.
 """
@@ -22,21 +22,19 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from compaction_app.exceptions import BundleError
-from compaction_app.memory.ledger import following_messages
 from compaction_app.messages.transcript import render_messages
 from compaction_app.summarizers.prompts import how_to_write
 from compaction_app.transfer.rebuild import Rebuilt
-from compaction_app.values import Message, SummaryRequest, with_ledger
+from compaction_app.values import SummaryRequest, with_ledger
 
 #: Changes when an older bundle cannot be read any more.
 FORMAT = "compaction-bundle/1"
 
 SYSTEM, USER, HISTORY, OUTPUT = "system-prompt.md", "user-message.md", "compact-history.xml", "actual-output.md"
-METADATA, REQUEST = "metadata.json", "request.json"
-FILES = (SYSTEM, USER, HISTORY, OUTPUT, METADATA, REQUEST)
+EXTRACT, METADATA, REQUEST = "extract.md", "metadata.json", "request.json"
+FILES = (SYSTEM, USER, HISTORY, OUTPUT, EXTRACT, METADATA, REQUEST)
 INDEX = "index.json"
 
-_MESSAGES = TypeAdapter(tuple[Message, ...])
 _REQUEST = TypeAdapter(SummaryRequest)
 
 
@@ -46,8 +44,6 @@ class Bundle:
 
     folder: Path
     request: SummaryRequest
-    #: Messages that follow the summary verbatim on every branch that shares it: a fact in them is not lost.
-    following: tuple[Message, ...]
     #: The text of the summary without its ledger: what the summarizer wrote.
     written: str
     #: The model that wrote it.
@@ -64,18 +60,17 @@ class Bundle:
 def texts_of(rebuilt: Rebuilt) -> dict[str, str]:
     """The texts of a bundle by file name, without the metadata."""
     assert rebuilt.run.summary is not None
-    request, output = rebuilt.request, rebuilt.run.summary.text
+    request, summary = rebuilt.request, rebuilt.run.summary
     history = render_messages(request.covered, reasoning=rebuilt.settings.reasoning, limits=rebuilt.limits)
-    parts = asdict(request) | {
-        "following": [asdict(message) for message in following_messages(rebuilt.plan, rebuilt.settings)]
-    }
+    parts = asdict(request)
     # Files of their own, where people may edit them.
     del parts["system"], parts["user"]
     return {
         SYSTEM: request.system,
         USER: request.user,
         HISTORY: "\n".join(history),
-        OUTPUT: output,
+        OUTPUT: summary.text,
+        EXTRACT: summary.extract,
         REQUEST: as_json(parts),
     }
 
@@ -191,7 +186,6 @@ def read_bundle(folder: Path) -> Bundle:
         return Bundle(
             folder=folder,
             request=_REQUEST.validate_python({**parts, "system": _read(folder, SYSTEM), "user": _read(folder, USER)}),
-            following=_MESSAGES.validate_python(parts["following"]),
             written=output.removesuffix(with_ledger("", ledger)),
             model=str(metadata["model"]),
             target_tokens=int(metadata["budget"]["target_tokens"]),

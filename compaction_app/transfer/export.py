@@ -121,9 +121,9 @@ class _Written:
 
     folder: Path
     metadata: dict[str, Any]
-    anchor_id: int
-    anchor_depth: int
-    foreign_pieces: set[str]
+    #: By the id and depth of a message: what nothing at or above it explains. Of the text the anchor, of the extract
+    #: the cutoff.
+    foreign_pieces: dict[tuple[int, int], set[str]]
     leaks_wrapper: bool
 
 
@@ -163,35 +163,36 @@ def _export(session: ChatSession, folder: Path, name: str, on_done: Callable[[],
 def _write(folder: Path, rebuilt: Rebuilt) -> _Written:
     texts = bundles.texts_of(rebuilt)
     bundles.write_texts(folder, texts)
+    plan, request = rebuilt.plan, rebuilt.request
     # Whole messages as well: the ledger quotes what the prompt showed head-and-tail.
-    sources = (rebuilt.request.system, rebuilt.request.user, *(m.content for m in rebuilt.request.covered))
+    covered = [request.previous_extract, *(message.content for message in request.covered)]
+    extract = _foreign_pieces(texts[bundles.EXTRACT], covered)
+    text = _foreign_pieces(texts[bundles.OUTPUT], [request.system, request.user, *covered])
     return _Written(
         folder=folder,
         metadata=bundles.metadata_of(rebuilt, texts),
-        anchor_id=rebuilt.plan.anchor_id,
-        anchor_depth=rebuilt.plan.anchor_depth,
-        foreign_pieces=_foreign_pieces(texts[bundles.OUTPUT], sources),
+        foreign_pieces={(plan.cutoff.id, plan.cutoff.depth): extract, (plan.anchor_id, plan.anchor_depth): text},
         leaks_wrapper=leaks_wrapper(texts[bundles.OUTPUT], rebuilt.run.nonce),
     )
 
 
 def _find_quoted_messages(session: ChatSession, using: str, written: Mapping[int, _Written]) -> dict[int, list[int]]:
     """For each summary the messages with text of it that it cannot have from its own branch."""
-    looking: dict[str, list[int]] = {}
+    looking: dict[str, list[tuple[int, int, int]]] = {}
     for pk, one in written.items():
-        for piece in one.foreign_pieces:
-            looking.setdefault(piece, []).append(pk)
+        for (end, end_depth), pieces in one.foreign_pieces.items():
+            for piece in pieces:
+                looking.setdefault(piece, []).append((pk, end, end_depth))
     found: dict[int, list[int]] = {pk: [] for pk in written}
     if not looking:
         return found
     rows = ChatMessage.objects.using(using).messages().filter(session=session)
     for message, depth, text in rows.values_list("pk", "depth", "content").iterator(chunk_size=_BATCH):
-        for pk in {pk for piece in _pieces(text) for pk in looking.get(piece, ())}:
+        for pk, end, end_depth in {place for piece in _pieces(text) for place in looking.get(piece, ())}:
             # A message that is newer than the summary may quote it, on any branch.
-            if message > pk:
+            if message > pk or message in found[pk]:
                 continue
-            one = written[pk]
-            if depth > one.anchor_depth or not branches.is_on_branch(message, depth, one.anchor_id, using):
+            if depth > end_depth or not branches.is_on_branch(message, depth, end, using):
                 found[pk].append(message)
     return found
 

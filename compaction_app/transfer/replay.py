@@ -38,7 +38,7 @@ class Scores:
     tokens: int
     #: Tokens ÷ target: 1.0 is on target, over 1.5 is refused.
     share_of_target: float
-    #: The share of the facts that the text or the messages after it tell, 0–1.
+    #: The share of the facts that the text tells, 0–1.
     retention: float
     #: Whether it contains tags of the wrapper, or the marker.
     leaks: bool
@@ -124,11 +124,10 @@ def replay(bundle: Bundle, ask: Ask, count: Count) -> Replay:
 
 def score(bundle: Bundle, text: str, count: Count) -> Scores:
     tokens = count([text])[0]
-    told = Told([text, *(message.content for message in bundle.following)])
     return Scores(
         tokens=tokens,
         share_of_target=round(tokens / max(1, bundle.target_tokens), 3),
         # As a run measures it.
-        retention=round(share_kept(read_replaced(bundle.request, bundle.following), told), 3),
+        retention=round(share_kept(read_replaced(bundle.request).statements, Told([text])), 3),
         leaks=leaks_wrapper(text, bundle.request.nonce),
     )

@@ -56,6 +56,7 @@ class Row(NamedTuple):
     #: Of summaries.
     ledger: str
     is_extract: bool
+    extract: str
     #: What the row is for: "tail", "summary", "pinned" or "cutoff".
     part: str = "tail"
 
@@ -301,6 +302,7 @@ def summary_value(
         ledger=row.ledger,
         # As the driver returns it: 0 or 1 on SQLite.
         is_extract=bool(row.is_extract),
+        extract=row.extract,
         pinned=message_value(pinned, zone) if pinned else None,
     )
 

@@ -22,14 +22,16 @@ class Completed(str):
 
     content: str
     ledger: str
+    extract: str
     is_extract: bool
     before: float | None
     after: float | None
 
 
-def made_of(content: str, ledger: str = "", *, is_extract: bool = False) -> Completed:
+def made_of(content: str, ledger: str = "", extract: str = "", *, is_extract: bool = False) -> Completed:
     summary = Completed(with_ledger(content, ledger))
     summary.content, summary.ledger, summary.is_extract = content, ledger, is_extract
+    summary.extract = extract
     return summary
 
 
@@ -69,7 +71,7 @@ def keep(
         covered=covered,
         pinned=pinned,
         base_text=before.content,
-        base_columns={"ledger": before.ledger, "is_extract": before.is_extract},
+        base_columns={"ledger": before.ledger, "is_extract": before.is_extract, "extract": before.extract},
         target_tokens=target,
         nonce=NONCE,
         redact=redact,
@@ -86,7 +88,7 @@ def keep(
     )
     written = prose_draft(SummaryDraft(text=draft) if isinstance(draft, str) else draft)
     kept = complete(written, asked, plan, allowances, settings_from_snapshot(changes), COUNT)
-    summary = made_of(written.text, kept.ledger, is_extract=written.is_extract)
+    summary = made_of(written.text, kept.ledger, kept.extract, is_extract=written.is_extract)
     summary.before, summary.after = kept.before, kept.after
     return summary
 

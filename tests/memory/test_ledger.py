@@ -116,15 +116,13 @@ class TestBeside:
     def test_the_pinned_message_vouches_for_what_it_says(self) -> None:
         assert keep(self.SAID, pinned=message(3, "Fix booking SNF-2605-017, it is ours.")) == DRAFT
 
-    def test_what_stays_replaces_what_was_said_before(self) -> None:
-        tail = message(5, "The budget for the boat is 2,400 euros now.")
-        assert keep("The budget for the boat is 2,000 euros.", kept=[tail]).ledger == ""
-
-    def test_the_pinned_message_is_older_than_what_its_turn_went_on_with(self) -> None:
-        """It was said before the messages that are covered, so it takes nothing of them back."""
-        pinned = message(1, "The budget for the boat is 2,000 euros, so ask Oda.")
-        covered = [message(2, "What is it?", Role.ASSISTANT), message(3, "The budget for the boat is 2,400 euros now.")]
-        assert "2,400 euros" in keep(*covered, pinned=pinned).ledger
+    def test_what_was_said_after_the_cutoff_neither_joins_nor_replaces_what_is_quoted(self) -> None:
+        """It stands verbatim below, and another branch that has the extract may not have it."""
+        said, wrong = "The budget for the boat is 2,000 euros.", "The budget for the boat is 2,400 euros now."
+        for tail in (message(5, wrong), message(5, "Wait, 2,400 euros."), message(5, "No!", Role.ASSISTANT)):
+            kept = keep(said, kept=[tail])
+            assert kept.extract == keep(said).extract
+            assert kept.ledger == "user: The budget for the boat is 2,000 euros"
 
     def test_a_draft_with_the_old_value_gets_the_new_one(self) -> None:
         told = ["The budget is 2,000 euros.", message(2, "Noted.", Role.ASSISTANT), "The budget is 2,400 euros now."]
@@ -189,7 +187,7 @@ class TestDecisions:
         assert "varnish" not in keep(*told, LEDGER_TOKENS=40).ledger
 
     def test_a_rule_still_comes_first(self) -> None:
-        told = [message(9, "Never sand the mast of the Vega in the rain."), *self.said("Agreed.")]
+        told = [*self.said("Agreed."), message(9, "Never sand the mast of the Vega in the rain.")]
         assert keep(*told, LEDGER_TOKENS=26).ledger == "user: Never sand the mast of the Vega in the rain"
 
 
@@ -273,17 +271,34 @@ class TestGenerations:
         assert "house. No." not in second
         assert "house (user: No" not in second
 
-    def test_a_ledger_that_stands_in_the_text_is_read_on_as_nobodys_words(self) -> None:
-        """Before ledgers had a column of their own. A model may have written the same."""
-        entries = "user Ana: never open the hatch (said 2026-03-30) · 94 steps to the lamp\ntool: 3 files in /srv/plans"
-        for text, is_extract in ((DRAFT, False), (f"{EXTRACT_HEADING}\nuser: My boat is blue", True)):
-            previous = made_of(f"{text}\n\n{LEDGER_HEADING}\n{entries}", is_extract=is_extract)
-            second = keep("Let us speak of something else.", previous=previous)
-            for kept in ("never open the hatch", "94 steps to the lamp", "3 files in /srv/plans"):
-                assert kept in second.ledger
-            lines = second.ledger.splitlines()
-            assert [line for line in lines if "hatch" in line and not line.startswith("summary: ")] == []
-            assert any(line.startswith("user: My boat is blue") for line in lines) is is_extract
+    def test_of_a_summary_without_an_extract_is_read_what_is_quoted_in_it(self) -> None:
+        """Before extracts had a column. Prose, a ledger and what an extract has of prose may tell of what came later."""
+        entries = "user Ana: never open the hatch (said 2026-03-30) · 94 steps to the lamp"
+        quoted = f"{EXTRACT_HEADING}\nsummary: 7 goats\nuser: My boat is blue"
+        for text, is_extract in ((DRAFT, False), (quoted, True)):
+            for former, ledger in ((f"\n\n{LEDGER_HEADING}\n{entries}", ""), ("", entries)):
+                second = keep("Let us speak of oars.", previous=made_of(text + former, ledger, is_extract=is_extract))
+                for told in (second.extract, second.ledger):
+                    assert not any(words in told for words in ("hatch", "94 steps", "goats", "listened"))
+                    assert ("user: My boat is blue" in told) is is_extract
+
+    def test_the_extract_is_the_same_whatever_the_draft_and_the_ledgers(self) -> None:
+        said = ("Never push to main.", "Booking SNF-2605-017 is ours.", *BERTHS)
+        drafts = (
+            DRAFT,
+            f"{DRAFT} Never push to main, and booking SNF-2605-017 is ours.",
+            "## Oars\n\n94 of them are red.",
+        )
+        firsts = [keep(*said, draft=draft, LEDGER_TOKENS=tokens) for draft in drafts for tokens in (None, 0)]
+        assert len({first.extract for first in firsts}) == 1
+        assert len({keep("Berth 9 is free.", previous=first).extract for first in firsts}) == 1
+        assert "94" not in firsts[-1].extract
+
+    def test_an_extract_whose_text_is_one_is_that_text_and_has_no_ledger(self) -> None:
+        first = keep(*BERTHS, "Never push to main.")
+        second = keep("Berth 9 is free.", previous=first, draft=SummaryDraft(text=first.extract, is_extract=True))
+        drafted = keep("Berth 9 is free.", previous=first, draft=SummaryDraft(text=second.extract, is_extract=True))
+        assert (drafted.extract, drafted.ledger) == (drafted.content, "")
 
 
 class TestRoom:
@@ -292,31 +307,38 @@ class TestRoom:
     def ledger_tokens(self, kept: Completed) -> int:
         return COUNT([f"{LEDGER_HEADING}\n{kept.ledger}"])[0] if kept.ledger else 0
 
-    def test_it_has_a_fifth_of_the_summarys_target(self) -> None:
-        assert 170 <= self.ledger_tokens(keep(*self.told, target=1000)) <= 202
+    @pytest.mark.parametrize("words", [10, 300, 600, 960, 1100])
+    def test_it_fills_what_the_draft_left_of_its_target(self, words: int) -> None:
+        """A weak draft is backed by a whole memory, and one that fills its target by nothing."""
+        kept = keep(*self.told, draft="## Boats\n\n" + "boat " * words, target=1000)
+        left = 1000 - COUNT([kept.content])[0]
+        assert left - 40 <= self.ledger_tokens(kept) <= max(0, left)
+        assert COUNT([kept.extract])[0] <= 1000
 
     def test_it_has_what_the_setting_says(self) -> None:
         assert 370 <= self.ledger_tokens(keep(*self.told, LEDGER_TOKENS=400)) <= 402
 
     def test_nothing_turns_it_off(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Nothing is read either: 0 costs no time."""
-        monkeypatch.setattr("compaction_app.memory.ledger.read_replaced", None)
+        """Nothing is scored either. The extract is there for the branches that share the cutoff alone."""
+        monkeypatch.setattr("compaction_app.memory.ledger.share_kept", None)
         kept = keep(*self.told, LEDGER_TOKENS=0)
         assert (kept, kept.before, kept.after) == (DRAFT, None, None)
+        assert kept.extract.count("XY-") > 40
 
-    def test_a_full_tail_does_not_cost_what_the_ledger_had(self) -> None:
-        """The tail is over the target for a moment; what is let go is gone for ever."""
-        first = keep(*(f"Booking XY-{n:04} is for room {n}." for n in range(40)), LEDGER_TOKENS=800)
-        second = keep("Go on.", previous=first, budget=10, LEDGER_TOKENS=800)
-        assert second.ledger.count("XY-") == 40
+    def test_a_ledger_without_room_costs_no_memory(self) -> None:
+        first = keep(*(f"Booking XY-{n:04} is for room {n}." for n in range(40)), target=800)
+        full = "## Boats\n\n" + "boat " * 800
+        second = keep("Go on.", previous=first, draft=full, target=800)
+        assert (second.ledger, second.extract.count("XY-")) == ("", 40)
+        assert keep("Go on.", previous=second, target=800).ledger.count("XY-") == 40
 
     def test_the_branch_stays_at_its_target(self) -> None:
-        """So that one compaction is not followed by the next; a fifth of the summary's target it always has."""
+        """So that one compaction is not followed by the next; what the draft left of its own target it always has."""
         tail = [message(100 + n, "Go on.") for n in range(10)]
         kept = keep(*self.told, kept=tail, target=100, budget=900, LEDGER_TOKENS=2000)
         assert 500 + count_summary(kept, COUNT) <= 900
         kept = keep(*self.told, kept=tail, target=300, budget=500, LEDGER_TOKENS=2000)
-        assert 40 < self.ledger_tokens(kept) <= 60
+        assert 240 < self.ledger_tokens(kept) <= 300 - COUNT([DRAFT])[0]
 
     def test_the_summary_still_saves_what_it_must(self) -> None:
         kept = keep(*self.told, replaced=300, LEDGER_TOKENS=2000)

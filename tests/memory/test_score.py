@@ -20,7 +20,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cf"]), max_size=30
 def share(said: Said | list[Said], *texts: str) -> float:
     """How much of what was said stands in other texts."""
     messages = turns(*said) if isinstance(said, list) else turns(said)
-    return share_kept(read_replaced(request_of(covered=tuple(messages), nonce=NONCE)), Told(texts))
+    return share_kept(read_replaced(request_of(covered=tuple(messages), nonce=NONCE)).statements, Told(texts))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from django.core.management import CommandError
 
 from compaction_app import chat
 from compaction_app.exceptions import BundleError
-from compaction_app.models import CompactionRun
+from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
@@ -194,8 +194,7 @@ class TestRetention:
         assert [one["before"]["retention"] for one in found["bundles"]] == told
         assert 0 < told[0] < 1
 
-    def test_over_generations_and_with_what_stays_beyond_the_look_ahead(self, server, tmp_path, monkeypatch):
-        monkeypatch.setattr("compaction_app.compaction.planning.LOOKAHEAD_TOKENS", 100)
+    def test_over_generations_each_with_its_extract(self, server, tmp_path):
         session = chat.start_session()
         facts = "Never use the well of Ilse Marten. It holds 4,711 litres."
         tip = chat.append_message(session, None, role="user", content=facts)
@@ -204,9 +203,11 @@ class TestRetention:
         chat.compact(tip, instructions="go on")
         chat.compact(talk(session, tip, 6)[-1], instructions="go on")
         self.assert_the_same(tmp_path / "out")
-        bundle = read_bundle(export(tmp_path / "again").bundles[1])
-        assert len(bundle.following) > len(bundle.request.lookahead)
-        assert bundle.request.previous_summary
+        first, second = export(tmp_path / "again").bundles
+        extracts = list(ChatMessage.objects.exclude(extract="").order_by("id").values_list("extract", flat=True))
+        assert [(one / "extract.md").read_text() for one in (first, second)] == extracts
+        assert read_bundle(second).request.previous_extract == extracts[0]
+        assert "4,711 litres" in extracts[1]
 
     def test_what_the_redactor_takes_out_vouches_for_nothing(self, server, tmp_path, settings):
         """The number stands in the tail too, where the model will not see it: it is lost unless the ledger has it."""
@@ -218,9 +219,6 @@ class TestRetention:
         tip = chat.append_message(session, tip, role="user", content="secret: Ilse Marten has 4711 apple trees.")
         tip = chat.append_message(session, tip, role="assistant", content="Good.")
         chat.compact(tip, instructions="go on")
-        (made,) = export(tmp_path / "out").bundles
-        following = read_bundle(made).following
-        assert following[-2].content == "[removed]"
         run = CompactionRun.objects.get()
         assert "4711" in run.summary.text
         self.assert_the_same(tmp_path / "again")
