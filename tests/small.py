@@ -27,9 +27,9 @@ def asks(**entry):
     return {"SUMMARIZERS": {"default": entry}}
 
 
-def anchored_summary(anchor, cutoff, *, content="what was said before", pinned=None, tokens=30):
+def anchored_summary(anchor, cutoff, *, content="what was said before", pinned=None, tokens=30, extract=""):
     """A summary written straight into the tree, for tests of reading."""
-    return summarize(anchor, cutoff, content=content, pinned_message=pinned, token_count=tokens)
+    return summarize(anchor, cutoff, content=content, pinned_message=pinned, token_count=tokens, extract=extract)
 
 
 def shown_ids(tip):

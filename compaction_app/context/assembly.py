@@ -2,7 +2,7 @@
 
 The chat turn, the admin and the API all call :func:`assemble`, so an inspection shows what the model sees.
 ``REDACTOR`` comes first, then pruning, then the summary. If the prompt would still not fit now, because compaction is
-late or failing, ``pruning.fit`` leaves out the oldest turns.
+late or failing, ``pruning.fit`` leaves out the oldest turns; ``context.reading`` looks for a shared extract before.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def apply_layers(branch: Branch, budget: Budget, settings: Settings, count: Coun
     base = branch.base
     pinned = base.pinned if base else None
     if settings.mode != Mode.OFF and (base or branch.history_tokens > budget.threshold):
-        strategy = Strategy.AUTO_COMPACT
+        strategy = Strategy.SHARED_EXTRACT if base and base.is_shared else Strategy.AUTO_COMPACT
     if settings.mode == Mode.OFF or (branch.history_tokens <= budget.available and not branch.unread):
         return ShownHistory(summary=base, pinned=pinned, tail=branch.tail, left_out=left_out, strategy=strategy)
     fit_to = partial(
@@ -136,6 +136,8 @@ def apply_layers(branch: Branch, budget: Budget, settings: Settings, count: Coun
         always = (*branch.tail, *([pinned] if pinned else ()))
         estimated = sum(attachment_tokens(message.attachments) for message in always)
         fitted = fit_to(available=max(budget.available, min(overflow.needed, budget.limit + estimated)))
+    if strategy != Strategy.SHARED_EXTRACT or fitted.dropped or not fitted.summary:
+        strategy = Strategy.TRUNCATED
     kept = {message.id for message in fitted.messages}
     left_out = _added(left_out, fitted.left_out)
     return ShownHistory(
@@ -144,7 +146,7 @@ def apply_layers(branch: Branch, budget: Budget, settings: Settings, count: Coun
         tail=fitted.messages,
         left_out={message_id: size for message_id, size in left_out.items() if message_id in kept},
         dropped=fitted.dropped,
-        strategy=Strategy.TRUNCATED,
+        strategy=strategy,
     )
 
 
@@ -188,7 +190,7 @@ def _history_messages(shown: ShownHistory) -> list[ContextMessage]:
                 # Untrusted text: it never has the system role.
                 role=Role.USER,
                 content=summary_message(shown.summary.text),
-                origin=Origin.SUMMARY,
+                origin=Origin.SHARED_EXTRACT if shown.summary.is_shared else Origin.SUMMARY,
                 tokens=shown.summary.tokens,
                 message_id=shown.summary.id,
             )

@@ -145,7 +145,7 @@ def call_groups(messages: Sequence[Message]) -> list[list[Message]]:
     return groups
 
 
-def _has_its_calls(group: Sequence[Message]) -> bool:
+def has_its_calls(group: Sequence[Message]) -> bool:
     """Whether each result is of a call that was read, too: providers refuse a result without its call."""
     results = Counter(message.tool_call_id for message in group if message.role == Role.TOOL)
     return results <= Counter(call["id"] for message in group for call in message.tool_calls)
@@ -220,7 +220,7 @@ class _Fitting:
     def __init__(
         self, messages: Sequence[Message], summary_tokens: int, pinned: Message | None, preserve: int, count: Count
     ) -> None:
-        self.groups = [group for group in call_groups(messages) if _has_its_calls(group)]
+        self.groups = [group for group in call_groups(messages) if has_its_calls(group)]
         self.summary_tokens = summary_tokens
         self.pinned = pinned
         self.count = count

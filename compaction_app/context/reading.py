@@ -17,15 +17,16 @@ from compaction_app.conf import Mode, Settings, get_settings, get_token_counter
 from compaction_app.context import budget, windows
 from compaction_app.context.assembly import assemble, reasoning_sizes, tokens_after_pruning, with_reasoning_that_fits
 from compaction_app.context.budget import ReservedParts
-from compaction_app.context.pruning import room_for_summary
+from compaction_app.context.pruning import call_groups, has_its_calls, room_for_summary
 from compaction_app.exceptions import ConfigurationError, ContextOverflow, InvalidMessage, MessageNotFound
+from compaction_app.messages.transcript import count_summary
 from compaction_app.messages.validation import check_budget_arguments, check_list_of_dicts, check_text
 from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.telemetry import log
 from compaction_app.tokens import Count
 from compaction_app.tree import branches
 from compaction_app.tree.branches import TipHistory, check_tip, database_of
-from compaction_app.values import Branch, Budget, ChatContext, Role
+from compaction_app.values import Branch, Budget, ChatContext, Role, Strategy
 
 logger = logging.getLogger("compaction_app.budget")
 
@@ -212,15 +213,47 @@ def _gone(tip: ChatMessage) -> MessageNotFound:
 def context_at(tip: ChatMessage, resolved: ResolvedRequest) -> ChatContext:
     branch = window_at(tip, resolved)
     try:
-        context = assemble(branch, resolved.reserved_parts, resolved.budget, resolved.settings, resolved.count)
+        context = _assembled(branch, resolved)
     except ContextOverflow:
         if resolved.without_learned is None:
             raise
         return context_at(tip, resolved.without_learned)
+    if context.dropped and (shared := _with_shared_extract(branch, database_of(tip), resolved)):
+        context = shared
     if resolved.include_reasoning:
         room = None if resolved.settings.mode == Mode.OFF else context.available_tokens - context.history_tokens
         context = with_reasoning_that_fits(context, resolved.count, room=room)
     return replace(context, model=resolved.model)
+
+
+def _assembled(branch: Branch, resolved: ResolvedRequest) -> ChatContext:
+    return assemble(branch, resolved.reserved_parts, resolved.budget, resolved.settings, resolved.count)
+
+
+def _with_shared_extract(branch: Branch, using: str, resolved: ResolvedRequest) -> ChatContext | None:
+    """The context in which nothing has to be left out, since the extract of another branch's summary stands for what
+    both branches have; None if there is none.
+
+    A fork between a summary's cutoff and its anchor has no part in its text, which may tell of what follows on the
+    other branch. The extract tells of the covered messages alone.
+    """
+    shared = branches.load_shared_extract(
+        branch,
+        using,
+        limit=resolved.budget.available,
+        prune_bytes=resolved.settings.prune_tool_result_bytes,
+        count=lambda text: count_summary(text, resolved.count),
+    )
+    if shared is None or shared.base is None:
+        return None
+    pinned = shared.base.pinned
+    # The newest user message is shown verbatim, and a call that was open at the cutoff may be answered on this branch.
+    has_user = pinned is not None or any(message.starts_turn for message in shared.tail)
+    if not has_user or not all(map(has_its_calls, call_groups(shared.tail))):
+        return None
+    context = _assembled(shared, resolved)
+    is_whole = context.strategy == Strategy.SHARED_EXTRACT and context.pinned_id == (pinned.id if pinned else None)
+    return context if is_whole else None
 
 
 def is_over_threshold(tip: ChatMessage, resolved: ResolvedRequest) -> bool:

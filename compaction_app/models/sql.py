@@ -66,32 +66,41 @@ VALUES = _COLUMNS.format(
 _STRUCTURE = _COLUMNS.format(
     content="''", reasoning="NULL", original="NULL", created_at="NULL", ledger="''", extract="''"
 )
-# A cutoff can be a long tool result. Extracts are read for summarizers, as times are.
-_ALL, _WITHOUT_TIMES = (
+# A cutoff can be a long tool result. Extracts are read for summarizers, as times are, or in place of a summary's text.
+_ALL, _WITHOUT_TIMES, _SHARED = (
     _COLUMNS.format(
-        content="CASE WHEN shown.part = 'cutoff' THEN '' ELSE m.content END",
+        content=f"CASE shown.part WHEN 'cutoff' THEN '' WHEN 'summary' THEN {text} ELSE m.content END",
         reasoning="CASE WHEN shown.part = 'cutoff' THEN NULL ELSE m.reasoning END",
         original="CASE WHEN shown.part = 'cutoff' THEN NULL ELSE m.original END",
         created_at=created_at,
-        ledger="m.ledger",
+        ledger=ledger,
         extract=extract,
     )
-    for created_at, extract in (("m.created_at", "m.extract"), ("NULL", "''"))
+    for text, created_at, ledger, extract in (
+        ("m.content", "m.created_at", "m.ledger", "m.extract"),
+        ("m.content", "NULL", "m.ledger", "''"),
+        ("m.extract", "NULL", "''", "''"),
+    )
 )
 
 
 # The walk, its summary, and that one's pin and cutoff, of which only the position is needed. Where a summary's anchor
 # is its cutoff, the walk contains the cutoff too: callers leave out what is not deeper.
+_BASE = f"FROM {MESSAGES} s WHERE s.id = (SELECT id FROM base)"
+_PARTS = f"""
+    SELECT id, 'summary' FROM base
+    UNION ALL SELECT s.pinned_message_id, 'pinned' {_BASE}
+    UNION ALL SELECT s.last_summarized_message_id, 'cutoff' {_BASE}
+"""
+
+
 def _tail_rows(columns: str, condition: str = "w.id IS NOT NULL", which: str = "") -> str:
-    base = f"FROM {MESSAGES} s WHERE s.id = (SELECT id FROM base)"
     return f"""
 WITH RECURSIVE {_walk(which)},
 base(id) AS (SELECT max(summary_id) FROM walk),
 shown(id, part) AS (
     SELECT w.id, 'tail' FROM walk w WHERE {condition}
-    UNION ALL SELECT id, 'summary' FROM base
-    UNION ALL SELECT s.pinned_message_id, 'pinned' {base}
-    UNION ALL SELECT s.last_summarized_message_id, 'cutoff' {base}
+    UNION ALL {_PARTS}
 )
 SELECT {columns}, shown.part FROM shown JOIN {MESSAGES} m ON m.id = shown.id
 """
@@ -110,6 +119,27 @@ CONTEXT = _tail_rows(
 #: The whole tail, for a compaction: without content to plan it, with content (in the background) to summarize.
 STRUCTURE = _tail_rows(_STRUCTURE)
 WHOLE_TAIL = _tail_rows(_ALL)
+
+#: The live summary with the deepest cutoff above a tip, its extract for its content, with its pin and cutoff. Its anchor
+#: is on another branch, so no walk for an anchor finds it. Walked is only what %(limit)s tokens can show, down to
+#: %(above)s: the depth of the cutoff that is in use, which everything deeper improves on.
+SHARED_EXTRACT = f"""
+WITH RECURSIVE walk(id, parent_id, depth, shown, summary_id) AS (
+    SELECT CAST(NULL AS bigint), CAST(%(tip)s AS bigint), 0, CAST(0 AS bigint), CAST(NULL AS bigint)
+    UNION ALL
+    SELECT p.id, p.parent_message_id, p.depth, w.shown + {_LEAST},
+           (SELECT s.id FROM {MESSAGES} s WHERE s.last_summarized_message_id = p.id AND s.kind = 'summary'
+                AND s.retired_at IS NULL AND s.extract <> '' ORDER BY s.id DESC LIMIT 1)
+    FROM walk w JOIN {MESSAGES} p ON p.id = w.parent_id
+    WHERE w.summary_id IS NULL AND w.shown <= %(limit)s AND p.depth > %(above)s
+),
+base(id) AS (
+    SELECT s.id FROM {MESSAGES} s WHERE s.id = (SELECT max(summary_id) FROM walk)
+        AND NOT EXISTS (SELECT 1 FROM walk WHERE walk.id = s.parent_message_id)
+),
+shown(id, part) AS ({_PARTS})
+SELECT {_SHARED}, shown.part FROM shown JOIN {MESSAGES} m ON m.id = shown.id
+"""
 
 # The numbers that the trigger compares, without content. The walk ends at the first live summary.
 _UP = f"""

@@ -155,6 +155,10 @@ def _history(tip_id: int, path: int, summary_id: int | None, summary: int, cutof
     return TipHistory(tip_id, summary_id, path - (cutoff or 0) + (summary or 0) + (pinned or 0))
 
 
+def _pruned_tokens(prune_bytes: int) -> int:
+    return max(1, prune_bytes // _DENSEST_BYTES_PER_TOKEN)
+
+
 def load_window(
     tip_id: int, using: str, *, limit: int, preserve: int, prune_bytes: int, largest_summary: int = MAX_INTEGER
 ) -> Branch:
@@ -167,9 +171,33 @@ def load_window(
         "limit": limit,
         "largest_summary": largest_summary,
         "preserve": preserve,
-        "pruned": max(1, prune_bytes // _DENSEST_BYTES_PER_TOKEN),
+        "pruned": _pruned_tokens(prune_bytes),
     }
     return _branch(tip_id, read_rows(sql.CONTEXT, parameters, using))
+
+
+def load_shared_extract(
+    branch: Branch, using: str, *, limit: int, prune_bytes: int, count: Callable[[str], int]
+) -> Branch | None:
+    """The branch with the extract of a summary that is anchored on another branch, and every message after its cutoff.
+
+    Of the live ones it is that with the deepest cutoff, deeper than the one in use; None if there is none within
+    ``limit`` tokens. One query. ``count``: tokens of a summary with this text.
+    """
+    parameters = {
+        "tip": branch.tip_id,
+        "above": branch.base.cutoff_depth if branch.base else 0,
+        "limit": limit,
+        "pruned": _pruned_tokens(prune_bytes),
+    }
+    parts = {row.part: row for row in read_rows(sql.SHARED_EXTRACT, parameters, using)}
+    if "summary" not in parts:
+        return None
+    base = summary_value(parts["summary"], parts["cutoff"], parts.get("pinned"))
+    base = replace(base, tokens=count(base.content), is_extract=True, is_shared=True)
+    tail = tuple(message for message in branch.tail if message.depth > base.cutoff_depth)
+    unread = branch.tip_depth - base.cutoff_depth - len(tail)
+    return None if unread else replace(branch, base=base, tail=tail, unread=0, unread_tokens=0)
 
 
 def load_structure(tip_id: int, using: str) -> Branch:

@@ -272,7 +272,7 @@ class TestGenerations:
         assert "house (user: No" not in second
 
     def test_of_a_summary_without_an_extract_is_read_what_is_quoted_in_it(self) -> None:
-        """Before extracts had a column. Prose, a ledger and what an extract has of prose may tell of what came later."""
+        """Before extracts had a column. Prose, a ledger, and what an extract has of prose may tell of later."""
         entries = "user Ana: never open the hatch (said 2026-03-30) · 94 steps to the lamp"
         quoted = f"{EXTRACT_HEADING}\nsummary: 7 goats\nuser: My boat is blue"
         for text, is_extract in ((DRAFT, False), (quoted, True)):

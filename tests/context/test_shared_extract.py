@@ -1,0 +1,225 @@
+"""What a fork between a summary's cutoff and its anchor is shown: the extract, and nothing of the other branch."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from compaction_app import chat
+from compaction_app.messages.transcript import summary_message
+from compaction_app.models import ChatMessage, CompactionEvent, sql
+from compaction_app.testing.builders import grow, words
+from tests.small import anchored_summary, shown_ids, small
+from tests.trees import analyze, chain, deep_chain, start_session
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small_window")]
+
+EXTRACT = "user: never sand the mast"
+
+
+def branch_and_fork(session, *, extract=EXTRACT, at=153, **fields):
+    """200 messages, of which 80 fit, with a summary up to message 150 at message 156; and a fork below message ``at``."""
+    nodes = grow(session, None, "u a " * 100)
+    summary = anchored_summary(nodes[155], nodes[149], extract=extract, **fields)
+    return nodes, summary, grow(session, nodes[at - 1], "u")[0]
+
+
+def assert_as_ever(tip):
+    """No extract is shown: what fits of the newest messages is."""
+    context = chat.get_context(tip)
+    assert context.strategy == "truncated"
+    assert context.dropped
+    return context
+
+
+class TestShown:
+    def test_the_extract_stands_for_what_the_summary_covers_and_all_after_the_cutoff_follows(self, session):
+        nodes, summary, fork = branch_and_fork(session)
+        context = chat.get_context(fork)
+        assert (context.strategy, context.dropped, context.fallback_used) == ("shared_extract", 0, False)
+        assert (context.summary_id, context.cutoff_id, context.pinned_id) == (summary.pk, nodes[149].pk, None)
+        first, *others = context.messages
+        assert (first.origin, first.role, first.message_id) == ("shared_extract", "user", summary.pk)
+        assert first.content == summary_message(EXTRACT)
+        assert first.tokens == len(first.content.split()) + 4
+        assert [message.message_id for message in others] == [*(node.pk for node in nodes[150:153]), fork.pk]
+        assert {message.origin for message in others} == {"verbatim"}
+        assert context.tokens == context.history_tokens == first.tokens + 400
+        assert chat.find_summary(fork) is None, "its text applies where its anchor is"
+        assert "what was said before" not in str(context.to_openai())
+
+    def test_a_branch_with_the_anchor_has_the_summary_itself(self, session):
+        nodes, summary, _ = branch_and_fork(session)
+        grown = grow(session, nodes[155], "u")[0]
+        assert chat.get_context(grown).strategy == "auto_compact"
+        assert shown_ids(grown)[0] == summary.pk
+
+    def test_where_nothing_is_left_out_nothing_is_borrowed(self, session):
+        nodes = grow(session, None, "u a " * 30)
+        anchored_summary(nodes[40], nodes[30], extract=EXTRACT)
+        fork = grow(session, nodes[35], "u")[0]
+        assert chat.get_context(fork).strategy == "none"
+
+    def test_it_replaces_an_older_summary_of_the_branch_where_its_cutoff_is_deeper(self, session):
+        nodes = grow(session, None, "u a " * 100)
+        anchored_summary(nodes[30], nodes[20], content="long ago")
+        newer = anchored_summary(nodes[155], nodes[149], extract=EXTRACT)
+        fork = grow(session, nodes[152], "u")[0]
+        context = chat.get_context(fork)
+        assert (context.strategy, context.summary_id) == ("shared_extract", newer.pk)
+        assert "long ago" not in str(context.to_openai())
+
+    def test_the_older_summary_stays_where_its_cutoff_is_as_deep(self, session):
+        nodes = grow(session, None, "u a " * 100)
+        older = anchored_summary(nodes[20], nodes[20])
+        anchored_summary(nodes[30], nodes[20], extract=EXTRACT)
+        fork = grow(session, nodes[22], "u a " * 60)[-1]
+        assert assert_as_ever(fork).summary_id == older.pk
+
+    def test_of_several_the_deepest_cutoff_counts_and_there_the_newest(self, session):
+        nodes, _, fork = branch_and_fork(session)
+        anchored_summary(nodes[170], nodes[129], extract="user: an older one")
+        newest = anchored_summary(nodes[160], nodes[149], extract="user: the newest")
+        anchored_summary(nodes[180], nodes[149], extract="")
+        assert chat.get_context(fork).summary_id == newest.pk
+
+    def test_the_pin_is_shown_with_it(self, session):
+        """Cut inside a turn: the user message of that turn stands above the cutoff."""
+        nodes = grow(session, None, "u a " * 70 + "u " + "a " * 20)
+        summary = anchored_summary(nodes[155], nodes[149], extract=EXTRACT, pinned=nodes[140])
+        fork = grow(session, nodes[152], "a")[0]
+        context = chat.get_context(fork)
+        assert (context.strategy, context.pinned_id) == ("shared_extract", nodes[140].pk)
+        assert shown_ids(fork)[:3] == [summary.pk, nodes[140].pk, nodes[150].pk]
+
+    def test_large_results_after_the_cutoff_are_shortened_first(self, session):
+        nodes = grow(session, None, "u a " * 75 + "u c t(6000) a " + "u a " * 20)
+        anchored_summary(nodes[165], nodes[149], extract=EXTRACT)
+        fork = grow(session, nodes[158], "a u a u a u a u")[-1]
+        context = chat.get_context(fork)
+        assert (context.strategy, context.dropped, context.pruned) == ("shared_extract", 0, 1)
+
+    def test_the_redactor_reads_it(self, session, settings):
+        settings.COMPACTION = small(REDACTOR="tests.context.test_shared_extract.without_masts")
+        _, _, fork = branch_and_fork(session)
+        assert chat.get_context(fork).messages[0].content == summary_message("user: never sand the [gone]")
+
+    def test_a_reply_keeps_what_was_sent_and_the_branch_asks_for_its_own_summary(self, session):
+        nodes, summary, fork = branch_and_fork(session)
+        context = chat.get_context(fork)
+        reply = chat.append_message(session, fork, role="assistant", content=words(100), context=context)
+        sent = reply.sent_context
+        assert (sent["strategy"], sent["summary_id"]) == ("shared_extract", summary.pk)
+        assert (sent["cutoff_id"], sent["dropped"]) == (nodes[149].pk, 0)
+        assert not reply.fallback_used
+        assert not CompactionEvent.objects.filter(kind="fallback_used").exists()
+        assert chat.should_compact(reply)
+        assert chat.compact(reply).status == "succeeded"
+        assert chat.get_context(reply).strategy == "auto_compact"
+
+
+def without_masts(text: str) -> str:
+    return text.replace("mast", "[gone]")
+
+
+class TestNotShown:
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"extract": ""},
+            {"extract": words(8_000)},
+            {"at": 40},
+        ],
+        ids=["of before extracts", "does not fit", "above the cutoff"],
+    )
+    def test_what_happens_today_stays_as_it_is(self, session, change):
+        nodes, _, fork = branch_and_fork(session, **change)
+        if change.get("at"):
+            fork = grow(session, fork, "a u " * 40)[-1]
+        before = ChatMessage.objects.filter(last_summarized_message__isnull=False)
+        found = assert_as_ever(fork)
+        before.update(extract="")
+        assert chat.get_context(fork) == found
+
+    def test_all_after_the_cutoff_must_fit(self, session):
+        _, _, fork = branch_and_fork(session)
+        assert_as_ever(grow(session, fork, "a u " * 40)[-1])
+
+    def test_a_retired_one_is_shown_to_nobody(self, session):
+        _, summary, fork = branch_and_fork(session)
+        chat.retire_summary(summary)
+        assert_as_ever(fork)
+
+    def test_one_whose_anchor_is_on_the_branch_is_not_shared_with_it(self, session):
+        """It is passed over there because its text has no room."""
+        nodes = grow(session, None, "u a " * 100)
+        anchored_summary(nodes[155], nodes[149], extract=EXTRACT, tokens=8_000)
+        assert_as_ever(nodes[159])
+
+    def test_the_newest_user_message_is_never_covered_by_it(self, session):
+        nodes, _, _ = branch_and_fork(session)
+        assert_as_ever(grow(session, nodes[149], "a a")[-1])
+        assert_as_ever(nodes[149])
+
+    def test_a_result_never_stands_without_the_call_that_the_extract_covers(self, session):
+        """The call was open at the cutoff, which is why the anchor is below it; on another branch it is answered."""
+        nodes = grow(session, None, "u a " * 75 + "u c")
+        below = grow(session, nodes[-1], "u a u a")
+        anchored_summary(below[0], nodes[-1], extract=EXTRACT)
+        call = nodes[-1].tool_calls[0]["id"]
+        answered = chat.append_message(session, nodes[-1], role="tool", tool_call_id=call, content=words(90))
+        assert_as_ever(grow(session, answered, "a u")[-1])
+
+    def test_with_the_mode_off_nothing_is_borrowed(self, session):
+        _, _, fork = branch_and_fork(session)
+        session.settings = {"MODE": "off"}
+        session.save()
+        with CaptureQueriesContext(connection) as captured:
+            assert chat.get_context(fork).strategy == "none"
+        assert len(captured) == 2
+
+
+class TestCost:
+    def test_only_where_something_would_be_left_out_one_more_statement_is_made(self, session):
+        nodes, summary, fork = branch_and_fork(session)
+        other = grow(start_session(), None, "u a " * 100)[-1]
+        for tip, queries in ((grow(session, nodes[155], "u")[0], 2), (fork, 3), (other, 3)):
+            with CaptureQueriesContext(connection) as captured:
+                chat.get_context(tip)
+            assert len(captured) == queries
+
+    def test_it_walks_no_further_than_the_window_reaches(self, settings):
+        """At a depth of 50,000, and with nothing to be found: as many rows as 8,000 tokens have."""
+        tip = deep_chain(start_session(), 50_000)[-1]
+        walk = sql.SHARED_EXTRACT.partition("base(id)")[0].rstrip(", \n") + " SELECT count(*) FROM walk"
+        with connection.cursor() as cursor:
+            cursor.execute(walk, {"tip": tip.pk, "above": 0, "limit": 8_000, "pruned": 128})
+            assert cursor.fetchone()[0] <= 803
+
+    def test_a_thousand_summaries_at_one_cutoff_are_one_look_up(self, session):
+        nodes = chain(session, 4)
+        forks = [chat.append_message(session, nodes[1], role="user", content="x") for _ in range(1_000)]
+        for fork in forks:
+            anchored_summary(fork, nodes[1], extract=EXTRACT)
+        analyze()
+        explain = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF)"
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"{explain} {sql.SHARED_EXTRACT}", {"tip": nodes[3].pk, "above": 0, "limit": 8_000, "pruned": 128}
+            )
+            plan = "\n".join(str(row[-1]) for row in cursor.fetchall())
+        assert "compaction_live_by_cutoff" in plan, plan
+        assert "TEMP B-TREE" not in plan, plan
+        if connection.vendor == "postgresql":
+            scans = re.findall(r"Index Scan.* using compaction_live_by_cutoff.*\(actual rows=([\d.]+)", plan)
+            assert scans
+            assert all(float(rows) <= 1 for rows in scans), plan
+        parts = {"tip": nodes[3].pk, "above": 0, "limit": 8_000, "pruned": 128}
+        with connection.cursor() as cursor:
+            cursor.execute(sql.SHARED_EXTRACT, parts)
+            assert [row[-1] for row in cursor.fetchall() if row[0] == ChatMessage.objects.latest("id").pk] == [
+                "summary"
+            ]
