@@ -24,7 +24,7 @@ from compaction_app.conf import Mode, get_settings, get_token_counter
 from compaction_app.context.assembly import as_sent
 from compaction_app.exceptions import CompactionError, ContextOverflow
 from compaction_app.messages.openai_format import attachment_line
-from compaction_app.messages.transcript import summary_message
+from compaction_app.messages.transcript import count_summary, summary_message
 from compaction_app.models import ChatMessage, CompactionEvent, sql
 from compaction_app.models.words import words
 from compaction_app.tokens import count_messages
@@ -39,6 +39,7 @@ MOST_TEXT, _MOST_TEXTS = 4_200, 250_000
 MOST_SWITCHED_OFF = 2_000
 
 _AFTER_THE_CUTOFF = (Origin.VERBATIM, Origin.PRUNED)
+_SUMMARIES = (Origin.SUMMARY, Origin.SHARED_EXTRACT)
 #: Origins of rows beside :class:`Origin`: not sent, or too many for the page.
 DROPPED, FOLDED = "dropped", "folded"
 #: Name and meaning of each origin, in the order of the totals.
@@ -49,6 +50,10 @@ ORIGINS: dict[str, tuple[Any, Any]] = {
         gettext_lazy("added to each request by the caller, not stored"),
     ),
     Origin.SUMMARY: (gettext_lazy("Summary"), gettext_lazy("replaces every message up to its cutoff")),
+    Origin.SHARED_EXTRACT: (
+        gettext_lazy("Shared extract"),
+        gettext_lazy("what a summary of another branch quotes of messages that both branches have"),
+    ),
     Origin.PINNED: (gettext_lazy("Pinned"), gettext_lazy("the user message of the turn that contains the cutoff")),
     Origin.VERBATIM: (gettext_lazy("Verbatim"), gettext_lazy("a message after the cutoff, in full")),
     Origin.PRUNED: (gettext_lazy("Pruned"), gettext_lazy("a tool result after the cutoff, shortened")),
@@ -60,6 +65,7 @@ STRATEGY_WORDS: dict[str, Any] = {
     Strategy.TOOL_RESULT_BUDGET: gettext_lazy("Old tool results pruned"),
     Strategy.MICRO_COMPACT: gettext_lazy("White space in old tool results collapsed"),
     Strategy.AUTO_COMPACT: gettext_lazy("A summary is used"),
+    Strategy.SHARED_EXTRACT: gettext_lazy("The extract of another branch's summary is used"),
     Strategy.TRUNCATED: gettext_lazy("Messages left out: the history does not fit the window"),
 }
 
@@ -135,7 +141,7 @@ def _table(items: Sequence[ContextMessage | Unlisted], using: str, *, cutoff_id:
 def _notes(shown: ContextMessage, known: Mapping[int, tuple[int, Any]], cutoff_id: int | None) -> Iterator[str]:
     if shown.left_out_bytes:
         yield counted(shown.left_out_bytes, "{} byte left out", "{} bytes left out")
-    if shown.origin == Origin.SUMMARY:
+    if shown.origin in _SUMMARIES:
         if cutoff_id:
             depth = known.get(cutoff_id, (0, None))[0]
             at = f"{cutoff_id} ({place(depth)})" if depth else str(cutoff_id)
@@ -347,10 +353,13 @@ class _Record:
                 self.notes.append(_("Summary {} was sent, and its text has been erased since.").format(row.pk))
             elif row.retired_at and row.retired_at > self.reply.created_at:
                 self.notes.append(_("Summary {} was in use then, and has been retired since.").format(row.pk))
-            content = summary_message(row.text) if row.text else ""
-            tokens = row.token_count
+            origin, text, tokens = Origin.SUMMARY, row.text, row.token_count
+            if self.kept.get("strategy") == Strategy.SHARED_EXTRACT:
+                origin, text = Origin.SHARED_EXTRACT, row.extract
+                tokens = count_summary(text, get_token_counter())
+            content = summary_message(text) if text else ""
             parts.append(
-                ContextMessage(role=Role.USER, content=content, origin=Origin.SUMMARY, tokens=tokens, message_id=row.pk)
+                ContextMessage(role=Role.USER, content=content, origin=origin, tokens=tokens, message_id=row.pk)
             )
         if row := self._row(self.pinned_id, _("The pinned message")):
             parts.append(as_sent(branches.message_value(row), Origin.PINNED))

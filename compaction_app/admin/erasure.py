@@ -36,11 +36,12 @@ from compaction_app.context.reading import resolve_request
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, CompactionRun, sql
 from compaction_app.tree.branches import database_of, history_at
-from compaction_app.tree.lanes import newest_tip_below
+from compaction_app.tree.lanes import borrowers, newest_tip_below, tips_at_or_below
 from compaction_app.values import OPEN_RUN_STATUSES, Kind
 
-#: Live summaries that a page names.
+#: Live summaries that a page names, and branches.
 _MOST_NAMED = 50
+_TEXTS = ("content", "extract", "ledger", "metadata")
 #: In the address of a record: how Django keeps the list that led to it.
 SEARCH = "_changelist_filters"
 
@@ -88,7 +89,8 @@ def affected_by(erased: ChatMessage) -> tuple[dict[str, int], list[ChatMessage]]
     # A subtree has few runs: no index is needed.
     is_open = Q(status__in=OPEN_RUN_STATUSES)
     found |= runs.aggregate(open_runs=Count("pk", filter=is_open), ended_runs=Count("pk", filter=~is_open))
-    return found, list(nodes.filter(is_live).defer("content", "ledger", "metadata").order_by("id")[:_MOST_NAMED])
+    live = nodes.filter(is_live).defer(*_TEXTS).order_by("id")
+    return found, list(live[:_MOST_NAMED])
 
 
 def _live_on(summary: ChatMessage) -> list[ChatMessage]:
@@ -98,7 +100,7 @@ def _live_on(summary: ChatMessage) -> list[ChatMessage]:
         cursor.execute(sql.BUILT_ON, {"summary": summary.pk})
         built = [pk for (pk,) in cursor.fetchall()]
     rows = ChatMessage.objects.using(using).live().filter(pk__in=built)
-    return list(rows.defer("content", "ledger", "metadata").order_by("id"))
+    return list(rows.defer(*_TEXTS).order_by("id"))
 
 
 # -- what the model no longer sees --------------------------------------------------------------------------
@@ -197,7 +199,7 @@ class ErasingAdmin(RecordAdmin):
             CHANGES: [
                 _("The text, tool arguments, reasoning, what came, attachments and metadata are erased."),
                 *_counts(counts),
-                *([again, _named(links, live)] if live else []),
+                *([again, _named(links, live), *_borrowed(links, live)] if live else []),
                 *_cleared_title(message),
             ],
             KEPT: [_("Tool call ids, and every other message.")],
@@ -251,7 +253,11 @@ class ErasingAdmin(RecordAdmin):
     def _told_of_retiring(self, links: Links, summary: ChatMessage, retiring: Sequence[ChatMessage]) -> Told:
         run, anchor = summary.made_by.first(), summary.parent
         return {
-            CHANGES: [_("Taken out of use:"), [links.record(one) for one in retiring]],
+            CHANGES: [
+                _("Taken out of use:"),
+                [links.record(one) for one in retiring],
+                *_borrowed(links, retiring),
+            ],
             KEPT: [_("The summaries themselves, as a record, and every message.")],
             # What the summary was built on still applies.
             UNSEEN: _unseen(links, newest_tip_below(anchor) if anchor else None, run.base_id if run else None),
@@ -259,7 +265,7 @@ class ErasingAdmin(RecordAdmin):
 
     def _retire(self, links: Links, summary: ChatMessage, reason: str) -> None:
         retired = sorted(chat.retire_summary(summary, reason=reason))
-        for one in ChatMessage.objects.using(database_of(summary)).defer("content", "ledger").filter(pk__in=retired):
+        for one in ChatMessage.objects.using(database_of(summary)).defer(*_TEXTS).filter(pk__in=retired):
             # Without the reason: it may quote the summary, and this log outlives an erasure.
             self.log_change(links.request, one, gettext_noop("Retired."))
         named, then = joined(map(links.summary, retired), ", "), requested_after(links, summary.session)
@@ -283,7 +289,8 @@ class ErasingAdmin(RecordAdmin):
         kept = {
             _("Runs, without instructions and links to the messages"): affected["open_runs"] + affected["ended_runs"]
         }
-        told = [str(obj), *_counts(counts), *([_named(links, live)] if live else []), *_cleared_title(obj)]
+        summaries = [_named(links, live), *_borrowed(links, live, without=obj)] if live else []
+        told = [str(obj), *_counts(counts), *summaries, *_cleared_title(obj)]
         question: str = _("This message and everything after it are deleted. This cannot be undone.")
         if links.may("redact_chatmessage"):
             way = _('To remove only this text, use <a href="{}">Redact</a>.')
@@ -298,6 +305,16 @@ class ErasingAdmin(RecordAdmin):
     def after_deletion(self, links: Links, obj: ChatMessage) -> str:
         """The page of its session, for people who may view sessions."""
         return links.page_of(obj.session) or super().after_deletion(links, obj)
+
+
+def _borrowed(links: Links, summaries: Sequence[ChatMessage], without: ChatMessage | None = None) -> list[Any]:
+    """The branches that lose an extract with these summaries; not those that end at or below a message."""
+    using, session = database_of(summaries[0]), summaries[0].session
+    tips = set(borrowers(summaries, resolve_request(session).budget.available))
+    tips -= tips_at_or_below(without.pk, tips, using) if without else set()
+    rows = ChatMessage.objects.using(using).filter(pk__in=sorted(tips)[:_MOST_NAMED]).defer(*_TEXTS).order_by("id")
+    said = _("Branches that are shown an extract of theirs, and lose it until they are compacted. They end at:")
+    return [said, _named(links, list(rows))] if tips else []
 
 
 def _named(links: Links, summaries: Sequence[ChatMessage]) -> list[str]:

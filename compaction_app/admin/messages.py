@@ -45,7 +45,17 @@ _MOST_NAMED = 50
 #: In an address: "now" for what would be sent now, where what was sent is shown otherwise.
 SENT = "sent"
 #: Texts that have an address of their own, by their name in it.
-_TEXTS = ("content", "tool_calls", "reasoning", "original", "attachments", "usage", "metadata", "sent_context")
+_TEXTS = (
+    "content",
+    "extract",
+    "tool_calls",
+    "reasoning",
+    "original",
+    "attachments",
+    "usage",
+    "metadata",
+    "sent_context",
+)
 
 
 # -- the two lists ------------------------------------------------------------------------------------------
@@ -141,7 +151,9 @@ def _has_text(text: str) -> Q:
     columns = [Cast(name, TextField()) for name in ("tool_calls", "reasoning", "original", "attachments", "metadata")]
     conditions = [Q(IContains(column, form)) for column in columns for form in written]
     return Q(
-        Q(content__icontains=text), Q(ledger__icontains=text), Q(name__icontains=text), *conditions, _connector=Q.OR
+        *(Q((f"{name}__icontains", text)) for name in ("content", "extract", "ledger", "name")),
+        *conditions,
+        _connector=Q.OR,
     )
 
 
@@ -350,7 +362,7 @@ class ChatMessageAdmin(ErasingAdmin):
         if part not in _TEXTS:
             raise Http404("A message has no such part.")
         value: Any = obj.text if part == "content" else getattr(obj, part)
-        is_text = part == "content" or not value
+        is_text = isinstance(value, str) or not value
         return _plain_text(value or "" if is_text else json.dumps(canonical(value), indent=2, ensure_ascii=False))
 
     def context_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""A summary's page: how it was made, what it covers, its generations, what changed, its ledger.
+"""A summary's page: how it was made, what it covers, its generations, what changed, its ledger and extract.
 
 Everything is bounded and takes a fixed number of queries, whatever the length of the session and of its texts.
 """
@@ -20,6 +20,7 @@ from compaction_app.admin import contexts, display
 from compaction_app.admin.display import column
 from compaction_app.admin.links import Links
 from compaction_app.admin.records import EVENTS, RUN_TEXTS, Sections
+from compaction_app.memory.ledger_text import EXTRACT_HEADING
 from compaction_app.memory.statements import NOBODY
 from compaction_app.memory.writing import read_back
 from compaction_app.models import ChatMessage, CompactionRun, sql
@@ -29,7 +30,7 @@ from compaction_app.tree.branches import database_of
 #: The runs that made the summaries of a list, in one query and without their texts.
 RUNS = Prefetch("made_by", CompactionRun.objects.defer(*RUN_TEXTS).order_by("-id"))
 _WITHOUT_TEXTS = ChatMessage.objects.defer(
-    "content", "ledger", "tool_calls", "reasoning", "original", "attachments", "usage", "metadata"
+    "content", "extract", "ledger", "tool_calls", "reasoning", "original", "attachments", "usage", "metadata"
 )
 #: What a summary's own page needs: its run with everything stored, its cutoff and its anchor.
 OF_PAGE = (
@@ -42,7 +43,7 @@ MOST_LISTED = 25
 #: Of each of two texts that are compared: characters, and lines. ``difflib`` takes more than quadratic time.
 MOST_CHARACTERS, MOST_LINES = 60_000, 500
 _SIGNS = {" ": "same", "-": "removed", "+": "added", "@": "between"}
-#: Entries of a ledger that a page lists.
+#: Entries of a ledger, and of an extract, that a page lists.
 _MOST_ENTRIES = 500
 
 
@@ -122,14 +123,15 @@ def generations_of(summary: ChatMessage) -> list[tuple[int, ChatMessage, Compact
     found = CompactionRun.objects.using(using).filter(summary_id__in=levels).order_by("id")
     found = found.annotate(cutoff_depth=F("summary__last_summarized_message__depth"))
     lean = found.select_related("summary").defer(
-        "summary__content", "summary__ledger", "summary__metadata", "error_detail", "settings"
+        "summary__content", "summary__extract", "summary__ledger", "summary__metadata", "error_detail", "settings"
     )
     runs = {run.summary_id or 0: run for run in lean}
     summaries = {pk: run.summary for pk, run in runs.items() if run.summary is not None}
     summaries[summary.pk] = summary
     # A base without a run was imported with its conversation.
     if imported := levels.keys() - summaries.keys():
-        rows = ChatMessage.objects.using(using).filter(pk__in=sorted(imported)).defer("content", "ledger", "metadata")
+        rows = ChatMessage.objects.using(using).filter(pk__in=sorted(imported))
+        rows = rows.defer("content", "extract", "ledger", "metadata")
         summaries |= {row.pk: row for row in rows}
     return [(level, summaries[pk], runs.get(pk)) for level, pk in sorted((levels[pk], pk) for pk in summaries)]
 
@@ -172,7 +174,8 @@ def page_of(summary: ChatMessage) -> dict[str, Any]:
         "changed": changed,
         "no_difference": no_difference,
         "most_lines": MOST_LINES,
-        "ledger": ledger_entries(summary.ledger),
+        "ledger": entries_of(summary.ledger),
+        "extract": entries_of(summary.extract.removeprefix(EXTRACT_HEADING)),
     }
 
 
@@ -186,9 +189,9 @@ def difference(before: str, after: str) -> list[tuple[str, str]]:
     return [(_SIGNS[line[0]], line[1:]) for line in found]
 
 
-def ledger_entries(ledger: str) -> list[tuple[str, list[str]]]:
-    """(who said it, and when, entries) of each line of a summary's ledger."""
-    told = islice(read_back(ledger), _MOST_ENTRIES)
+def entries_of(quoted: str) -> list[tuple[str, list[str]]]:
+    """(who said it, and when, entries) of each line of a summary's ledger or extract."""
+    told = islice(read_back(quoted), _MOST_ENTRIES)
     return [
         (", ".join(filter(None, who)), [one.text for one in entries])
         for who, entries in groupby(

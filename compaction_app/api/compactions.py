@@ -81,12 +81,17 @@ class CompactionOut(RunFigures):
 
 class CompactionDetail(CompactionOut):
     summary: str | None = Field(description="The summary's text. Empty after a redaction, null after a deletion.")
+    extract: str | None = Field(description="What is quoted of the messages that it covers alone.")
     instructions: str
     pinned_id: int | None = Field(description="The user message shown verbatim after the summary.")
 
     @staticmethod
     def resolve_summary(run: CompactionRun) -> str | None:
         return run.summary.text if run.summary else None
+
+    @staticmethod
+    def resolve_extract(run: CompactionRun) -> str | None:
+        return run.summary.extract if run.summary else None
 
     @staticmethod
     def resolve_pinned_id(run: CompactionRun) -> int | None:

@@ -16,8 +16,8 @@ from compaction_app.messages.validation import MAX_REPORTED, check_text
 
 router = Router(tags=["messages"])
 
-OriginName = Literal["system", "contribution", "summary", "pinned", "verbatim", "pruned"]
-StrategyName = Literal["none", "tool_result_budget", "micro_compact", "auto_compact", "truncated"]
+OriginName = Literal["system", "contribution", "summary", "shared_extract", "pinned", "verbatim", "pruned"]
+StrategyName = Literal["none", "tool_result_budget", "micro_compact", "auto_compact", "shared_extract", "truncated"]
 #: Tokens as the provider counted them; null: not reported.
 Reported = Annotated[int, Field(ge=0, le=MAX_REPORTED), BeforeValidator(whole)] | None
 
@@ -34,7 +34,7 @@ class Figures(Schema):
     window: Number = Field(examples=[128_000])
     threshold: Number = Field(description="A larger history is compacted.", examples=[89_849])
     target: Number = Field(description="The size that a compaction aims at.", examples=[64_000])
-    summary_id: Id | None = Field(examples=[42])
+    summary_id: Id | None = Field(description="Of a `shared_extract` too: the summary that has it.", examples=[42])
     cutoff_id: Id | None = Field(description="The last message that the summary covers.", examples=[39])
     pinned_id: Id | None = Field(examples=[None])
     strategy: StrategyName = Field(description="The last layer that was needed to make the history fit.")

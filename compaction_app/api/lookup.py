@@ -22,7 +22,7 @@ from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.telemetry import log_error
 
 #: Columns that may be long. Deciding whether the user may go on needs none of them.
-TEXTS = ("content", "ledger", "tool_calls", "reasoning", "original", "attachments", "usage", "metadata", "sent_context")
+TEXTS = ("content extract ledger tool_calls reasoning original attachments usage metadata sent_context").split()
 _PERIODS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 

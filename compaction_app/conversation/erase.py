@@ -61,7 +61,7 @@ SHORTEST_TEXT = 4
 #: Rows that are read at once: with the largest messages that are allowed, 200 MB.
 _READ_AT_ONCE = 50
 _OF_MESSAGES = ("content", "name", "tool_calls", "reasoning", "attachments", "usage", "metadata", "original")
-_OF_SUMMARIES = ("content", "ledger", "retired_reason")
+_OF_SUMMARIES = ("content", "extract", "ledger", "retired_reason")
 _OF_RUNS = ("instructions", "policy_line", "error_detail")
 _OF_SESSIONS = ("title", "system_prompt", "metadata")
 #: Characters without width, which a copy from a page may contain: joiners, directions, variants of a picture.
@@ -220,7 +220,7 @@ def empty_summaries(session_id: Any, ids: Sequence[int], using: str, tops: Seque
         retired += sorted(live.values_list("pk", flat=True))
         live.update(retired_at=now)
         # The reason that a person gave for an earlier retirement may quote the summary.
-        emptied += summaries.update(content="", ledger="", redacted_at=now, retired_reason="redaction")
+        emptied += summaries.update(content="", extract="", ledger="", redacted_at=now, retired_reason="redaction")
         _blank_runs(using, batch)
     _count_erasure(session_id, using)
     payload = {"summaries": emptied, "erasure": "redaction"}

@@ -120,9 +120,9 @@ CONTEXT = _tail_rows(
 STRUCTURE = _tail_rows(_STRUCTURE)
 WHOLE_TAIL = _tail_rows(_ALL)
 
-#: The live summary with the deepest cutoff above a tip, its extract for its content, with its pin and cutoff. Its anchor
-#: is on another branch, so no walk for an anchor finds it. Walked is only what %(limit)s tokens can show, down to
-#: %(above)s: the depth of the cutoff that is in use, which everything deeper improves on.
+#: Of the live summaries that are anchored on another branch the one with the deepest cutoff above a tip, with its
+#: extract for its content, its pin and its cutoff. Walked is only what %(limit)s tokens can show, and down to the depth
+#: %(above)s, that of the cutoff in use.
 SHARED_EXTRACT = f"""
 WITH RECURSIVE walk(id, parent_id, depth, shown, summary_id) AS (
     SELECT CAST(NULL AS bigint), CAST(%(tip)s AS bigint), 0, CAST(0 AS bigint), CAST(NULL AS bigint)
@@ -352,7 +352,7 @@ SELECT {_PLACE} FROM ends JOIN {MESSAGES} m ON m.id = ends.id
 ORDER BY m.depth
 """
 
-#: Of many tips, those at a message or below it. It walks from lane to lane.
+#: Of many tips and many messages the pairs of a message and a tip at or below it. It walks from lane to lane.
 TIPS_AT_OR_BELOW = f"""
 WITH RECURSIVE up(tip, lane, depth) AS (
     SELECT t.id, {_LANE.format(row="t")}, t.depth FROM {MESSAGES} t WHERE t.id IN ({{tips}})
@@ -360,7 +360,8 @@ WITH RECURSIVE up(tip, lane, depth) AS (
     SELECT up.tip, {_LANE.format(row="p")}, p.depth
     FROM up JOIN {MESSAGES} l ON l.id = up.lane JOIN {MESSAGES} p ON p.id = l.parent_message_id
 )
-SELECT up.tip FROM up JOIN {MESSAGES} m ON up.lane = {_LANE.format(row="m")} AND up.depth >= m.depth WHERE m.id = %s
+SELECT m.id, up.tip FROM up JOIN {MESSAGES} m ON up.lane = {_LANE.format(row="m")} AND up.depth >= m.depth
+WHERE m.id IN ({{messages}})
 """
 
 #: The summary and every one that was built on it, directly or not, through the runs' bases.

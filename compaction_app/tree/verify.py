@@ -35,7 +35,7 @@ _ANY_SIZE = 2**62
 
 _MESSAGE_FIELDS = (
     "id parent_message_id kind role content tool_calls tool_call_id name original attachments token_count path_tokens"
-    " depth lane_id sib_order last_summarized_message_id pinned_message_id retired_at redacted_at ledger"
+    " depth lane_id sib_order last_summarized_message_id pinned_message_id retired_at redacted_at extract ledger"
 ).split()
 _RUN_FIELDS = "id status generation tip_id anchor_id cutoff_id base_id summary_id previous_run_id".split()
 
@@ -57,6 +57,7 @@ class Finding(StrEnum):
     CUTOFF = "cutoff"
     PIN = "pin"
     TWO_LIVE = "two_live_summaries"
+    EXTRACT = "extract"
     BASE = "base"
     RETIRED_BASE = "retired_base"
     RUN = "run"
@@ -245,6 +246,8 @@ class _Verification:
         node = self.nodes[row["id"]] = _Node(row, up)
         if problem:
             self._wrong(Finding.MESSAGE, problem, node=node)
+        if row["extract"] and (node.kind == Kind.MESSAGE or row["redacted_at"]):
+            self._wrong(Finding.EXTRACT, "it has an extract, but is no summary with a text", node=node)
         if row["parent_message_id"] and up is None:
             missing = row["parent_message_id"]
             self._wrong(Finding.PARENT, f"its parent #{missing} is not an earlier message of this session", node=node)

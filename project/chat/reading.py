@@ -7,6 +7,7 @@ place in the tree. Every figure about the context comes from ``chat.get_context`
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from django.db import connections
@@ -17,7 +18,7 @@ from compaction_app import chat
 from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
-from compaction_app.values import ChatContext, Role, RunStatus
+from compaction_app.values import ChatContext, Role, RunStatus, Strategy
 from project import offline_assistant
 from project.chat.shown import (
     COMPACTION_ERRORS,
@@ -109,6 +110,7 @@ def _meter(context: ChatContext) -> Meter:
 
 _RELATED_FIELDS = (
     "summary__content",
+    "summary__extract",
     "summary__retired_at",
     "summary__last_summarized_message__depth",
     "summary__pinned_message__depth",
@@ -128,7 +130,11 @@ def _generation_in_use(context: ChatContext) -> Generation | None:
     if context.summary_id is None:
         return None
     run = _runs_with_summary().filter(summary_id=context.summary_id).first()
-    return _generation(run) if run else None
+    if run is None or run.summary is None:
+        return None
+    generation = _generation(run)
+    is_shared = context.strategy == Strategy.SHARED_EXTRACT
+    return replace(generation, text=run.summary.extract, is_on_branch=False) if is_shared else generation
 
 
 def _generation(run: CompactionRun, **state: bool) -> Generation:

@@ -21,6 +21,7 @@ STRATEGIES = {
     Strategy.TOOL_RESULT_BUDGET: "old tool results shortened",
     Strategy.MICRO_COMPACT: "old tool results shortened, their white space collapsed",
     Strategy.AUTO_COMPACT: "a summary replaces older messages, or is due",
+    Strategy.SHARED_EXTRACT: "what another branch's summary quotes replaces older messages, until a summary is made",
     Strategy.TRUNCATED: "fallback: the oldest turns are left out",
 }
 

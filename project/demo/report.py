@@ -27,6 +27,7 @@ _ORIGINS = {
     Origin.SYSTEM: "blue",
     Origin.CONTRIBUTION: "cyan",
     Origin.SUMMARY: "yellow",
+    Origin.SHARED_EXTRACT: "yellow",
     Origin.PINNED: "magenta",
     Origin.VERBATIM: "",
     Origin.PRUNED: "dim",

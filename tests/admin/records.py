@@ -24,11 +24,11 @@ def run_for(summary: ChatMessage, tip: ChatMessage, generation: int, **fields: A
 
 
 def summarized(
-    length: int = 6, *, content: str = "What was said.", ledger: str = ""
+    length: int = 6, *, content: str = "What was said.", **texts: str
 ) -> tuple[list[ChatMessage], ChatMessage]:
     """A chain, and a summary of its first two messages anchored at the third."""
     nodes = chain(start_session(title="Harbour"), length)
-    summary = summarize(nodes[2], nodes[1], content=content, ledger=ledger, token_count=8)
+    summary = summarize(nodes[2], nodes[1], content=content, token_count=8, **texts)
     run_for(summary, nodes[-1], 1, tokens_before=60, tokens_after=48, messages_compacted=2)
     return nodes, summary
 

@@ -136,6 +136,18 @@ def test_the_ledger_is_a_list_by_who_said_it(viewer):
     ]
     page = viewer.get(page_of(summary)).text
     assert '<li dir="auto">94 steps</li>' in page
+    assert "This summary has no extract." in page
+
+
+def test_the_extract_is_a_list_too_and_has_an_address_of_its_own(viewer):
+    quoted = "## Quoted from the conversation\n### 2026-03-27\nuser Ana: 12 ships · never <sand> the mast"
+    _, summary = summarized(extract=quoted)
+    assert shown(viewer, summary).extract == [("user Ana, 2026-03-27", ["12 ships", "never <sand> the mast"])]
+    page = viewer.get(page_of(summary)).text
+    assert '<li dir="auto">never &lt;sand&gt; the mast</li>' in page
+    address = url("chatmessage_text", summary.pk, "extract")
+    assert f'href="{address}"' in page
+    assert viewer.get(address).text == quoted
 
 
 # -- nothing made by hand -----------------------------------------------------------------------------------

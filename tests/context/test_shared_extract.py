@@ -21,7 +21,7 @@ EXTRACT = "user: never sand the mast"
 
 
 def branch_and_fork(session, *, extract=EXTRACT, at=153, **fields):
-    """200 messages, of which 80 fit, with a summary up to message 150 at message 156; and a fork below message ``at``."""
+    """200 messages, of which 80 fit, a summary up to message 150 at message 156, and a fork below message ``at``."""
     nodes = grow(session, None, "u a " * 100)
     summary = anchored_summary(nodes[155], nodes[149], extract=extract, **fields)
     return nodes, summary, grow(session, nodes[at - 1], "u")[0]
@@ -136,7 +136,7 @@ class TestNotShown:
         ids=["of before extracts", "does not fit", "above the cutoff"],
     )
     def test_what_happens_today_stays_as_it_is(self, session, change):
-        nodes, _, fork = branch_and_fork(session, **change)
+        _, _, fork = branch_and_fork(session, **change)
         if change.get("at"):
             fork = grow(session, fork, "a u " * 40)[-1]
         before = ChatMessage.objects.filter(last_summarized_message__isnull=False)
@@ -184,7 +184,7 @@ class TestNotShown:
 
 class TestCost:
     def test_only_where_something_would_be_left_out_one_more_statement_is_made(self, session):
-        nodes, summary, fork = branch_and_fork(session)
+        nodes, _, fork = branch_and_fork(session)
         other = grow(start_session(), None, "u a " * 100)[-1]
         for tip, queries in ((grow(session, nodes[155], "u")[0], 2), (fork, 3), (other, 3)):
             with CaptureQueriesContext(connection) as captured:
@@ -206,10 +206,12 @@ class TestCost:
             anchored_summary(fork, nodes[1], extract=EXTRACT)
         analyze()
         explain = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF)"
+        asked = {"tip": nodes[3].pk, "above": 0, "limit": 8_000, "pruned": 128}
+        newest = ChatMessage.objects.latest("id").pk
         with connection.cursor() as cursor:
-            cursor.execute(
-                f"{explain} {sql.SHARED_EXTRACT}", {"tip": nodes[3].pk, "above": 0, "limit": 8_000, "pruned": 128}
-            )
+            cursor.execute(sql.SHARED_EXTRACT, asked)
+            assert [row[0] for row in cursor.fetchall() if row[-1] == "summary"] == [newest]
+            cursor.execute(f"{explain} {sql.SHARED_EXTRACT}", asked)
             plan = "\n".join(str(row[-1]) for row in cursor.fetchall())
         assert "compaction_live_by_cutoff" in plan, plan
         assert "TEMP B-TREE" not in plan, plan
@@ -217,9 +219,3 @@ class TestCost:
             scans = re.findall(r"Index Scan.* using compaction_live_by_cutoff.*\(actual rows=([\d.]+)", plan)
             assert scans
             assert all(float(rows) <= 1 for rows in scans), plan
-        parts = {"tip": nodes[3].pk, "above": 0, "limit": 8_000, "pruned": 128}
-        with connection.cursor() as cursor:
-            cursor.execute(sql.SHARED_EXTRACT, parts)
-            assert [row[-1] for row in cursor.fetchall() if row[0] == ChatMessage.objects.latest("id").pk] == [
-                "summary"
-            ]
