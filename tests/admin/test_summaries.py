@@ -10,7 +10,7 @@ from compaction_app.admin import summaries
 from compaction_app.models import ChatMessage
 from compaction_app.tasks import compact_session
 from compaction_app.values import Origin
-from tests.admin.pages import MARKUP, figures_of, page_of, shown, table_of
+from tests.admin.pages import MARKUP, figures_of, page_of, shown, table_of, url
 from tests.admin.records import run_for, summarized
 from tests.trees import chain, start_session, summarize
 

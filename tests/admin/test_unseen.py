@@ -9,8 +9,8 @@ import pytest
 from compaction_app import chat
 from compaction_app.models import ChatMessage
 from compaction_app.testing.builders import grow
-from tests.admin.pages import page_of, queries_of, url
-from tests.small import small
+from tests.admin.pages import ids, page_of, queries_of, table_of, url
+from tests.small import anchored_summary, small
 from tests.trees import chain, start_session, summarize
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -108,3 +108,70 @@ def test_context_here_says_that_a_summary_was_taken_out_of_use(eraser, compacted
     assert f"A summary of this branch was {by}" in page
     other = grow(compacted[0].session, None, "u a " * 120)
     assert "no summary covers them yet" in eraser.get(page_of(other[-1])).text
+
+
+@pytest.fixture
+def borrowed(session, settings, monkeypatch):
+    """A branch with a summary, and three forks of it: between cutoff and anchor, below the anchor, and a short one."""
+    settings.COMPACTION = small()
+    monkeypatch.setattr("compaction_app.tasks.enqueue_session", lambda *_: True)
+    path = grow(session, None, "u a " * 100)
+    summary = anchored_summary(path[155], path[149], extract="user: never sand the mast")
+    forks = [grow(session, path[at], "u")[0] for at in (152, 170, 2)]
+    return path, summary, forks
+
+
+BORROWED = "Branches that are shown an extract of theirs"
+
+
+def test_before_a_summary_goes_the_branches_that_borrow_its_extract_are_named(eraser, borrowed):
+    path, summary, (fork, *others) = borrowed
+    assert chat.get_context(fork).strategy == "shared_extract"
+    for address in (
+        url("chatmessage_retire", summary.pk),
+        url("chatmessage_redact", path[100].pk),
+        url("chatmessage_delete", path[153].pk),
+    ):
+        page = eraser.get(address).text
+        assert BORROWED in page
+        said = page.partition(BORROWED)[2].partition("</ul>")[0]
+        assert page_of(fork) in said
+        assert not any(page_of(other) in said for other in (*others, path[-1]))
+    # With the fork itself nothing is lost.
+    assert BORROWED not in eraser.get(url("chatmessage_delete", path[152].pk)).text
+
+
+def test_where_no_branch_borrows_nothing_is_said(eraser, borrowed):
+    _, summary, (fork, *_) = borrowed
+    chat.delete_message(fork)
+    assert BORROWED not in eraser.get(url("chatmessage_retire", summary.pk)).text
+
+
+def test_a_thousand_forks_cost_the_page_no_more_queries(eraser, session, settings):
+    settings.COMPACTION = small(CONTEXT_WINDOW=2_100)
+    path = chain(session, 20)
+    summary = anchored_summary(path[15], path[10], extract="user: never sand the mast")
+    queries = []
+    for more in (1, 120):
+        for _ in range(more):
+            chat.append_message(session, path[12], role="user", content="x " * 1_700)
+        queries.append(len(queries_of(eraser, url("chatmessage_retire", summary.pk))))
+    page = eraser.get(url("chatmessage_retire", summary.pk)).text
+    assert page.partition(BORROWED)[2].partition("</ul>")[0].count("<a ") == 50
+    assert queries[0] == queries[1]
+
+
+def test_the_page_of_a_message_says_that_an_extract_is_shown_now_and_was_then(eraser, borrowed, session):
+    path, summary, (fork, *_) = borrowed
+    context = chat.get_context(fork)
+    reply = chat.append_message(session, fork, role="assistant", content="aye", context=context)
+    for shown in (table_of(eraser, fork), table_of(eraser, reply)):
+        first = shown.rows[0]
+        assert (first.origin, first.tokens, ids(first)) == ("shared_extract", context.messages[0].tokens, (summary.pk,))
+        assert "never sand the mast" in first.whole
+        assert first.notes == [f"Summarizes everything up to message {path[149].pk} (#150)"]
+        assert shown.figures["Strategy"] == "The extract of another branch's summary is used"
+    link = f'<td class="compaction-original"><a href="{page_of(summary)}">Summary {summary.pk}</a></td>'
+    assert link in eraser.get(page_of(fork)).text
+    chat.retire_summary(summary)
+    assert f"Summary {summary.pk} was in use then, and has been retired since." in table_of(eraser, reply).notes

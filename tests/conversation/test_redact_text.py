@@ -151,20 +151,22 @@ def test_summaries_below_go_with_a_message_and_those_that_alone_quote_it_too(ses
     quoting = chat.append_message(session, role="user", content=f"{TEXT} " + "word " * 800)
     tip = grow(session, quoting, "a(800) u(800) a(800) " * 3)[-1]
     below = chat.compact(tip).summary
-    ChatMessage.objects.filter(pk=below.pk).update(content="## Who\n\nSomebody called.")
+    ChatMessage.objects.filter(pk=below.pk).update(content="## Who\n\nSomebody called.", extract="")
     other = grow(session, None, "u(800) a(800) " * 5)[-1]
     alone = chat.compact(other, instructions="Keep rosa keller.").summary
-    ChatMessage.objects.filter(pk=alone.pk).update(content="## Who\n\nRosa  Keller called.", ledger="ROSA KELLER")
+    quoted = {"ledger": "ROSA KELLER", "extract": "user: rosa keller"}
+    ChatMessage.objects.filter(pk=alone.pk).update(content="## Who\n\nRosa  Keller called.", **quoted)
     own = chat.compact(grow(session, None, "u(800) a(800) " * 5)[-1]).summary
     found = chat.redact_text(session, TEXT, dry_run=True)
     run = CompactionRun.objects.get(summary=alone)
     assert found.messages == ((quoting.pk, ("content",)),)
-    assert found.summaries == ((below.pk, ()), (alone.pk, ("content", "ledger")))
+    assert found.summaries == ((below.pk, ()), (alone.pk, ("content", "extract", "ledger")))
     assert found.runs == ((run.pk, ("instructions",)),)
     assert chat.redact_text(session, TEXT) == found
     for summary in (below, alone):
         emptied = ChatMessage.objects.get(pk=summary.pk)
-        assert (emptied.content, emptied.ledger, emptied.retired_reason) == ("", "", "redaction")
+        assert (emptied.content, emptied.extract, emptied.ledger) == ("", "", "")
+        assert emptied.retired_reason == "redaction"
         assert emptied.retired_at is not None
     assert ChatMessage.objects.get(pk=own.pk).retired_at is None
     assert (CompactionRun.objects.get(pk=run.pk).instructions, ChatSession.objects.get().erasures) == ("", 1)
