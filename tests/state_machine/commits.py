@@ -10,7 +10,16 @@ from compaction_app.conf import Settings, settings_from_snapshot
 from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS, count_summary
 from compaction_app.models import ChatMessage, CompactionRun
 from tests.state_machine.contexts import room_for_summary
-from tests.state_machine.model import Node, QuarterTokenCounter, Tree, goes_on, newest_user, open_calls
+from tests.state_machine.model import (
+    Node,
+    QuarterTokenCounter,
+    Tree,
+    count,
+    goes_on,
+    newest_user,
+    open_calls,
+    serials_in,
+)
 from tests.state_machine.teller import Told
 
 
@@ -49,6 +58,9 @@ def check_commit(tree: Tree, row: ChatMessage, run: CompactionRun, told: Told) -
     room = min(LOOKAHEAD_TOKENS, told.max_input // 4 if told.max_input else LOOKAHEAD_TOKENS)
     fits = [node.id for n, node in enumerate(seen) if sum(one.tokens for one in seen[n:]) <= room]
     assert list(told.lookahead) == fits
+    quotable = {node.serial for node in due} | (serials_in(base.extract) if base else set())
+    assert serials_in(row.extract) <= quotable, "the extract tells of what the cutoff does not cover"
+    assert count(row.extract) <= told.target_tokens or told.target_tokens < run.request["target_tokens"]
     replaced = sum(tree[i].tokens for i in told.covered) + (base.tokens if base else 0)
     ratio = settings_from_snapshot(run.settings).min_saving_ratio
     assert row.token_count == count_summary(row.text, QuarterTokenCounter())
@@ -71,6 +83,7 @@ def check_commit(tree: Tree, row: ChatMessage, run: CompactionRun, told: Told) -
         base=base.id if base else None,
         covered=told.covered,
         shown=frozenset(shown),
+        extract=row.extract,
     )
 
 

@@ -13,7 +13,7 @@ from compaction_app.context.pruning import collapse_blanks
 from compaction_app.messages.transcript import summary_message
 from compaction_app.messages.truncate import shorten
 from compaction_app.values import ChatContext
-from tests.state_machine.model import Node, Tree, count, groups, newest_user, serials_in
+from tests.state_machine.model import TOKENS_PER_MESSAGE, Node, Tree, count, groups, newest_user, serials_in
 from tests.state_machine.tally import seen
 
 
@@ -121,9 +121,51 @@ def expected_context(tree: Tree, tip_id: int, limits: Limits) -> Expected:
     expected = fitted(limits)
     if expected.overflow and limits.tried > limits.available:
         expected = fitted(replace(limits, available=min(expected.overflow, limits.tried)))
+    if expected.dropped and not expected.overflow:
+        expected = with_shared_extract(tree, tip_id, summary, limits) or expected
     expected.read_short = read_short or (expected.squeezed and beyond)
     expected.over_threshold = over
     return expected
+
+
+def with_shared_extract(tree: Tree, tip_id: int, base: Node | None, limits: Limits) -> Expected | None:
+    """What is shown with the extract of another branch's summary, if nothing has to be left out then."""
+    found = borrowed_summary(tree, tip_id, base, limits)
+    if found is None:
+        return None
+    tail, pin = tree.tail(tip_id, found), tree[found.pin] if found.pin else None
+    if not (pin or newest_user(tail)) or not all(map(has_its_calls, groups(tail))):
+        return None
+    text = summary_message(found.extract)
+    head = [Piece("shared_extract", found.id, "user", text, TOKENS_PER_MESSAGE + count(text))]
+    head += [verbatim(pin, "pinned")] if pin else []
+    depths = {node.id: tree.depth(node.id) for node in tail}
+    shown, _, _ = prune(head, tail, depths, limits)
+    if _tokens(head) + _tokens(shown) <= limits.available:
+        return Expected([*head, *shown], "shared_extract", pruned=_pruned(shown))
+    read = {node.id for node in tail}
+    fitting = _Fitting([replace(head[0], origin="summary"), *head[1:]], tail, shown, depths, read, limits)
+    expected = fit(fitting, room_for_summary(tail, pin, limits.available), limits)
+    if expected.overflow or expected.dropped or len(expected.pieces) != len(head) + len(tail):
+        return None
+    return replace(expected, pieces=[head[0], *expected.pieces[1:]], strategy="shared_extract")
+
+
+def borrowed_summary(tree: Tree, tip_id: int, base: Node | None, limits: Limits) -> Node | None:
+    """Up from the tip, above the cutoff in use, the first cutoff of live summaries with an extract: the newest of them,
+    unless its anchor is on the branch. What cannot fit is not looked at."""
+    least = max(1, limits.settings.prune_tool_result_bytes // 32)
+    reach, above = 0, tree.depth(base.cutoff) if base and base.cutoff else 0
+    walked: set[int] = set()
+    for node in reversed(tree.path(tip_id)):
+        if reach > limits.available or tree.depth(node.id) <= above:
+            return None
+        walked.add(node.id)
+        if found := [one for one in tree.live() if one.cutoff == node.id and one.extract]:
+            newest = max(found, key=lambda one: one.id)
+            return None if newest.parent in walked else newest
+        reach += min(node.tokens, least) if node.role == "tool" else node.tokens
+    return None
 
 
 def shown_summary(tree: Tree, tip_id: int, limits: Limits) -> Node | None:
@@ -402,8 +444,14 @@ def check_laws(tree: Tree, tip_id: int, context: ChatContext, limits: Limits) ->
         return
     assert context.history_tokens <= limits.tried
     summary = shown_summary(tree, tip_id, limits)
+    if context.strategy == "shared_extract":
+        assert context.summary_id is not None
+        before, summary = summary, tree[context.summary_id]
+        assert summary.parent not in {node.id for node in path}, "its anchor is on the branch"
+        assert before is None or tree.depth(before.cutoff or 0) < tree.depth(summary.cutoff or 0)
+        assert context.dropped == 0
     tail = tree.tail(tip_id, summary)
-    ids = [m.message_id for m in history if m.origin not in ("summary", "pinned")]
+    ids = [m.message_id for m in history if m.origin not in ("summary", "shared_extract", "pinned")]
     tail_ids = [node.id for node in tail]
     assert ids == [i for i in tail_ids if i in set(ids)], "out of order, twice, or from before the cutoff"
     assert context.dropped == len(tail_ids) - len(ids), "a message is missing and not counted as dropped"

@@ -63,6 +63,7 @@ class CheckedWorld(World):
         seen["follow-up generation"] += run.previous_run_id is not None
         seen["shown shortened"] += bool(run.shortened_inputs)
         seen["anchor below cutoff"] += node.parent != node.cutoff
+        seen["summary with extract"] += bool(node.extract)
 
     def _check_row(self, row: ChatMessage, node: Node) -> None:
         due = {
@@ -70,6 +71,7 @@ class CheckedWorld(World):
             "kind": "summary" if node.is_summary else "message",
             "role": node.role,
             "text": node.content,
+            "extract": node.extract,
             "tool_calls": node.calls or None,
             "tool_call_id": node.answers,
             "attachments": node.attachments or None,
@@ -107,7 +109,7 @@ class CheckedWorld(World):
         """What was erased is in no text that is still stored."""
         if not self.gone:
             return
-        texts = [json.dumps([r.text, r.tool_calls, r.attachments, r.reasoning]) for r in rows.values()]
+        texts = [json.dumps([r.text, r.extract, r.tool_calls, r.attachments, r.reasoning]) for r in rows.values()]
         texts += [f"{run.instructions} {run.error_detail} {run.policy_line}" for run in runs]
         events = CompactionEvent.objects.filter(session_id=self.session.pk)
         texts += [json.dumps(payload) for payload in events.values_list("payload", flat=True)]

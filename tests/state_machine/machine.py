@@ -155,6 +155,17 @@ class ConversationMachine(RuleBasedStateMachine):
     def fork(self, i: int, role: str, tokens: int, calls: int) -> None:
         self.world.say(self.message(i), role, tokens, calls=calls if role == "assistant" else 0)
 
+    @precondition(has_summaries)
+    @act(i=choices.any_of, back=st.integers(0, 3), tokens=st.integers(20, 200))
+    def fork_above_an_anchor(self, i: int, back: int, tokens: int) -> bool:
+        """Below the cutoff of a live summary and above its anchor: its text does not apply there."""
+        summary = pick([one for one in self.world.tree.live() if one.parent != one.cutoff], i)
+        if summary is None:
+            return False
+        between = [node for node in self.world.tree.tail(summary.parent, summary) if node.id != summary.parent]
+        self.world.turn(pick([self.world.tree[summary.cutoff], *between], back), [], tokens)
+        return True
+
     @precondition(has_messages)
     @act(i=choices.any_of, tokens=choices.tokens)
     def edit(self, i: int, tokens: int) -> bool:

@@ -51,6 +51,8 @@ class Node:
     base: int | None = None
     covered: tuple[int, ...] = ()
     shown: frozenset[int] = frozenset()
+    #: What its extract says; it may tell of what is covered along the line of bases, and of nothing else.
+    extract: str = ""
     retired: bool = False
 
     @property

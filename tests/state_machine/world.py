@@ -172,7 +172,7 @@ class World:
         below = self.tree.subtree(node.id)
         for summary in self.tree.summaries():
             if summary.id in below:
-                summary.retired, summary.redacted, summary.content = True, True, ""
+                summary.retired, summary.redacted, summary.content, summary.extract = True, True, "", ""
                 seen["emptied"] += 1
         self.erasures += 1
         self._check_unlinked(node, before)
