@@ -89,7 +89,7 @@ class Strategy(StrEnum):
     MICRO_COMPACT = "micro_compact"
     #: A summary stands for older messages.
     AUTO_COMPACT = "auto_compact"
-    #: A summary of another branch is late here; its extract stands for the messages that both branches have.
+    #: Messages would not fit, but a summary of another branch covers them: its extract stands for them.
     SHARED_EXTRACT = "shared_extract"
     #: Cut to fit, because compaction is late or failing.
     TRUNCATED = "truncated"

@@ -24,6 +24,8 @@ _EMPTY_DRAFT = "The user and you went on with their conversation."
 #: How much of the tokens a model's own summary is asked for, where a ledger has the rest.
 _PROSE_SHARE = 0.7
 _ROOM = 1_000_000
+#: Of each summary with a ledger: as the app stores it beside the text.
+_extracts: dict[str, str] = {}
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+")
 
 
@@ -80,7 +82,7 @@ def _extract(previous: str, turns: Sequence[Turn], budget: int) -> str:
 
 def _ledger(previous: str, turns: Sequence[Turn], budget: int) -> str:
     """After a model that forgets everything."""
-    return completed(_EMPTY_DRAFT, *plan_of(messages_of(list(turns)), previous, budget), ledger=budget)
+    return completed(_EMPTY_DRAFT, *plan_of(messages_of(list(turns)), previous, budget), budget)
 
 
 def plan_of(messages: Sequence[Any], previous: str, budget: int) -> tuple[Any, Any]:
@@ -94,7 +96,8 @@ def plan_of(messages: Sequence[Any], previous: str, budget: int) -> tuple[Any, A
     if previous:
         place = {"anchor_id": 0, "anchor_depth": 0, "cutoff_id": 0, "cutoff_depth": 0, "cutoff_path_tokens": 0}
         content, _, ledger = previous.partition(f"\n\n{LEDGER_HEADING}\n")
-        base = Summary(id=0, tokens=size_of(previous), content=content, ledger=ledger, **place)
+        told = {"content": content, "ledger": ledger, "extract": _extracts.get(previous, "")}
+        base = Summary(id=0, tokens=size_of(previous), **told, **place)
     covered = tuple(messages)
     plan = CompactionPlan(
         covered=covered,
@@ -111,7 +114,10 @@ def plan_of(messages: Sequence[Any], previous: str, budget: int) -> tuple[Any, A
     return plan, request_for(plan, settings_from_snapshot({}), nonce="5d1f0c62b7a94e38")
 
 
-def completed(draft: str, plan: Any, request: Any, *, ledger: int) -> str:
+def completed(draft: str, plan: Any, request: Any, target: int) -> str:
+    """The draft with what it leaves out, in as many tokens as both may have."""
+    from dataclasses import replace
+
     from compaction_app.conf import settings_from_snapshot
     from compaction_app.memory import ledger as engine
     from compaction_app.values import Budget, SummaryDraft, with_ledger
@@ -122,13 +128,15 @@ def completed(draft: str, plan: Any, request: Any, *, ledger: int) -> str:
         available=_ROOM,
         threshold=_ROOM,
         target=_ROOM,
-        summary_target=plan.target_tokens,
+        summary_target=target,
         recent_ratio=0.2,
         recent_cap=40_000,
     )
-    settings = settings_from_snapshot({"LEDGER_TOKENS": ledger})
-    kept = engine.complete(SummaryDraft(text=draft), request, plan, budget, settings, counter())
-    return with_ledger(draft, kept.ledger)
+    plan = replace(plan, target_tokens=target)
+    kept = engine.complete(SummaryDraft(text=draft), request, plan, budget, settings_from_snapshot({}), counter())
+    text = with_ledger(draft, kept.ledger)
+    _extracts[text] = kept.extract
+    return text
 
 
 @cache
@@ -174,7 +182,7 @@ def _model_with_ledger(previous: str, turns: Sequence[Turn], budget: int) -> str
     prose = int(budget * _PROSE_SHARE)
     draft, plan, request = _draft(previous, turns, prose)
     draft = _cut(draft.splitlines(), budget)
-    return completed(draft, plan, request, ledger=max(1, budget - size_of(draft)))
+    return completed(draft, plan, request, budget)
 
 
 # --- Others ---

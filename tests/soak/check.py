@@ -26,7 +26,9 @@ MESSAGES, RUNS, SESSIONS, EVENTS = (
     f"compaction_app_{name}" for name in ("chatmessage", "compactionrun", "chatsession", "compactionevent")
 )
 #: The only columns in which a text of a conversation may stand.
-TEXT_COLUMNS = {f"{MESSAGES}.{name}" for name in ("content", "ledger", "tool_calls")} | {f"{RUNS}.instructions"}
+TEXT_COLUMNS = {f"{MESSAGES}.{name}" for name in ("content", "extract", "ledger", "tool_calls")} | {
+    f"{RUNS}.instructions"
+}
 REDACTED = "[redacted]"
 EXAMPLES = 5
 
@@ -351,9 +353,12 @@ class Judge:
             own = {m for above in branch for m in MARKER.findall(self.all[above]["content"])[:1]}
             leaked = set(MARKER.findall(row["content"])) - own
             self.check("a summary quotes its own branch only", not leaked, f"{i}: {sorted(leaked)[:5]}")
+            covered = {m for above in self.path(cutoff) for m in MARKER.findall(self.all[above]["content"])[:1]}
+            leaked = set(MARKER.findall(row["extract"])) - covered
+            self.check("an extract quotes what is covered only", not leaked, f"{i}: {sorted(leaked)[:5]}")
             erased = [above for above in branch if above in self.redacted]
             if row["redacted_at"] is not None:
-                emptied = not row["content"] and row["retired_at"] is not None and bool(erased)
+                emptied = not (row["content"] or row["extract"]) and row["retired_at"] is not None and bool(erased)
                 self.check("a summary of erased text is empty", emptied, f"{i} above {erased}")
             made = makers[i]
             one = len(made) == 1 and made[0]["status"] == "succeeded" and made[0]["session_id"] == row["session_id"]
