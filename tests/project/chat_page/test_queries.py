@@ -42,13 +42,15 @@ class TestQueries:
                 chat.append_message(session, message.parent, role=message.role, content="Variant")
         assert queries_of(browser, url("branch", session, tip)) == self.PLAIN + 2
 
-    @pytest.mark.parametrize("messages", [30, 200])
-    def test_a_summary_takes_one_more_however_long_the_branch_is(self, browser, session, messages):
+    @pytest.mark.parametrize(("messages", "left_out"), [(30, False), (200, True)])
+    def test_a_summary_takes_one_more_however_long_the_branch_is(self, browser, session, messages, left_out):
         tip = grow(session, messages, content="Tell me about the roof and the boat. " * 8)
         chat.compact(tip, instructions="The boat.")
         session.settings = WINDOW
         session.save()
-        assert queries_of(browser, url("session", session)) == self.COMPACTED
+        assert bool(chat.get_context(tip).dropped) is left_out
+        # Where messages are left out, an extract of another branch is looked for.
+        assert queries_of(browser, url("session", session)) == self.COMPACTED + left_out
         for _ in range(2):
             tip = grow(session, 20, parent=tip, content="And about the harbour. " * 8)
             chat.compact(tip)
