@@ -85,9 +85,10 @@ class NamedValues:
         named = [value for value, one in self._values.items() if one.name]
         return count([self._written(named)])[0] if named else 0
 
-    def text(self, room: int, count: Count) -> str:
-        """As many as have room, the newest and most used."""
-        ordered = sorted(self._values, key=lambda value: (-self._worth(value), value))
+    def text(self, room: int, count: Count, told: str = "") -> str:
+        """As many as have room, the newest and most used, without those that a text tells."""
+        words = set(_WORD.findall(told))
+        ordered = sorted(self._values.keys() - words, key=lambda value: (-self._worth(value), value))
         low, high = 0, max(0, min(len(ordered), room))
         while low < high:
             middle = (low + high + 1) // 2

@@ -10,7 +10,7 @@ from datetime import date
 from compaction_app.memory import word_tables as known
 from compaction_app.memory.dates import NAMES_ANOTHER_DAY, resolve_dates
 from compaction_app.memory.quoting import QUOTED, split_quoted
-from compaction_app.memory.records import read_records
+from compaction_app.memory.named_values import leaves_of
 from compaction_app.memory.sentences import SEPARATOR, harmless, split_sentences
 from compaction_app.memory.statements import (
     BRIEF_WORDS,
@@ -233,7 +233,11 @@ def _sentences_of(message: Message, speaker: Speaker, day: date | None) -> list[
 
 
 def _of_tool(content: str) -> list[_Sentence]:
-    lines = read_records(content) or [line for line, _ in split_sentences(shorten(content, _RESULT_BYTES))]
+    leaves = leaves_of(content)
+    # Of JSON the values are told by name; here only what is said in it.
+    lines = [f"{name}: {text}" if name else text for name, text in leaves or () if count_words(text) > _BRIEF]
+    if leaves is None:
+        lines = [line for line, _ in split_sentences(shorten(content, _RESULT_BYTES))]
     told = [(text, read_words(text)) for text in map(harmless, lines) if text]
     found = [_Sentence(text, words, Speaker(Role.TOOL).weight_of(text, words)) for text, words in told]
     level_rows(found)

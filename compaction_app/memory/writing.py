@@ -49,13 +49,15 @@ def compose(
 
     The more named values there are beside what was said, the larger their share.
     """
-    named = ""
+    share = 0.0
     if wanted := values.size(count):
         said = sum(count([one.text for one in statements if one.weight > ROW and not one.is_shown]))
         share = min(_MOST_NAMED, wanted**2 / (wanted**2 + _SPEECH * said**2))
-        named = values.text(int(room * share), count)
-    room -= count([named])[0] + EDGE if named else 0
-    text = _compose(statements, room, count, day_mark, told or {}, focus, keeps_last=keeps_last)
+    named = values.text(int(room * share), count)
+    left = room - (count([named])[0] + EDGE if named else 0)
+    text = _compose(statements, left, count, day_mark, told or {}, focus, keeps_last=keeps_last)
+    # What a statement tells is not told twice.
+    named = values.text(room - count([text])[0] - EDGE, count, text) if named else ""
     return "\n".join(filter(None, [text, named]))
 
 
