@@ -10,7 +10,7 @@ from datetime import date
 from compaction_app.memory import word_tables as known
 from compaction_app.memory.dates import NAMES_ANOTHER_DAY, resolve_dates
 from compaction_app.memory.quoting import QUOTED, split_quoted
-from compaction_app.memory.named_values import leaves_of
+from compaction_app.memory.records import read_records
 from compaction_app.memory.sentences import SEPARATOR, harmless, split_sentences
 from compaction_app.memory.statements import (
     BRIEF_WORDS,
@@ -65,6 +65,8 @@ class _Turn:
     is_short: bool
     #: Its statements so far.
     mine: list[Statement] = field(default_factory=list)
+    #: It began with no more than that something was heard.
+    has_heard: bool = False
     #: "Imagine …": all that follows stands under it.
     frame: Statement | None = None
     #: Whom or what "he" and "it" speak of.
@@ -102,11 +104,12 @@ class Reader:
 
     def _read(self, turn: _Turn, sentences: Sequence[_Sentence]) -> None:
         heard = [self._acknowledges(one.text) for one in sentences]
-        before = self._before
-        asked = before is not None and before.speaker != turn.speaker and ends_in_question(before.mine[-1].text)
+        said = self._before.mine[-1].text if self._before and self._before.speaker != turn.speaker else ""
         for sentence, is_heard in zip(sentences, heard, strict=True):
-            # "Sure" answers a question.
-            if is_heard and (turn.mine or not asked):
+            # "Sure" may answer a question, and a person's "agreed" a model's proposal.
+            answers = ends_in_question(said) or (turn.speaker.is_person and decides(said, sentence.text))
+            if is_heard and (turn.mine or not answers):
+                turn.has_heard = True
                 continue
             target = self._target(turn, sentence)
             if target is not None and len(target.text) <= _FULL:
@@ -155,7 +158,7 @@ class Reader:
         points = known.POINTER.match(text) is not None or known.PRONOUN.match(text) is not None
         turns = known.REVERSAL.search(text) or (length <= _SHORT and known.NEGATION.search(text))
         undoes = early(known.REVERSAL, text) or bool(points and turns)
-        denies = early(known.NEGATION, text)
+        denies = early(known.NEGATION, known.IDLE.sub("-", text))
         is_brief = length <= BRIEF_WORDS and 0 < size <= _BRIEF
         answers = replies and ends_in_question(before.text)
         if turn.mine:
@@ -187,7 +190,7 @@ class Reader:
     def _comments(self, turn: _Turn, text: str, is_brief: bool) -> bool:
         """Whether it speaks of what a person said right before, or a model in one sentence."""
         before = self._before
-        if before is None:
+        if before is None or (turn.has_heard and not turn.speaker.is_person):
             return False
         if before.speaker == turn.speaker:
             # Sent in pieces: "i sell the blue guitar", "for 900", "if nobody of us wants it".
@@ -233,11 +236,7 @@ def _sentences_of(message: Message, speaker: Speaker, day: date | None) -> list[
 
 
 def _of_tool(content: str) -> list[_Sentence]:
-    leaves = leaves_of(content)
-    # Of JSON the values are told by name; here only what is said in it.
-    lines = [f"{name}: {text}" if name else text for name, text in leaves or () if count_words(text) > _BRIEF]
-    if leaves is None:
-        lines = [line for line, _ in split_sentences(shorten(content, _RESULT_BYTES))]
+    lines = read_records(content) or [line for line, _ in split_sentences(shorten(content, _RESULT_BYTES))]
     told = [(text, read_words(text)) for text in map(harmless, lines) if text]
     found = [_Sentence(text, words, Speaker(Role.TOOL).weight_of(text, words)) for text, words in told]
     level_rows(found)

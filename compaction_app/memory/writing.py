@@ -15,7 +15,7 @@ from datetime import date
 from compaction_app.memory.choosing import choose
 from compaction_app.memory.named_values import HEADING, NamedValues
 from compaction_app.memory.sentences import NAME_AND_COLON, SEPARATOR
-from compaction_app.memory.statements import NOBODY, ROW, Speaker, Statement, level_rows
+from compaction_app.memory.statements import NOBODY, Speaker, Statement, level_rows
 from compaction_app.memory.word_tables import OUTCOME
 from compaction_app.memory.words import read_words
 from compaction_app.tokens import Count
@@ -51,7 +51,7 @@ def compose(
     """
     share = 0.0
     if wanted := values.size(count):
-        said = sum(count([one.text for one in statements if one.weight > ROW and not one.is_shown]))
+        said = sum(count([one.text for one in statements if one.speaker.role != Role.TOOL and not one.is_shown]))
         share = min(_MOST_NAMED, wanted**2 / (wanted**2 + _SPEECH * said**2))
     named = values.text(int(room * share), count)
     left = room - (count([named])[0] + EDGE if named else 0)
