@@ -100,7 +100,9 @@ def read_replaced(request: SummaryRequest, following: Sequence[Message] = ()) ->
 
 
 def _read(request: SummaryRequest, following: Sequence[Message]) -> tuple[list[Statement], NamedValues]:
-    reader, values = read_earlier(request.previous_content, request.previous_ledger, is_extract=request.previous_is_extract)
+    reader, values = read_earlier(
+        request.previous_content, request.previous_ledger, is_extract=request.previous_is_extract
+    )
     values.read(request.covered)
     staying = {message.id for message in following}
     # The pinned message was said before what its turn went on with.

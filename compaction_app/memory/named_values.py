@@ -88,7 +88,7 @@ class NamedValues:
     def text(self, room: int, count: Count, told: str = "") -> str:
         """As many as have room, the newest and most used, without those that a text tells."""
         words = set(_WORD.findall(told))
-        ordered = sorted(self._values.keys() - words, key=lambda value: (-self._worth(value), value))
+        ordered = sorted((value for value in self._values if value not in words), key=self._worth, reverse=True)
         low, high = 0, max(0, min(len(ordered), room))
         while low < high:
             middle = (low + high + 1) // 2

@@ -17,7 +17,6 @@ from compaction_app.memory.statements import (
     CODE,
     NOBODY,
     OPENING,
-    ROW,
     Speaker,
     Statement,
     decides,
