@@ -27,6 +27,7 @@ from compaction_app.memory import (
     dates,
     extractive,
     ledger_text,
+    named_values,
     quoting,
     records,
     relating,
