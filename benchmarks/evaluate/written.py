@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 from collections.abc import Sequence
@@ -12,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.evaluate import traps_held_out, traps_tuned
+from benchmarks.evaluate.cases import REPOSITORY, shared
 from benchmarks.evaluate.conversations import Claim, Conversation, Fact, Turn, content_words
 
-REPOSITORY = Path(__file__).resolve().parent.parent.parent
 #: The hand-written conversations' categories by the kinds of facts that they are.
 _KINDS = {"prohibition": "constraint", "path": "identifier", "url": "identifier", "quote": "decision"}
 #: So many words around a plant are what it is about.
@@ -30,10 +29,10 @@ def _read(path: Path) -> Conversation:
     told = json.loads(path.read_text())
     turns, joints = [], []
     for number, message in enumerate(told["messages"]):
-        calls = [call["function"] for call in message.get("tool_calls") or ()]
-        call = (calls[0]["name"], calls[0]["arguments"]) if calls else None
+        called = [call["function"] for call in message.get("tool_calls") or ()]
+        calls = tuple((call["name"], call["arguments"]) for call in called)
         moment = datetime.fromisoformat(message["created_at"])
-        turns.append(Turn(message["role"], message.get("content") or "", call, moment))
+        turns.append(Turn(message["role"], message.get("content") or "", calls, moment))
         if message["role"] == "user":
             joints.append(number)
     places = {message["id"]: number for number, message in enumerate(told["messages"])}
@@ -75,8 +74,7 @@ class Planted:
 
 def reference_traps() -> list[Planted]:
     """Those of ``reference/traps.json`` beside the data folder; none where it is not at hand."""
-    data = Path(os.environ.get("COMPACTION_TEST_DATA") or REPOSITORY.parent / "shared" / "data")
-    path = data.parent / "reference" / "traps.json"
+    path = shared("reference") / "traps.json"
     if not path.is_file():
         return []
     return [_planted(trap) for trap in json.loads(path.read_text())]
@@ -125,7 +123,7 @@ def plant(conversation: Conversation, traps: Sequence[Planted], seed: int) -> tu
             free = [joint for joint in free if joint != told[-1][0]]
         for joint, (speaker, text) in told:
             place = conversation.joints[joint]
-            inserted.setdefault(place, []).append(Turn(_ROLES[speaker], text, None, conversation.turns[place].moment))
+            inserted.setdefault(place, []).append(Turn(_ROLES[speaker], text, (), conversation.turns[place].moment))
     turns: list[Turn] = []
     for number, turn in enumerate(conversation.turns):
         turns += [*inserted.get(number, ()), turn]
