@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 import re
-from functools import cache
+from functools import cache, partial
 
-from benchmarks.evaluate import baselines, domains, product, scores, written
+from benchmarks.evaluate import baselines, domains, product, scores, traps_held_out, traps_tuned, written
 from benchmarks.evaluate.cases import Case, Result
 from benchmarks.evaluate.conversations import Conversation, Domain, grow
 from benchmarks.evaluate.scores import Shown
+from benchmarks.evaluate.traps import grow as grow_traps
+from benchmarks.evaluate.traps import plant, reference
 
 HAND_WRITTEN, TUNED, HELD_OUT, REFERENCE = "hand-written", "tuned", "held out", "reference"
 #: Grown conversations of a set, of every length in turn.
@@ -18,6 +20,11 @@ TOKENS = (10_000, 15_000, 20_000, 25_000)
 #: Traps in one conversation of so many tokens.
 _TRAPS, _TRAP_TOKENS = 20, 16_000
 _SEED = 13
+TRAPS = {
+    TUNED: partial(grow_traps, "tuned", traps_tuned.TEMPLATES, traps_tuned.SYLLABLES, _SEED),
+    HELD_OUT: partial(grow_traps, "held-out", traps_held_out.TEMPLATES, traps_held_out.SYLLABLES, _SEED),
+    REFERENCE: reference,
+}
 
 
 @cache
@@ -36,15 +43,14 @@ def _domains(set_: str) -> tuple[Domain, ...]:
 @cache
 def trapped(set_: str) -> list[Conversation]:
     """Conversations with traps, each trap in one of them."""
-    traps = written.reference_traps() if set_ == REFERENCE else written.grown_traps(set_ == HELD_OUT, _SEED)
-    chosen = _domains(set_)
-    random.Random(_SEED).shuffle(traps)
+    left, chosen = TRAPS[set_](), _domains(set_)
+    random.Random(_SEED).shuffle(left)
     found: list[Conversation] = []
-    while traps:
+    while left:
         number = len(found)
         told = grow(chosen[number % len(chosen)], 1000 + number, _TRAP_TOKENS)
-        planted, left = written.plant(told, traps[:_TRAPS], _SEED)
-        traps = left + traps[_TRAPS:] if planted.claims else traps[1:]
+        planted, clashing = plant(told, left[:_TRAPS], _SEED)
+        left = clashing + left[_TRAPS:] if planted.claims else left[1:]
         found.append(planted)
     return found
 

@@ -22,9 +22,8 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     MODEL_ALONE: {"LEDGER_TOKENS": 0},
 }
 RESERVED = 1_000
-#: How much of the room is the summary's target, and how much the messages after it have. A summary may have this share
-#: of what is available.
-_TARGET, _RECENT, _SUMMARY_SHARE = 0.925, 0.05, 0.15
+#: How much of the room the messages after a summary have; and how much of what is available a summary may have.
+_RECENT, _SUMMARY_SHARE = 0.05, 0.15
 #: No summary was made since it would not have been shorter, so the one before stays in use.
 _NO_PROGRESS = "no_progress"
 
@@ -150,10 +149,13 @@ def _stored(system: str, told: Conversation) -> Chat:
     return stored
 
 
-def next_prompt(system: str, told: Conversation, room: int, rounds: int) -> list[str]:
-    """The lines of a summary and of what follows it, in so many tokens, after as many compactions."""
+def next_prompt(system: str, told: Conversation, room: int, rounds: int, share: float = 1.0) -> list[str]:
+    """The lines of a summary and of what follows it, in so many tokens, after as many compactions.
+
+    ``share``: the summary's target, of the room. What is over the room is cut at the end.
+    """
     window = max(32_000, int(room / _SUMMARY_SHARE) + 2 * RESERVED)
-    target = {"SUMMARY_TARGET_TOKENS": int(room * _TARGET), "RECENT_TOKENS_CAP": int(room * _RECENT)}
+    target = {"SUMMARY_TARGET_TOKENS": int(room * share), "RECENT_TOKENS_CAP": int(room * _RECENT)}
     stored = _stored(system, told)
     stored.begin_again(CONTEXT_WINDOW=window, **target)
     for end in ends(told.turns, rounds):

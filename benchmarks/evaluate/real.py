@@ -26,6 +26,8 @@ LIST = "list of named values"
 #: A value is at least as long, so that it is not in a text by chance.
 _SHORTEST = 4
 _LONGEST_STATEMENT = 60
+#: Of the room of friends.
+_SUMMARY = 0.925
 
 
 @cache
@@ -138,7 +140,7 @@ def friends(case: Case) -> Result:
     if case.system in baselines.BASELINES:
         lines = baselines.BASELINES[case.system](told.turns, room)
     else:
-        lines = product.next_prompt(case.system, told, room, case.rounds)
+        lines = product.next_prompt(case.system, told, room, case.rounds, _SUMMARY)
     lines = [_with_plain_dates(line) for line in lines]
     words = set(_words("\n".join(lines)))
     result = Result(case)

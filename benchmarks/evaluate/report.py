@@ -24,24 +24,18 @@ _TABLES = {
 def tables(results: Sequence[Result], missing: Sequence[str]) -> str:
     parts = []
     for name, (title, head, is_count) in _TABLES.items():
-        if rows := _added_up(results, name):
-            columns = list(dict.fromkeys(column for row in rows.values() for column in row))
-            lines = []
-            for row, cells in rows.items():
-                lines.append([row, *(_shown(cells.get(column, []), is_count=is_count) for column in columns)])
+        cells = [cell for result in results for cell in result.cells if cell.table == name]
+        columns, rows = (list(dict.fromkeys(getattr(cell, place) for cell in cells)) for place in ("column", "row"))
+        lines = (
+            [row, *(_shown([c for c in cells if (c.row, c.column) == (row, column)], is_count) for column in columns)]
+            for row in rows
+        )
+        if cells:
             parts.append(f"### {title}\n\n{_table([head, *columns], lines)}\n")
     return "\n".join([*parts, *(f"Not measured: {reason}.\n" for reason in missing)])
 
 
-def _added_up(results: Iterable[Result], table: str) -> dict[str, dict[str, list[Cell]]]:
-    """The cells of a table by row and column, in the order in which they come."""
-    rows: dict[str, dict[str, list[Cell]]] = {}
-    for cell in (cell for result in results for cell in result.cells if cell.table == table):
-        rows.setdefault(cell.row, {}).setdefault(cell.column, []).append(cell)
-    return rows
-
-
-def _shown(cells: Sequence[Cell], *, is_count: bool) -> str:
+def _shown(cells: Sequence[Cell], is_count: bool) -> str:  # of a table, above
     if failed := [cell.failed for cell in cells if cell.failed]:
         return f"failed: {failed[0]}"
     got, of = sum(cell.got for cell in cells), sum(cell.of for cell in cells)
