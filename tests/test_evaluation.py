@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from benchmarks.evaluate.domains import payments_house_field_theatre
 
 from benchmarks.evaluate import domains, scores, systems, written
 from benchmarks.evaluate.conversations import Claim, Conversation, Domain, content_words, fact_of, grow
-from benchmarks.evaluate.domains import payments_house_field_theatre
 
 pytestmark = pytest.mark.pure
 

@@ -32,7 +32,7 @@ _RUN = {"agents": real.agents, "friends": real.friends, "facts": planted.facts, 
 _ROUNDS, _MANY_ROUNDS = (1, 5), 20
 _BUDGETS, _TRAP_BUDGETS = (0.05, 0.1, 0.2, 0.3), (1_500, 4_000)
 #: With --quick: each nth conversation, and fewer windows and budgets.
-_EACH = {"agents": 6, "facts": 4, "traps": 3}
+_EACH = {"agents": 4, "facts": 4, "traps": 2}
 _QUICK_WINDOWS, _QUICK_BUDGETS = (3_500, 5_000), (0.1, 0.2)
 #: A model is asked about so many conversations of a set, at one budget.
 _ASKED, _ASKED_AT, _ASKED_TRAPS_AT = 2, 0.2, 4_000

@@ -6,7 +6,16 @@ import random
 import re
 from functools import cache, partial
 
-from benchmarks.evaluate import baselines, domains, product, scores, traps_held_out, traps_tuned, written
+from benchmarks.evaluate import (
+    baselines,
+    domains_held_out,
+    domains_tuned,
+    product,
+    scores,
+    traps_held_out,
+    traps_tuned,
+    written,
+)
 from benchmarks.evaluate.cases import Case, Result
 from benchmarks.evaluate.conversations import Conversation, Domain, grow
 from benchmarks.evaluate.scores import Shown
@@ -37,7 +46,7 @@ def conversations(set_: str) -> list[Conversation]:
 
 
 def _domains(set_: str) -> tuple[Domain, ...]:
-    return domains.HELD_OUT if set_ == HELD_OUT else domains.TUNED
+    return domains_held_out.DOMAINS if set_ == HELD_OUT else domains_tuned.DOMAINS
 
 
 @cache
