@@ -35,7 +35,7 @@ _BUDGETS, _TRAP_BUDGETS = (0.05, 0.1, 0.2, 0.3), (1_500, 4_000)
 _EACH = {"agents": 4, "facts": 4, "traps": 2}
 _QUICK_WINDOWS, _QUICK_BUDGETS = (3_500, 5_000), (0.1, 0.2)
 #: A model is asked about so many conversations of a set, at one budget.
-_ASKED, _ASKED_AT, _ASKED_TRAPS_AT = 2, 0.2, 4_000
+_ASKED, _ASKED_AT, _ASKED_TRAPS_AT = {"agents": 8}, 0.2, 4_000
 
 
 def main() -> int:
@@ -60,10 +60,12 @@ def main() -> int:
     text = report.tables(results, [*_missing(sections, is_quick=options.quick)])
     print(text)
     if options.show:
-        # Never of what is held out: it would be tuned on.
         report.show(results, options.show)
     if not (options.only or options.quick) and options.app == REPOSITORY:
-        report.write(results, text)
+        if all(map(real.stored, real.FILES)):
+            report.write(results, text)
+        else:
+            print("The page stays as it is, since it begins with what is not here.")
     print(f"{len(cases)} cases in {time.perf_counter() - started:.0f} s")
     return 0
 
@@ -87,7 +89,7 @@ def _systems(what: str, place: int, *, is_quick: bool) -> Iterator[str]:
     yield product.EXTRACT
     if is_quick:
         return
-    if product.model_name() and place < _ASKED:
+    if product.model_name() and place < _ASKED.get(what, 2):
         yield from product.MODELS
     # What else an agent's summary could be is measured beside the extract.
     if what != "agents":
@@ -134,7 +136,7 @@ def _run(case: Case) -> Result:
     try:
         return _RUN[case.what](case)
     except product.Failed as error:
-        return Result(case, [Cell(case.what, case.title, column, 0, 0, str(error)) for column in case.columns])
+        return Result(case, [Cell(case.table, case.row, column, 0, 0, str(error)) for column in case.columns])
 
 
 def _missing(sections: Sequence[str], *, is_quick: bool) -> Iterator[str]:

@@ -17,7 +17,7 @@ def shared(folder: str) -> Path:
 
 @dataclass(frozen=True)
 class Case:
-    #: "agents", "friends", "facts" or "traps", which is also its table.
+    #: "agents", "friends", "facts" or "traps".
     what: str
     system: str
     #: Which of the set's conversations.
@@ -26,6 +26,11 @@ class Case:
     room: float
     rounds: int = 1
     set: str = ""
+
+    @property
+    def table(self) -> str:
+        """Where a failure is said, in the row ``row``."""
+        return "budgets" if self.what == "facts" else self.what
 
     @property
     def columns(self) -> list[str]:
@@ -37,7 +42,11 @@ class Case:
 
     @property
     def title(self) -> str:
-        return self.system if self.rounds == 1 else f"{self.system}, {self.rounds} rounds"
+        return f"{self.system}, {self.rounds} rounds" if self.rounds > 1 and self.what != "friends" else self.system
+
+    @property
+    def row(self) -> str:
+        return f"{self.room:.0%}, {self.title}" if self.what == "facts" else self.title
 
 
 @dataclass(frozen=True)

@@ -72,9 +72,10 @@ def facts(case: Case) -> Result:
     found = scores.tell(shown, told.facts, other.facts)
     sums = sum(one.share - one.control for one in found), sum(one.kept for one in found)
     for column, got in zip(case.columns, sums, strict=True):
-        result.add("facts", case.system, column, got, len(found))
-        if case.system in (product.EXTRACT, baselines.CEILING):
-            result.add("budgets", f"{case.room:.0%}, {case.title}", column, got, len(found))
+        if case.system not in product.MODELS:
+            result.add("facts", case.system, column, got, len(found))
+        if case.system not in baselines.BASELINES:
+            result.add("budgets", case.row, column, got, len(found))
     if case.system == product.EXTRACT:
         for fact, one in zip(told.facts, found, strict=True):
             result.add("kinds", fact.kind, case.set, one.kept, 1)
