@@ -118,11 +118,11 @@ def _run_all(cases: list[Case], jobs: int, folder: str) -> list[Result]:
     asked = [case for case in cases if case.system in product.MODELS]
     others = sorted((case for case in cases if case not in asked), key=_cost)
     if jobs == 1:
-        results = [_run(case) for case in others]
+        results = [run(case) for case in others]
     else:
         with Pool(jobs, product.begin, (folder,)) as pool:
-            results = list(pool.imap_unordered(_run, others, chunksize=1))
-    results += [_run(case) for case in asked]
+            results = list(pool.imap_unordered(run, others, chunksize=1))
+    results += [run(case) for case in asked]
     # In any order they come, in one order they are counted.
     return sorted(results, key=lambda result: cases.index(result.case))
 
@@ -132,7 +132,7 @@ def _cost(case: Case) -> bool:
     return case.system != "sumy"
 
 
-def _run(case: Case) -> Result:
+def run(case: Case) -> Result:
     try:
         return _RUN[case.what](case)
     except product.Failed as error:

@@ -24,6 +24,8 @@ _SETTINGS: dict[str, dict[str, Any]] = {
 RESERVED = 1_000
 #: How much of the room the messages after a summary have; and how much of what is available a summary may have.
 _RECENT, _SUMMARY_SHARE = 0.05, 0.15
+#: Of the room, what a branch may have before a model with a small window has read enough of it.
+_ENOUGH = 1.25
 #: No summary was made since it would not have been shorter, so the one before stays in use.
 _NO_PROGRESS = "no_progress"
 
@@ -155,7 +157,10 @@ def next_prompt(system: str, told: Conversation, room: int, rounds: int, share: 
     ``share``: the summary's target, of the room. What is over the room is cut at the end.
     """
     window = max(32_000, int(room / _SUMMARY_SHARE) + 2 * RESERVED)
-    target = {"SUMMARY_TARGET_TOKENS": int(room * share), "RECENT_TOKENS_CAP": int(room * _RECENT)}
+    target: dict[str, Any] = {"SUMMARY_TARGET_TOKENS": int(room * share), "RECENT_TOKENS_CAP": int(room * _RECENT)}
+    if system in MODELS:
+        # A model that cannot read all at once goes on while the branch is over this.
+        target["TARGET_RATIO"] = _ENOUGH * room / window
     stored = _stored(system, told)
     stored.begin_again(CONTEXT_WINDOW=window, **target)
     for end in ends(told.turns, rounds):
