@@ -42,27 +42,29 @@ ONYX = Measured(
 )
 
 
-def _peer(name: str, path: str, calls: str) -> Measured:
+def _peer(name: str, path: str, databases: tuple[str, ...], calls: str) -> Measured:
     folder, variant = path.split("/")
     return Measured(
         name=name,
         module=f"benchmarks.peers.{folder}.system",
         arguments=(variant,),
+        databases=databases,
         branches=False,
         calls=dict.fromkeys(calls.split(), 10_000),
         peer=_PEERS / folder,
     )
 
 
+_NEWEST = "read read_recent append turn turn_recent fork"
 _ALL = "read append turn fork"
-SQLALCHEMY = _peer(
-    "Agents SDK, SQLAlchemySession", "agents_sdk/sqlalchemy", "read read_recent append turn turn_recent fork"
-)
+_BOTH = (SQLITE, POSTGRES)
+SQLALCHEMY = _peer("Agents SDK, SQLAlchemySession", "agents_sdk/sqlalchemy", _BOTH, _NEWEST)
+LANGGRAPH = _peer("LangGraph", "langgraph/messages", _BOTH, _ALL)
 PEERS = (
     SQLALCHEMY,
-    _peer("LangGraph", "langgraph/messages", _ALL),
-    _peer("LangGraph, DeltaChannel", "langgraph/delta", _ALL),
-    _peer("LangGraph, DeltaChannel, durability exit", "langgraph/delta_exit", _ALL),
+    LANGGRAPH,
+    _peer("LangGraph, DeltaChannel", "langgraph/delta", _BOTH, _ALL),
+    _peer("LangGraph, DeltaChannel, durability exit", "langgraph/delta_exit", _BOTH, _ALL),
 )
 #: Measured alone, on histories of its own.
 BACKGROUND = Measured(
