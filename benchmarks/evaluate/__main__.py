@@ -11,7 +11,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence, Sized
-from itertools import product as combined
 from multiprocessing import Pool
 from pathlib import Path
 
@@ -105,12 +104,16 @@ def _rooms(what: str, system: str, *, is_quick: bool) -> Iterator[tuple[float, i
         yield real.FRIENDS_ROOM, real.FRIENDS_ROUNDS
     elif system in product.MODELS:
         yield _ASKED_AT if what == "facts" else _ASKED_TRAPS_AT, 1
+    elif is_quick:
+        # The smaller budget in one round, the larger one in five.
+        yield from zip(_TRAP_BUDGETS if what == "traps" else _QUICK_BUDGETS, _ROUNDS, strict=True)
     else:
-        budgets = _TRAP_BUDGETS if what == "traps" else _QUICK_BUDGETS if is_quick else _BUDGETS
+        budgets = _TRAP_BUDGETS if what == "traps" else _BUDGETS
         rounds = _ROUNDS if system == product.EXTRACT else _ROUNDS[:1]
-        yield from zip(budgets, rounds, strict=True) if is_quick else combined(budgets, rounds)
-        if what == "facts" and system == product.EXTRACT and not is_quick:
-            yield from combined(_QUICK_BUDGETS, (_MANY_ROUNDS,))
+        for budget in budgets:
+            yield from ((budget, number) for number in rounds)
+            if what == "facts" and system == product.EXTRACT and budget in _QUICK_BUDGETS:
+                yield budget, _MANY_ROUNDS
 
 
 def _run_all(cases: list[Case], jobs: int, folder: str) -> list[Result]:

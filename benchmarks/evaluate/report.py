@@ -17,7 +17,7 @@ _BEGIN, _END = "<!-- make evaluate writes what follows -->", "<!-- and what foll
 _TABLES = {
     "agents": ("What an agent's next call needs, by window", "kept of the values", False),
     "friends": ("What answers questions about two friends' chats, in 4,000 tokens", "", False),
-    "facts": ("Known facts, at 5, 10, 20 and 30 %", "", False),
+    "facts": ("Known facts", "", False),
     "budgets": ("The extract by budget and rounds", "", False),
     "kinds": ("The extract by kind of fact", "stmt", False),
     "traps": ("Misleading traps", "misleading of told", True),
@@ -83,14 +83,14 @@ def _sentences(results: Sequence[Result]) -> str:
 
     windows = [f"{window:,}" for window in WINDOWS]
     kept, listed, end = (
-        ", ".join(of_100("agents", row, window) for window in windows) for row in (EXTRACT, LIST, "tail")
+        " / ".join(of_100("agents", row, window) for window in windows) for row in (EXTRACT, LIST, "tail")
     )
     told = [
         cell for cell in cells if cell.table == "traps" and cell.column.startswith(HELD_OUT) and EXTRACT in cell.row
     ]
     return (
         "The extractive summarizer needs no model. Of the values that the next call of a customer-service agent needs "
-        f"and that are out of view, it keeps {kept} of 100 at windows of {', '.join(windows)} tokens; as many tokens "
+        f"and that are out of view, it keeps {kept} of 100 at windows of {' / '.join(windows)} tokens; as many tokens "
         f"from the end of the conversation keep {end}, as a list of the newest named values {listed}. Of what answers "
         f"questions about two friends' chats of months, 4,000 tokens have {of_100('friends', EXTRACT, 'stmt')} of 100 "
         f"words beside what is asked (the end of the chat {of_100('friends', 'tail', 'stmt')}). Of {len(told)} quoted "
