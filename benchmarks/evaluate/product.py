@@ -17,7 +17,7 @@ EXTRACT, MODEL, MODEL_ALONE = "extract", "model", "model, alone"
 MODELS = (MODEL, MODEL_ALONE)
 _SUMMARY = re.compile(r"<conversation-summary>(.*)</conversation-summary>", re.DOTALL)
 _SETTINGS: dict[str, dict[str, Any]] = {
-    EXTRACT: {"MODE": "deterministic", "LEDGER_TOKENS": 0},
+    EXTRACT: {"MODE": "deterministic"},
     MODEL: {},
     MODEL_ALONE: {"LEDGER_TOKENS": 0},
 }
@@ -158,7 +158,10 @@ def next_prompt(system: str, told: Conversation, room: int, rounds: int, share: 
     """
     window = max(32_000, int(room / _SUMMARY_SHARE) + 2 * RESERVED)
     target: dict[str, Any] = {"SUMMARY_TARGET_TOKENS": int(room * share), "RECENT_TOKENS_CAP": int(room * _RECENT)}
-    if system in MODELS:
+    if system == EXTRACT:
+        # The room is the extract's alone.
+        target["LEDGER_TOKENS"] = 0
+    else:
         # A model that cannot read all at once goes on while the branch is over this.
         target["TARGET_RATIO"] = _ENOUGH * room / window
     stored = _stored(system, told)
