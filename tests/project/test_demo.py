@@ -80,8 +80,8 @@ class RunningDemo:
                 pytest.fail(f"{text!r} was not said:\n{self.output}")
             time.sleep(0.05)
 
-    def wait(self) -> int:
-        code = self.process.wait(START_SECONDS)
+    def wait(self, seconds: float = START_SECONDS) -> int:
+        code = self.process.wait(seconds)
         self._reader.join(5)
         return code
 
