@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -39,7 +40,7 @@ from tests.summarizers.summarizing import settings as settings_of
 FOLDER = Path(os.environ.get("TEST_MODEL_FOLDER") or REPOSITORY / "var" / "model")
 MODEL = "smollm2"
 WINDOW = 2_048
-START_SECONDS, IDLE_SECONDS, CALL_SECONDS = 60, 30, 180
+START_SECONDS, IDLE_SECONDS, CALL_SECONDS = 60, 60, 300
 #: Of a draft that was written, and is no summary.
 REFUSED = {code for code in ErrorCode if list(ErrorCode).index(code) >= list(ErrorCode).index(ErrorCode.EMPTY)}
 
@@ -224,10 +225,12 @@ class TestChat:
 
 
 def test_the_demo_comes_to_its_end(tmp_path):
-    """Its worker, its sweep and its report, with a conversation of one branch that needs a summary. The server ends each
-    reply after 60 tokens, which no setting says, so that this does not take minutes."""
-    said = [("user", "The harbour office keeps the tide tables of pier {0}, and Ida wrote {0} on the board. " * 3)]
-    said += [("assistant", "Noted: {0} is on the board.")]
+    """Its worker, its sweep and its report, with a short conversation of one branch that needs a summary.
+
+    The server ends each reply after 60 tokens, which no setting says: this model may go on to the end of its window.
+    """
+    said = [("user", "Tide table {0}: Ida wrote {0} on the board of the harbour office, and {0} in the book below it.")]
+    said += [("assistant", "Noted: {0} is on the board and in the book.")]
     messages = [{"role": role, "content": text.format(n)} for n in range(20) for role, text in said]
     (file := tmp_path / "harbour.json").write_text(json.dumps({"messages": messages}))
     with LlamaServer(tmp_path, 2 * WINDOW, longest=60) as model:
@@ -236,14 +239,14 @@ def test_the_demo_comes_to_its_end(tmp_path):
             "COMPACTION_SUMMARIZER_MODELS": MODEL,
             "COMPACTION_SUMMARIZER_TIMEOUT": str(CALL_SECONDS),
             "COMPACTION_SUMMARIZER_WINDOW": str(2 * WINDOW),
-            "COMPACTION_CONTEXT_WINDOW": "2200",
+            "COMPACTION_CONTEXT_WINDOW": "1400",
         }
         arguments = ["--once", "--file", str(file), "--port", str(free_port())]
         with RunningDemo(tmp_path / "demo", arguments, environment) as demo:
             code = demo.wait(2 * CALL_SECONDS)
     out = demo.output
-    assert code in (0, 1), out
-    assert f"Summaries by: {MODEL} at {model.url}" in out
+    assert f"Summaries by: {MODEL} at {model.url}" in out, out
+    assert re.search(r"✓ generation 1 |✗ run 1 failed: \w+", out), out
     assert "verify_chats: no problems found" in out
     assert "Finished in" in out
     assert code == 0 or "Some summaries failed (" in out

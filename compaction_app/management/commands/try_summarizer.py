@@ -62,7 +62,7 @@ The bank sent it. What should I do first on Saturday?
 Take the bank's copy to the shop for the refund of the lid, then set up the water butt before the water is shut off in
 November."""
 TARGET_TOKENS = 250
-#: How many times as fast a model reads as it writes: on a processor alone ten times, on a graphics card more often.
+#: How many times as fast a model reads as it writes: on a processor alone ten times, on a graphics card more.
 READS_FASTER = 10
 #: A time-out is this much longer than the longest request would take.
 MARGIN = 1.5
