@@ -58,6 +58,7 @@ class TestCompaction:
             "COMPACTION_SUMMARIZER_MODELS": "small-model, large-model,",
             "COMPACTION_SUMMARIZER_TIMEOUT": "300",
             "COMPACTION_SUMMARIZER_WINDOW": "16384",
+            "COMPACTION_SUMMARIZER_MAX_OUTPUT_TOKENS": "2000",
             "OPENAI_API_KEY": "a-key",
         }
         assert settings_with(**variables).COMPACTION == {
@@ -65,7 +66,9 @@ class TestCompaction:
             "MODE": "aggressive",
             "TRIGGER_RATIO": 0.6,
             "RECENT_MESSAGES_RATIO": 0.1,
-            "SUMMARIZERS": {"default": {"MODELS": ["small-model", "large-model"], "TIMEOUT": 300}},
+            "SUMMARIZERS": {
+                "default": {"MODELS": ["small-model", "large-model"], "TIMEOUT": 300, "MAX_OUTPUT_TOKENS": 2000}
+            },
             "MODELS": {"small-model": {"window": 16384}, "large-model": {"window": 16384}},
         }
 

@@ -49,11 +49,10 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 
 class LlamaServer(GuardedProcess):
-    def __init__(self, folder: Path, window: int, longest: int = -1) -> None:
+    def __init__(self, folder: Path, window: int) -> None:
         self.url = f"http://{HOST}:{(port := free_port())}/v1"
         script = REPOSITORY / "tests" / "real_model" / "serve.py"
-        numbers = map(str, (port, window, longest))
-        command = [FOLDER / "bin" / "python", script, FOLDER / "weights.gguf", *numbers]
+        command = [FOLDER / "bin" / "python", script, FOLDER / "weights.gguf", str(port), str(window)]
         # Threads that wait would take the time of those that work.
         environment = os.environ | {"OMP_WAIT_POLICY": "passive"}
         super().__init__(command, log=folder / "llama.log", cwd=folder, env=environment)
@@ -225,20 +224,19 @@ class TestChat:
 
 
 def test_the_demo_comes_to_its_end(tmp_path):
-    """Its worker, its sweep and its report, with a short conversation of one branch that needs a summary.
-
-    The server ends each reply after 60 tokens, which no setting says: this model may go on to the end of its window.
-    """
+    """Its worker, its sweep and its report, with a short conversation of one branch that needs a summary."""
     said = [("user", "Tide table {0}: Ida wrote {0} on the board of the harbour office, and {0} in the book below it.")]
     said += [("assistant", "Noted: {0} is on the board and in the book.")]
     messages = [{"role": role, "content": text.format(n)} for n in range(20) for role, text in said]
     (file := tmp_path / "harbour.json").write_text(json.dumps({"messages": messages}))
-    with LlamaServer(tmp_path, 2 * WINDOW, longest=60) as model:
+    with LlamaServer(tmp_path, 2 * WINDOW) as model:
         environment = {
             "OPENAI_BASE_URL": model.url,
             "COMPACTION_SUMMARIZER_MODELS": MODEL,
             "COMPACTION_SUMMARIZER_TIMEOUT": str(CALL_SECONDS),
             "COMPACTION_SUMMARIZER_WINDOW": str(2 * WINDOW),
+            # This model may go on to the end of its window.
+            "COMPACTION_SUMMARIZER_MAX_OUTPUT_TOKENS": "60",
             "COMPACTION_CONTEXT_WINDOW": "1400",
         }
         arguments = ["--once", "--file", str(file), "--port", str(free_port())]

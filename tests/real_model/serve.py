@@ -1,19 +1,15 @@
-"""``python serve.py WEIGHTS PORT WINDOW LONGEST``: llama.cpp's own server. Runs in the model's own environment.
-
-It ends each reply after ``LONGEST`` tokens; -1: it has no limit of its own.
-"""
+"""``python serve.py WEIGHTS PORT WINDOW``: llama.cpp's own server. Runs in the model's own environment."""
 
 import signal
 import sys
 
 import xllamacpp
 
-weights, (port, window, longest) = sys.argv[1], map(int, sys.argv[2:])
+weights, port, window = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 parameters = xllamacpp.CommonParams()
 parameters.model.path = weights
 parameters.port = port
 parameters.n_ctx = window
-parameters.n_predict = longest
 parameters.n_parallel = 1
 parameters.n_gpu_layers = 0
 # One thread writes faster than two on a machine that is busy.
