@@ -55,7 +55,7 @@ DRAFTS: dict[str, tuple[Step, int]] = {
     "nothing_told but its request in other words": (
         steps.reply(
             "## Recap\n\nThe end of the material contains information that can be used for improvement. The user's "
-            "message was edited by the assistant in the third person; however, it does not contain any instructions on how "
+            "message was edited by the assistant in the third person; however, it has no instructions on how "
             "to improve the content further. The user is asked to provide a summary."
         ),
         2,
