@@ -66,6 +66,8 @@ _SENTENCE_ENDS = re.compile(r"\n+|(?<=[.!?。！？])\s*(?=\S)")
 _FEWEST_PARTS = 10
 #: So many words in a row are ours and nobody else's.
 _RUN = 8
+#: How words begin that are of the request for a summary.
+_OF_THE_REQUEST = ("material", "summar", "instruction", "token", "cutoff")
 #: All angle brackets in the material are those of its tags.
 _TAG = re.compile("<[^<>]*>")
 
@@ -158,7 +160,8 @@ def _why_it_says_nothing(text: str, request: SummaryRequest) -> ErrorCode | None
     material = _TAG.sub(" ", request.user.rpartition(END_OF_MATERIAL)[0] or request.user)
     if tells_nothing(text, material):
         return ErrorCode.ERROR_TEXT
-    return ErrorCode.NOTHING_TOLD if repeats_instructions(text, material) or repeats_itself(text) else None
+    is_empty_talk = repeats_instructions(text, material) or speaks_of_its_request(text, material)
+    return ErrorCode.NOTHING_TOLD if is_empty_talk or repeats_itself(text) else None
 
 
 def is_error_text(text: str) -> bool:
@@ -173,9 +176,7 @@ def tells_nothing(text: str, replaced: str) -> bool:
     if is_long and max(map(len, below.split("\n"))) > _LONGEST_PLACEHOLDER:
         return False
     own, known = _read(below), _read(replaced)
-    # A name is never written small.
-    names = (own.marked | own.initial) & (known.marked | known.initial) - set(replaced.split())
-    told = names | own.values & known.values
+    told = _told_of(own, known, replaced)
     # A small number is in any long text, and among many other names a single one is there by chance.
     weight = sum(2 if len(word) > 2 or word.isalpha() else 1 for word in told)
     if weight > 1 and 3 * len(told) >= len(own.marked | own.values | told):
@@ -190,6 +191,23 @@ def repeats_instructions(text: str, material: str) -> bool:
     runs = [run for run in _runs(text) if run in _instructions()]
     known = f" {' '.join(_WORD.findall(material.casefold()))} " if runs else ""
     return any(f" {run} " not in known for run in runs)
+
+
+def speaks_of_its_request(text: str, material: str) -> bool:
+    """Whether more than half of a draft's sentences are about the request, in words that the material does not have,
+    and tell no name and no number of it.
+
+    Small models tell their instructions in words of their own: "The material contains no instructions …".
+    """
+    lowered = material.casefold()
+    words = [word for word in _OF_THE_REQUEST if word not in lowered]
+    parts = [part for part in _SENTENCE_ENDS.split(_HEADING.sub("", text)) if part]
+    about = {part: found for part in parts if (found := {word for word in words if word in part.casefold()})}
+    # One word alone may be how a summary begins.
+    if len(set().union(*about.values())) < 2 or 2 * len(about) <= len(parts):
+        return False
+    known = _read(material)
+    return 2 * sum(not _told_of(_read(part), known, material) for part in about) > len(parts)
 
 
 def repeats_itself(text: str) -> bool:
@@ -214,6 +232,12 @@ def _read(text: str) -> Words:
     # Of one piece the first 400 words are read.
     parts = [read_words(" ".join(line[i : i + 200])) for line in lines for i in range(0, len(line) or 1, 200)]
     return Words(*(frozenset[str]().union(*column) for column in zip(*parts, strict=True)))
+
+
+def _told_of(own: Words, known: Words, replaced: str) -> frozenset[str]:
+    """Names and values of what is replaced. A name is never written small."""
+    names = (own.marked | own.initial) & (known.marked | known.initial) - set(replaced.split())
+    return names | own.values & known.values
 
 
 def _reports_error(text: str) -> bool:

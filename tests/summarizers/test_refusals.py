@@ -52,6 +52,14 @@ DRAFTS: dict[str, tuple[Step, int]] = {
         steps.reply(f"## Recap\n\nThe user wants Ulla to know that. {WRITING[:300]}"),
         2,
     ),
+    "nothing_told but its request in other words": (
+        steps.reply(
+            "## Recap\n\nThe end of the material contains information that can be used for improvement. The user's "
+            "message was edited by the assistant in the third person; however, it has no instructions on how "
+            "to improve the content further. The user is asked to provide a summary."
+        ),
+        2,
+    ),
     "error_text of an apology": (steps.reply("I'm sorry, I can't help with that."), 1),
     "truncated": (steps.length(), 1),
     "refused": (steps.refusal(), 1),
