@@ -172,7 +172,8 @@ class CompactionRunAdmin(records.RecordAdmin):
         if obj.skip_reason:
             reasons.append(_("Reason: {}.").format(words(obj.skip_reason)))
         if obj.error_code:
-            said = _("Error code: {}.") if obj.status == RunStatus.FAILED else _("Previous attempt: {}.")
+            ended = obj.status in (RunStatus.FAILED, RunStatus.SUCCEEDED)
+            said = _("Error code: {}.") if ended else _("Previous attempt: {}.")
             meaning = _ERROR_WORDS.get(obj.error_code)
             code = words(obj.error_code)
             reasons.append(said.format(f"{code} ({meaning})" if meaning else code))
@@ -248,9 +249,7 @@ class CompactionEventAdmin(records.RecordAdmin):
 
 def _outcome(run: CompactionRun) -> str:
     """The status with the code that explains it."""
-    reason = run.skip_reason or (run.error_code if run.status == RunStatus.FAILED else "")
-    label = display.run_badge(run)
-    return display.joined((label, words(reason)), ": ") if reason else label
+    return display.joined(filter(None, (display.run_badge(run), display.run_reason(run))), ": ")
 
 
 def _tried_again(links: Links, run: CompactionRun) -> str:
