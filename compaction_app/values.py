@@ -164,7 +164,7 @@ class ErrorCode(StrEnum):
     NO_PROGRESS = "no_progress"
     #: It is an error message.
     ERROR_TEXT = "error_text"
-    #: It repeats its instructions, or itself.
+    #: It repeats its instructions, or itself, or has hardly a fact of what it replaces.
     NOTHING_TOLD = "nothing_told"
 
 

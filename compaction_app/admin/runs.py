@@ -45,7 +45,9 @@ _ERROR_WORDS: dict[str, Any] = {
     ErrorCode.TIME_LIMIT: gettext_lazy("it was not finished within RUN_TIME_LIMIT, or its workers were lost"),
     ErrorCode.LEAKED_WRAPPER: gettext_lazy("the model repeated its prompt"),
     ErrorCode.NO_PROGRESS: gettext_lazy("the summary would have saved too little"),
-    ErrorCode.NOTHING_TOLD: gettext_lazy("the model repeated its instructions, or itself, instead of a summary"),
+    ErrorCode.NOTHING_TOLD: gettext_lazy(
+        "the model repeated its instructions, or itself, or told nothing of the messages"
+    ),
     ErrorCode.ERROR_TEXT: gettext_lazy("the model answered with an error message or a refusal instead of a summary"),
 }
 #: Error codes with which a provider refuses a retry, too.
