@@ -33,6 +33,11 @@ EMPTY = {
         provides helpful responses. The tone is friendly and collaborative. Key decisions were made and some next steps
         were identified. The assistant will continue to support the user with their requests as they come up.
     """,
+    "by a tiny model": """
+        You can't have this material anymore, you're going to be left in a box somewhere. You'll never find it again.
+        I'm sorry for the mistake. I was just trying to make sure that no one would ever know what happened. It's not
+        possible to do anything about it now.
+    """,
     "in another language": """
         Der Nutzer hat mehrere Fragen gestellt und du hast sie ausführlich beantwortet. Gemeinsam habt ihr verschiedene
         Themen besprochen und euch auf das weitere Vorgehen geeinigt. Im Moment ist nichts offen, und der Nutzer ist mit
@@ -108,8 +113,8 @@ class TestTalks:
 
 def test_near_its_target_a_draft_is_not_looked_at() -> None:
     size = COUNT([recap(EMPTY["of anything"]).text])[0]
-    assert code_of(EMPTY["of anything"], talk("clinic"), target_tokens=4 * size) is None
-    assert code_of(EMPTY["of anything"], talk("clinic"), target_tokens=4 * size + 1) is not None
+    assert code_of(EMPTY["of anything"], talk("clinic"), target_tokens=2 * size) is None
+    assert code_of(EMPTY["of anything"], talk("clinic"), target_tokens=2 * size + 1) is not None
 
 
 def test_a_very_short_one_may_have_had_no_room_for_a_fact() -> None:
