@@ -189,7 +189,8 @@ class TestBackground:
         return run
 
     @pytest.mark.parametrize("case", ["empty", "oversize", "authentication", TOO_SMALL])
-    def test_a_lasting_failure_ends_the_run_where_no_extract_may_stand_in(self, server, settings, case):
+    def test_a_lasting_failure_ends_the_run(self, server, settings, case):
+        """Where no extract may stand in."""
         settings.COMPACTION = site(server, case, EXTRACT_FALLBACK=False)
         tip = long_branch()
         before = stored(tip)
