@@ -61,6 +61,17 @@ GENUINE = {
         lab expects dry ice.
     """,
 }
+#: Of the clinic, without a name or a number, and in another language.
+IN_WORDS = """
+    The user is turning a pile of sticky notes into a plan for the move of a clinic into an old savings bank. You went
+    through the team with them, who works how many hours and who prefers early shifts because of the school bus, and
+    through the offer for the new software. They send the letter to the electrician at lunch.
+"""
+IN_GERMAN = """
+    Die Nutzerin plant den Umzug der Praxis aus der Bergstraße in die alte Sparkasse. Lotte gehört sie, Bastien Lejoly
+    darf höchstens 24 Stunden in der Woche arbeiten. Der Elektriker Heinz-Peter Croé verlangt 3x40 A. Mittwochs soll bis
+    20:00 geöffnet sein, und Sabrina möchte lieber früh arbeiten.
+"""
 #: Nobody can say of these whether they are told: they have hardly a name or a number.
 PLAIN = [
     "My function that reverses a linked list loses the last node. Why?",
@@ -109,6 +120,11 @@ class TestTalks:
     def test_one_of_another_talk_is_none(self, name: str) -> None:
         others = [text for other, text in GENUINE.items() if other != name]
         assert {code_of(text, talk(name)) for text in others} == {ErrorCode.NOTHING_TOLD}
+
+
+@pytest.mark.parametrize("text", [IN_WORDS, IN_GERMAN], ids=["its words", "its names"])
+def test_either_its_names_and_numbers_or_its_words_will_do(text: str) -> None:
+    assert code_of(text, talk("clinic")) is None
 
 
 def test_near_its_target_a_draft_is_not_looked_at() -> None:
