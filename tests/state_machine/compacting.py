@@ -154,7 +154,7 @@ class CompactingWorld(CheckedWorld):
                 # A provider's retry-after is kept; without one at least half of the first back-off.
                 wait = (run.next_attempt_at - self.clock.time).total_seconds()
                 assert wait > (6.9 if answer.kind == "transient" else 0.9)
-        elif run.trigger == "threshold" and get_settings(self.session.settings).extract_fallback:
+        elif run.trigger == "threshold" and run.settings["EXTRACT_FALLBACK"]:
             # An extract stands in; where nothing of the conversation is as short as its target, nothing does.
             expected = fate.get("stale") or ("ready" if fate.get("erased") else "succeeded")
             end = run.skip_reason or run.status
