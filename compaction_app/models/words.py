@@ -29,7 +29,7 @@ WHY_IT_FAILED: dict[str, str] = {
     ErrorCode.LEAKED_WRAPPER: "the summary repeated its instructions",
     ErrorCode.OVERSIZE: "the summary was too long",
     ErrorCode.NO_PROGRESS: "the summary saved too little",
-    ErrorCode.NOTHING_TOLD: "the summarizer repeated its instructions, or itself",
+    ErrorCode.NOTHING_TOLD: "the summarizer repeated its instructions, or itself, or told nothing of the messages",
     ErrorCode.ERROR_TEXT: "the summarizer answered with an error message",
 }
 

@@ -6,6 +6,7 @@ out. Marks and tags in code are spoken of and stay.
 
 Gateways and models answer with an error instead, with status 200. No list of their messages is complete, so a short
 text has to show that it is a summary: by prose under a heading, or by the names, numbers and words of what it replaces.
+A longer one that is still far below its target has to tell some of the facts that the ledger counts.
 Known by their form are a JSON object that reports an error, a page of HTML, and a model that says first of all that it
 does not summarize. :func:`refuse_draft` is the verdict.
 """
@@ -19,6 +20,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from compaction_app.memory.extractive import reader_of, statements_of
+from compaction_app.memory.score import Told, facts_kept
 from compaction_app.memory.words import Words, read_words, stem
 from compaction_app.messages.transcript import count_summary, cut_leaks, leaks_wrapper, without_code
 from compaction_app.messages.validation import is_storable, visible
@@ -68,6 +71,11 @@ _FEWEST_PARTS = 10
 _RUN = 8
 #: How words begin that are of the request for a summary.
 _OF_THE_REQUEST = ("material", "summar", "instruction", "token", "cutoff")
+#: A draft that is far below its target is looked at for facts, unless it is too short to have some. Of 264 short true
+#: summaries of real talks each passes; of 468 empty ones all but 25 are refused, and what a model of 135 million
+#: parameters wrote.
+_FAR_BELOW, _LEAST_TOKENS = 1 / 2, 50
+_FEWEST_FACTS, _FACTS_A_TOKEN = 20, 0.03
 #: All angle brackets in the material are those of its tags.
 _TAG = re.compile("<[^<>]*>")
 
@@ -149,19 +157,21 @@ def refuse_draft(draft: SummaryDraft, request: SummaryRequest, most_tokens: int,
     # Before anything is counted: a tokenizer cannot read lone surrogates, and no database stores them.
     if not (is_storable(text) and is_storable(draft.model)):
         return ErrorCode.INVALID_TEXT
-    if not draft.is_extract and (code := _why_it_says_nothing(seen, request)):
+    size = count([text])[0]
+    if not draft.is_extract and (code := _why_it_says_nothing(seen, size, request)):
         return code
-    if count([text])[0] > longest:
+    if size > longest:
         return ErrorCode.OVERSIZE
     return ErrorCode.NO_PROGRESS if count_summary(text, count) > most_tokens else None
 
 
-def _why_it_says_nothing(text: str, request: SummaryRequest) -> ErrorCode | None:
+def _why_it_says_nothing(text: str, size: int, request: SummaryRequest) -> ErrorCode | None:
     material = _TAG.sub(" ", request.user.rpartition(END_OF_MATERIAL)[0] or request.user)
     if tells_nothing(text, material):
         return ErrorCode.ERROR_TEXT
+    is_little = _LEAST_TOKENS <= size < _FAR_BELOW * request.target_tokens and tells_little(text, size, request)
     is_empty_talk = repeats_instructions(text, material) or speaks_of_its_request(text, material)
-    return ErrorCode.NOTHING_TOLD if is_empty_talk or repeats_itself(text) else None
+    return ErrorCode.NOTHING_TOLD if is_little or is_empty_talk or repeats_itself(text) else None
 
 
 def is_error_text(text: str) -> bool:
@@ -184,6 +194,22 @@ def tells_nothing(text: str, replaced: str) -> bool:
     words, others = ({stem(word) for word in one.content} for one in (own, known))
     # In a text that is far longer nearly any word is found.
     return len(told) + len(words & others) < 4 or len(replaced) > 20 * len(text)
+
+
+def tells_little(text: str, size: int, request: SummaryRequest) -> bool:
+    """Whether a draft of ``size`` tokens has hardly a fact of what it replaces, and words that are mostly not its.
+
+    That is how a model that has not understood it goes on: "You discussed a number of topics." Where few facts are
+    known, as of a talk without names and numbers or in a language without marked words, nothing is said of it.
+    """
+    reader = reader_of(request.previous_content, request.previous_ledger, is_extract=request.previous_is_extract)
+    reader.read_messages(request.covered)
+    statements, told = statements_of(reader), Told([text])
+    kept, facts = facts_kept(statements, told)
+    if facts < _FEWEST_FACTS or kept >= _FACTS_A_TOKEN * size:
+        return False
+    known = {stem(word) for one in statements for word in one.words.content}
+    return 2 * len(told.stems.keys() & known) < len(told.stems)
 
 
 def repeats_instructions(text: str, material: str) -> bool:

@@ -84,7 +84,7 @@ def test_it_sends_what_a_run_would_send_once(asked, server):
         pytest.param(steps.length(GOOD), "truncated, the summary was cut off", id="cut off"),
         pytest.param(
             steps.reply(f"## Summary\n\n{WRITING}"),
-            "nothing_told, the summarizer repeated its instructions, or itself",
+            "nothing_told, the summarizer repeated its instructions, or itself, or told nothing of the messages",
             id="repeats its instructions",
         ),
         pytest.param(steps.fill_target(2), "oversize, the summary was too long", id="too long"),
