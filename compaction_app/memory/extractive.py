@@ -6,16 +6,14 @@ from collections.abc import Sequence
 
 from compaction_app.memory.choosing import mark_names
 from compaction_app.memory.ledger_text import EXTRACT_HEADING, split_former_ledger
+from compaction_app.memory.named_values import NamedValues, values_of
 from compaction_app.memory.reading import Reader, read_prose
 from compaction_app.memory.relating import relate
 from compaction_app.memory.statements import Statement
 from compaction_app.memory.words import read_words, stem
-from compaction_app.memory.writing import compose, read_back
+from compaction_app.memory.writing import EDGE, compose, read_back
 from compaction_app.tokens import Count
 from compaction_app.values import EXTRACTIVE_MODEL, Message, SummaryDraft, SummaryRequest
-
-#: Tokens that the ends of a text may cost beside its parts.
-EDGE = 2
 
 
 def summarize_extractively(
@@ -33,12 +31,13 @@ def summarize_extractively(
     ``instructions`` are no prompt here, nobody reads them: statements that share a word with them count almost twice.
     The same arguments give the same bytes, on every run and every machine.
     """
-    reader = reader_of(previous_summary, is_extract=previous_is_extract)
+    reader, values = read_earlier(previous_summary, is_extract=previous_is_extract)
     reader.read_messages(covered)
+    values.read(covered)
     statements = statements_of(reader)
     room = target_tokens - sum(count([EXTRACT_HEADING])) - EDGE
     focus = frozenset(map(stem, read_words(instructions).content))
-    text = compose(statements, room, count, day_mark="### ", focus=focus)
+    text = compose(statements, values, room, count, day_mark="### ", focus=focus)
     return f"{EXTRACT_HEADING}\n{text}" if text else _smallest(statements, covered, target_tokens, count)
 
 
@@ -55,14 +54,15 @@ def extractive_draft(request: SummaryRequest, count: Count) -> SummaryDraft:
     return SummaryDraft(text=text, model=EXTRACTIVE_MODEL, is_extract=True)
 
 
-def reader_of(content: str, ledger: str = "", *, is_extract: bool = False) -> Reader:
-    """A reader that has read an earlier summary, and what its ledger says."""
+def read_earlier(content: str, ledger: str = "", *, is_extract: bool = False) -> tuple[Reader, NamedValues]:
+    """A reader that has read an earlier summary, and what its ledger says; and the named values of both."""
     text, former = split_former_ledger(content)
     earlier = read_back(text.removeprefix(EXTRACT_HEADING)) if is_extract else read_prose(text)
     last = earlier[-1] if is_extract and earlier else None
     # What stands under our heading in the text may be a model's: it is nobody's speech.
     earlier += [*read_prose(former), *read_back(ledger)]
-    return Reader(sorted(earlier, key=lambda one: one.day[:10]), last=last)
+    named = "\n".join([values_of(text) if is_extract else "", values_of(ledger)])
+    return Reader(sorted(earlier, key=lambda one: one.day[:10]), last=last), NamedValues(named)
 
 
 def statements_of(reader: Reader) -> list[Statement]:

@@ -14,10 +14,11 @@ from itertools import accumulate, groupby
 from compaction_app.conf import Settings
 from compaction_app.context.pruning import room_for_summary
 from compaction_app.exceptions import RedactionFailed
-from compaction_app.memory.extractive import EDGE, reader_of, statements_of
+from compaction_app.memory.extractive import read_earlier, statements_of
+from compaction_app.memory.named_values import NamedValues
 from compaction_app.memory.score import Told, share_kept
 from compaction_app.memory.statements import Statement
-from compaction_app.memory.writing import compose
+from compaction_app.memory.writing import EDGE, compose
 from compaction_app.messages.transcript import count_summary, largest_saving_summary, leaks_wrapper
 from compaction_app.redaction import apply_redactor, redactor_of
 from compaction_app.tokens import Count
@@ -59,14 +60,15 @@ def complete(
     if settings.ledger_tokens == 0:
         return Kept("", None, None)
     following = following_messages(plan, settings)
-    statements = read_replaced(request, following)
+    statements, values = _read(request, following)
     beside = [message.content for message in following]
     told = Told([prose, *beside])
+    values.forget("\n".join([prose, *beside]))
     before = share_kept(statements, told)
     lost = _lost(statements, told, request.nonce, is_prose=not draft.is_extract)
     size = count_summary(with_ledger(prose, "\n"), count)
     room = _room(size, request, plan, budget, settings, count)
-    ledger = _fit(prose, lost, told, size + room, room, count)
+    ledger = _fit(prose, lost, values, told, size + room, room, count)
     if not ledger:
         return Kept("", before, before)
     return Kept(ledger, before, share_kept(statements, Told([prose, ledger, *beside])))
@@ -94,7 +96,14 @@ def following_messages(plan: CompactionPlan, settings: Settings) -> list[Message
 
 def read_replaced(request: SummaryRequest, following: Sequence[Message] = ()) -> list[Statement]:
     """What the summary takes the place of, and, where it was said, what stays beside it: that may correct it."""
-    reader = reader_of(request.previous_content, request.previous_ledger, is_extract=request.previous_is_extract)
+    return _read(request, following)[0]
+
+
+def _read(request: SummaryRequest, following: Sequence[Message]) -> tuple[list[Statement], NamedValues]:
+    reader, values = read_earlier(
+        request.previous_content, request.previous_ledger, is_extract=request.previous_is_extract
+    )
+    values.read(request.covered)
     staying = {message.id for message in following}
     # The pinned message was said before what its turn went on with.
     in_order = sorted([*request.covered, *following], key=lambda message: message.depth)
@@ -106,7 +115,7 @@ def read_replaced(request: SummaryRequest, following: Sequence[Message] = ()) ->
         if is_shown:
             # A covered sentence that joined a shown statement would be lost with it: that one is never written.
             reader.forget_last()
-    return statements_of(reader)
+    return statements_of(reader), values
 
 
 def _lost(statements: Sequence[Statement], told: Told, nonce: str, *, is_prose: bool) -> list[Statement]:
@@ -142,10 +151,12 @@ def _room(
     return min(wanted - heading, spare, saving, shown)
 
 
-def _fit(prose: str, lost: Sequence[Statement], told: Told, limit: int, room: int, count: Count) -> str:
+def _fit(
+    prose: str, lost: Sequence[Statement], values: NamedValues, told: Told, limit: int, room: int, count: Count
+) -> str:
     """The ledger of ``room`` tokens at most with which the whole summary has no more than ``limit``, as one text."""
     while True:
-        ledger = compose(lost, room, count, told=told.stems, keeps_last=False)
+        ledger = compose(lost, values, room, count, told=told.stems, keeps_last=False)
         over = count_summary(with_ledger(prose, ledger), count) - limit
         if not ledger or over <= 0:
             return ledger
