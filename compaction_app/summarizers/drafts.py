@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from compaction_app.memory.extractive import reader_of, statements_of
+from compaction_app.memory.extractive import read_earlier, statements_of
 from compaction_app.memory.score import Told, facts_kept
 from compaction_app.memory.words import Words, read_words, stem
 from compaction_app.messages.transcript import count_summary, cut_leaks, leaks_wrapper, without_code
@@ -202,7 +202,8 @@ def tells_little(text: str, size: int, request: SummaryRequest) -> bool:
     That is how a model that has not understood it goes on: "You discussed a number of topics." Where few facts are
     known, as of a talk without names and numbers or in a language without marked words, nothing is said of it.
     """
-    reader = reader_of(request.previous_content, request.previous_ledger, is_extract=request.previous_is_extract)
+    is_extract = request.previous_is_extract
+    reader, _values = read_earlier(request.previous_content, request.previous_ledger, is_extract=is_extract)
     reader.read_messages(request.covered)
     statements, told = statements_of(reader), Told([text])
     kept, facts = facts_kept(statements, told)
