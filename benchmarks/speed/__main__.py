@@ -48,7 +48,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.size or options.only:
         print(report.tables(timings))
         return 0
-    print(report.moved(before, timings))
     FOLDER.mkdir(exist_ok=True)
     results.save(results.merge(before, timings), known)
     report.write(results.load(known))

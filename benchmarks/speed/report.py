@@ -31,8 +31,6 @@ README = REPOSITORY / "README.md"
 _BEGIN, _END = "<!-- make bench writes what follows -->", "<!-- make bench ends here -->"
 _BOTH = (SQLITE, POSTGRES)
 _COMPARED = (APP, UNSUMMARIZED, ONYX, *PEERS)
-#: By more than this a ratio is said to have moved between two runs.
-MOVED = 0.2
 
 
 def write(timings: Sequence[Timing]) -> None:
@@ -269,25 +267,6 @@ def spread(timings: Sequence[Timing]) -> str:
         f"Half of the distance between the quartiles is {spreads[len(spreads) // 2]:.0%} of the median in the middle"
         f" case, and at most {spreads[len(spreads) * 19 // 20]:.0%} in 95 of 100."
     )
-
-
-def moved(before: Sequence[Timing], now: Sequence[Timing]) -> str:
-    """The ratios of every call to the app's read or turn at the same place that moved by more than a fifth."""
-    then, found = _all_ratios(before), _all_ratios(now)
-    both = [name for name in found if name in then]
-    far = {name: found[name] / then[name] for name in both if not 1 - MOVED <= found[name] / then[name] <= 1 + MOVED}
-    lines = [f"{len(both) - len(far)} of {len(both)} ratios are within {MOVED:.0%} of the run before."]
-    return "\n".join([*lines, *(f"  {name}: {then[name]:.3g} → {found[name]:.3g}" for name in far)])
-
-
-def _all_ratios(timings: Sequence[Timing]) -> dict[str, float]:
-    found = {}
-    for one in timings:
-        ours = find(timings, database=one.database, size=one.size, branches=one.branches, system=APP.name, call="read")
-        if ours and one is not ours:
-            place = f"{one.database}, {one.size:,} × {one.branches}"
-            found[f"{place}: {one.system}: {one.call} ÷ read"] = one.median / ours.median
-    return found
 
 
 def sizes(timings: Iterable[Timing]) -> list[int]:

@@ -66,6 +66,8 @@ logger = logging.getLogger("compaction_app.compaction")
 Result = TypeVar("Result")
 #: Where the session was deleted, and its runs with it, while the summary was made: a code and a reason.
 SESSION_GONE = "session_gone"
+#: What stands in for a summary that no model wrote, as events and log lines say it.
+INSTEAD = "extract"
 #: A kind and its payload.
 Event = tuple[EventKind, dict[str, Any]]
 
@@ -73,7 +75,8 @@ Event = tuple[EventKind, dict[str, Any]]
 # its claim what its calls cost.
 _COMMITTED_FIELDS = (
     "summary generation status finished_at anchor cutoff tokens_before tokens_after messages_compacted"
-    " retention_before retention_after summarizer_model request claim_token lease_expires_at error_code error_detail"
+    " retention_before retention_after summarizer_model request shortened_inputs claim_token lease_expires_at"
+    " error_code error_detail"
 ).split()
 
 #: The keys of ``CompactionRun.request``. A run without all of them was made before they were kept.
@@ -101,6 +104,8 @@ class Work:
     count: Count
     #: What happened during the model's call, written once the connection is back.
     events: list[Event] = field(default_factory=list)
+    #: Why no model wrote the summary, where an extract stands in for it.
+    failure: SummarizerError | None = None
 
     def refusal(self, draft: SummaryDraft) -> ErrorCode | None:
         """Why the draft cannot become the summary; None if it can."""
@@ -115,31 +120,22 @@ class Work:
 
 
 def record_result(work: Work, result: SummaryDraft | SummarizerError) -> CompactionRun | None:
-    """Record what came of the model's call: a summary, or why there is none; then let the summarizer learn from it.
+    """Record what came of the model's call: a summary, or why there is none.
 
     Returns the run of the next generation, where the summarizer could not take all of it in one request.
     """
-    run, answer, follow_up = work.run, result, None
+    run = work.run
     # First, whatever becomes of the draft: it has been paid for.
-    calls = answer.calls if isinstance(answer, SummarizerError) else answer.paid_calls
+    calls = result.calls if isinstance(result, SummarizerError) else result.paid_calls
     add_spending(run, calls, work.settings.stated("price"))
-    if isinstance(answer, SummaryDraft) and (refused := work.refusal(answer)):
-        answer = SummarizerError(f"The draft was refused: {refused}.", error_code=refused, model=answer.model)
-    if isinstance(answer, SummarizerError):
-        failure = answer
-        write_if_claimed(run, lambda: _record_failure(run, failure, work.events))
-    else:
-        draft = work.prose(answer)
-        draft = replace(draft, text=draft.text.strip())
-        kept = ledger.complete(draft, work.request, work.plan, work.budget, work.settings, work.count)
-        run.retention_before, run.retention_after = kept.before, kept.after
-        follow_up = write_if_claimed(run, lambda: _commit(work, draft, kept.ledger) if _is_unchanged(work) else None)
-    try:
-        work.summarizer.learn(result.error_code if isinstance(result, SummarizerError) else "")
-    except Exception as error:
-        # A host's code, or a cache that is away: the summary is stored.
-        log_error(logger, error, run=run.pk, session=run.session_id, step="learn")
-    return follow_up
+    if isinstance(result, SummarizerError):
+        write_if_claimed(run, lambda: _record_failure(run, result, work.events))
+        return None
+    draft = work.prose(result)
+    draft = replace(draft, text=draft.text.strip())
+    kept = ledger.complete(draft, work.request, work.plan, work.budget, work.settings, work.count)
+    run.retention_before, run.retention_after = kept.before, kept.after
+    return write_if_claimed(run, lambda: _commit(work, draft, kept.ledger) if _is_unchanged(work) else None)
 
 
 def fail_unexpected(run: CompactionRun, error: Exception) -> None:
@@ -198,15 +194,13 @@ def write_if_claimed(run: CompactionRun, write: Callable[[], Result]) -> Result 
 
 def _record_failure(run: CompactionRun, error: SummarizerError, events: Iterable[Event]) -> None:
     """Why there is no summary; a transient error in the background is tried again later."""
-    # A host's summarizer may put any text here.
-    run.error_code, run.error_detail = make_storable(str(error.error_code))[:30], make_storable(str(error))[:2000]
+    _note_error(run, error)
     if _erased_since_read(run):
         # It may quote what has been erased meanwhile.
         run.error_detail = ""
     for kind, payload in events:
         runs.record_run_event(run, kind, payload)
-    in_background = run.trigger == Trigger.THRESHOLD
-    if error.transient and in_background and run.attempts < runs.MAX_ATTEMPTS:
+    if is_tried_again(run, error):
         delay = runs.backoff_seconds(run.attempts, error.retry_after, random.random())
         runs.release(run, delay_seconds=delay)
         values = {"run": run.pk, "code": run.error_code, "attempt": run.attempts, "delay": delay}
@@ -215,6 +209,16 @@ def _record_failure(run: CompactionRun, error: SummarizerError, events: Iterable
         if run.error_code == ErrorCode.NO_PROGRESS:
             runs.record_run_event(run, EventKind.NO_PROGRESS)
         runs.fail(run, run.error_code, run.error_detail)
+
+
+def is_tried_again(run: CompactionRun, error: SummarizerError) -> bool:
+    return error.transient and run.trigger == Trigger.THRESHOLD and run.attempts < runs.MAX_ATTEMPTS
+
+
+def _note_error(run: CompactionRun, error: SummarizerError) -> None:
+    # A host's summarizer may put any text here.
+    run.error_code = make_storable(str(error.error_code))[:30] or ErrorCode.PROVIDER_ERROR
+    run.error_detail = make_storable(str(error))[:2000]
 
 
 def _erased_since_read(run: CompactionRun) -> bool:
@@ -274,13 +278,28 @@ def _commit(work: Work, draft: SummaryDraft, kept: str) -> CompactionRun | None:
         "tightened": draft.tightened,
         "digest": digest(tighter(work.request) if draft.tightened else work.request),
     }
+    run.shortened_inputs = sorted(work.limits)
     run.claim_token = run.lease_expires_at = None
     run.error_code = run.error_detail = ""
+    if work.failure:
+        _note_error(run, work.failure)
     run.save(using=work.using, update_fields=_COMMITTED_FIELDS)
     for kind, payload in work.events:
         runs.record_run_event(run, kind, payload)
+    if work.failure:
+        _tell_of_failure(run, work.failure)
     _tell_of_summary(work)
     return _open_follow_up(work)
+
+
+def _tell_of_failure(run: CompactionRun, failure: SummarizerError) -> None:
+    """What a failed run says, of one that stored an extract instead."""
+    if run.error_code == ErrorCode.NO_PROGRESS:
+        runs.record_run_event(run, EventKind.NO_PROGRESS)
+    model = make_storable(str(failure.model))[:255]
+    runs.record_run_event(run, EventKind.MODEL_FAILED, {"model": model, "code": run.error_code, "instead": INSTEAD})
+    told = {"code": run.error_code, "attempts": run.attempts, "session": run.session_id, "instead": INSTEAD}
+    log(logger, logging.WARNING, "failed", run=run.pk, **told)
 
 
 def digest(request: SummaryRequest) -> str:
