@@ -103,13 +103,21 @@ CONTEXT = _tail_rows(
 STRUCTURE = _tail_rows(_STRUCTURE)
 WHOLE_TAIL = _tail_rows(_ALL)
 
-# The numbers that the trigger compares, without content. The walk ends at the first live summary.
+# The numbers that the trigger compares, without content. It walks from lane to lane, so a long branch without a summary
+# costs no more than a short one, and ends at the first live summary.
+_LIVE_ON_LANE = (
+    f"(SELECT s.id FROM {MESSAGES} s WHERE s.lane_id = {{lane}} AND s.kind = 'summary' AND s.retired_at IS NULL"
+    " AND s.depth <= {depth} + 1 ORDER BY s.depth DESC, s.id DESC LIMIT 1)"
+)
+_LANE = "COALESCE({row}.lane_id, {row}.id)"
+_LIVE_ON_LANE_OF_P = _LIVE_ON_LANE.format(lane=_LANE.format(row="p"), depth="p.depth")
 _UP = f"""
 WITH RECURSIVE up(parent_id, summary_id) AS (
     SELECT CAST(%(tip)s AS bigint), CAST(NULL AS bigint)
     UNION ALL
-    SELECT p.parent_message_id, {_LIVE_SUMMARY.format(which="")}
-    FROM up u JOIN {MESSAGES} p ON p.id = u.parent_id WHERE u.summary_id IS NULL
+    SELECT l.parent_message_id, {_LIVE_ON_LANE_OF_P}
+    FROM up u JOIN {MESSAGES} p ON p.id = u.parent_id JOIN {MESSAGES} l ON l.id = {_LANE.format(row="p")}
+    WHERE u.summary_id IS NULL
 )
 """
 _HISTORY = f"""
@@ -257,11 +265,6 @@ SELECT e.id FROM (
 ) l JOIN {MESSAGES} e ON e.id = l.end_id WHERE {_IS_TIP.format(row="e")}
 """
 
-_LIVE_ON_LANE = (
-    f"(SELECT s.id FROM {MESSAGES} s WHERE s.lane_id = {{lane}} AND s.kind = 'summary' AND s.retired_at IS NULL"
-    " AND s.depth <= {depth} + 1 ORDER BY s.depth DESC, s.id DESC LIMIT 1)"
-)
-
 #: HISTORY_TOKENS for many tips at once. It walks from lane to lane instead of from message to message, so a long branch
 #: costs no more than a short one.
 HISTORIES_AT_TIPS = f"""
@@ -271,7 +274,7 @@ WITH RECURSIVE up(tip, lane, depth, summary_id) AS (
     FROM {MESSAGES} t WHERE t.id IN ({{tips}})
     UNION ALL
     SELECT up.tip, COALESCE(p.lane_id, p.id), p.depth,
-           {_LIVE_ON_LANE.format(lane="COALESCE(p.lane_id, p.id)", depth="p.depth")}
+           {_LIVE_ON_LANE_OF_P}
     FROM up JOIN {MESSAGES} l ON l.id = up.lane JOIN {MESSAGES} p ON p.id = l.parent_message_id
     WHERE up.summary_id IS NULL
 )
@@ -284,7 +287,6 @@ LEFT JOIN {MESSAGES} c ON c.id = s.last_summarized_message_id
 LEFT JOIN {MESSAGES} n ON n.id = s.pinned_message_id
 """
 
-_LANE = "COALESCE({row}.lane_id, {row}.id)"
 _LANE_START = f"(SELECT s.depth FROM {MESSAGES} s WHERE s.id = {_LANE})"
 _ON_LANE = f"""
 SELECT (SELECT e.id FROM {MESSAGES} e WHERE e.lane_id = up.lane AND e.depth = {{depth}} AND e.kind = 'message')
