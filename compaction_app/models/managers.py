@@ -8,7 +8,8 @@ begins with an UPDATE of the session row: on SQLite ``select_for_update`` does n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -42,18 +43,49 @@ UNLIMITED = MAX_INTEGER
 
 def lock_session(session_id: Any, using: str) -> None:
     """Make this transaction the only writer of the session until it ends."""
+    lock_and_read(session_id, using)
+
+
+def lock_and_read(
+    session_id: Any, using: str, statement: str = "", parameters: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """:func:`lock_session`, and the rows of a statement that reads under the lock."""
     from compaction_app.models import ChatSession
 
     connection, key, moment = connections[using], ChatSession._meta.pk, ChatSession._meta.get_field("updated_at")
-    parameters = {
+    locked = {
         "session": key.get_db_prep_value(session_id, connection),
         "now": moment.get_db_prep_value(timezone.now(), connection),
     }
-    with connection.cursor() as cursor:
-        cursor.execute(sql.LOCK, parameters)
-        locked = cursor.rowcount
-    if not locked:
-        raise MessageNotFound(f"Session {session_id} does not exist any more.")
+    with connection.cursor() as lock, connection.cursor() as read:
+        with _in_one_trip(connection):
+            lock.execute(sql.LOCK, locked)
+            if statement:
+                read.execute(statement, parameters)
+        if not lock.rowcount:
+            raise MessageNotFound(f"Session {session_id} does not exist any more.")
+        return rows_of(read) if statement else []
+
+
+@contextmanager
+def _in_one_trip(connection: Any) -> Iterator[None]:
+    """What is executed inside, with the BEGIN before it, goes to a PostgreSQL server together: one wait, not three.
+
+    The server takes one after the other, so a statement sees what the lock before it waited for. Results are there at
+    the end.
+    """
+    pipeline = getattr(connection.connection, "pipeline", None)
+    # Neither psycopg 2 nor an old libpq has one.
+    if pipeline is None or not connection.Database.Pipeline.is_supported():
+        yield
+        return
+    with connection.wrap_database_errors, pipeline():
+        yield
+
+
+def rows_of(cursor: Any) -> list[dict[str, Any]]:
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 class IsOpen(models.Lookup):
@@ -288,7 +320,6 @@ class ChatMessageManager(_NodeManager):
         self._prepare(parent, nodes, places)
         using = self._writing_to(parent or nodes[0])
         with transaction.atomic(using=using, savepoint=savepoint):
-            lock_session(nodes[0].session_id, using)
             position = _Position.below(parent, nodes[0], using)
             for number, node in enumerate(nodes):
                 if lenient and node.role == Role.TOOL and node.tool_call_id not in position.open_calls:
@@ -338,7 +369,10 @@ def calls_unanswered_before(node: ChatMessage, using: str) -> int:
     """How many results a context supplies before a stored message: they are counted with it."""
     if node.parent_message_id is None or node.role == Role.TOOL:
         return 0
-    return len(_Position.below(type(node)(pk=node.parent_message_id), node, using).open_calls)
+    connection = connections[using]
+    with connection.cursor() as cursor:
+        cursor.execute(sql.CALL_GROUP, {"parent": node.parent_message_id})
+        return len(_Position.at(rows_of(cursor), node, connection).open_calls)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -357,18 +391,21 @@ class _Position:
 
     @classmethod
     def below(cls, parent: ChatMessage | None, node: ChatMessage, using: str) -> _Position:
-        """Without a parent: a root's."""
+        """Without a parent: a root's. Locks the session."""
         if parent is None:
+            lock_session(node.session_id, using)
             roots = type(node).objects.using(using).filter(session_id=node.session_id, parent__isnull=True)
             return cls(last_order=roots.aggregate(last=models.Max("sib_order"))["last"] or 0)
-        connection, calls = connections[using], type(node)._meta.get_field("tool_calls")
-        with connection.cursor() as cursor:
-            cursor.execute(sql.CALL_GROUP, {"parent": parent.pk})
-            names = [column[0] for column in cursor.description]
-            # By depth, which comes first.
-            group = [dict(zip(names, row, strict=True)) for row in sorted(cursor.fetchall())]
+        group = lock_and_read(node.session_id, using, sql.CALL_GROUP, {"parent": parent.pk})
         if not group:
             raise MessageNotFound(f"Message {parent.pk} does not exist any more.")
+        return cls.at(group, node, connections[using])
+
+    @classmethod
+    def at(cls, group: list[dict[str, Any]], node: ChatMessage, connection: Any) -> _Position:
+        """Below the last of a call group, the rows of ``sql.CALL_GROUP``."""
+        calls = type(node)._meta.get_field("tool_calls")
+        group.sort(key=lambda member: member["depth"])
         last = group[-1]
         if node._meta.get_field("session").target_field.to_python(last["session_id"]) != node.session_id:
             raise InvalidParent("The parent belongs to another session.", field="parent")
