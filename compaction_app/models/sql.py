@@ -89,14 +89,25 @@ SELECT {columns}, shown.part FROM shown JOIN {MESSAGES} m ON m.id = shown.id
 """
 
 
-#: Everything a context needs, in one query: the summary, its pin and cutoff, and as much of the tail as can fit.
+#: What a context depends on of its session, as a row more, in columns of the same types.
+_SESSION_ROW = f"""
+UNION ALL SELECT 0, c.id, NULL, '', '', c.system_prompt, c.settings, '', c.model, c.token_calibration, NULL, NULL,
+       0, 0, 0, NULL, '', FALSE, 'session'
+FROM {SESSIONS} c WHERE c.id = (SELECT t.session_id FROM {MESSAGES} t WHERE t.id = %(tip)s)
+"""
+
+#: Everything a context needs, in one query: the summary, its pin and cutoff, as much of the tail as can fit, and the
+#: session.
 #: Older rows are walked but not read, except those that a prompt shows at any size: the newest user message, the
 #: tip's own call group and the last %(preserve)s messages. A summary of more than %(largest_summary)s tokens is passed
 #: over.
-CONTEXT = _tail_rows(
-    _WITHOUT_TIMES,
-    "w.shown <= %(limit)s OR w.n <= %(preserve)s OR w.newest_group = 1 OR (w.role = 'user' AND w.users = 1)",
-    " AND s.token_count <= %(largest_summary)s",
+CONTEXT = (
+    _tail_rows(
+        _WITHOUT_TIMES,
+        "w.shown <= %(limit)s OR w.n <= %(preserve)s OR w.newest_group = 1 OR (w.role = 'user' AND w.users = 1)",
+        " AND s.token_count <= %(largest_summary)s",
+    )
+    + _SESSION_ROW
 )
 
 #: The whole tail, for a compaction: without content to plan it, with content (in the background) to summarize.
@@ -232,6 +243,20 @@ SELECT m.depth, m.id, m.session_id, m.kind, m.role, m.tool_calls, m.tool_call_id
            AS has_messages,
        COALESCE((SELECT max(c.sib_order) FROM {MESSAGES} c WHERE c.parent_message_id = %(parent)s), 0) AS last_order
 FROM grp JOIN {MESSAGES} m ON m.id = grp.id
+"""
+
+#: A message below another one, where no call waits for its result: then this place is all that the tree says of it.
+#: {columns} and {values} are the other columns.
+INSERT_BELOW = f"""
+INSERT INTO {MESSAGES} (parent_message_id, lane_id, depth, sib_order, path_tokens, {{columns}})
+SELECT p.id, CASE WHEN EXISTS (SELECT 1 FROM {MESSAGES} c WHERE c.parent_message_id = p.id AND c.kind = 'message')
+                  THEN NULL ELSE COALESCE(p.lane_id, p.id) END,
+       p.depth + 1, COALESCE((SELECT max(c.sib_order) FROM {MESSAGES} c WHERE c.parent_message_id = p.id), 0) + 1,
+       p.path_tokens + %(token_count)s, {{values}}
+FROM {MESSAGES} p
+WHERE p.id = %(parent)s AND p.session_id = %(session)s AND p.kind = 'message' AND p.role <> 'tool'
+      AND p.tool_calls IS NULL
+RETURNING parent_message_id, lane_id, depth, sib_order, path_tokens, id
 """
 
 # The last message of a lane: its first one if nothing continues it.

@@ -56,7 +56,7 @@ class Row(NamedTuple):
     #: Of summaries.
     ledger: str
     is_extract: bool
-    #: What the row is for: "tail", "summary", "pinned" or "cutoff".
+    #: What the row is for: "tail", "summary", "pinned", "cutoff", or "session" (see ``sql.CONTEXT``).
     part: str = "tail"
 
 
@@ -154,10 +154,14 @@ def _history(tip_id: int, path: int, summary_id: int | None, summary: int, cutof
     return TipHistory(tip_id, summary_id, path - (cutoff or 0) + (summary or 0) + (pinned or 0))
 
 
-def load_window(
+def load_window(tip_id: int, using: str, **wanted: int) -> Branch:
+    return load_window_and_session(tip_id, using, **wanted)[0]
+
+
+def load_window_and_session(
     tip_id: int, using: str, *, limit: int, preserve: int, prune_bytes: int, largest_summary: int = MAX_INTEGER
-) -> Branch:
-    """The branch as far back as ``limit`` tokens reach, in one query.
+) -> tuple[Branch, dict[str, Any]]:
+    """The branch as far back as ``limit`` tokens reach, and what of its session a context depends on, in one query.
 
     A summary of more than ``largest_summary`` tokens is passed over for an older one, or for none.
     """
@@ -168,7 +172,10 @@ def load_window(
         "preserve": preserve,
         "pruned": max(1, prune_bytes // _DENSEST_BYTES_PER_TOKEN),
     }
-    return _branch(tip_id, read_rows(sql.CONTEXT, parameters, using))
+    rows = read_rows(sql.CONTEXT, parameters, using)
+    branch, of_session = _branch(tip_id, rows), next(row for row in rows if row.part == "session")
+    stored = {"system_prompt": of_session.content, "settings": of_session.tool_calls}
+    return branch, {**stored, "model": of_session.name, "token_calibration": of_session.reasoning}
 
 
 def load_structure(tip_id: int, using: str) -> Branch:
