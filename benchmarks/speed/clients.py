@@ -45,12 +45,17 @@ class _Clients:
 
     def start(self, url: str, stack: ExitStack, folder: Path) -> None:
         for number in range(max(self.numbers)):
-            # Their conversations are told apart by their sizes.
             log = stack.enter_context((folder / f"{url.rpartition('/')[2]}-{number}.log").open("w+"))
-            client = Running(self.system, stack.enter_context(started(self.system, url, self.database, log)))
-            self.processes.append(client)
-            client.ask(do="grow", size=_MESSAGES + number, branches=1)
-            self.turn([client], 3)
+            client = stack.enter_context(started(self.system, url, self.database, log))
+            self.processes.append(Running(self.system, client))
+            # Their conversations are told apart by their sizes.
+            self.processes[-1].tell(do="grow", size=_MESSAGES + number, branches=1)
+            if not number:
+                # The first one makes the tables.
+                self.processes[0].hear()
+        for process in self.processes[1:]:
+            process.hear()
+        self.turn(self.processes, 3)
 
     def turn(self, clients: Sequence[Running], times: int) -> list[float]:
         call = _TURN.get(self.system.name, "turn")
