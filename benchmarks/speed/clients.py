@@ -48,13 +48,12 @@ class _Clients:
             log = stack.enter_context((folder / f"{url.rpartition('/')[2]}-{number}.log").open("w+"))
             client = stack.enter_context(started(self.system, url, self.database, log))
             self.processes.append(Running(self.system, client))
-            # Their conversations are told apart by their sizes.
-            self.processes[-1].tell(do="grow", size=_MESSAGES + number, branches=1)
             if not number:
                 # The first one makes the tables.
-                self.processes[0].hear()
-        for process in self.processes[1:]:
-            process.hear()
+                self.processes[0].ask(do="about")
+        for number, process in enumerate(self.processes):
+            # Their conversations are told apart by their sizes.
+            process.ask(do="grow", size=_MESSAGES + number, branches=1)
         self.turn(self.processes, 3)
 
     def turn(self, clients: Sequence[Running], times: int) -> list[float]:

@@ -70,13 +70,14 @@ def read_rows(statement: str, parameters: Mapping[str, Any], using: str) -> list
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters)
         found = cursor.fetchall()
-    converters = [(Row._fields.index(name), _converter(name, connection)) for name in _CONVERTED]
-    rows = []
-    for values in map(list, found):
-        for at, convert in converters:
-            if values[at] is not None:
-                values[at] = convert(values[at])
-        rows.append(Row(*values))
+    rows = list(map(Row._make, found))
+    for name in _CONVERTED:
+        at, convert = Row._fields.index(name), None
+        for number, row in enumerate(rows):
+            # Few rows have one.
+            if row[at] is not None:
+                convert = convert or _converter(name, connection)
+                rows[number] = row._replace(**{name: convert(row[at])})
     return rows
 
 
@@ -279,8 +280,8 @@ def message_value(row: Row | ChatMessage, zone: str | None = None) -> Message:
         tool_calls=tuple(canonical(row.tool_calls)) if row.tool_calls else (),
         tool_call_id=row.tool_call_id,
         name=row.name,
-        reasoning=canonical(row.reasoning),
-        original=canonical(row.original),
+        reasoning=row.reasoning and canonical(row.reasoning),
+        original=row.original and canonical(row.original),
         attachments=tuple(canonical(row.attachments)) if row.attachments else (),
         created_at=_in_time_zone(row.created_at, zone),
     )
