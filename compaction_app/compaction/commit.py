@@ -184,7 +184,7 @@ def write_if_claimed(run: CompactionRun, write: Callable[[], Result]) -> Result 
     try:
         with transaction.atomic(using=using, durable=True):
             lock_session(run.session_id, using)
-            # With its row locked: the time limit may fail it at this moment. A tip that was deleted is not in it any more.
+            # With its row locked: the time limit may fail it at this moment. A tip that was deleted is gone from it.
             if runs.renew(run, runs.LEASE_SECONDS, tip__isnull=False):
                 return write()
             if not runs.skip(run, SkipReason.BRANCH_GONE):
