@@ -330,8 +330,9 @@ class ChatMessageManager(_NodeManager):
             return []
         self._prepare(parent, nodes, places)
         using = self._writing_to(parent or nodes[0])
-        if parent is not None and len(nodes) == 1 and self._append_at_once(parent, nodes[0], using, savepoint):
-            return list(nodes)
+        with named(*places[:1]):
+            if parent is not None and len(nodes) == 1 and self._append_at_once(parent, nodes[0], using, savepoint):
+                return list(nodes)
         with transaction.atomic(using=using, savepoint=savepoint):
             position = _Position.below(parent, nodes[0], using)
             for number, node in enumerate(nodes):
