@@ -70,7 +70,7 @@ def read_rows(statement: str, parameters: Mapping[str, Any], using: str) -> list
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters)
         found = cursor.fetchall()
-    rows = list(map(Row._make, found))
+    rows = [Row(*values) for values in found]
     for name in _CONVERTED:
         at, convert = Row._fields.index(name), None
         for number, row in enumerate(rows):
