@@ -8,13 +8,15 @@ from textwrap import fill
 from typing import Any
 
 from benchmarks.speed import plots
+from benchmarks.speed.clients import AT_ONCE, NUMBERS, OVER_NETWORK
 from benchmarks.speed.measure import Timing
-from benchmarks.speed.processes import POSTGRES, REPOSITORY, SQLITE
+from benchmarks.speed.processes import POSTGRES, PREPARED, REPOSITORY, SQLITE
 from benchmarks.speed.results import find
 from benchmarks.speed.systems import (
     APP,
     BACKGROUND,
     BARE,
+    CLIENTS,
     DATABASES,
     EVERY,
     ONYX,
@@ -47,6 +49,7 @@ def write(timings: Sequence[Timing]) -> None:
         "pages": pages_table(timings),
         "bytes": bytes_table(timings),
         "workers": workers_table(timings),
+        "clients": clients_table(timings),
         "spread": spread(timings),
     }
     text = TEXT.read_text()
@@ -259,6 +262,24 @@ def workers_table(timings: Sequence[Timing]) -> str:
     return table(head, rows) if rows else ""
 
 
+def clients_table(timings: Sequence[Timing]) -> str:
+    """Turns a second of some clients at once, and of one behind a network, with the slowest hundredth."""
+    places = [*((AT_ONCE, number) for number in NUMBERS), (OVER_NETWORK, 1)]
+    rows = []
+    for database in (POSTGRES, PREPARED):
+        for system in CLIENTS:
+            where = {"database": database, "system": system.name}
+            found = [find(timings, **where, call=call, size=size) for call, size in places]
+            cells = [
+                f"{number(1 / one.median)} · {number(one.counted['slowest_microseconds'] / 1000)}" if one else ""
+                for one in found
+            ]
+            if any(found):
+                rows.append([system.name if database == POSTGRES else f"{system.name}, prepared", *cells])
+    head = ["turns a second · slowest hundredth, ms", *(f"{n} at once" for n in NUMBERS), "1, over a network"]
+    return table(head, rows) if rows else ""
+
+
 def spread(timings: Sequence[Timing]) -> str:
     spreads = sorted(one.spread for one in timings)
     if not spreads:
@@ -270,7 +291,7 @@ def spread(timings: Sequence[Timing]) -> str:
 
 
 def sizes(timings: Iterable[Timing]) -> list[int]:
-    return sorted({one.size for one in timings if one.system == APP.name})
+    return sorted({one.size for one in timings if one.system == APP.name and one.call in APP.calls})
 
 
 def _range(values: Iterable[int | None]) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks.speed import pages
+from dataclasses import replace
+
+from benchmarks.speed import clients, pages
 from benchmarks.speed.processes import POSTGRES, PREPARED, REPOSITORY, SQLITE, Measured
 
 DATABASES = (SQLITE, POSTGRES, PREPARED)
@@ -94,7 +96,11 @@ WORKERS = Measured(
 )
 
 
+#: Measured with many clients at once, too.
+CLIENTS = (APP, SQLALCHEMY, LANGGRAPH)
+
 EVERY = {one.name: one for one in (APP, UNSUMMARIZED, ONYX, *PEERS, BARE, BACKGROUND, *PAGES, WORKERS)}
+EVERY |= {one.name: replace(one, calls={**one.calls, **clients.CALLS}) for one in CLIENTS}
 
 
 def is_measured(name: str, call: str, size: int, branches: int) -> bool:

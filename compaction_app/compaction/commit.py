@@ -180,13 +180,11 @@ def write_if_claimed(run: CompactionRun, write: Callable[[], Result]) -> Result 
     try:
         with transaction.atomic(using=using, durable=True):
             lock_session(run.session_id, using)
-            # With its row locked: the time limit may fail it at this moment.
-            if not runs.renew(run, runs.LEASE_SECONDS):
-                log(logger, logging.INFO, "skip", run=run.pk, session=run.session_id, reason="claim_lost")
-            elif not ChatMessage.objects.using(using).filter(pk=run.tip_id).exists():
-                runs.skip(run, SkipReason.BRANCH_GONE)
-            else:
+            # With its row locked: the time limit may fail it at this moment. A tip that was deleted is gone from it.
+            if runs.renew(run, runs.LEASE_SECONDS, tip__isnull=False):
                 return write()
+            if not runs.skip(run, SkipReason.BRANCH_GONE):
+                log(logger, logging.INFO, "skip", run=run.pk, session=run.session_id, reason="claim_lost")
     except MessageNotFound:
         log(logger, logging.INFO, "skip", run=run.pk, reason=SESSION_GONE)
     return None
@@ -229,11 +227,11 @@ def _erased_since_read(run: CompactionRun) -> bool:
 def _is_unchanged(work: Work) -> bool:
     """Whether the branch is as it was read; else the run is skipped or released."""
     run = work.run
-    newest = branches.history_at(work.branch.tip_id, work.using).summary_id
-    if newest != (work.plan.base.id if work.plan.base else None):
+    found = branches.session_and_history(work.branch.tip_id, work.using)
+    if found is None or found[1].summary_id != (work.plan.base.id if work.plan.base else None):
         runs.skip(run, SkipReason.BASE_CHANGED)
         return False
-    if _erased_since_read(run):
+    if found[0].erasures != run.erasures_seen:
         # What the model read may contain erased text: read again, ask again.
         runs.release(run)
         log(logger, logging.INFO, "retry", run=run.pk, session=run.session_id, reason="erasure")
@@ -257,7 +255,7 @@ def _commit(work: Work, draft: SummaryDraft, kept: str) -> CompactionRun | None:
         token_count=count_summary(with_ledger(draft.text, kept), work.count),
         model=draft.model[:255],
     )
-    ChatMessage.objects.db_manager(work.using).add_child(anchor, instance=summary)
+    ChatMessage.objects.db_manager(work.using).append_chain(anchor, [summary], savepoint=False)
     # Safe, because the session is locked.
     latest = CompactionRun.objects.using(work.using).filter(session=run.session_id).aggregate(Max("generation"))
     run.summary, run.generation = summary, (latest["generation__max"] or 0) + 1

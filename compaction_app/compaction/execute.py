@@ -35,7 +35,7 @@ from compaction_app.exceptions import (
     RedactionFailed,
     SummarizerError,
 )
-from compaction_app.models import ChatSession, CompactionRun
+from compaction_app.models import CompactionRun
 from compaction_app.redaction import redactor_of
 from compaction_app.spending import add_spending
 from compaction_app.summarizers.base import (
@@ -250,11 +250,11 @@ def _load(
 ) -> Work | SkipReason:
     """Read the branch and plan again for the run's own tip and settings."""
     using = database_of(run)
-    # The counter before the content: an erasure in between makes the commit refuse, never the other way round.
-    erasures = ChatSession.objects.using(using).filter(pk=run.session_id).values_list("erasures", flat=True).first()
-    if run.tip_id is None or erasures is None:
+    if run.tip_id is None:
         return SkipReason.BRANCH_GONE
-    run.erasures_seen = erasures
+    # As it was when the run was claimed, before the content: an erasure in between makes the commit refuse, never the
+    # other way round.
+    run.erasures_seen = run.session.erasures
     try:
         branch = branches.load_whole_tail(run.tip_id, using, settings.time_zone)
     except MessageNotFound:
