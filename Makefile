@@ -18,18 +18,19 @@ PYTHON ?=
 PYTHONS := $(if $(PYTHON),$(PYTHON),python3.13 python3.12 python3.11 python3 python3.14 python)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup develop lock demo test test-all test-sqlite test-postgres test-prepared test-newest-django lint format messages types migrations-check wheel-check size fuzz fuzz-sqlite fuzz-postgres schema soak bench bench-all bench-setup evaluate docs screenshots clean FORCE
+.PHONY: help setup develop lock demo test test-all test-sqlite test-postgres test-prepared test-newest-django test-model lint format messages types migrations-check wheel-check size fuzz fuzz-sqlite fuzz-postgres schema soak bench bench-all bench-setup evaluate docs screenshots clean FORCE
 
 help:
 	@echo "make setup             create .venv and install requirements.lock, for the demo"
 	@echo "make develop           also install requirements-dev.lock, for the tests"
-	@echo "make lock              write both locks again, after a change of requirements.txt or requirements-dev.txt"
+	@echo "make lock              write the locks again, after a change of a requirements file"
 	@echo "make demo              run the demo (DEMO_ARGS='--help' for its options)"
 	@echo "make test              the tests, in a few minutes (PYTEST_ARGS='-k word')"
-	@echo "make test-all          all tests, on SQLite, PostgreSQL and the newest Django"
+	@echo "make test-all          all tests, on SQLite, PostgreSQL and the newest Django, and with a real model"
 	@echo "make test-sqlite       all tests on SQLite"
 	@echo "make test-postgres     all tests on PostgreSQL"
 	@echo "make test-prepared     the tests of make test on PostgreSQL, with prepared statements"
+	@echo "make test-model        the tests with a real model behind llama.cpp's server"
 	@echo "make lint              check rules and format with ruff"
 	@echo "make format            fix rules and format with ruff"
 	@echo "make messages          collect texts for translation, and compile the translations"
@@ -84,6 +85,8 @@ lock:
 	@test -x var/lock/bin/uv || { python3 -m venv var/lock && var/lock/bin/python -m pip install --quiet uv; }
 	var/lock/bin/uv pip compile $(LOCK) $(LOCK_ARGS) --output-file requirements.lock requirements.txt
 	var/lock/bin/uv pip compile $(LOCK) $(LOCK_ARGS) --output-file requirements-dev.lock requirements-dev.txt
+	var/lock/bin/uv pip compile $(LOCK) $(LOCK_ARGS) --no-deps --output-file tests/real_model/requirements.lock \
+	  tests/real_model/requirements.txt
 
 # exec: the shell gives way to Python, so Ctrl-C finds only Python there, and its exit code is the recipe's.
 demo: setup
@@ -103,7 +106,7 @@ test: develop
 	TEST_DATABASE=sqlite $(PYTEST) -m "not long" $(PYTEST_ARGS)
 	TEST_DATABASE=postgres $(PYTEST) -m "not long" $(POSTGRES_TESTS) $(PYTEST_ARGS)
 
-test-all: test-sqlite test-postgres test-prepared test-newest-django docs
+test-all: test-sqlite test-postgres test-prepared test-newest-django test-model docs
 
 test-sqlite: develop
 	TEST_DATABASE=sqlite $(PYTEST) $(PYTEST_ARGS)
@@ -117,6 +120,9 @@ test-prepared: develop
 
 test-newest-django: develop
 	.ci/test-newest-django
+
+test-model: develop
+	.ci/test-model $(PYTEST_ARGS)
 
 lint: develop
 	$(PY) -m ruff check .

@@ -374,6 +374,7 @@ class Settings(_Values):
     time_zone: Annotated[Word, AfterValidator(_time_zone)] | None = _key(149, None)
     attachment_url: Annotated[Word, _function("one attachment", 1)] | None = _key(150, None, site_only=True)
     models: dict[str, ModelOptions] = _key(151, {}, site_only=True)
+    extract_fallback: Flag = _key(152, default=True)
 
     @property
     def summarizer_entry(self) -> SummarizerEntry:

@@ -4,8 +4,8 @@
     A worker started a run: its branch is read and planned, the model is called next. Sent at each attempt
     (``run.attempts``).
 ``compaction_finished`` (``sender`` :class:`CompactionRun`, ``run``, ``using``)
-    A run ended without an error: ``run.status`` is ``succeeded``, with ``run.summary``, or ``skipped``, with
-    ``run.skip_reason``.
+    A run ended: ``run.status`` is ``succeeded``, with ``run.summary`` (an extract instead of a model's, where
+    ``run.error_code`` says why no model wrote one), or ``skipped``, with ``run.skip_reason``.
 ``compaction_failed`` (``sender`` :class:`CompactionRun`, ``run``, ``using``)
     A run failed: ``run.error_code`` says why. Not sent for an attempt that is tried again.
 ``summary_retired`` (``sender`` :class:`ChatMessage`, ``session_id``, ``summary_ids``, ``reason``, ``using``)

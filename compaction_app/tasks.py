@@ -25,7 +25,7 @@ from compaction_app.context.reading import is_over_threshold, resolve_request
 from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun, ReplyClaim
 from compaction_app.summarizers.waiting import BLOCKING, without_waiting
-from compaction_app.telemetry import log
+from compaction_app.telemetry import log, log_error
 from compaction_app.tree import branches
 from compaction_app.tree.branches import database_of
 from compaction_app.values import ErrorCode, RunStatus, SkipReason, Suppression, Trigger
@@ -196,33 +196,43 @@ def recover_compactions() -> dict[str, Any]:
 
     A run whose workers were lost, one after another, has too many sooner. Deletes events that are older than
     ``EVENTS_KEPT_DAYS``, and claims of replies whose process was killed. Returns how much it looked at (``databases``
-    that runs are written to, their ``schemas`` on PostgreSQL, ``runs``) and what it did: where each tenant has a
-    schema, one sweep sees one of them.
+    that runs are written to and that answered, their ``schemas`` on PostgreSQL, ``runs``) and what it did: where each
+    tenant has a schema, one sweep sees one of them.
     """
     found: dict[str, Any] = dict.fromkeys(("databases", "schemas", "runs", "enqueued", "given_up", "events"), 0)
-    schemas = []
+    schemas: list[str] = []
     for using in databases():
-        found["databases"] += 1
-        if connections[using].vendor == "postgresql":
-            with connections[using].cursor() as cursor:
-                cursor.execute("SELECT current_schema()")
-                schemas.append(str(cursor.fetchone()[0]))
-        for run in _waiting_runs(using):
-            found["runs"] += 1
-            most = runs.MAX_LOST if run.status == RunStatus.RUNNING else runs.MAX_ATTEMPTS
-            if run.attempts < most:
-                found["enqueued"] += enqueue(run)
-            elif claimed := runs.claim(run.pk, using, ENQUEUE_TIMEOUT_SECONDS):
-                # A worker that was lost left no code: killed, stopped, or so busy that it did not renew its lease.
-                code = ErrorCode.TIME_LIMIT if run.status == RunStatus.RUNNING else ErrorCode.PROVIDER_ERROR
-                detail = f"Abandoned after {run.attempts} attempts."
-                found["given_up"] += runs.fail(claimed, run.error_code or code, detail)
-        found["events"] += _delete_old_events(using)
-        # What killed processes left at questions that nobody asked again.
-        ReplyClaim.objects.using(using).filter(lease_expires_at__lt=timezone.now() - timedelta(hours=1)).delete()
+        try:
+            _recover(using, found, schemas)
+        except (OperationalError, InterfaceError) as error:
+            # One that is away holds up no other one.
+            log_error(logger, error, step="sweep", database=using)
+            connections[using].close()
     found["schemas"] = ",".join(schemas)
     log(logger, logging.INFO, "sweep", **{**found, "schemas": found["schemas"] or None})
     return found
+
+
+def _recover(using: str, found: dict[str, Any], schemas: list[str]) -> None:
+    """The sweep of one database, added to what was ``found``."""
+    if connections[using].vendor == "postgresql":
+        with connections[using].cursor() as cursor:
+            cursor.execute("SELECT current_schema()")
+            schemas.append(str(cursor.fetchone()[0]))
+    for run in _waiting_runs(using):
+        found["runs"] += 1
+        most = runs.MAX_LOST if run.status == RunStatus.RUNNING else runs.MAX_ATTEMPTS
+        if run.attempts < most:
+            found["enqueued"] += enqueue(run)
+        elif claimed := runs.claim(run.pk, using, ENQUEUE_TIMEOUT_SECONDS):
+            # A worker that was lost left no code: killed, stopped, or so busy that it did not renew its lease.
+            code = ErrorCode.TIME_LIMIT if run.status == RunStatus.RUNNING else ErrorCode.PROVIDER_ERROR
+            detail = f"Abandoned after {run.attempts} attempts."
+            found["given_up"] += runs.fail(claimed, run.error_code or code, detail)
+    found["events"] += _delete_old_events(using)
+    # What killed processes left at questions that nobody asked again.
+    ReplyClaim.objects.using(using).filter(lease_expires_at__lt=timezone.now() - timedelta(hours=1)).delete()
+    found["databases"] += 1
 
 
 def _delete_old_events(using: str) -> int:

@@ -100,7 +100,7 @@ def describe_run(span: Span, run: Any) -> None:
     }
     span.set_attributes({name: value for name, value in outcome.items() if value is not None})
     # A run that was skipped in the end keeps the error code of an earlier attempt.
-    if run.error_code and run.status in (RunStatus.FAILED, RunStatus.READY):
+    if run.error_code and run.status != RunStatus.SKIPPED:
         _fail(span, run.error_code)
 
 
@@ -170,7 +170,7 @@ def _labels(run: Any) -> dict[str, str]:
 def count_run(run: Any) -> None:
     """Count a run that ended."""
     attributes = {**_labels(run), "compaction.outcome": str(run.status)}
-    if run.status == RunStatus.FAILED:
+    if run.error_code and run.status != RunStatus.SKIPPED:
         attributes["error.type"] = str(run.error_code)
     _runs.add(1, attributes)
     if run.started_at and run.finished_at:

@@ -67,7 +67,7 @@ class RunStatus(StrEnum):
     READY = "ready"
     #: A worker has it.
     RUNNING = "running"
-    #: It stored a summary.
+    #: It stored a summary; with an ``error_code``, an extract, since no model wrote one.
     SUCCEEDED = "succeeded"
     #: Permanently: ``error_code`` says why.
     FAILED = "failed"
@@ -166,7 +166,7 @@ class ErrorCode(StrEnum):
     NO_PROGRESS = "no_progress"
     #: It is an error message.
     ERROR_TEXT = "error_text"
-    #: It repeats its instructions, or itself.
+    #: It repeats its instructions, or itself, or has hardly a fact of what it replaces.
     NOTHING_TOLD = "nothing_told"
 
 
@@ -183,7 +183,7 @@ class EventKind(StrEnum):
     #: Messages were left out of a prompt.
     FALLBACK_USED = "fallback_used"
     SUMMARY_OVERSIZE = "summary_oversize"
-    #: A model of the cascade failed before another one wrote the summary.
+    #: A model of the cascade failed before another one, or an extract, became the summary.
     MODEL_FAILED = "model_failed"
     NO_PROGRESS = "no_progress"
     REASONING_DOWNGRADED = "reasoning_downgraded"

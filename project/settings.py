@@ -5,9 +5,11 @@ required. By default the database is a SQLite file. All settings of compaction a
 
 The project also reads ``ALLOWED_HOSTS``, ``DATABASE_URL``, ``CELERY_BROKER_URL``, ``OPENAI_API_KEY``,
 ``OPENAI_BASE_URL``, ``COMPACTION_CONTEXT_WINDOW``, ``COMPACTION_MODE``, ``COMPACTION_TRIGGER_RATIO``,
-``COMPACTION_RECENT_MESSAGES_RATIO`` and ``COMPACTION_SUMMARIZER_MODELS``; its chat page ``CHAT_MODEL`` and
-``CHAT_TIMEOUT_SECONDS``; its workers ``COMPACTION_SWEEP_SECONDS`` and ``COMPACTION_REDELIVERY_SECONDS`` (how soon a
-lost or killed task is found); the demo ``DEMO_FOLDER``, ``DEMO_PASSWORD`` and ``DEMO_BROKER_URL``.
+``COMPACTION_RECENT_MESSAGES_RATIO`` and, of the models that write summaries, ``COMPACTION_SUMMARIZER_MODELS``,
+``COMPACTION_SUMMARIZER_TIMEOUT`` (seconds), ``COMPACTION_SUMMARIZER_WINDOW`` and
+``COMPACTION_SUMMARIZER_MAX_OUTPUT_TOKENS``; its chat page ``CHAT_MODEL`` and ``CHAT_TIMEOUT_SECONDS``; its workers
+``COMPACTION_SWEEP_SECONDS`` and ``COMPACTION_REDELIVERY_SECONDS`` (how soon a lost or killed task is found); the demo
+``DEMO_FOLDER``, ``DEMO_PASSWORD`` and ``DEMO_BROKER_URL``.
 """
 
 from pathlib import Path
@@ -204,8 +206,15 @@ def _compaction() -> dict[str, Any]:
         "TRIGGER_RATIO": environment.ratio("COMPACTION_TRIGGER_RATIO"),
         "RECENT_MESSAGES_RATIO": environment.ratio("COMPACTION_RECENT_MESSAGES_RATIO"),
     }
-    if models := environment.names("COMPACTION_SUMMARIZER_MODELS"):
-        given["SUMMARIZERS"] = {"default": {"MODELS": models}}
+    models = environment.names("COMPACTION_SUMMARIZER_MODELS")
+    timeout = environment.seconds("COMPACTION_SUMMARIZER_TIMEOUT", default=0)
+    longest = environment.whole_number("COMPACTION_SUMMARIZER_MAX_OUTPUT_TOKENS", at_least=1)
+    entry = {"MODELS": models, "TIMEOUT": timeout, "MAX_OUTPUT_TOKENS": longest}
+    if entry := {key: value for key, value in entry.items() if value}:
+        given["SUMMARIZERS"] = {"default": entry}
+    if window := environment.whole_number("COMPACTION_SUMMARIZER_WINDOW", at_least=1):
+        # Without a name, of any model: that of the chats is CONTEXT_WINDOW.
+        given["MODELS"] = {model: {"window": window} for model in models or [""]}
     compaction = {key: value for key, value in given.items() if value is not None}
     if not (OPENAI_API_KEY or OPENAI_BASE_URL):
         compaction["SUMMARIZER"] = "extractive"

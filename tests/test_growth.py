@@ -12,6 +12,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from compaction_app.memory import (
     dates,
     extractive,
     ledger_text,
+    named_values,
     quoting,
     records,
     relating,
@@ -83,13 +85,20 @@ def _call(arguments: Any) -> dict[str, Any]:
     return {"id": "c", "function": {"name": "shell", "arguments": arguments}}
 
 
+def _named(text: str) -> None:
+    values = named_values.NamedValues(text)
+    call = {"id": "c", "function": {"name": "look", "arguments": text}}
+    values.read([replace(_message(text, Role.ASSISTANT), tool_calls=(call,)), _message(text, Role.TOOL)])
+    values.text(2_000, _count)
+
+
 def _summarized(text: str, role: str = Role.USER) -> str:
     messages = [_message("What is it?"), _message(text, role)]
     return extractive.summarize_extractively(covered=messages, previous_summary="", target_tokens=200, count=_count)
 
 
 def _read_summary(text: str) -> list[Any]:
-    return [extractive.reader_of(text, is_extract=is_extract) for is_extract in (False, True)]
+    return [extractive.read_earlier(text, is_extract=is_extract) for is_extract in (False, True)]
 
 
 def _drafted(text: str) -> None:
@@ -162,6 +171,7 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     dates: [lambda text: dates.resolve_dates(text, dates.date(2024, 1, 1)), dates.NAMES_ANOTHER_DAY.search],
     extractive: [_summarized, _read_summary, lambda text: _summarized(text, Role.TOOL)],
     ledger_text: [_drafted],
+    named_values: [_named, named_values.leaves_of],
     quoting: [lambda text: list(quoting.split_quoted(text))],
     records: [records.read_records],
     relating: [lambda text: relating.relate([statements.Statement("", _SPEAKER, text, words.read_words(text))])],

@@ -16,9 +16,11 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
+from django.conf import settings as django_settings
 from django.db import connections
 from django.test import Client
 from django.urls import reverse
+from django.utils import translation
 
 from compaction_app import chat, tasks
 from compaction_app.exceptions import CompactionFailed
@@ -33,6 +35,7 @@ from tests.summarizers.summarizing import GOOD, KEY, KEY_VARIABLE
 pytestmark = pytest.mark.django_db(transaction=True)
 
 SECRET = "Vineta lies under the sea"
+RUN_LIST = "admin:compaction_app_compactionrun_changelist"
 #: At most, for what takes a fraction of it on an idle machine. Below the summarizer's time-out.
 WAIT_SECONDS = 20
 
@@ -153,7 +156,46 @@ class TestEveryModelFails:
         assert chat.get_context(tip).strategy == "auto_compact"
         assert CompactionRun.objects.count() == ChatMessage.objects.summaries().count() == 1
 
-    def test_for_good_the_run_keeps_code_and_cause_and_the_prompt_still_fits(self, server, admin_client, caplog):
+    def test_for_good_an_extract_stands_in_and_everybody_is_told_why(self, server, admin_client, settings, caplog):
+        server.script(model="first", default=steps.unauthorized())
+        server.script(model="second", default=steps.bad_request("No such model."))
+        session = chat.start_session()
+        tip = talk(session)[-1]
+        run = requested(tip)
+        planned = run.anchor_id, run.cutoff_id
+        assert tasks.compact_branch(run.pk) == "succeeded"
+        run.refresh_from_db()
+        assert (run.error_code, run.attempts, run.generation) == ("authentication", 1, 1)
+        assert "second: bad_request (HTTP 400: No such model.)" in run.error_detail
+        assert KEY not in run.error_detail
+        assert (run.anchor_id, run.cutoff_id) == planned
+        assert (run.summary.is_extract, run.summary.model, run.summarizer_model) == (True, *["extractive"] * 2)
+        assert "berth 47 is taken" in run.summary.content
+        assert events(session, "model_failed") == [{"model": "first", "code": "authentication", "instead": "extract"}]
+        assert (events(session, "failed"), len(events(session, "completed"))) == ([], 1)
+        assert f"failed run={run.pk} code=authentication attempts=1 session={session.pk} instead=extract" in caplog.text
+        context = chat.get_context(tip)
+        assert (context.strategy, context.summary_id, context.dropped) == ("auto_compact", run.summary_id, 0)
+        for page in (page_of(admin_client, run), text_of(admin_client.get(reverse(RUN_LIST)))):
+            assert "Succeeded : extract instead of a model's summary: authentication" in page
+        assert "No such model." in page_of(admin_client, run)
+        with translation.override("de"):
+            admin_client.cookies[django_settings.LANGUAGE_COOKIE_NAME] = "de"
+            assert "Auszug statt der Zusammenfassung eines Modells: Anmeldung" in page_of(admin_client, run)
+        assert verify_session(session).problems == []
+        # The next generation asks a model again.
+        for model in ("first", "second"):
+            server.script(model=model, default=steps.reply(GOOD))
+        tip = talk(session, tip)[-1]
+        again = requested(tip)
+        assert tasks.compact_branch(again.pk) == "succeeded"
+        again.refresh_from_db()
+        assert (again.error_code, again.base_id, again.summary.is_extract) == ("", run.summary_id, False)
+
+    def test_without_an_extract_the_run_keeps_code_and_cause_and_the_prompt_still_fits(
+        self, server, admin_client, settings, caplog
+    ):
+        settings.COMPACTION = {**settings.COMPACTION, "EXTRACT_FALLBACK": False}
         server.script(model="first", default=steps.unauthorized())
         server.script(model="second", default=steps.bad_request("No such model."))
         tip = talk(chat.start_session())[-1]
@@ -199,6 +241,7 @@ def test_a_summary_that_does_not_shrink_twice_in_a_row_opens_the_breaker(server,
         "CONTEXT_WINDOW": 10_000,
         "TRIGGER_TOKENS_CAP": 1_600,
         "RECENT_TOKENS_CAP": 300,
+        "EXTRACT_FALLBACK": False,
         **asks(MODELS=settings.COMPACTION["SUMMARIZERS"]["default"]["MODELS"][:1]),
     }
     server.script(default=steps.fill_target(1.3))

@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any
 
 KINDS = ("constraint", "preference", "decision", "number", "name", "date", "change", "identifier")
 #: How many facts of each kind a conversation of this many tokens has.
@@ -89,13 +88,17 @@ class Claim:
 class Turn:
     role: str
     text: str
-    #: Name and arguments of the call that an assistant's message makes, or that a tool's result answers.
-    call: tuple[str, str] | None = None
+    #: Name and arguments of each call that an assistant's message makes; the tools' results follow in this order.
+    calls: tuple[tuple[str, str], ...] = ()
     moment: datetime | None = None
+    #: Of a person, where not only the role says who speaks.
+    name: str = ""
 
 
-@dataclass
+@dataclass(eq=False)
 class Conversation:
+    """Each is itself alone, so that what was stored of it can be found again."""
+
     name: str
     turns: list[Turn]
     facts: list[Fact]
@@ -275,8 +278,8 @@ class _Writer:
         made = (name, self._pools.fill(arguments).replace("(", "{").replace(")", "}"))
         turns = [
             Turn("user", self._pools.fill(wish)),
-            Turn("assistant", "", made),
-            Turn("tool", "\n".join(lines), made),
+            Turn("assistant", "", (made,)),
+            Turn("tool", "\n".join(lines)),
             Turn("assistant", self._pools.fill(comment) + " " + self._paragraph(self._dice.randint(0, 3))),
         ]
         return _Event(turns, [(2, kind, marked)] if kind else [])
@@ -323,32 +326,4 @@ def _lines(text: str) -> list[str]:
 
 
 def _size(turn: Turn) -> float:
-    return (len(turn.text) + (len("".join(turn.call)) if turn.call and turn.role == "assistant" else 0)) / 4.3 + 4
-
-
-def messages_of(turns: list[Turn]) -> list[Any]:
-    """As the app's values; a tool's result answers the call before it."""
-    from compaction_app.values import Message
-
-    messages, call_id = [], ""
-    for number, turn in enumerate(turns, start=1):
-        fields: dict[str, Any] = {}
-        if turn.role == "tool":
-            fields = {"tool_call_id": call_id, "name": turn.call[0] if turn.call else ""}
-        elif turn.call:
-            call_id = f"call_{number}"
-            function = {"name": turn.call[0], "arguments": turn.call[1]}
-            fields = {"tool_calls": ({"id": call_id, "type": "function", "function": function},)}
-        messages.append(
-            Message(
-                id=number,
-                parent_id=number - 1 or None,
-                depth=number,
-                role=turn.role,
-                tokens=round(_size(turn)),
-                content=turn.text,
-                created_at=turn.moment,
-                **fields,
-            )
-        )
-    return messages
+    return (len(turn.text) + sum(len("".join(call)) for call in turn.calls)) / 4.3 + 4

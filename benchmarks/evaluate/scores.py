@@ -73,21 +73,18 @@ class Told:
     """What became of one fact in one shown text."""
 
     kind: str
-    #: Quarter of the conversation in which it was said, 0–3.
-    age: int
     #: Share of the answer's words that are there, and of another conversation's answer.
     share: float
     control: float
     kept: bool
 
 
-def tell(shown: Shown, facts: Sequence[Fact], others: Sequence[Fact], turns: int) -> list[Told]:
+def tell(shown: Shown, facts: Sequence[Fact], others: Sequence[Fact]) -> list[Told]:
     """``others``: another conversation's facts, of whose answers this text should have nothing."""
     same = {kind: [fact for fact in others if fact.kind == kind] or others for kind in {fact.kind for fact in facts}}
     return [
         Told(
             fact.kind,
-            min(3, 4 * fact.place // turns),
             shown.share(fact.answer),
             shown.share(same[fact.kind][number % len(same[fact.kind])].answer),
             shown.keeps(fact),

@@ -11,14 +11,18 @@ true), and ``~~`` any words. No pattern depends on an article or a greeting: sum
 
 from __future__ import annotations
 
+import json
 import random
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from benchmarks.evaluate.cases import shared
+from benchmarks.evaluate.conversations import Claim, Conversation, Turn
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Trap:
     id: str
     kind: str
@@ -29,11 +33,14 @@ class Trap:
     #: Found where what makes it true is told.
     kept_true_by: str
     #: How many other messages stand before the last of these.
-    gap: int
-    language: str
+    gap: int = 0
     #: What a summary that misleads would say, and all that was said besides.
-    claim_text: str
-    correction: str
+    claim_text: str = ""
+    correction: str = ""
+
+    @property
+    def told(self) -> str:
+        return "\n".join(text for _, text in self.messages)
 
 
 #: Beginnings, middles and ends of names that nobody has.
@@ -126,7 +133,6 @@ def _trap(name: str, kind: str, language: str, template: str, drawn: _Drawn, dic
         claim=_pattern(claim.replace("~", r"[^·\n]*"), drawn),
         kept_true_by=_pattern(rf"(?={made_up}){near}(?:{truth})|(?={truth}){near}(?:{made_up})", drawn),
         gap=gap,
-        language=language,
         claim_text=" ".join(claims).strip(),
         correction="\n".join(besides),
     )
@@ -140,3 +146,52 @@ def _pattern(pattern: str, drawn: _Drawn) -> str:
         return rf"(?<!\d){found}(?!\d)" if found[0].isdigit() else found
 
     return "(?i:" + re.sub(r"\{([A-Za-z])\}", value, pattern) + ")"
+
+
+def reference() -> list[Trap]:
+    """Those of a file that is not part of this repository; none where it is missing."""
+    path = shared("reference") / "traps.json"
+    return [
+        Trap(
+            id=one["id"],
+            kind="reference",
+            messages=tuple((message["speaker"], message["text"]) for message in one["messages"]),
+            claim=one["claim"],
+            kept_true_by=one["kept_true_by"],
+        )
+        for one in (json.loads(path.read_text()) if path.is_file() else [])
+    ]
+
+
+def plant(conversation: Conversation, traps: Sequence[Trap], seed: int) -> tuple[Conversation, list[Trap]]:
+    """The conversation with as many of the traps as do not resemble anything in it; and those that are left."""
+    dice = random.Random(f"{conversation.name} {seed}")
+    everything = "\n".join(turn.text for turn in conversation.turns)
+    taken: list[Trap] = []
+    left: list[Trap] = []
+    for trap in traps:
+        others = [everything, *(other.told for other in taken)]
+        clash = any(re.search(trap.claim, text) for text in others)
+        clash = clash or any(re.search(other.claim, trap.told) for other in taken)
+        (left if clash else taken).append(trap)
+    free = list(range(len(conversation.joints) - 1))
+    dice.shuffle(free)
+    inserted: dict[int, list[Turn]] = {}
+    for trap in taken:
+        first = free.pop()
+        told = [(first, message) for message in trap.messages]
+        if trap.gap:
+            # Another trap's messages never stand right before its last one, which would seem to answer them.
+            behind = [joint for joint in free if conversation.joints[joint] - conversation.joints[first] >= trap.gap]
+            told[-1] = (min(behind, default=first), trap.messages[-1])
+            free = [joint for joint in free if joint != told[-1][0]]
+        for joint, (speaker, text) in told:
+            place = conversation.joints[joint]
+            inserted.setdefault(place, []).append(
+                Turn(("user", "assistant")[speaker], text, (), conversation.turns[place].moment)
+            )
+    turns: list[Turn] = []
+    for number, turn in enumerate(conversation.turns):
+        turns += [*inserted.get(number, ()), turn]
+    claims = [Claim(one.id, one.kind, one.claim, one.kept_true_by, one.told) for one in taken]
+    return Conversation(conversation.name, turns, [], claims), left

@@ -1,25 +1,19 @@
-"""Conversations and traps that are files: what people wrote for tests/conversations, and reference/traps.json."""
+"""What people wrote for tests/conversations, with the facts that they planted in it."""
 
 from __future__ import annotations
 
 import json
-import os
-import random
 import re
-from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-from benchmarks.evaluate import traps_held_out, traps_tuned
+from benchmarks.evaluate.cases import REPOSITORY
 from benchmarks.evaluate.conversations import Claim, Conversation, Fact, Turn, content_words
 
-REPOSITORY = Path(__file__).resolve().parent.parent.parent
 #: The hand-written conversations' categories by the kinds of facts that they are.
 _KINDS = {"prohibition": "constraint", "path": "identifier", "url": "identifier", "quote": "decision"}
 #: So many words around a plant are what it is about.
 _EVIDENCE = 3
-_ROLES = ("user", "assistant")
 
 
 def written_conversations() -> list[Conversation]:
@@ -30,10 +24,10 @@ def _read(path: Path) -> Conversation:
     told = json.loads(path.read_text())
     turns, joints = [], []
     for number, message in enumerate(told["messages"]):
-        calls = [call["function"] for call in message.get("tool_calls") or ()]
-        call = (calls[0]["name"], calls[0]["arguments"]) if calls else None
+        called = [call["function"] for call in message.get("tool_calls") or ()]
+        calls = tuple((call["name"], call["arguments"]) for call in called)
         moment = datetime.fromisoformat(message["created_at"])
-        turns.append(Turn(message["role"], message.get("content") or "", call, moment))
+        turns.append(Turn(message["role"], message.get("content") or "", calls, moment))
         if message["role"] == "user":
             joints.append(number)
     places = {message["id"]: number for number, message in enumerate(told["messages"])}
@@ -64,70 +58,3 @@ def _around(text: str, plant: str) -> frozenset[str]:
             rest = content_words(sentence) - content_words(plant)
             return frozenset(sorted(rest, key=lambda word: (-len(word), word))[:_EVIDENCE])
     return frozenset()
-
-
-class Planted:
-    """A trap as all files have it: messages of speaker 0 or 1, the claim, and how many messages stand between."""
-
-    def __init__(self, claim: Claim, messages: Sequence[tuple[int, str]], gap: int) -> None:
-        self.claim, self.messages, self.gap = claim, tuple(messages), gap
-
-
-def reference_traps() -> list[Planted]:
-    """Those of ``reference/traps.json`` beside the data folder; none where it is not at hand."""
-    data = Path(os.environ.get("COMPACTION_TEST_DATA") or REPOSITORY.parent / "shared" / "data")
-    path = data.parent / "reference" / "traps.json"
-    if not path.is_file():
-        return []
-    return [_planted(trap) for trap in json.loads(path.read_text())]
-
-
-def _planted(trap: dict[str, Any]) -> Planted:
-    messages = [(message["speaker"], message["text"]) for message in trap["messages"]]
-    text = " / ".join(text for _, text in messages)
-    return Planted(Claim(trap["id"], "reference", trap["claim"], trap["kept_true_by"], text), messages, 0)
-
-
-def grown_traps(held_out: bool, seed: int) -> list[Planted]:
-    found = traps_held_out.traps(seed) if held_out else traps_tuned.traps(seed)
-    return [
-        Planted(
-            Claim(trap.id, trap.kind, trap.claim, trap.kept_true_by, " / ".join(text for _, text in trap.messages)),
-            trap.messages,
-            trap.gap,
-        )
-        for trap in found
-    ]
-
-
-def plant(conversation: Conversation, traps: Sequence[Planted], seed: int) -> tuple[Conversation, list[Planted]]:
-    """The conversation with as many of the traps as do not resemble anything in it; and those that are left."""
-    dice = random.Random(f"{conversation.name} {seed}")
-    everything = "\n".join(turn.text for turn in conversation.turns)
-    taken: list[Planted] = []
-    left: list[Planted] = []
-    for trap in traps:
-        own = "\n".join(text for _, text in trap.messages)
-        others = [everything, *("\n".join(text for _, text in other.messages) for other in taken)]
-        clash = any(re.search(trap.claim.claim, text) for text in others)
-        clash = clash or any(re.search(other.claim.claim, own) for other in taken)
-        (left if clash else taken).append(trap)
-    free = list(range(len(conversation.joints) - 1))
-    dice.shuffle(free)
-    inserted: dict[int, list[Turn]] = {}
-    for trap in taken:
-        first = free.pop()
-        told = [(first, message) for message in trap.messages]
-        if trap.gap:
-            # Another trap's messages never stand right before its last one, which would seem to answer them.
-            behind = [joint for joint in free if conversation.joints[joint] - conversation.joints[first] >= trap.gap]
-            told[-1] = (min(behind, default=first), trap.messages[-1])
-            free = [joint for joint in free if joint != told[-1][0]]
-        for joint, (speaker, text) in told:
-            place = conversation.joints[joint]
-            inserted.setdefault(place, []).append(Turn(_ROLES[speaker], text, None, conversation.turns[place].moment))
-    turns: list[Turn] = []
-    for number, turn in enumerate(conversation.turns):
-        turns += [*inserted.get(number, ()), turn]
-    claims = [trap.claim for trap in taken]
-    return Conversation(conversation.name, turns, [], claims), left

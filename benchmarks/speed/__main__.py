@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.speed import pages, report, results
+from benchmarks.speed.clients import measure_clients
 from benchmarks.speed.measure import OTHERS, Timing, time_group
 from benchmarks.speed.processes import POSTGRES, SQLITE, Measured, NotInstalled, install, running
-from benchmarks.speed.systems import APP, BACKGROUND, BARE, DATABASES, PAGES, WORKERS, is_measured, systems_on
+from benchmarks.speed.systems import APP, BACKGROUND, BARE, CLIENTS, DATABASES, PAGES, WORKERS, is_measured, systems_on
 
 FOLDER = report.FOLDER
 SIZES, LARGE = (100, 1_000, 10_000), 100_000
@@ -24,6 +25,7 @@ NUMBERS_OF_WORKERS = (1, 2, 4)
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
     parser.add_argument("--more", action="store_true", help="only what else there is: make bench-all")
+    parser.add_argument("--clients", action="store_true", help="only many clients at once, and a network")
     parser.add_argument("--size", type=int, action="append", help="only conversations of this size; nothing is written")
     parser.add_argument("--only", action="append", help="only systems whose name begins so; nothing is written")
     parser.add_argument("--report", action="store_true", help="write the page anew from what was measured last")
@@ -37,10 +39,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     started = time.monotonic()
     if options.more:
         timings = measure_more()
+    elif options.clients:
+        timings = measure_clients(installed(CLIENTS))
     else:
         timings = measure_turns(options.size or SIZES, options.only)
         if not (options.size or options.only):
             timings += measure([BACKGROUND], SQLITE, BACKGROUND_SIZES, (1,))
+            timings += measure_clients(installed(CLIENTS))
     print(f"Measured in {time.monotonic() - started:,.0f} s.", flush=True)
     machine = results.machine()
     for timing in timings:
@@ -48,7 +53,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.size or options.only:
         print(report.tables(timings))
         return 0
-    print(report.moved(before, timings))
     FOLDER.mkdir(exist_ok=True)
     results.save(results.merge(before, timings), known)
     report.write(results.load(known))
@@ -84,17 +88,7 @@ def measure(
     has_others: bool = False,
 ) -> list[Timing]:
     """``has_others``: each database has two more conversations, which are not measured."""
-    systems: list[Measured] = []
-    for system in offered if sizes else ():
-        if only and not system.name.startswith(tuple(only)):
-            continue
-        try:
-            if system.peer:
-                install(system.peer)
-        except NotInstalled as error:
-            print(f"Not measured: {error}", file=sys.stderr)
-            continue
-        systems.append(system)
+    systems = installed(offered, only) if sizes else []
     timings: list[Timing] = []
     with running(systems, database) as processes:
         for process in processes:
@@ -110,6 +104,21 @@ def measure(
                 taken = time.monotonic() - started
                 print(f"{database}: {size:,} messages, {number} branches, in {taken:.0f} s", flush=True)
     return timings
+
+
+def installed(offered: Sequence[Measured], only: Sequence[str] | None = None) -> list[Measured]:
+    systems: list[Measured] = []
+    for system in offered:
+        if only and not system.name.startswith(tuple(only)):
+            continue
+        try:
+            if system.peer:
+                install(system.peer)
+        except NotInstalled as error:
+            print(f"Not measured: {error}", file=sys.stderr)
+            continue
+        systems.append(system)
+    return systems
 
 
 if __name__ == "__main__":

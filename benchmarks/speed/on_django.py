@@ -112,15 +112,16 @@ def turn_calls(read: Any, written: Any) -> Calls:
     def append(parent: Any, role: str) -> Any:
         return chat.append_message(written.session, parent, role=role, content=message(0)["content"])
 
-    def turn() -> None:
+    def turn() -> Any:
         question = append(written, "user")
         chat.get_context(question)
-        append(question, "assistant")
+        return append(question, "assistant")
 
     return {
         "read": lambda: chat.get_context(read),
         "append": lambda: append(written, "user"),
         "turn": turn,
+        "requested turn": lambda: chat.request_compaction(turn()),
         "request": lambda: chat.request_compaction(read),
         "fork": lambda: append(middle, "user"),
     }

@@ -15,8 +15,8 @@ _STYLES = {
     system.name: {"color": color, "marker": mark, "linewidth": 2.5 if system is APP else 1.2}
     for system, color, mark in zip(
         (APP, ONYX, *PEERS),
-        ("#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#009E73", "#CC79A7", "", "#000000"),
-        "osDdv^ X",
+        ("#0072B2", "#56B4E9", "#D55E00", "#009E73", "#CC79A7", ""),
+        "osdv^ ",
         strict=True,
     )
     if color

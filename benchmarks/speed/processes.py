@@ -61,10 +61,16 @@ class Running:
 
     def ask(self, **request: Any) -> dict[str, Any]:
         """Raises :class:`RuntimeError` with what the system says of its error."""
+        self.tell(**request)
+        return self.hear()
+
+    def tell(self, **request: Any) -> None:
         assert self.process.stdin is not None
-        assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
+
+    def hear(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
         line = self.process.stdout.readline()
         answer: dict[str, Any] = json.loads(line) if line else {"error": f"ended with {self.process.wait()}"}
         if "error" in answer:
@@ -78,22 +84,22 @@ def running(systems: list[Measured], database: str) -> Iterator[list[Running]]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         server = stack.enter_context(EmbeddedPostgres(options=DURABILITY)) if database != SQLITE else None
-        started = []
+        processes = []
         for at, system in enumerate(systems):
             url = server.create_database(f"measured{at}") if server else f"sqlite:///{folder}/{at}.sqlite3"
             log = stack.enter_context((folder / f"{at}.log").open("w+"))
-            process = stack.enter_context(_started(system, url, database, log))
-            started.append(Running(system, process))
+            process = stack.enter_context(started(system, url, database, log))
+            processes.append(Running(system, process))
         try:
-            yield started
+            yield processes
         except BaseException:
-            for at, one in enumerate(started):
+            for at, one in enumerate(processes):
                 print(f"-- {one.system.name}", (folder / f"{at}.log").read_text()[-2_000:], file=sys.stderr)
             raise
 
 
 @contextmanager
-def _started(system: Measured, url: str, database: str, log: Any) -> Iterator[subprocess.Popen[str]]:
+def started(system: Measured, url: str, database: str, log: Any) -> Iterator[subprocess.Popen[str]]:
     environment = os.environ | {"DATABASE_URL": url}
     if database == PREPARED:
         environment["DATABASE_URL"] += "?server_side_binding=true&prepare_threshold=2"

@@ -8,13 +8,15 @@ from textwrap import fill
 from typing import Any
 
 from benchmarks.speed import plots
+from benchmarks.speed.clients import AT_ONCE, NUMBERS, OVER_NETWORK
 from benchmarks.speed.measure import Timing
-from benchmarks.speed.processes import POSTGRES, REPOSITORY, SQLITE
+from benchmarks.speed.processes import POSTGRES, PREPARED, REPOSITORY, SQLITE
 from benchmarks.speed.results import find
 from benchmarks.speed.systems import (
     APP,
     BACKGROUND,
     BARE,
+    CLIENTS,
     DATABASES,
     EVERY,
     ONYX,
@@ -31,8 +33,6 @@ README = REPOSITORY / "README.md"
 _BEGIN, _END = "<!-- make bench writes what follows -->", "<!-- make bench ends here -->"
 _BOTH = (SQLITE, POSTGRES)
 _COMPARED = (APP, UNSUMMARIZED, ONYX, *PEERS)
-#: By more than this a ratio is said to have moved between two runs.
-MOVED = 0.2
 
 
 def write(timings: Sequence[Timing]) -> None:
@@ -49,6 +49,7 @@ def write(timings: Sequence[Timing]) -> None:
         "pages": pages_table(timings),
         "bytes": bytes_table(timings),
         "workers": workers_table(timings),
+        "clients": clients_table(timings),
         "spread": spread(timings),
     }
     text = TEXT.read_text()
@@ -261,6 +262,24 @@ def workers_table(timings: Sequence[Timing]) -> str:
     return table(head, rows) if rows else ""
 
 
+def clients_table(timings: Sequence[Timing]) -> str:
+    """Turns a second of some clients at once, and of one behind a network, with the slowest hundredth."""
+    places = [*((AT_ONCE, number) for number in NUMBERS), (OVER_NETWORK, 1)]
+    rows = []
+    for database in (POSTGRES, PREPARED):
+        for system in CLIENTS:
+            where = {"database": database, "system": system.name}
+            found = [find(timings, **where, call=call, size=size) for call, size in places]
+            cells = [
+                f"{number(1 / one.median)} · {number(one.counted['slowest_microseconds'] / 1000)}" if one else ""
+                for one in found
+            ]
+            if any(found):
+                rows.append([system.name if database == POSTGRES else f"{system.name}, prepared", *cells])
+    head = ["turns a second · slowest hundredth, ms", *(f"{n} at once" for n in NUMBERS), "1, over a network"]
+    return table(head, rows) if rows else ""
+
+
 def spread(timings: Sequence[Timing]) -> str:
     spreads = sorted(one.spread for one in timings)
     if not spreads:
@@ -271,27 +290,8 @@ def spread(timings: Sequence[Timing]) -> str:
     )
 
 
-def moved(before: Sequence[Timing], now: Sequence[Timing]) -> str:
-    """The ratios of every call to the app's read or turn at the same place that moved by more than a fifth."""
-    then, found = _all_ratios(before), _all_ratios(now)
-    both = [name for name in found if name in then]
-    far = {name: found[name] / then[name] for name in both if not 1 - MOVED <= found[name] / then[name] <= 1 + MOVED}
-    lines = [f"{len(both) - len(far)} of {len(both)} ratios are within {MOVED:.0%} of the run before."]
-    return "\n".join([*lines, *(f"  {name}: {then[name]:.3g} → {found[name]:.3g}" for name in far)])
-
-
-def _all_ratios(timings: Sequence[Timing]) -> dict[str, float]:
-    found = {}
-    for one in timings:
-        ours = find(timings, database=one.database, size=one.size, branches=one.branches, system=APP.name, call="read")
-        if ours and one is not ours:
-            place = f"{one.database}, {one.size:,} × {one.branches}"
-            found[f"{place}: {one.system}: {one.call} ÷ read"] = one.median / ours.median
-    return found
-
-
 def sizes(timings: Iterable[Timing]) -> list[int]:
-    return sorted({one.size for one in timings if one.system == APP.name})
+    return sorted({one.size for one in timings if one.system == APP.name and one.call in APP.calls})
 
 
 def _range(values: Iterable[int | None]) -> str:

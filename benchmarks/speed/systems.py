@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks.speed import pages
+from dataclasses import replace
+
+from benchmarks.speed import clients, pages
 from benchmarks.speed.processes import POSTGRES, PREPARED, REPOSITORY, SQLITE, Measured
 
 DATABASES = (SQLITE, POSTGRES, PREPARED)
@@ -42,7 +44,7 @@ ONYX = Measured(
 )
 
 
-def _peer(name: str, path: str, databases: tuple[str, ...], calls: str, *, largest: int = 10_000) -> Measured:
+def _peer(name: str, path: str, databases: tuple[str, ...], calls: str) -> Measured:
     folder, variant = path.split("/")
     return Measured(
         name=name,
@@ -50,7 +52,7 @@ def _peer(name: str, path: str, databases: tuple[str, ...], calls: str, *, large
         arguments=(variant,),
         databases=databases,
         branches=False,
-        calls=dict.fromkeys(calls.split(), largest),
+        calls=dict.fromkeys(calls.split(), 10_000),
         peer=_PEERS / folder,
     )
 
@@ -59,14 +61,12 @@ _NEWEST = "read read_recent append turn turn_recent fork"
 _ALL = "read append turn fork"
 _BOTH = (SQLITE, POSTGRES)
 SQLALCHEMY = _peer("Agents SDK, SQLAlchemySession", "agents_sdk/sqlalchemy", _BOTH, _NEWEST)
+LANGGRAPH = _peer("LangGraph", "langgraph/messages", _BOTH, _ALL)
 PEERS = (
-    _peer("Agents SDK, AdvancedSQLiteSession", "agents_sdk/advanced", (SQLITE,), _NEWEST),
     SQLALCHEMY,
-    _peer("LangGraph", "langgraph/messages", _BOTH, _ALL),
+    LANGGRAPH,
     _peer("LangGraph, DeltaChannel", "langgraph/delta", _BOTH, _ALL),
     _peer("LangGraph, DeltaChannel, durability exit", "langgraph/delta_exit", _BOTH, _ALL),
-    # A read of 10,000 takes it a second, and storing them minutes.
-    _peer("Google ADK", "adk/database", _BOTH, _NEWEST, largest=1_000),
 )
 #: Measured alone, on histories of its own.
 BACKGROUND = Measured(
@@ -96,7 +96,11 @@ WORKERS = Measured(
 )
 
 
+#: Measured with many clients at once, too.
+CLIENTS = (APP, SQLALCHEMY, LANGGRAPH)
+
 EVERY = {one.name: one for one in (APP, UNSUMMARIZED, ONYX, *PEERS, BARE, BACKGROUND, *PAGES, WORKERS)}
+EVERY |= {one.name: replace(one, calls={**one.calls, **clients.CALLS}) for one in CLIENTS}
 
 
 def is_measured(name: str, call: str, size: int, branches: int) -> bool:

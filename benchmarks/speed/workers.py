@@ -22,7 +22,7 @@ from project.embedded import EmbeddedValkey
 from project.guard import GuardedProcess
 
 RUNS, MESSAGES, WINDOW = 40, 150, 4_000
-RECAP = "## Recap\n\n" + "The user and the assistant went on with their conversation. " * 10
+RECAP = "## Recap\n\n" + "".join(f"The user sent message {at}, and it was answered. " for at in range(0, 24, 2))
 #: Seconds that workers may take to start, or a batch to end.
 PATIENCE = 60.0
 

@@ -28,6 +28,7 @@ from compaction_app.context.budget import Calibration
 from compaction_app.messages.validation import canonical
 from compaction_app.models import CompactionRun
 from compaction_app.models.words import words
+from compaction_app.values import RunStatus
 
 #: Shown where there is no value.
 EMPTY = "–"
@@ -92,6 +93,13 @@ def badge(state: str, label: str) -> SafeString:
 
 def run_badge(run: CompactionRun) -> SafeString:
     return badge(run.status, capfirst(words(run.status)))
+
+
+def run_reason(run: CompactionRun) -> str:
+    """Why a finished run ended otherwise than with a model's summary; "" where it did not."""
+    if run.status == RunStatus.SUCCEEDED and run.error_code:
+        return _("extract instead of a model's summary: {}").format(words(run.error_code))
+    return words(run.skip_reason or (run.error_code if run.status == RunStatus.FAILED else ""))
 
 
 def number(value: float | None, digits: int = 0) -> str:

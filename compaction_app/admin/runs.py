@@ -45,7 +45,9 @@ _ERROR_WORDS: dict[str, Any] = {
     ErrorCode.TIME_LIMIT: gettext_lazy("it was not finished within RUN_TIME_LIMIT, or its workers were lost"),
     ErrorCode.LEAKED_WRAPPER: gettext_lazy("the model repeated its prompt"),
     ErrorCode.NO_PROGRESS: gettext_lazy("the summary would have saved too little"),
-    ErrorCode.NOTHING_TOLD: gettext_lazy("the model repeated its instructions, or itself, instead of a summary"),
+    ErrorCode.NOTHING_TOLD: gettext_lazy(
+        "the model repeated its instructions, or itself, or told nothing of the messages"
+    ),
     ErrorCode.ERROR_TEXT: gettext_lazy("the model answered with an error message or a refusal instead of a summary"),
 }
 #: Error codes with which a provider refuses a retry, too.
@@ -172,7 +174,8 @@ class CompactionRunAdmin(records.RecordAdmin):
         if obj.skip_reason:
             reasons.append(_("Reason: {}.").format(words(obj.skip_reason)))
         if obj.error_code:
-            said = _("Error code: {}.") if obj.status == RunStatus.FAILED else _("Previous attempt: {}.")
+            ended = obj.status in (RunStatus.FAILED, RunStatus.SUCCEEDED)
+            said = _("Error code: {}.") if ended else _("Previous attempt: {}.")
             meaning = _ERROR_WORDS.get(obj.error_code)
             code = words(obj.error_code)
             reasons.append(said.format(f"{code} ({meaning})" if meaning else code))
@@ -248,9 +251,7 @@ class CompactionEventAdmin(records.RecordAdmin):
 
 def _outcome(run: CompactionRun) -> str:
     """The status with the code that explains it."""
-    reason = run.skip_reason or (run.error_code if run.status == RunStatus.FAILED else "")
-    label = display.run_badge(run)
-    return display.joined((label, words(reason)), ": ") if reason else label
+    return display.joined(filter(None, (display.run_badge(run), display.run_reason(run))), ": ")
 
 
 def _tried_again(links: Links, run: CompactionRun) -> str:

@@ -39,7 +39,6 @@ from compaction_app.context.reading import ResolvedRequest, resolve_request
 from compaction_app.exceptions import CompactionError, InvalidMessage, MessageNotFound
 from compaction_app.messages.validation import validate_session
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.models.words import words
 from compaction_app.spending import session_spending
 from compaction_app.tree.branches import database_of
 from compaction_app.tree.lanes import histories_at
@@ -85,7 +84,9 @@ class SessionList(records.RecordList):
         )
         states: dict[Any, Any] = {row.pk: row for row in read}
         histories = histories_at([row.tip for row in states.values() if row.tip is not None], using)
-        lean = CompactionRun.objects.using(using).only("status", "error_code", "created_at", "finished_at")
+        lean = CompactionRun.objects.using(using).only(
+            "status", "skip_reason", "error_code", "created_at", "finished_at"
+        )
         found = lean.in_bulk([row.run_id for row in states.values() if row.run_id is not None])
         for row in states.values():
             row.system_prompt, row.history, row.run = row.prompt, histories.get(row.tip), found.get(row.run_id)
@@ -115,7 +116,7 @@ def _last_compaction(links: Links, state: Any) -> str:
     run = state and state.run
     if run is None:
         return display.EMPTY
-    reason = words(run.error_code) if run.status == RunStatus.FAILED else ""
+    reason = display.run_reason(run)
     when = format_html('<span class="compaction-note compaction-below">{}</span>', display.moment(run.finished_at))
     label = links.to("compactionrun", run.pk, display.run_badge(run))
     return display.joined(filter(None, (label, reason, when if run.finished_at else "")), " ")

@@ -21,6 +21,7 @@ from compaction_app.admin.display import column
 from compaction_app.admin.links import Links
 from compaction_app.admin.records import EVENTS, RUN_TEXTS, Sections
 from compaction_app.memory.ledger_text import EXTRACT_HEADING
+from compaction_app.memory.named_values import values_of
 from compaction_app.memory.statements import NOBODY
 from compaction_app.memory.writing import read_back
 from compaction_app.models import ChatMessage, CompactionRun, sql
@@ -190,11 +191,13 @@ def difference(before: str, after: str) -> list[tuple[str, str]]:
 
 
 def entries_of(quoted: str) -> list[tuple[str, list[str]]]:
-    """(who said it, and when, entries) of each line of a summary's ledger or extract."""
+    """(who said it, and when, entries) of each line of a summary's ledger or extract, and its named values."""
     told = islice(read_back(quoted), _MOST_ENTRIES)
-    return [
+    found = [
         (", ".join(filter(None, who)), [one.text for one in entries])
         for who, entries in groupby(
             told, lambda one: ("" if one.speaker.role == NOBODY else one.speaker.label, one.day)
         )
     ]
+    named = values_of(quoted).splitlines()[:_MOST_ENTRIES]
+    return [*found, (_("Named values"), named)] if named else found

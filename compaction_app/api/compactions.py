@@ -117,7 +117,7 @@ class RunOut(RunFigures):
     trigger: TriggerName
     generation: int | None
     skip_reason: str = Field(description="Why it was skipped.")
-    error_code: str = Field(description="Why it failed or will be tried again.")
+    error_code: str = Field(description="Why it failed, is tried again, or stored an extract instead of a summary.")
     attempts: int
     next_attempt_at: datetime | None
     created_at: datetime

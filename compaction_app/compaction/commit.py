@@ -66,6 +66,8 @@ logger = logging.getLogger("compaction_app.compaction")
 Result = TypeVar("Result")
 #: Where the session was deleted, and its runs with it, while the summary was made: a code and a reason.
 SESSION_GONE = "session_gone"
+#: What stands in for a summary that no model wrote, as events and log lines say it.
+INSTEAD = "extract"
 #: A kind and its payload.
 Event = tuple[EventKind, dict[str, Any]]
 
@@ -73,7 +75,8 @@ Event = tuple[EventKind, dict[str, Any]]
 # its claim what its calls cost.
 _COMMITTED_FIELDS = (
     "summary generation status finished_at anchor cutoff tokens_before tokens_after messages_compacted"
-    " retention_before retention_after summarizer_model request claim_token lease_expires_at error_code error_detail"
+    " retention_before retention_after summarizer_model request shortened_inputs claim_token lease_expires_at"
+    " error_code error_detail"
 ).split()
 
 #: The keys of ``CompactionRun.request``. A run without all of them was made before they were kept.
@@ -101,6 +104,8 @@ class Work:
     count: Count
     #: What happened during the model's call, written once the connection is back.
     events: list[Event] = field(default_factory=list)
+    #: Why no model wrote the summary, where an extract stands in for it.
+    failure: SummarizerError | None = None
 
     def refusal(self, draft: SummaryDraft) -> ErrorCode | None:
         """Why the draft cannot become the summary; None if it can."""
@@ -115,31 +120,22 @@ class Work:
 
 
 def record_result(work: Work, result: SummaryDraft | SummarizerError) -> CompactionRun | None:
-    """Record what came of the model's call: a summary, or why there is none; then let the summarizer learn from it.
+    """Record what came of the model's call: a summary, or why there is none.
 
     Returns the run of the next generation, where the summarizer could not take all of it in one request.
     """
-    run, answer, follow_up = work.run, result, None
+    run = work.run
     # First, whatever becomes of the draft: it has been paid for.
-    calls = answer.calls if isinstance(answer, SummarizerError) else answer.paid_calls
+    calls = result.calls if isinstance(result, SummarizerError) else result.paid_calls
     add_spending(run, calls, work.settings.stated("price"))
-    if isinstance(answer, SummaryDraft) and (refused := work.refusal(answer)):
-        answer = SummarizerError(f"The draft was refused: {refused}.", error_code=refused, model=answer.model)
-    if isinstance(answer, SummarizerError):
-        failure = answer
-        write_if_claimed(run, lambda: _record_failure(run, failure, work.events))
-    else:
-        draft = work.prose(answer)
-        draft = replace(draft, text=draft.text.strip())
-        kept = ledger.complete(draft, work.request, work.plan, work.budget, work.settings, work.count)
-        run.retention_before, run.retention_after = kept.before, kept.after
-        follow_up = write_if_claimed(run, lambda: _commit(work, draft, kept) if _is_unchanged(work) else None)
-    try:
-        work.summarizer.learn(result.error_code if isinstance(result, SummarizerError) else "")
-    except Exception as error:
-        # A host's code, or a cache that is away: the summary is stored.
-        log_error(logger, error, run=run.pk, session=run.session_id, step="learn")
-    return follow_up
+    if isinstance(result, SummarizerError):
+        write_if_claimed(run, lambda: _record_failure(run, result, work.events))
+        return None
+    draft = work.prose(result)
+    draft = replace(draft, text=draft.text.strip())
+    kept = ledger.complete(draft, work.request, work.plan, work.budget, work.settings, work.count)
+    run.retention_before, run.retention_after = kept.before, kept.after
+    return write_if_claimed(run, lambda: _commit(work, draft, kept) if _is_unchanged(work) else None)
 
 
 def fail_unexpected(run: CompactionRun, error: Exception) -> None:
@@ -184,13 +180,11 @@ def write_if_claimed(run: CompactionRun, write: Callable[[], Result]) -> Result 
     try:
         with transaction.atomic(using=using, durable=True):
             lock_session(run.session_id, using)
-            # With its row locked: the time limit may fail it at this moment.
-            if not runs.renew(run, runs.LEASE_SECONDS):
-                log(logger, logging.INFO, "skip", run=run.pk, session=run.session_id, reason="claim_lost")
-            elif not ChatMessage.objects.using(using).filter(pk=run.tip_id).exists():
-                runs.skip(run, SkipReason.BRANCH_GONE)
-            else:
+            # With its row locked: the time limit may fail it at this moment. A tip that was deleted is gone from it.
+            if runs.renew(run, runs.LEASE_SECONDS, tip__isnull=False):
                 return write()
+            if not runs.skip(run, SkipReason.BRANCH_GONE):
+                log(logger, logging.INFO, "skip", run=run.pk, session=run.session_id, reason="claim_lost")
     except MessageNotFound:
         log(logger, logging.INFO, "skip", run=run.pk, reason=SESSION_GONE)
     return None
@@ -198,15 +192,13 @@ def write_if_claimed(run: CompactionRun, write: Callable[[], Result]) -> Result 
 
 def _record_failure(run: CompactionRun, error: SummarizerError, events: Iterable[Event]) -> None:
     """Why there is no summary; a transient error in the background is tried again later."""
-    # A host's summarizer may put any text here.
-    run.error_code, run.error_detail = make_storable(str(error.error_code))[:30], make_storable(str(error))[:2000]
+    _note_error(run, error)
     if _erased_since_read(run):
         # It may quote what has been erased meanwhile.
         run.error_detail = ""
     for kind, payload in events:
         runs.record_run_event(run, kind, payload)
-    in_background = run.trigger == Trigger.THRESHOLD
-    if error.transient and in_background and run.attempts < runs.MAX_ATTEMPTS:
+    if is_tried_again(run, error):
         delay = runs.backoff_seconds(run.attempts, error.retry_after, random.random())
         runs.release(run, delay_seconds=delay)
         values = {"run": run.pk, "code": run.error_code, "attempt": run.attempts, "delay": delay}
@@ -217,6 +209,16 @@ def _record_failure(run: CompactionRun, error: SummarizerError, events: Iterable
         runs.fail(run, run.error_code, run.error_detail)
 
 
+def is_tried_again(run: CompactionRun, error: SummarizerError) -> bool:
+    return error.transient and run.trigger == Trigger.THRESHOLD and run.attempts < runs.MAX_ATTEMPTS
+
+
+def _note_error(run: CompactionRun, error: SummarizerError) -> None:
+    # A host's summarizer may put any text here.
+    run.error_code = make_storable(str(error.error_code))[:30] or ErrorCode.PROVIDER_ERROR
+    run.error_detail = make_storable(str(error))[:2000]
+
+
 def _erased_since_read(run: CompactionRun) -> bool:
     session = ChatSession.objects.using(database_of(run)).filter(pk=run.session_id)
     return not session.filter(erasures=run.erasures_seen).exists()
@@ -225,11 +227,11 @@ def _erased_since_read(run: CompactionRun) -> bool:
 def _is_unchanged(work: Work) -> bool:
     """Whether the branch is as it was read; else the run is skipped or released."""
     run = work.run
-    newest = branches.history_at(work.branch.tip_id, work.using).summary_id
-    if newest != (work.plan.base.id if work.plan.base else None):
+    found = branches.session_and_history(work.branch.tip_id, work.using)
+    if found is None or found[1].summary_id != (work.plan.base.id if work.plan.base else None):
         runs.skip(run, SkipReason.BASE_CHANGED)
         return False
-    if _erased_since_read(run):
+    if found[0].erasures != run.erasures_seen:
         # What the model read may contain erased text: read again, ask again.
         runs.release(run)
         log(logger, logging.INFO, "retry", run=run.pk, session=run.session_id, reason="erasure")
@@ -254,7 +256,7 @@ def _commit(work: Work, draft: SummaryDraft, kept: ledger.Kept) -> CompactionRun
         token_count=count_summary(with_ledger(draft.text, kept.ledger), work.count),
         model=draft.model[:255],
     )
-    ChatMessage.objects.db_manager(work.using).add_child(anchor, instance=summary)
+    ChatMessage.objects.db_manager(work.using).append_chain(anchor, [summary], savepoint=False)
     # Safe, because the session is locked.
     latest = CompactionRun.objects.using(work.using).filter(session=run.session_id).aggregate(Max("generation"))
     run.summary, run.generation = summary, (latest["generation__max"] or 0) + 1
@@ -275,13 +277,28 @@ def _commit(work: Work, draft: SummaryDraft, kept: ledger.Kept) -> CompactionRun
         "tightened": draft.tightened,
         "digest": digest(tighter(work.request) if draft.tightened else work.request),
     }
+    run.shortened_inputs = sorted(work.limits)
     run.claim_token = run.lease_expires_at = None
     run.error_code = run.error_detail = ""
+    if work.failure:
+        _note_error(run, work.failure)
     run.save(using=work.using, update_fields=_COMMITTED_FIELDS)
     for kind, payload in work.events:
         runs.record_run_event(run, kind, payload)
+    if work.failure:
+        _tell_of_failure(run, work.failure)
     _tell_of_summary(work)
     return _open_follow_up(work)
+
+
+def _tell_of_failure(run: CompactionRun, failure: SummarizerError) -> None:
+    """What a failed run says, of one that stored an extract instead."""
+    if run.error_code == ErrorCode.NO_PROGRESS:
+        runs.record_run_event(run, EventKind.NO_PROGRESS)
+    model = make_storable(str(failure.model))[:255]
+    runs.record_run_event(run, EventKind.MODEL_FAILED, {"model": model, "code": run.error_code, "instead": INSTEAD})
+    told = {"code": run.error_code, "attempts": run.attempts, "session": run.session_id, "instead": INSTEAD}
+    log(logger, logging.WARNING, "failed", run=run.pk, **told)
 
 
 def digest(request: SummaryRequest) -> str:

@@ -20,6 +20,7 @@ from compaction_app.compaction.commit import (
     SESSION_GONE,
     Work,
     fail_unexpected,
+    is_tried_again,
     record_result,
     release_interrupted,
     write_if_claimed,
@@ -34,10 +35,17 @@ from compaction_app.exceptions import (
     RedactionFailed,
     SummarizerError,
 )
-from compaction_app.models import ChatSession, CompactionRun
+from compaction_app.models import CompactionRun
 from compaction_app.redaction import redactor_of
 from compaction_app.spending import add_spending
-from compaction_app.summarizers.base import Summarizer, TimeLeft, ask_summarizer, make_summarizer, unlimited
+from compaction_app.summarizers.base import (
+    ExtractiveSummarizer,
+    Summarizer,
+    TimeLeft,
+    ask_summarizer,
+    make_summarizer,
+    unlimited,
+)
 from compaction_app.summarizers.prompts import (
     OVERSIZE_FACTOR,
     SummarizerLimit,
@@ -49,6 +57,7 @@ from compaction_app.telemetry import log, log_error
 from compaction_app.tree import branches
 from compaction_app.tree.branches import database_of
 from compaction_app.values import (
+    Branch,
     Budget,
     Capacity,
     CompactionPlan,
@@ -59,6 +68,7 @@ from compaction_app.values import (
     SkipReason,
     SummaryDraft,
     SummaryRequest,
+    Trigger,
 )
 
 logger = logging.getLogger("compaction_app.compaction")
@@ -119,7 +129,7 @@ async def carry_out(run_id: int, using: str, way: Way) -> Outcome | None:
                     result = error
                 smaller = await way.do(prepare_smaller, work, result)
                 if smaller is None:
-                    follow_up = await way.do(record_result, work, result)
+                    follow_up = await way.do(conclude, work, result)
                 work = smaller
         except Exception as error:
             await way.do(fail_unexpected, claimed, error)
@@ -186,16 +196,65 @@ def prepare_smaller(work: Work, error: SummaryDraft | SummarizerError) -> Work |
     return smaller
 
 
+def conclude(work: Work, result: SummaryDraft | SummarizerError) -> CompactionRun | None:
+    """Record what came of the model's call, and let the summarizer learn from it; the run of the next generation."""
+    if isinstance(result, SummaryDraft) and (refused := work.refusal(result)):
+        told, calls = f"The draft was refused: {refused}.", result.paid_calls
+        result = SummarizerError(told, error_code=refused, model=result.model, calls=calls)
+    failure = result if isinstance(result, SummarizerError) else None
+    extract = extract_instead(work, failure) if failure else None
+    follow_up = record_result(*(extract or (work, result)))
+    try:
+        work.summarizer.learn(failure.error_code if failure else "")
+    except Exception as error:
+        # A host's code, or a cache that is away: the summary is stored.
+        log_error(logger, error, run=work.run.pk, session=work.run.session_id, step="learn")
+    return follow_up
+
+
+def extract_instead(work: Work, failure: SummarizerError) -> tuple[Work, SummaryDraft] | None:
+    """What is stored where a background run would fail for good: an extract of all that could be covered.
+
+    It needs no window, so it leaves nothing to a next generation: the next time that the branch is over its threshold
+    the models are asked again. None where a person waits, where the run is tried again, and where no time is left.
+    """
+    run, settings = work.run, work.settings
+    in_background = run.trigger == Trigger.THRESHOLD and not is_tried_again(run, failure)
+    if not in_background or not settings.extract_fallback or failure.error_code == ErrorCode.TIME_LIMIT:
+        return None
+    budget, summarizer = Budget(**run.budget), ExtractiveSummarizer(settings)
+    try:
+        plan = _plan(run, work.branch, budget, settings, work.summarizer)
+        if isinstance(plan, Skip):
+            return None
+        extract = replace(
+            work,
+            budget=budget,
+            capacity=None,
+            plan=plan,
+            request=request_of(run, settings, plan, {}),
+            summarizer=summarizer,
+            limits={},
+            failure=failure,
+        )
+        draft = replace(summarizer.summarize(extract.request), calls=tuple(failure.calls))
+        return None if extract.refusal(draft) else (extract, draft)
+    except Exception as error:
+        # A host's redactor or counter: the run fails for its own reason.
+        log_error(logger, error, run=run.pk, session=run.session_id, step="extract")
+        return None
+
+
 def _load(
     run: CompactionRun, settings: Settings, at_most: Capacity | None, summarizer: Summarizer
 ) -> Work | SkipReason:
     """Read the branch and plan again for the run's own tip and settings."""
     using = database_of(run)
-    # The counter before the content: an erasure in between makes the commit refuse, never the other way round.
-    erasures = ChatSession.objects.using(using).filter(pk=run.session_id).values_list("erasures", flat=True).first()
-    if run.tip_id is None or erasures is None:
+    if run.tip_id is None:
         return SkipReason.BRANCH_GONE
-    run.erasures_seen = erasures
+    # As it was when the run was claimed, before the content: an erasure in between makes the commit refuse, never the
+    # other way round.
+    run.erasures_seen = run.session.erasures
     try:
         branch = branches.load_whole_tail(run.tip_id, using, settings.time_zone)
     except MessageNotFound:
@@ -215,15 +274,7 @@ def _load(
         longest = max(1, int(capacity.output_tokens / OVERSIZE_FACTOR))
         budget = replace(budget, summary_target=min(budget.summary_target, longest))
         limit = SummarizerLimit(capacity.input_tokens, settings, count, **_parts_of_request(run, settings))
-    plan = plan_compaction(
-        branch,
-        branch.base,
-        budget,
-        settings if summarizer.looks_ahead else settings.but(lookahead=Lookahead.NONE),
-        focused=bool(run.instructions or run.policy_line),
-        follow_up=run.previous_run_id is not None,
-        limit=limit,
-    )
+    plan = _plan(run, branch, budget, settings, summarizer, limit)
     if isinstance(plan, Skip):
         return SkipReason(plan.reason)
     limits = limit.byte_limits(plan) if limit and plan.shorten else {}
@@ -239,6 +290,25 @@ def _load(
         summarizer=summarizer,
         limits=limits,
         count=count,
+    )
+
+
+def _plan(
+    run: CompactionRun,
+    branch: Branch,
+    budget: Budget,
+    settings: Settings,
+    summarizer: Summarizer,
+    limit: SummarizerLimit | None = None,
+) -> CompactionPlan | Skip:
+    return plan_compaction(
+        branch,
+        branch.base,
+        budget,
+        settings if summarizer.looks_ahead else settings.but(lookahead=Lookahead.NONE),
+        focused=bool(run.instructions or run.policy_line),
+        follow_up=run.previous_run_id is not None,
+        limit=limit,
     )
 
 

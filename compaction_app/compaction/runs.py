@@ -128,9 +128,13 @@ def still_claimed(run: CompactionRun) -> Any:
     )
 
 
-def renew(run: CompactionRun, lease: float) -> bool:
-    """Keep the run for ``lease`` seconds from now; False if this worker's claim is no longer valid."""
-    return bool(still_claimed(run).update(lease_expires_at=timezone.now() + timedelta(seconds=lease)))
+def renew(run: CompactionRun, lease: float, **only: Any) -> bool:
+    """Keep the run for ``lease`` seconds from now; False if this worker's claim is no longer valid.
+
+    ``only``: what else must be true of its row.
+    """
+    rows = still_claimed(run).filter(**only)
+    return bool(rows.update(lease_expires_at=timezone.now() + timedelta(seconds=lease)))
 
 
 def release(run: CompactionRun, *, delay_seconds: float = 0.0) -> bool:

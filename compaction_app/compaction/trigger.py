@@ -300,12 +300,18 @@ def find_suppression(
         CompactionRun.objects.using(using)
         .filter(session_id=branch.session_id, status__in=[RunStatus.FAILED, RunStatus.SUCCEEDED])
         .order_by("-id")
-        .only("id", "anchor_id", "summary_id", "status", "error_code", "finished_at")[:_RECENT_RUNS]
+        .only("id", "anchor_id", "summary_id", "base_id", "status", "error_code", "finished_at")[:_RECENT_RUNS]
     )
-    # Of this branch: those anchored in its tail, and the one that made its base.
-    tail = {message.id for message in branch.tail}
-    recent = [run for run in finished if run.anchor_id in tail or (base and run.summary_id == base.id)]
-    failures = list(takewhile(lambda run: run.status == RunStatus.FAILED, recent))
+    # Of this branch: those anchored in its tail, and those that made its base, and the base of that, newest first.
+    tail, recent, made = {message.id for message in branch.tail}, [], base.id if base else None
+    for run in finished:
+        if made is not None and run.summary_id == made:
+            recent.append(run)
+            made = run.base_id
+        elif run.anchor_id in tail:
+            recent.append(run)
+    # One that stored an extract instead of a model's summary keeps the code of the failure.
+    failures = list(takewhile(lambda run: run.error_code, recent))
     stuck = sum(run.error_code == ErrorCode.NO_PROGRESS for run in failures[:_NO_PROGRESS_FAILURES])
     if len(failures) >= BREAKER_FAILURES or stuck == _NO_PROGRESS_FAILURES:
         newest = failures[0].finished_at

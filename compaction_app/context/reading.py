@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypedDict, Unpack
@@ -172,7 +173,7 @@ def get_context(tip: ChatMessage, **options: Unpack[TurnOptions]) -> ChatContext
     and the last group alone are too large.
     """
     check_tip(tip)
-    return context_at(tip, resolve_request_at(tip, ContextRequest(**options)))
+    return context_at(tip, *resolve_and_read(tip, ContextRequest(**options)))
 
 
 def should_compact(tip: ChatMessage, **options: Unpack[TurnOptions]) -> bool:
@@ -188,6 +189,20 @@ def should_compact(tip: ChatMessage, **options: Unpack[TurnOptions]) -> bool:
 def resolve_request_at(tip: ChatMessage, request: ContextRequest) -> ResolvedRequest:
     """The request with the settings of the tip's session as it is stored now."""
     return resolve_request(session_of(tip), request)
+
+
+def resolve_and_read(tip: ChatMessage, request: ContextRequest) -> tuple[ResolvedRequest, Branch | None]:
+    """The same, and the branch: in one statement where the tip's session is in memory as it is stored, else None."""
+    session = tip._state.fields_cache.get("session")
+    if session is not None:
+        # Wrong settings may have been corrected since.
+        with suppress(ConfigurationError):
+            resolved = resolve_request(session, request)
+            if resolved.settings.mode != Mode.OFF:
+                branch, stored = branches.load_window_and_session(tip.pk, database_of(tip), **_wanted(resolved))
+                if all(getattr(session, name) == value for name, value in stored.items()):
+                    return resolved, branch
+    return resolve_request_at(tip, request), None
 
 
 def resolve_with_history(tip: ChatMessage, request: ContextRequest) -> ResolvedRequest:
@@ -210,8 +225,9 @@ def _gone(tip: ChatMessage) -> MessageNotFound:
     return MessageNotFound(f"Message {tip.pk} does not exist any more, or its session {tip.session_id} does not.")
 
 
-def context_at(tip: ChatMessage, resolved: ResolvedRequest) -> ChatContext:
-    branch = window_at(tip, resolved)
+def context_at(tip: ChatMessage, resolved: ResolvedRequest, branch: Branch | None = None) -> ChatContext:
+    """``branch``: of :func:`resolve_and_read`."""
+    branch = window_at(tip, resolved, branch)
     try:
         context = _assembled(branch, resolved)
     except ContextOverflow:
@@ -279,23 +295,25 @@ def pruned_history_tokens(tip: ChatMessage, resolved: ResolvedRequest) -> int:
     return tokens + sum(size or 0 for size in sizes)
 
 
-def window_at(tip: ChatMessage, resolved: ResolvedRequest) -> Branch:
+def window_at(tip: ChatMessage, resolved: ResolvedRequest, branch: Branch | None = None) -> Branch:
     """The branch at a tip as far back as its window can show it; all of it where the mode is off."""
-    settings = resolved.settings
-    if settings.mode == Mode.OFF:
+    if resolved.settings.mode == Mode.OFF:
         return branches.load_verbatim(tip.pk, database_of(tip))
-    load = partial(
-        branches.load_window,
-        tip.pk,
-        database_of(tip),
-        limit=resolved.budget.available,
-        preserve=settings.preserve_recent_messages,
-        prune_bytes=settings.prune_tool_result_bytes,
-    )
-    branch = load()
+    load = partial(branches.load_window, tip.pk, database_of(tip), **_wanted(resolved))
+    branch = branch or load()
     base = branch.base
     if base is None:
         return branch
     room = room_for_summary(branch.tail, base.pinned, resolved.budget.available)
     # One that a larger window was made for, most often. Without it older messages are read, as many as fit.
     return branch if base.tokens <= room else load(largest_summary=room)
+
+
+def _wanted(resolved: ResolvedRequest) -> dict[str, int]:
+    """How much of a branch can be shown."""
+    settings = resolved.settings
+    return {
+        "limit": resolved.budget.available,
+        "preserve": settings.preserve_recent_messages,
+        "prune_bytes": settings.prune_tool_result_bytes,
+    }

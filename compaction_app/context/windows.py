@@ -2,7 +2,8 @@
 
 A provider that refuses a request for its length says how long it may be. What it says is kept in Django's cache, for
 every run and process that asks the same model at the same address, for an hour: the model may be served with another
-window then, or what was read was not its window. It is forgotten at once if no request is small enough for it.
+window then, or what was read was not its window. It is forgotten at once if no request is small enough for it. How
+many tokens a summarizer's model makes of one of ours is kept alike, by what it reports of its requests.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ OUTPUT_SHARE = 4
 _ALIKE = 0.1
 #: No server's default window is smaller. Below it a count that is too low is a proxy's, and nothing was cut.
 _SMALLEST_CUT = 4_096
+#: Of a model's tokens for one of ours. Fewer tokens than ours are not planned with: they may be a proxy's count.
+_MOST_RATIO = 4.0
 #: A cache that failed after this many seconds, not at once, is left alone for a minute.
 _SLOW_SECONDS, _AWAY_SECONDS = 1.0, 60.0
 
@@ -152,9 +155,32 @@ def recall(places: Sequence[Place]) -> dict[Place, Capacity]:
     )
 
 
+def ratio_after(reported: int, size: int, known: float = 1.0) -> float:
+    """A model's tokens for one of ours, after a request of ``size`` tokens of which it reported so many.
+
+    It rises at once and falls by half, since conversations in other languages ask the same model: a request that is
+    too large costs more than one that could have been larger.
+    """
+    seen = min(max(reported / size, 1.0), _MOST_RATIO)
+    return round(max(seen, (known + seen) / 2), 2)
+
+
+def recall_ratios(places: Sequence[Place]) -> dict[Place, float]:
+    keys = {_key(*place, "ratio"): place for place in places}
+    return _guarded(
+        "recall_ratio", lambda: {keys[key]: float(value) for key, value in cache.get_many(list(keys)).items()}, {}
+    )
+
+
+def remember_ratios(found: Mapping[Place, float]) -> None:
+    values = {_key(*place, "ratio"): ratio for place, ratio in found.items()}
+    _guarded("remember_ratio", lambda: cache.set_many(values, REMEMBERED_SECONDS), None)
+
+
 def forget(places: Sequence[Place]) -> None:
     """Where this fails it is forgotten after an hour."""
-    _guarded("forget_window", lambda: cache.delete_many([_key(*place) for place in places]), None)
+    keys = [_key(*place, kind) for place in places for kind in ("window", "ratio")]
+    _guarded("forget_window", lambda: cache.delete_many(keys), None)
 
 
 def learned_of(place: Place) -> Learned:

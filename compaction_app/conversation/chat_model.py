@@ -205,6 +205,8 @@ def _errors_translated() -> Iterator[None]:
 
 #: Arguments of one call, of which each piece may be the last, are not read again and again for ever.
 _MOST_REREAD = 5_000_000
+#: A piece costs as much to read again as so many characters.
+_PIECE = 20
 
 
 class PartialReply:
@@ -335,7 +337,7 @@ class _CallDraft:
         self.name = ""
         self._pieces: list[dict[str, Any]] = []
         self._arguments: list[Any] = []
-        #: Characters and keys in them, and how many more are read to see whether they are complete.
+        #: Characters, keys and pieces in them, and how many more are read to see whether they are complete.
         self._size, self._room = 0, _MOST_REREAD
 
     def add(self, piece: Mapping[str, Any]) -> None:
@@ -345,7 +347,7 @@ class _CallDraft:
         arguments = inner.get("arguments")
         if arguments not in (None, "") and not self._is_repeated_by(arguments, _text_of(piece.get("id"))):
             self._arguments.append(arguments)
-            self._size += len(arguments) if isinstance(arguments, str | Mapping) else 1
+            self._size += _PIECE + (len(arguments) if isinstance(arguments, str | Mapping) else 0)
         function = (
             {"function": {key: inner[key] for key in inner if key != "arguments"}} if "custom" not in piece else {}
         )

@@ -22,6 +22,7 @@ from compaction_app.context.reading import (
     ResolvedRequest,
     TurnOptions,
     context_at,
+    resolve_and_read,
     resolve_request_at,
     resolve_with_history,
 )
@@ -193,11 +194,11 @@ def start_turn(question: Question) -> Turn:
     using = database_of(tip)
     endpoint = chat_model.endpoint_of(question.client)
     request = replace(question.request, endpoint=endpoint, reply_tokens=_longest_reply(params))
-    resolved = resolve_request_at(tip, request)
+    resolved, branch = resolve_and_read(tip, request)
     if not resolved.model:
         raise InvalidMessage("Name a model: pass model=, or set it on the session.", field="model")
     # Here and not when it is sent: ``ATTACHMENT_URL`` may wait, which an event loop must not.
-    context = context_at(tip, resolved).with_addresses()
+    context = context_at(tip, resolved, branch).with_addresses()
     if waiting := open_calls_at_end(context.messages):
         # The prompt would contain "[no result]" for each of them.
         raise InvalidMessage(

@@ -32,7 +32,6 @@ from compaction_app.conf import Mode, get_settings
 from compaction_app.context.budget import calibration_of, metric_label, observe_calibration
 from compaction_app.messages.validation import token_count
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent
-from compaction_app.models.managers import lock_session
 from compaction_app.telemetry import log
 from compaction_app.values import ChatContext, EventKind
 
@@ -189,7 +188,7 @@ def record_reply(
 
 def _calibrate(session: ChatSession, counted: int, context: ChatContext, using: str) -> None:
     """Learn how the context's model counts, from the prompt tokens that its provider reports."""
-    lock_session(session.pk, using)
+    # Under the lock of the append.
     row = ChatSession.objects.using(using).only("token_calibration").get(pk=session.pk)
     model = context.model
     error = _estimate_error(context, row.token_calibration, counted)

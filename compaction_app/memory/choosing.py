@@ -17,12 +17,10 @@ MARKED = 3.0
 #: A factor on the worth of a word for each time that it is told before.
 AGAIN = 0.6
 #: Of a person's rule, wish or decision: a factor on its words, what is added, and what is added for a firm one.
-_RULE, _RULE_BONUS, _FIRM_BONUS = 1.5, 3.0, 8.0
-_OWN, _QUESTION, _FOCUS = 1.25, 0.5, 1.8
+_RULE, _RULE_BONUS, _FIRM_BONUS = 1.5, 1.5, 5.0
+_OWN, _QUESTION, _FOCUS = 1.5, 0.5, 1.8
 #: The weight of what a model asked or proposed, and a person answered or accepted.
 _ADOPTED = 0.85
-#: Without a name, a number or a rule a statement is small talk, or what a model says to everybody.
-_PLAIN = 0.3
 #: Worth is divided by tokens to this power.
 _LENGTH_POWER = 0.9
 #: A statement that needs more others than this is left out.
@@ -132,14 +130,14 @@ def _appraise(statements: Sequence[Statement], costs: Sequence[int], focus: froz
     labels = {part.lower() for one in statements for part in one.speaker.label.split()}
     found = []
     for one, cost in zip(statements, costs, strict=True):
-        is_rule = (one.is_own or one.speaker.role == NOBODY) and one.is_rule
+        # "Keep it up!" cheers somebody on.
+        is_rule = (one.is_own or one.speaker.role == NOBODY) and one.is_rule and "!" not in one.text
         # What a document demands is worth telling, but before nothing else.
         demands = is_rule or (one.speaker.role == Role.TOOL and one.is_rule)
         words = {stem(word): MARKED if word in one.words.marked else 1.0 for word in sorted(one.words.content - labels)}
         weight = max(one.weight, _ADOPTED * (one.is_own and not one.speaker.is_person))
         factor = weight * (_RULE if demands else 1.0) * (_QUESTION if one.asks else 1.0)
         factor *= _OWN if FIRST_PERSON.search(one.text) else 1.0
-        factor *= 1.0 if one.words.marked or one.words.values or demands else _PLAIN
         factor *= _FOCUS if focus and not focus.isdisjoint(words) else 1.0
         bonus = (_FIRM_BONUS if one.is_firm else _RULE_BONUS * weight) if is_rule and not one.is_told else 0.0
         ties = [[place[id(other)] for other in others if id(other) in place] for others in (one.needs, one.mentions)]

@@ -8,16 +8,14 @@ from typing import Any
 
 from compaction_app.memory.choosing import mark_names
 from compaction_app.memory.ledger_text import EXTRACT_HEADING, split_former_ledger
+from compaction_app.memory.named_values import NamedValues, values_of
 from compaction_app.memory.reading import Reader, read_prose
 from compaction_app.memory.relating import relate
 from compaction_app.memory.statements import NOBODY, Statement
 from compaction_app.memory.words import read_words, stem
-from compaction_app.memory.writing import compose, read_back
+from compaction_app.memory.writing import EDGE, compose, read_back
 from compaction_app.tokens import Count
 from compaction_app.values import EXTRACTIVE_MODEL, Message, SummaryDraft, SummaryRequest
-
-#: Tokens that the ends of a text may cost beside its parts.
-EDGE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,25 +24,27 @@ class Material:
 
     #: In order, with their names marked, and without those that a newer one replaces.
     statements: Sequence[Statement]
+    values: NamedValues
     covered: Sequence[Message] = ()
 
     @classmethod
-    def of(cls, reader: Reader, covered: Sequence[Message] = ()) -> Material:
+    def of(cls, reader: Reader, values: NamedValues, covered: Sequence[Message] = ()) -> Material:
         reader.read_messages(covered)
+        values.read(covered)
         mark_names(reader.statements)
-        return cls(relate(reader.statements), covered)
+        return cls(relate(reader.statements), values, covered)
 
     def of_text(self, extract: str) -> list[Statement]:
         """Those that an extract of them tells."""
         told = {(one.speaker.label, one.text) for one in read_back(extract)}
         return [one for one in self.statements if (one.speaker.label, one.text) in told]
 
-    def only(self, statements: Sequence[Statement]) -> Material:
-        return replace(self, statements=statements)
+    def only(self, statements: Sequence[Statement], values: NamedValues) -> Material:
+        return replace(self, statements=statements, values=values)
 
     def write(self, room: int, count: Count, **options: Any) -> str:
         """The text of the best statements in at most ``room`` tokens, without a heading."""
-        return compose(self.statements, room, count, **options)
+        return compose(self.statements, self.values, room, count, **options)
 
     def extract(self, target_tokens: int, count: Count, instructions: str = "") -> str:
         room = target_tokens - sum(count([EXTRACT_HEADING])) - EDGE
@@ -79,8 +79,8 @@ def summarize_extractively(
     ``instructions`` are no prompt here, nobody reads them: statements that share a word with them count almost twice.
     The same arguments give the same bytes, on every run and every machine.
     """
-    material = Material.of(reader_of(previous_summary, is_extract=previous_is_extract), covered)
-    return material.extract(target_tokens, count, instructions)
+    reader, values = read_earlier(previous_summary, is_extract=previous_is_extract)
+    return Material.of(reader, values, covered).extract(target_tokens, count, instructions)
 
 
 def extractive_draft(request: SummaryRequest, count: Count) -> SummaryDraft:
@@ -98,15 +98,19 @@ def extractive_draft(request: SummaryRequest, count: Count) -> SummaryDraft:
 
 def read_quotable(covered: Sequence[Message], extract: str) -> Material:
     """Messages and an earlier extract, without what a model's text says in that: it may tell of what came later."""
-    return Material.of(reader_of(extract, is_extract=True, with_prose=False), covered)
+    return Material.of(*read_earlier(extract, is_extract=True, with_prose=False), covered)
 
 
-def reader_of(content: str, *, is_extract: bool = False, with_prose: bool = True) -> Reader:
-    """A reader that has read an earlier summary; what stands under our heading in it may be a model's, so nobody's."""
+def read_earlier(content: str, *, is_extract: bool = False, with_prose: bool = True) -> tuple[Reader, NamedValues]:
+    """A reader that has read an earlier summary, and its named values.
+
+    What stands under our heading in a model's text may be its own, so nobody's.
+    """
     text, former = split_former_ledger(content)
     earlier = read_back(text.removeprefix(EXTRACT_HEADING)) if is_extract else read_prose(text)
     if not with_prose:
         earlier, former = [one for one in earlier if one.speaker.role != NOBODY], ""
     # A cut lies before what a person says next: where a person's words stand last, what answered them is not told.
     last = earlier[-1] if is_extract and earlier and not earlier[-1].speaker.is_person else None
-    return Reader(sorted([*earlier, *read_prose(former)], key=lambda one: one.day[:10]), last=last)
+    reader = Reader(sorted([*earlier, *read_prose(former)], key=lambda one: one.day[:10]), last=last)
+    return reader, NamedValues(values_of(text) if is_extract else "")

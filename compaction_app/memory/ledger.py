@@ -17,6 +17,7 @@ from compaction_app.conf import Settings
 from compaction_app.context.pruning import room_for_summary
 from compaction_app.exceptions import RedactionFailed
 from compaction_app.memory.extractive import Material, read_quotable
+from compaction_app.memory.named_values import NamedValues, values_of
 from compaction_app.memory.score import Told, share_kept
 from compaction_app.memory.statements import Statement
 from compaction_app.messages.transcript import count_summary, largest_saving_summary, leaks_wrapper
@@ -63,9 +64,11 @@ def complete(
     beside = [message.content for message in _following_messages(plan, settings)]
     told = Told([prose, *beside])
     lost = _lost(material.of_text(extract), told, request.nonce, is_prose=not draft.is_extract)
+    values = NamedValues(values_of(extract))
+    values.forget("\n".join([prose, *beside]))
     size = count_summary(with_ledger(prose, "\n"), count)
     room = _room(prose, size, plan, budget, settings, count)
-    ledger = _fit(prose, material.only(lost), told, size + room, room, count)
+    ledger = _fit(prose, material.only(lost, values), told, size + room, room, count)
     if not ledger:
         return Kept(extract, "", before, before)
     return Kept(extract, ledger, before, share_kept(material.statements, Told([prose, ledger])))

@@ -17,7 +17,6 @@ from compaction_app.memory.statements import (
     CODE,
     NOBODY,
     OPENING,
-    ROW,
     Speaker,
     Statement,
     decides,
@@ -65,6 +64,8 @@ class _Turn:
     is_short: bool
     #: Its statements so far.
     mine: list[Statement] = field(default_factory=list)
+    #: It began with no more than that something was heard.
+    has_heard: bool = False
     #: "Imagine …": all that follows stands under it.
     frame: Statement | None = None
     #: Whom or what "he" and "it" speak of.
@@ -79,13 +80,15 @@ class Reader:
         self.statements = list(statements)
         #: The message before; what only says that it was heard may stand between.
         self._before = _Turn(-1, last.speaker, last.day, False, False, [last]) if last else None
+        self._names = {part.lower() for one in statements for part in one.speaker.name.split()}
 
     def read_messages(self, messages: Sequence[Message]) -> None:
         results, names = results_of_calls(messages), tool_names(messages)
+        self._names.update(part.lower() for one in messages if one.role != Role.TOOL for part in one.name.split())
         for number, message in enumerate(messages):
             speaker = speaker_of(message.role, names[number] if message.role == Role.TOOL else message.name)
             day = message.created_at.date() if message.created_at else None
-            sentences = _sentences_of(message, day)
+            sentences = _sentences_of(message, speaker, day)
             is_short = sum(count_words(one.text) for one in sentences) <= _LONG
             turn = _Turn(number, speaker, day.isoformat() if day else "", len(sentences) == 1, is_short)
             self._read(turn, sentences)
@@ -99,14 +102,21 @@ class Reader:
         self._before = None
 
     def _read(self, turn: _Turn, sentences: Sequence[_Sentence]) -> None:
-        for sentence in sentences:
+        heard = [self._acknowledges(one.text) for one in sentences]
+        said = self._before.mine[-1].text if self._before and self._before.speaker != turn.speaker else ""
+        for sentence, is_heard in zip(sentences, heard, strict=True):
+            # "Sure" may answer a question, and a person's "agreed" a model's proposal.
+            answers = ends_in_question(said) or (turn.speaker.is_person and decides(said, sentence.text))
+            if is_heard and (turn.mine or not answers):
+                turn.has_heard = True
+                continue
             target = self._target(turn, sentence)
             if target is not None and len(target.text) <= _FULL:
                 target.join(turn.speaker, sentence.text, sentence.words)
                 turn.mine = turn.mine or [target]
             else:
                 self._add(turn, sentence, target)
-        if turn.mine and not all(_acknowledges(one.text) for one in sentences):
+        if turn.mine and not all(heard):
             self._before = turn
 
     def _add(self, turn: _Turn, sentence: _Sentence, full: Statement | None) -> None:
@@ -125,9 +135,7 @@ class Reader:
             one.needs.append(turn.frame)
         elif turn.speaker.role != Role.TOOL and early(known.FRAME, sentence.text):
             turn.frame = one
-        # "OK. Green tests first though."
-        if not (turn.speaker.is_person and _acknowledges(sentence.text)):
-            turn.mine.append(one)
+        turn.mine.append(one)
         self.statements.append(one)
 
     def _target(self, turn: _Turn, sentence: _Sentence) -> Statement | None:
@@ -149,7 +157,7 @@ class Reader:
         points = known.POINTER.match(text) is not None or known.PRONOUN.match(text) is not None
         turns = known.REVERSAL.search(text) or (length <= _SHORT and known.NEGATION.search(text))
         undoes = early(known.REVERSAL, text) or bool(points and turns)
-        denies = early(known.NEGATION, text)
+        denies = early(known.NEGATION, known.IDLE.sub("-", text))
         is_brief = length <= BRIEF_WORDS and 0 < size <= _BRIEF
         answers = replies and ends_in_question(before.text)
         if turn.mine:
@@ -171,10 +179,17 @@ class Reader:
             return None
         return before if belongs else None
 
+    def _acknowledges(self, text: str) -> bool:
+        """Whether it says no more than that something was heard: "Noted, thank you."."""
+        words = (match[0].lower() for match in _WORD.finditer(text))
+        return all(word in known.ACKNOWLEDGEMENT or word in self._names for word in words) and not (
+            any(map(str.isdigit, text)) or text.endswith(("?", "？")) or _limits(text)
+        )
+
     def _comments(self, turn: _Turn, text: str, is_brief: bool) -> bool:
         """Whether it speaks of what a person said right before, or a model in one sentence."""
         before = self._before
-        if before is None or _acknowledges(text):
+        if before is None or (turn.has_heard and not turn.speaker.is_person):
             return False
         if before.speaker == turn.speaker:
             # Sent in pieces: "i sell the blue guitar", "for 900", "if nobody of us wants it".
@@ -196,11 +211,10 @@ def speaker_of(role: str, name: str) -> Speaker:
     return Speaker(str(role), _NAME.sub(" ", name).strip()[:40].strip())
 
 
-def _sentences_of(message: Message, day: date | None) -> list[_Sentence]:
+def _sentences_of(message: Message, speaker: Speaker, day: date | None) -> list[_Sentence]:
     if message.role == Role.TOOL:
         return _of_tool(message.content)
     resolves = day is not None and not NAMES_ANOTHER_DAY.search(message.content[:4_000])
-    speaker = Speaker(message.role)
     found: list[_Sentence] = []
     for piece, is_quoted in split_quoted(message.content):
         for raw, is_code in split_sentences(piece):
@@ -210,7 +224,7 @@ def _sentences_of(message: Message, day: date | None) -> list[_Sentence]:
             if day is not None and resolves and not is_code and not is_quoted:
                 text = resolve_dates(text, day)
             words = read_words(text)
-            weight = ROW if _acknowledges(text) else speaker.weight_of(text, words, is_code=is_code)
+            weight = speaker.weight_of(text, words, is_code=is_code)
             found.append(_Sentence(text, words, weight, is_quoted or is_code))
     level_rows(found)
     for attachment in message.attachments:
@@ -226,12 +240,6 @@ def _of_tool(content: str) -> list[_Sentence]:
     found = [_Sentence(text, words, Speaker(Role.TOOL).weight_of(text, words)) for text, words in told]
     level_rows(found)
     return found
-
-
-def _acknowledges(text: str) -> bool:
-    """Whether it says no more than that something was heard: "Noted, thank you."."""
-    words = (match[0].lower() for match in _WORD.finditer(text))
-    return all(word in known.ACKNOWLEDGEMENT for word in words) and not (text.endswith("?") or _limits(text))
 
 
 def _limits(text: str) -> bool:

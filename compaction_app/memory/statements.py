@@ -55,7 +55,8 @@ class Speaker(NamedTuple):
 
     def weight_of(self, text: str, words: Words, *, is_code: bool = False) -> float:
         """How much what it says is worth: a tool's outcome more than the rest of its output, a row next to nothing."""
-        weight = _ROLE_WEIGHTS.get(self.role, 1.0)
+        # A named assistant is somebody who takes part.
+        weight = 1.0 if self.name and self.role == Role.ASSISTANT else _ROLE_WEIGHTS.get(self.role, 1.0)
         if self.role != Role.TOOL:
             return weight * (CODE if is_code or text.startswith("|") else 1.0)
         ends = known.OUTCOME.search(text)

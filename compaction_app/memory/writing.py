@@ -1,4 +1,4 @@
-"""Statements as text, and the text as statements: a line a speaker, under the days.
+"""Statements as text, and the text as statements: a line a speaker, under the days; below them the named values.
 
 The text is all that the next generation has. So it is read back as what it was: whose words, on which day, in which
 order.
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
 from compaction_app.memory.choosing import choose
+from compaction_app.memory.named_values import HEADING, NamedValues
 from compaction_app.memory.sentences import NAME_AND_COLON, SEPARATOR
 from compaction_app.memory.statements import NOBODY, Speaker, Statement, level_rows
 from compaction_app.memory.word_tables import OUTCOME
@@ -23,6 +24,8 @@ from compaction_app.values import Role
 _DAY = re.compile(r"(?:#{1,6} )?(\d{4}-\d\d-\d\d(?: to \d{4}-\d\d-\d\d)?)")
 _SPOKEN = re.compile(rf"(?P<role>{'|'.join([*Role, NOBODY])})(?: (?P<name>[\w .@-]{{1,40}}))?: (?P<text>.*)")
 _JOINED = re.compile(rf" \((?:{'|'.join(Role)}){NAME_AND_COLON}.*")
+#: How the share of named values grows with the square of how much of them there is, and its most; what ends may cost.
+_SPEECH, _MOST_NAMED, EDGE = 0.05, 0.92, 2
 #: So many of the statements that come next are tried in what room is left.
 _FILLERS = 8
 #: More is chosen than has room: together, statements cost less than one by one.
@@ -33,6 +36,7 @@ _PERIOD, _PERIOD_DAYS, _BLOCK = 20, 31, 10
 
 def compose(
     statements: Sequence[Statement],
+    values: NamedValues,
     room: int,
     count: Count,
     *,
@@ -41,11 +45,36 @@ def compose(
     focus: frozenset[str] = frozenset(),
     keeps_last: bool = True,
 ) -> str:
-    """The text of the chosen statements in at most ``room`` tokens. ``told``: stems that are told elsewhere."""
+    """Statements and named values in at most ``room`` tokens. ``told``: stems that are told elsewhere.
+
+    The more named values there are beside what was said, the larger their share.
+    """
+    share = 0.0
+    if wanted := values.size(count):
+        said = sum(count([one.text for one in statements if one.speaker.role != Role.TOOL and not one.is_shown]))
+        share = min(_MOST_NAMED, wanted**2 / (wanted**2 + _SPEECH * said**2))
+    named = values.text(int(room * share), count)
+    left = room - (count([named])[0] + EDGE if named else 0)
+    text = _compose(statements, left, count, day_mark, told or {}, focus, keeps_last=keeps_last)
+    # What a statement tells is not told twice.
+    named = values.text(room - count([text])[0] - EDGE, count, text) if named else ""
+    return "\n".join(filter(None, [text, named]))
+
+
+def _compose(
+    statements: Sequence[Statement],
+    room: int,
+    count: Count,
+    day_mark: str,
+    told: Mapping[str, int],
+    focus: frozenset[str],
+    *,
+    keeps_last: bool,
+) -> str:
     if room <= 0 or not statements:
         return ""
     costs = count([one.text + SEPARATOR for one in statements])
-    groups = choose(statements, costs, int(_OVERFULL * room), told=told or {}, focus=focus, keeps_last=keeps_last)
+    groups = choose(statements, costs, int(_OVERFULL * room), told=told, focus=focus, keeps_last=keeps_last)
 
     def written(told: Sequence[Sequence[int]]) -> str:
         return write([statements[i] for i in sorted(i for group in told for i in group)], day_mark)
@@ -114,6 +143,8 @@ def read_back(text: str) -> list[Statement]:
     statements, day = list[Statement](), ""
     similar: dict[str, list[Statement]] = defaultdict(list)
     for line in filter(None, map(str.strip, text.split("\n"))):
+        if line == HEADING:
+            break
         if heading := _DAY.fullmatch(line):
             day = heading[1]
             continue

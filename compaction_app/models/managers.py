@@ -8,7 +8,8 @@ begins with an UPDATE of the session row: on SQLite ``select_for_update`` does n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +18,7 @@ from django.db import connections, models, router, transaction
 from django.db.models import Q
 from django.db.models.deletion import Collector
 from django.db.models.expressions import RawSQL
+from django.db.models.signals import post_save, pre_save
 from django.utils import timezone
 from treebeard.al_tree import AL_NodeManager
 from treebeard.utils import check_create_args as _check_create_args
@@ -36,24 +38,65 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 #: A run that is still ready this long after it was enqueued was lost by its broker, or waits behind others.
 LOST_AFTER_SECONDS = 60
+#: The columns that say where a message is in its tree.
+_PLACE = frozenset({"parent_message_id", "lane_id", "depth", "sib_order", "path_tokens"})
 #: Deeper than any tree.
 UNLIMITED = MAX_INTEGER
 
 
 def lock_session(session_id: Any, using: str) -> None:
     """Make this transaction the only writer of the session until it ends."""
+    lock_and_read(session_id, using)
+
+
+def lock_and_read(
+    session_id: Any, using: str, statement: str = "", parameters: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """:func:`lock_session`, and the rows of a statement that is executed under the lock."""
     from compaction_app.models import ChatSession
 
     connection, key, moment = connections[using], ChatSession._meta.pk, ChatSession._meta.get_field("updated_at")
-    parameters = {
+    locked = {
         "session": key.get_db_prep_value(session_id, connection),
         "now": moment.get_db_prep_value(timezone.now(), connection),
     }
-    with connection.cursor() as cursor:
-        cursor.execute(sql.LOCK, parameters)
-        locked = cursor.rowcount
-    if not locked:
+    with connection.cursor() as lock, connection.cursor() as other, _in_one_trip(connection) as end:
+        lock.execute(sql.LOCK, locked)
+        if statement:
+            other.execute(statement, parameters)
+        end()
+        found, rows = lock.rowcount, rows_of(other) if statement else []
+    if not found:
         raise MessageNotFound(f"Session {session_id} does not exist any more.")
+    return rows
+
+
+@contextmanager
+def _in_one_trip(connection: Any) -> Iterator[Callable[[], None]]:
+    """What is executed inside goes to a PostgreSQL server together, which is waited for once, at the ``end``.
+
+    The server takes one after the other, so a statement sees what the lock before it waited for. Without a transaction
+    around it, all of it is one.
+    """
+    with ExitStack() as stack:
+        if has_pipeline(connection):
+            stack.enter_context(connection.wrap_database_errors)
+            stack.enter_context(connection.connection.pipeline())
+            yield stack.close
+        else:
+            stack.enter_context(transaction.atomic(using=connection.alias, savepoint=False))
+            yield lambda: None
+
+
+def has_pipeline(connection: Any) -> bool:
+    """Neither SQLite nor psycopg 2 has one, nor has an old libpq."""
+    connection.ensure_connection()
+    return hasattr(connection.connection, "pipeline") and bool(connection.Database.Pipeline.is_supported())
+
+
+def rows_of(cursor: Any) -> list[dict[str, Any]]:
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 class IsOpen(models.Lookup):
@@ -279,16 +322,18 @@ class ChatMessageManager(_NodeManager):
     ) -> list[ChatMessage]:
         """Write ``nodes``, each below the one before, under ``parent`` or as a new root: all of them or none.
 
-        Besides the inserts this takes two statements: lock the session, read the parent. ``savepoint``: False where the
-        caller's own transaction ends with this call's error. ``lenient``: a result without its call becomes a text.
-        ``places``: what errors call each node.
+        Besides the inserts this takes two statements: lock the session, read the parent; and only the lock for one
+        message where no call is open. ``savepoint``: False where the caller's own transaction ends with this call's
+        error. ``lenient``: a result without its call becomes a text. ``places``: what errors call each node.
         """
         if not nodes:
             return []
         self._prepare(parent, nodes, places)
         using = self._writing_to(parent or nodes[0])
+        with named(*places[:1]):
+            if parent is not None and len(nodes) == 1 and self._append_at_once(parent, nodes[0], using, savepoint):
+                return list(nodes)
         with transaction.atomic(using=using, savepoint=savepoint):
-            lock_session(nodes[0].session_id, using)
             position = _Position.below(parent, nodes[0], using)
             for number, node in enumerate(nodes):
                 if lenient and node.role == Role.TOOL and node.tool_call_id not in position.open_calls:
@@ -299,6 +344,29 @@ class ChatMessageManager(_NodeManager):
                     node.save_base(using=using, force_insert=True)
                     position.move_below(node)
         return list(nodes)
+
+    def _append_at_once(self, parent: ChatMessage, node: ChatMessage, using: str, savepoint: bool) -> bool:
+        """Write a message whose place the database can tell, in one trip; False, and nothing is written, for others."""
+        if Role.TOOL in (node.role, parent.role) or parent.tool_calls or node.kind == Kind.SUMMARY:
+            return False
+        if any(signal.has_listeners(self.model) for signal in (pre_save, post_save)):
+            # They may refuse it, or write what belongs to it.
+            return False
+        _check_tokens(node)
+        connection = connections[using]
+        fields = [one for one in node._meta.concrete_fields if one.column not in _PLACE and not one.primary_key]
+        columns, values = (", ".join(form.format(one.column) for one in fields) for form in ("{}", "%({})s"))
+        parameters = {one.column: one.get_db_prep_save(one.pre_save(node, True), connection) for one in fields}
+        parameters |= {"parent": parent.pk, "session": parameters["session_id"]}
+        statement = sql.INSERT_BELOW.format(columns=columns, values=values)
+        is_nested = connection.in_atomic_block and savepoint
+        with transaction.atomic(using=using) if is_nested else nullcontext():
+            written = lock_and_read(node.session_id, using, statement, parameters)
+        for place in written:
+            for column, value in place.items():
+                setattr(node, column, value)
+            node._state.adding, node._state.db = False, using
+        return bool(written)
 
     def _prepare(self, parent: ChatMessage | None, nodes: Sequence[ChatMessage], places: Sequence[int]) -> None:
         """Validate and count tokens before the session is locked: neither needs the database."""
@@ -338,7 +406,10 @@ def calls_unanswered_before(node: ChatMessage, using: str) -> int:
     """How many results a context supplies before a stored message: they are counted with it."""
     if node.parent_message_id is None or node.role == Role.TOOL:
         return 0
-    return len(_Position.below(type(node)(pk=node.parent_message_id), node, using).open_calls)
+    connection = connections[using]
+    with connection.cursor() as cursor:
+        cursor.execute(sql.CALL_GROUP, {"parent": node.parent_message_id})
+        return len(_Position.at(rows_of(cursor), node, connection).open_calls)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -357,18 +428,21 @@ class _Position:
 
     @classmethod
     def below(cls, parent: ChatMessage | None, node: ChatMessage, using: str) -> _Position:
-        """Without a parent: a root's."""
+        """Without a parent: a root's. Locks the session."""
         if parent is None:
+            lock_session(node.session_id, using)
             roots = type(node).objects.using(using).filter(session_id=node.session_id, parent__isnull=True)
             return cls(last_order=roots.aggregate(last=models.Max("sib_order"))["last"] or 0)
-        connection, calls = connections[using], type(node)._meta.get_field("tool_calls")
-        with connection.cursor() as cursor:
-            cursor.execute(sql.CALL_GROUP, {"parent": parent.pk})
-            names = [column[0] for column in cursor.description]
-            # By depth, which comes first.
-            group = [dict(zip(names, row, strict=True)) for row in sorted(cursor.fetchall())]
+        group = lock_and_read(node.session_id, using, sql.CALL_GROUP, {"parent": parent.pk})
         if not group:
             raise MessageNotFound(f"Message {parent.pk} does not exist any more.")
+        return cls.at(group, node, connections[using])
+
+    @classmethod
+    def at(cls, group: list[dict[str, Any]], node: ChatMessage, connection: Any) -> _Position:
+        """Below the last of a call group, the rows of ``sql.CALL_GROUP``."""
+        calls = type(node)._meta.get_field("tool_calls")
+        group.sort(key=lambda member: member["depth"])
         last = group[-1]
         if node._meta.get_field("session").target_field.to_python(last["session_id"]) != node.session_id:
             raise InvalidParent("The parent belongs to another session.", field="parent")
@@ -403,13 +477,17 @@ class _Position:
         if node.role != Role.TOOL and not goes_on_calling(unanswered, vars(node)):
             # A context supplies a result for each call that this message leaves unanswered.
             node.token_count += len(unanswered) * TOKENS_PER_MISSING_RESULT
-        if not 0 <= node.token_count <= MAX_INTEGER:
-            raise InvalidMessage(f"token_count must be from 0 to {MAX_INTEGER:,}.", field="token_count")
+        _check_tokens(node)
         node.path_tokens = self.path_tokens + node.token_count
 
     def move_below(self, node: ChatMessage) -> None:
         self.parent_id, self.depth, self.path_tokens = node.pk, node.depth, node.path_tokens
         self.lane_id, self.last_order, self.has_messages = node.lane_id or node.pk, 0, False
+
+
+def _check_tokens(node: ChatMessage) -> None:
+    if not 0 <= node.token_count <= MAX_INTEGER:
+        raise InvalidMessage(f"token_count must be from 0 to {MAX_INTEGER:,}.", field="token_count")
 
 
 class _SubtreeReferences(Collector):

@@ -106,14 +106,25 @@ SELECT {columns}, shown.part FROM shown JOIN {MESSAGES} m ON m.id = shown.id
 """
 
 
-#: Everything a context needs, in one query: the summary, its pin and cutoff, and as much of the tail as can fit.
+#: What a context depends on of its session, as a row more, in columns of the same types.
+_SESSION_ROW = f"""
+UNION ALL SELECT 0, c.id, NULL, '', '', c.system_prompt, c.settings, '', c.model, c.token_calibration, NULL, NULL,
+       0, 0, 0, NULL, '', FALSE, '', 'session'
+FROM {SESSIONS} c WHERE c.id = (SELECT t.session_id FROM {MESSAGES} t WHERE t.id = %(tip)s)
+"""
+
+#: Everything a context needs, in one query: the summary, its pin and cutoff, as much of the tail as can fit, and the
+#: session.
 #: Older rows are walked but not read, except those that a prompt shows at any size: the newest user message, the
 #: tip's own call group and the last %(preserve)s messages. A summary of more than %(largest_summary)s tokens is passed
 #: over.
-CONTEXT = _tail_rows(
-    _WITHOUT_TIMES,
-    "w.shown <= %(limit)s OR w.n <= %(preserve)s OR w.newest_group = 1 OR (w.role = 'user' AND w.users = 1)",
-    " AND s.token_count <= %(largest_summary)s",
+CONTEXT = (
+    _tail_rows(
+        _WITHOUT_TIMES,
+        "w.shown <= %(limit)s OR w.n <= %(preserve)s OR w.newest_group = 1 OR (w.role = 'user' AND w.users = 1)",
+        " AND s.token_count <= %(largest_summary)s",
+    )
+    + _SESSION_ROW
 )
 
 #: The whole tail, for a compaction: without content to plan it, with content (in the background) to summarize.
@@ -142,12 +153,21 @@ SELECT {_SHARED}, shown.part FROM shown JOIN {MESSAGES} m ON m.id = shown.id
 """
 
 # The numbers that the trigger compares, without content. The walk ends at the first live summary.
+# The numbers that the trigger compares, without content. It walks from lane to lane, so a long branch without a summary
+# costs no more than a short one, and ends at the first live summary.
+_LIVE_ON_LANE = (
+    f"(SELECT s.id FROM {MESSAGES} s WHERE s.lane_id = {{lane}} AND s.kind = 'summary' AND s.retired_at IS NULL"
+    " AND s.depth <= {depth} + 1 ORDER BY s.depth DESC, s.id DESC LIMIT 1)"
+)
+_LANE = "COALESCE({row}.lane_id, {row}.id)"
+_LIVE_ON_LANE_OF_P = _LIVE_ON_LANE.format(lane=_LANE.format(row="p"), depth="p.depth")
 _UP = f"""
 WITH RECURSIVE up(parent_id, summary_id) AS (
     SELECT CAST(%(tip)s AS bigint), CAST(NULL AS bigint)
     UNION ALL
-    SELECT p.parent_message_id, {_LIVE_SUMMARY.format(which="")}
-    FROM up u JOIN {MESSAGES} p ON p.id = u.parent_id WHERE u.summary_id IS NULL
+    SELECT l.parent_message_id, {_LIVE_ON_LANE_OF_P}
+    FROM up u JOIN {MESSAGES} p ON p.id = u.parent_id JOIN {MESSAGES} l ON l.id = {_LANE.format(row="p")}
+    WHERE u.summary_id IS NULL
 )
 """
 _HISTORY = f"""
@@ -264,6 +284,20 @@ SELECT m.depth, m.id, m.session_id, m.kind, m.role, m.tool_calls, m.tool_call_id
 FROM grp JOIN {MESSAGES} m ON m.id = grp.id
 """
 
+#: A message below another one, where no call waits for its result: then this place is all that the tree says of it.
+#: {columns} and {values} are the other columns.
+INSERT_BELOW = f"""
+INSERT INTO {MESSAGES} (parent_message_id, lane_id, depth, sib_order, path_tokens, {{columns}})
+SELECT p.id, CASE WHEN EXISTS (SELECT 1 FROM {MESSAGES} c WHERE c.parent_message_id = p.id AND c.kind = 'message')
+                  THEN NULL ELSE COALESCE(p.lane_id, p.id) END,
+       p.depth + 1, COALESCE((SELECT max(c.sib_order) FROM {MESSAGES} c WHERE c.parent_message_id = p.id), 0) + 1,
+       p.path_tokens + %(token_count)s, {{values}}
+FROM {MESSAGES} p
+WHERE p.id = %(parent)s AND p.session_id = %(session)s AND p.kind = 'message' AND p.role <> 'tool'
+      AND p.tool_calls IS NULL
+RETURNING parent_message_id, lane_id, depth, sib_order, path_tokens, id
+"""
+
 # The last message of a lane: its first one if nothing continues it.
 _LANE_END = (
     f"COALESCE((SELECT e.id FROM {MESSAGES} e WHERE e.lane_id = {{lane}} AND e.kind = 'message'"
@@ -295,11 +329,6 @@ SELECT e.id FROM (
 ) l JOIN {MESSAGES} e ON e.id = l.end_id WHERE {_IS_TIP.format(row="e")}
 """
 
-_LIVE_ON_LANE = (
-    f"(SELECT s.id FROM {MESSAGES} s WHERE s.lane_id = {{lane}} AND s.kind = 'summary' AND s.retired_at IS NULL"
-    " AND s.depth <= {depth} + 1 ORDER BY s.depth DESC, s.id DESC LIMIT 1)"
-)
-
 #: HISTORY_TOKENS for many tips at once. It walks from lane to lane instead of from message to message, so a long branch
 #: costs no more than a short one.
 HISTORIES_AT_TIPS = f"""
@@ -309,7 +338,7 @@ WITH RECURSIVE up(tip, lane, depth, summary_id) AS (
     FROM {MESSAGES} t WHERE t.id IN ({{tips}})
     UNION ALL
     SELECT up.tip, COALESCE(p.lane_id, p.id), p.depth,
-           {_LIVE_ON_LANE.format(lane="COALESCE(p.lane_id, p.id)", depth="p.depth")}
+           {_LIVE_ON_LANE_OF_P}
     FROM up JOIN {MESSAGES} l ON l.id = up.lane JOIN {MESSAGES} p ON p.id = l.parent_message_id
     WHERE up.summary_id IS NULL
 )
@@ -322,7 +351,6 @@ LEFT JOIN {MESSAGES} c ON c.id = s.last_summarized_message_id
 LEFT JOIN {MESSAGES} n ON n.id = s.pinned_message_id
 """
 
-_LANE = "COALESCE({row}.lane_id, {row}.id)"
 _LANE_START = f"(SELECT s.depth FROM {MESSAGES} s WHERE s.id = {_LANE})"
 _ON_LANE = f"""
 SELECT (SELECT e.id FROM {MESSAGES} e WHERE e.lane_id = up.lane AND e.depth = {{depth}} AND e.kind = 'message')

@@ -11,7 +11,7 @@ import importlib
 import sys
 from collections.abc import Coroutine
 from contextvars import copy_context
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import partial
 from typing import Any
 
@@ -30,6 +30,10 @@ NO_EVENTLET = "eventlet has replaced Python's threads: asking a model would stop
 USE_GEVENT = "Use Celery's prefork pool, or gevent (-P gevent)."
 
 
+#: Ratios of tokens that differ by less are not written again.
+_SAME_RATIO = 0.05
+
+
 class OpenAISummarizer(Summarizer):
     """A cascade of models behind any OpenAI-compatible endpoint.
 
@@ -44,9 +48,19 @@ class OpenAISummarizer(Summarizer):
             raise ConfigurationError(f"{NO_EVENTLET} {USE_GEVENT}")
         entries = model_entries(settings, self.session_model)
         # The cache may be a database, which an event loop must not wait for.
-        known = {} if _is_loop_running() else windows.recall([entry.place for entry in entries])
+        known: dict[tuple[str, str], Capacity] = {}
+        #: By address and model: its tokens for one of ours, as they were remembered and as they are now.
+        self._former_ratios: dict[tuple[str, str], float] = {}
+        if not _is_loop_running():
+            places = [entry.place for entry in entries]
+            known, self._former_ratios = windows.recall(places), windows.recall_ratios(places)
+        self.ratios = dict(self._former_ratios)
+        #: By the same, in its own tokens: with how many its server may have cut a request.
+        self._limits = {one.place: (one.max_input_tokens, sum(astuple(one.capacity))) for one in entries}
         #: In the order in which they are asked. An entry is replaced when its provider says how small its window is.
-        self.entries = tuple(entry.limited_to(known.get(entry.place)) for entry in entries)
+        self.entries = tuple(
+            entry.counting(self.ratios.get(entry.place, 1.0)).limited_to(known.get(entry.place)) for entry in entries
+        )
         #: What providers said of their windows, by address and model, for :meth:`learn`.
         self.learned: dict[tuple[str, str], Capacity] = {}
         #: By the same: the share of a request that a provider said it had read.
@@ -63,14 +77,22 @@ class OpenAISummarizer(Summarizer):
 
     @property
     def max_output_tokens(self) -> int | None:  # type: ignore[override]
-        return self.entries[0].max_output_tokens if self.entries else None
+        """Of ours: what the model writes are its own."""
+        if not self.entries:
+            return None
+        return max(1, int(self.entries[0].max_output_tokens / self.ratios.get(self.entries[0].place, 1.0)))
 
     def learn(self, error_code: str = "") -> None:
-        """Keep what was learned of windows for the next runs; forget it where no request was small enough."""
+        """Keep what was learned for the next runs; forget it where no request was small enough."""
         if error_code == ErrorCode.INPUT_TOO_LARGE:
             windows.forget([entry.place for entry in self.entries])
-        elif self.learned:
+            return
+        if self.learned:
             windows.remember(self.learned)
+        # Written seldom: most requests are counted nearly as the one before.
+        known = {place: self._former_ratios.get(place, 1.0) for place in self.ratios}
+        if changed := {place: one for place, one in self.ratios.items() if abs(one - known[place]) > _SAME_RATIO}:
+            windows.remember_ratios(changed)
 
     def summarize(self, request: SummaryRequest) -> SummaryDraft:
         # Not a subclass's steps, which would call this again.
@@ -100,8 +122,8 @@ class OpenAISummarizer(Summarizer):
         for _ in range(2):
             if size > entry.max_input_tokens:
                 break
-            ask = partial(self._ask, entry, way)
-            limits = (entry.max_input_tokens, entry.max_input_tokens + entry.max_output_tokens)
+            ask = partial(self._ask, entry, way, size)
+            limits = (*self._limits[entry.place], entry.max_input_tokens, sum(astuple(entry.capacity)))
             draft = await drafting.request_draft(ask, entry.model, size, self._shares.get(entry.place), limits)
             overflow = drafting.failures[-1].overflow if draft is None else None
             if overflow is None:
@@ -125,10 +147,14 @@ class OpenAISummarizer(Summarizer):
         drafting.too_small.append(entry.capacity)
         return None
 
-    async def _ask(self, entry: ModelEntry, way: Way, request: SummaryRequest) -> Answer:
+    async def _ask(self, entry: ModelEntry, way: Way, size: int, request: SummaryRequest) -> Answer:
         limited = replace(entry, timeout=min(entry.timeout, self.time_left()))
         call = call_model(limited, request, self._clients)
-        return await call if way.is_awaited else _run(call)
+        answer = await call if way.is_awaited else _run(call)
+        if isinstance(answer, SummaryDraft) and answer.input_tokens:
+            known = self.ratios.get(entry.place, 1.0)
+            self.ratios[entry.place] = windows.ratio_after(answer.input_tokens, size, known)
+        return answer
 
     def _narrow(self, entry: ModelEntry, capacity: Capacity, *, learn: bool = True) -> ModelEntry:
         narrowed = entry.limited_to(capacity)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import importlib
 import json
+import ssl
 import time
 import zlib
 from collections.abc import AsyncIterator, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -43,7 +45,10 @@ def is_unreadable(error: Exception) -> bool:
 
 def http_client() -> Any:
     """For ``openai.OpenAI``; its timeout, limits and proxies are those of that client's own default."""
-    return openai.DefaultHttpxClient(follow_redirects=False, headers=_HEADERS, event_hooks={"response": [_bound]})
+    hooks = {"response": [_bound]}
+    return openai.DefaultHttpxClient(
+        follow_redirects=False, headers=_HEADERS, event_hooks=hooks, verify=_certificates()
+    )
 
 
 def async_http_client() -> Any:
@@ -52,12 +57,26 @@ def async_http_client() -> Any:
     async def bound(response: Any) -> None:
         _bound(response)
 
-    return openai.DefaultAsyncHttpxClient(follow_redirects=False, headers=_HEADERS, event_hooks={"response": [bound]})
+    return openai.DefaultAsyncHttpxClient(
+        follow_redirects=False, headers=_HEADERS, event_hooks={"response": [bound]}, verify=_certificates()
+    )
+
+
+@lru_cache(maxsize=1)
+def _certificates() -> ssl.SSLContext:
+    """One for each process: reading them takes longer than all else that is done to ask a model."""
+    context: ssl.SSLContext = _library_of(openai.DefaultHttpxClient.__base__).create_ssl_context()
+    return context
+
+
+def _library_of(named: Any) -> Any:
+    """httpx or its successor, whichever the client is built on."""
+    return importlib.import_module(named.__module__.partition(".")[0])
 
 
 def _bound(response: Any) -> None:
-    # The client's library is httpx or its successor, which check the stream's type.
-    library = importlib.import_module(type(response).__module__.partition(".")[0])
+    # It checks the stream's type.
+    library = _library_of(type(response))
     bounded = type("BoundedStream", (_Bounded, library.SyncByteStream, library.AsyncByteStream), {})
     response.stream = bounded(response)
 

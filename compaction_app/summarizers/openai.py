@@ -93,6 +93,10 @@ class ModelEntry:
     def capacity(self) -> Capacity:
         return Capacity(self.max_input_tokens, self.max_output_tokens)
 
+    def counting(self, ratio: float) -> ModelEntry:
+        """The entry in tokens of our count, where the model makes ``ratio`` of one of ours."""
+        return replace(self, max_input_tokens=max(1, int(self.max_input_tokens / ratio)))
+
     def limited_to(self, capacity: Capacity | None) -> ModelEntry:
         """The entry, with no more than this capacity."""
         if capacity is None:

@@ -57,7 +57,7 @@ class Row(NamedTuple):
     ledger: str
     is_extract: bool
     extract: str
-    #: What the row is for: "tail", "summary", "pinned" or "cutoff".
+    #: What the row is for: "tail", "summary", "pinned", "cutoff", or "session" (see ``sql.CONTEXT``).
     part: str = "tail"
 
 
@@ -71,13 +71,14 @@ def read_rows(statement: str, parameters: Mapping[str, Any], using: str) -> list
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters)
         found = cursor.fetchall()
-    converters = [(Row._fields.index(name), _converter(name, connection)) for name in _CONVERTED]
-    rows = []
-    for values in map(list, found):
-        for at, convert in converters:
-            if values[at] is not None:
-                values[at] = convert(values[at])
-        rows.append(Row(*values))
+    rows = [Row(*values) for values in found]
+    for name in _CONVERTED:
+        at, convert = Row._fields.index(name), None
+        for number, row in enumerate(rows):
+            # Few rows have one.
+            if row[at] is not None:
+                convert = convert or _converter(name, connection)
+                rows[number] = row._replace(**{name: convert(row[at])})
     return rows
 
 
@@ -159,10 +160,14 @@ def _pruned_tokens(prune_bytes: int) -> int:
     return max(1, prune_bytes // _DENSEST_BYTES_PER_TOKEN)
 
 
-def load_window(
+def load_window(tip_id: int, using: str, **wanted: int) -> Branch:
+    return load_window_and_session(tip_id, using, **wanted)[0]
+
+
+def load_window_and_session(
     tip_id: int, using: str, *, limit: int, preserve: int, prune_bytes: int, largest_summary: int = MAX_INTEGER
-) -> Branch:
-    """The branch as far back as ``limit`` tokens reach, in one query.
+) -> tuple[Branch, dict[str, Any]]:
+    """The branch as far back as ``limit`` tokens reach, and what of its session a context depends on, in one query.
 
     A summary of more than ``largest_summary`` tokens is passed over for an older one, or for none.
     """
@@ -173,7 +178,10 @@ def load_window(
         "preserve": preserve,
         "pruned": _pruned_tokens(prune_bytes),
     }
-    return _branch(tip_id, read_rows(sql.CONTEXT, parameters, using))
+    rows = read_rows(sql.CONTEXT, parameters, using)
+    branch, of_session = _branch(tip_id, rows), next(row for row in rows if row.part == "session")
+    stored = {"system_prompt": of_session.content, "settings": of_session.tool_calls}
+    return branch, {**stored, "model": of_session.name, "token_calibration": of_session.reasoning}
 
 
 def load_shared_extract(
@@ -301,8 +309,8 @@ def message_value(row: Row | ChatMessage, zone: str | None = None) -> Message:
         tool_calls=tuple(canonical(row.tool_calls)) if row.tool_calls else (),
         tool_call_id=row.tool_call_id,
         name=row.name,
-        reasoning=canonical(row.reasoning),
-        original=canonical(row.original),
+        reasoning=row.reasoning and canonical(row.reasoning),
+        original=row.original and canonical(row.original),
         attachments=tuple(canonical(row.attachments)) if row.attachments else (),
         created_at=_in_time_zone(row.created_at, zone),
     )

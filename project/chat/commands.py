@@ -10,9 +10,9 @@ from django.contrib import messages
 from compaction_app import chat
 from compaction_app.conf import Mode, get_settings
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.models.words import WHY_IT_FAILED
 from compaction_app.spending import find_overspending
 from compaction_app.values import RunStatus, Trigger
-from project.chat.shown import COMPACTION_ERRORS
 from project.chat.turns import model_for
 
 COMPACT = "compact"
@@ -77,7 +77,7 @@ def _outcome(run: CompactionRun) -> tuple[int, str]:
     if run.status == RunStatus.SKIPPED:
         return messages.INFO, "Nothing to compact: older messages are already summarized, or there are too few."
     if run.status == RunStatus.FAILED:
-        why = COMPACTION_ERRORS.get(run.error_code, run.error_code)
+        why = WHY_IT_FAILED.get(run.error_code, run.error_code)
         return messages.ERROR, f"The compaction failed because {why}. Nothing was changed."
     if run.status == RunStatus.SUCCEEDED:
         numbers = f"{run.tokens_before:,} → {run.tokens_after:,} tokens"

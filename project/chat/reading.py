@@ -18,10 +18,10 @@ from compaction_app import chat
 from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
+from compaction_app.models.words import WHY_IT_FAILED
 from compaction_app.values import ChatContext, Role, RunStatus, Strategy
 from project import offline_assistant
 from project.chat.shown import (
-    COMPACTION_ERRORS,
     OPEN_RUNS,
     PAGE_SIZE,
     STRATEGIES,
@@ -170,7 +170,7 @@ def _progress(run: CompactionRun) -> str:
 
 def _why(run: CompactionRun) -> str:
     code: str = run.error_code
-    return COMPACTION_ERRORS.get(code, code)
+    return WHY_IT_FAILED.get(code, code)
 
 
 # -- The page ---------------------------------------------------------------------------------------------

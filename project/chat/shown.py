@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.values import ChatContext, ErrorCode, Role, RunStatus, Strategy
+from compaction_app.values import ChatContext, Role, RunStatus, Strategy
 
 #: Messages on a page.
 PAGE_SIZE = 40
@@ -28,28 +28,6 @@ STRATEGIES = {
 OPEN_RUNS = {
     RunStatus.READY: "Older messages will be summarized soon. You can go on writing.",
     RunStatus.RUNNING: "Summarizing older messages…",
-}
-
-#: Why a summary failed, for use after "because".
-COMPACTION_ERRORS: dict[str, str] = {
-    ErrorCode.PROVIDER_ERROR: "the provider had an error",
-    ErrorCode.TIMEOUT: "the summarizer took too long",
-    ErrorCode.TIME_LIMIT: "it took longer than its time limit",
-    ErrorCode.QUOTA: "the provider's quota is used up",
-    ErrorCode.AUTHENTICATION: "the provider did not accept the API key",
-    ErrorCode.BAD_REQUEST: "the provider did not accept the request",
-    ErrorCode.INPUT_TOO_LARGE: "the text was too long for the summarizer",
-    ErrorCode.EMPTY: "the summary was empty",
-    ErrorCode.TOO_SHORT: "the summary was too short",
-    ErrorCode.TRUNCATED: "the summary was cut off",
-    ErrorCode.REFUSED: "the summarizer refused",
-    ErrorCode.TOOL_CALL: "the summarizer called a tool instead of writing",
-    ErrorCode.INVALID_TEXT: "the summary contained characters that cannot be stored",
-    ErrorCode.LEAKED_WRAPPER: "the summary repeated its instructions",
-    ErrorCode.OVERSIZE: "the summary was too long",
-    ErrorCode.NO_PROGRESS: "the summary saved too little",
-    ErrorCode.NOTHING_TOLD: "the summarizer repeated its instructions, or itself",
-    ErrorCode.ERROR_TEXT: "the summarizer answered with an error message",
 }
 
 

@@ -22,6 +22,7 @@ from rich.progress import Progress
 from rich.text import Text
 
 from compaction_app import chat, tasks
+from compaction_app.conf import get_settings
 from compaction_app.models import ChatSession
 from compaction_app.transfer.formats import Conversation
 from compaction_app.tree.verify import verify_session
@@ -173,7 +174,8 @@ class Demo:
     def _compact(self, sessions: list[ChatSession], processes: Processes) -> Watch:
         summarizer = "extractive (offline: no API key or endpoint is set, so sentences are quoted)"
         if not self.is_offline:
-            summarizer = f"{settings.OPENAI_BASE_URL or 'the OpenAI API'}"
+            names = ", ".join(one.model for one in get_settings().summarizer_entry.models)
+            summarizer = f"{names} at {settings.OPENAI_BASE_URL or 'the OpenAI API'}"
         self._say(f"Summaries by: {summarizer}")
         watch = Watch(sessions, self.console)
         for session in sessions:

@@ -30,7 +30,7 @@ QUERIES = {
     "GET sessions/{session_id}/compactions/{generation}": 2,
     "GET messages/{message_id}": 1,
     "GET messages/{message_id}/branch": 2,
-    "GET messages/{message_id}/context": 3,
+    "GET messages/{message_id}/context": 2,
     "GET runs/{run_id}": 1,
 }
 

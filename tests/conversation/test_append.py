@@ -9,6 +9,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
 from django.db import IntegrityError, connection, transaction
+from django.db.models.signals import post_save
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
@@ -28,13 +29,39 @@ def session():
 
 
 class TestAppend:
-    def test_it_locks_the_session_reads_the_parent_and_inserts(self):
-        """Nothing else: a transaction, one statement each, and no savepoint."""
-        tip = grow(chat.start_session(), None, "u a")[-1]
+    @pytest.mark.parametrize(
+        ("branch", "verbs"), [("u a", ["UPDATE", "INSERT"]), ("u c", ["UPDATE", "WITH", "INSERT"])]
+    )
+    def test_it_locks_the_session_and_inserts(self, branch, verbs):
+        """Nothing else where no call waits for a result: a transaction, one statement each, and no savepoint."""
+        tip = grow(chat.start_session(), None, branch)[-1]
         with CaptureQueriesContext(connection) as captured:
             chat.append_message(tip.session, tip, role="user", content="hello")
-        verbs = [query["sql"].split()[0] for query in captured if query["sql"].split()[0] not in {"BEGIN", "COMMIT"}]
-        assert verbs == ["UPDATE", "WITH", "INSERT"]
+        found = [query["sql"].split()[0] for query in captured]
+        assert [verb for verb in found if verb not in {"BEGIN", "COMMIT"}] == verbs
+
+    def test_a_receiver_of_the_host_may_refuse_it(self, session):
+        """A signal is sent in the transaction of the message."""
+        tip = grow(session, None, "u")[0]
+
+        def refuse(sender, instance, **_):
+            raise ValueError(f"{instance.pk and instance.content} refused")
+
+        post_save.connect(refuse, sender=ChatMessage)
+        try:
+            with pytest.raises(ValueError, match="hello refused"):
+                chat.append_message(session, tip, role="assistant", content="hello")
+        finally:
+            post_save.disconnect(refuse, sender=ChatMessage)
+        assert list(ChatMessage.objects.all()) == [tip]
+
+    def test_a_parent_that_says_nothing_of_its_calls_is_read(self, session):
+        """Beside the message a context supplies a result for each call that it leaves unanswered."""
+        calls = grow(session, None, "u c")[-1]
+        stub = ChatMessage(pk=calls.pk, session_id=session.pk)
+        told, read = (chat.append_message(session, one, role="user", content="Never mind.") for one in (calls, stub))
+        assert read.token_count == told.token_count > chat.append_message(session, role="user", content="x").token_count
+        assert (read.sib_order, read.depth) == (2, 3)
 
     def test_it_is_checked_and_read_like_any_other(self, session):
         for wrong in ({"content": 5}, {"content": {"a": 1}}, {"content": "a\x00b"}, {"content": "x", "contnt": 1}):
@@ -118,8 +145,10 @@ class TestExternalIds:
             raise IntegrityError("another constraint")
 
         monkeypatch.setattr("compaction_app.conversation.append.record_reply", broken)
+        tip = grow(session, None, "u")[0]
+        reply = {"role": "assistant", "content": "one", "external_id": "m-1", "usage": {"prompt_tokens": 9}}
         with pytest.raises(IntegrityError, match="another constraint"):
-            chat.append_message(session, role="user", content="one", external_id="m-1")
+            chat.append_message(session, tip, **reply, context=chat.get_context(tip))
 
     def test_the_same_message_sent_twice_at_once_is_no_duplicate_of_itself(self, session, monkeypatch):
         """Both requests find nothing stored with their idempotency key; the second one then gets the first one's."""

@@ -11,7 +11,7 @@ from django.core.management import get_commands, load_command_class
 
 from compaction_app import chat
 from compaction_app.compaction import runs
-from compaction_app.conf import Mode
+from compaction_app.conf import Mode, settings_from
 from compaction_app.summarizers.openai import MAX_RETRY_AFTER
 from compaction_app.transfer import bundles
 from compaction_app.transfer.rebuild import NotRebuilt, Proof
@@ -97,6 +97,23 @@ def test_every_link_of_every_page_leads_somewhere(path):
         if heading:
             lines = page.read_text().splitlines()
             assert heading in {re.sub(r"[^\w -]", "", line).strip().lower().replace(" ", "-") for line in lines}, target
+
+
+@pytest.mark.pure
+def test_the_settings_for_each_local_server_are_settings_of_this_app() -> None:
+    """And each has one: the window that it is started with is the one that is named."""
+    _, _, servers = (REPOSITORY / "docs" / "local-models.md").read_text().partition("## Servers")
+    blocks = re.findall(r"```console\n(.*?)```\n\n```python\n(.*?)```", servers, re.DOTALL)
+    assert servers.count("### ") == len(blocks) == 4
+    for started, block in blocks:
+        named: dict[str, Any] = {}
+        exec(block, named)  # our own document
+        found = settings_from(named["COMPACTION"], where="local-models.md")
+        [model] = found.summarizer_entry.models
+        window = found.stated("window")[model.model]
+        assert model.model in started
+        assert str(window) in started
+        assert found.summarizer_entry.max_output_tokens < window // 4
 
 
 @pytest.mark.django_db

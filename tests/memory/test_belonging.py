@@ -197,3 +197,20 @@ def test_numbered_answers_on_one_line_stay_whole() -> None:
 def test_a_rule_of_one_word_is_told() -> None:
     said = chat("I'm vegan.", "ok", "What's for dinner at Rosa's on Sunday?")
     assert "I'm vegan" in summarize(said, 300)
+
+
+def test_an_acknowledgement_is_never_told_whoever_is_named_in_it() -> None:
+    said = [
+        message(1, content="I painted the boat in Turku.", name="Ana"),
+        message(2, MODEL, "Wow, thanks Ana!", name="Melanie"),
+        message(3, content="I know, Melanie.", name="Ana"),
+    ]
+    assert summarize(said).splitlines()[1:] == ["user Ana: I painted the boat in Turku"]
+
+
+def test_what_a_model_says_after_thanks_is_no_comment_on_what_was_said() -> None:
+    said = chat("Never sand the mast of the boat.", day=None)[:1]
+    said.append(message(2, MODEL, "Fine. Two coats take 750 ml of varnish."))
+    text = summarize(said)
+    assert "user: Never sand the mast of the boat\n" in text
+    assert "assistant: Two coats take 750 ml" in text

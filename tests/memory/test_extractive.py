@@ -243,6 +243,11 @@ class TestTruth:
         others = [f"Guest {n} is Anna Lind{n} from Turku, room {n}, 12{n} euros." for n in range(30)]
         assert idiom not in summarize(turns(*others[:15], f"{idiom}.", *others[15:]), 150)
 
+    @pytest.mark.parametrize(("end", "is_first"), [("!", False), (".", True)])
+    def test_cheering_is_no_rule(self, end: str, is_first: bool) -> None:
+        told = turns(f"Never stop working on your many dreams{end}", (Role.ASSISTANT, "Fine."), "Oda has 40 ropes.")
+        assert ("dreams" in summarize(told, 22)) is is_first
+
     def test_any_language_keeps_names_and_numbers(self) -> None:
         said = ["Nikdy nevolej Anně Novákové před 8:30, číslo QX-7781.", "Η Άννα μένει στο Κάσα ντο Λάγο 17."]
         text = summarize(turns(*said, "חדר 4711 שייך לאנה", "अन्ना का कमरा 5522 है।"))

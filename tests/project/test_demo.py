@@ -80,8 +80,8 @@ class RunningDemo:
                 pytest.fail(f"{text!r} was not said:\n{self.output}")
             time.sleep(0.05)
 
-    def wait(self) -> int:
-        code = self.process.wait(START_SECONDS)
+    def wait(self, seconds: float = START_SECONDS) -> int:
+        code = self.process.wait(seconds)
         self._reader.join(5)
         return code
 
@@ -207,7 +207,7 @@ class TestOnce:
             keys = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none"}
             with demo("--once", **keys) as running:
                 assert running.wait() == 1
-        assert f"Summaries by: {server.url}" in running.output
+        assert f"Summaries by: gpt-5.4-nano at {server.url}" in running.output
         assert "✗ run 1 failed: authentication" in running.output
         assert "Some summaries failed (authentication)." in running.output
         assert "0 of 10 branches at or under their threshold" in running.output

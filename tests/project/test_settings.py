@@ -13,7 +13,8 @@ from urllib.parse import quote
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from compaction_app.conf import Mode
+from compaction_app.conf import Mode, settings_from
+from compaction_app.context.budget import window_of
 from project import settings as project_settings
 from tests.conftest import REPOSITORY
 
@@ -55,6 +56,9 @@ class TestCompaction:
             "COMPACTION_TRIGGER_RATIO": "0.6",
             "COMPACTION_RECENT_MESSAGES_RATIO": "0.1",
             "COMPACTION_SUMMARIZER_MODELS": "small-model, large-model,",
+            "COMPACTION_SUMMARIZER_TIMEOUT": "300",
+            "COMPACTION_SUMMARIZER_WINDOW": "16384",
+            "COMPACTION_SUMMARIZER_MAX_OUTPUT_TOKENS": "2000",
             "OPENAI_API_KEY": "a-key",
         }
         assert settings_with(**variables).COMPACTION == {
@@ -62,8 +66,15 @@ class TestCompaction:
             "MODE": "aggressive",
             "TRIGGER_RATIO": 0.6,
             "RECENT_MESSAGES_RATIO": 0.1,
-            "SUMMARIZERS": {"default": {"MODELS": ["small-model", "large-model"]}},
+            "SUMMARIZERS": {
+                "default": {"MODELS": ["small-model", "large-model"], "TIMEOUT": 300, "MAX_OUTPUT_TOKENS": 2000}
+            },
+            "MODELS": {"small-model": {"window": 16384}, "large-model": {"window": 16384}},
         }
+
+    def test_a_window_without_a_name_is_that_of_any_model(self):
+        found = settings_with(OPENAI_BASE_URL="http://localhost:9", COMPACTION_SUMMARIZER_WINDOW="16384").COMPACTION
+        assert window_of("whatever", settings_from(found, where="")) == 16384
 
     def test_the_modes_are_those_of_the_app(self):
         assert set(project_settings.COMPACTION_MODES) == {str(mode) for mode in Mode}
@@ -75,6 +86,7 @@ class TestCompaction:
     [
         ("COMPACTION_CONTEXT_WINDOW", "abc", "not a whole number. Set it to 1 or more"),
         ("COMPACTION_CONTEXT_WINDOW", "0", "too small. Set it to 1 or more"),
+        ("COMPACTION_SUMMARIZER_TIMEOUT", "-1", "not more than 0. Set it to a number of seconds"),
         ("COMPACTION_MODE", "fast", "unknown. Set it to one of off, standard, conservative, aggressive, deterministic"),
         ("COMPACTION_TRIGGER_RATIO", "1", "not strictly between 0 and 1. Set it to a number between 0 and 1"),
         ("COMPACTION_TRIGGER_RATIO", "nan", "not a finite number. Set it to a number between 0 and 1"),

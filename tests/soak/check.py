@@ -363,6 +363,8 @@ class Judge:
             made = makers[i]
             one = len(made) == 1 and made[0]["status"] == "succeeded" and made[0]["session_id"] == row["session_id"]
             self.check("a summary is made by one run", one, f"{i} by {[run['id'] for run in made]}")
+            why = made[0]["error_code"] if made else ""
+            self.check("an extract stands in for a failure only", bool(row["is_extract"]) == bool(why), f"{i}: {why}")
             if row["retired_at"] is None:
                 live[anchor, cutoff] += 1
                 base = self.all.get(made[0]["base_id"]) if made else None

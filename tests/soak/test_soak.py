@@ -64,6 +64,7 @@ def message(i: int, parent: int | None, **other: Any) -> dict[str, Any]:
         "retired_at": None,
         "last_summarized_message_id": None,
         "pinned_message_id": None,
+        "is_extract": False,
     }
     return row | other
 
@@ -192,6 +193,8 @@ SPOILED: list[tuple[Callable[[Site], object], str]] = [
     (lambda site: site.add_run(status="running", summary_id=None, generation=None), "no run is open"),
     (summarize_twice, "no summary is doubled"),
     (lambda site: site.rows.runs.clear(), "a summary is made by one run"),
+    (lambda site: site.row(4).update(is_extract=True), "an extract stands in for a failure only"),
+    (lambda site: site.rows.runs[0].update(error_code="timeout"), "an extract stands in for a failure only"),
     (lose_a_summary, "a run that succeeded has one summary"),
     (lambda site: site.row(4).update(last_summarized_message_id=5), "a cutoff is on the path to its anchor"),
     (lambda site: site.journal.pop(), "every client reached the end"),

@@ -23,8 +23,8 @@ from tests.state_machine.model import (
 from tests.state_machine.teller import Told
 
 
-def check_commit(tree: Tree, row: ChatMessage, run: CompactionRun, told: Told) -> Node:
-    """The node for a new summary row, after every rule about it."""
+def check_commit(tree: Tree, row: ChatMessage, run: CompactionRun, told: Told | None) -> Node:
+    """The node for a new summary row, after every rule about it. ``told``: None for an extract that stands in."""
     assert run.status == "succeeded"
     assert run.tip_id is not None
     path = tree.path(run.tip_id)
@@ -41,31 +41,38 @@ def check_commit(tree: Tree, row: ChatMessage, run: CompactionRun, told: Told) -
     _check_cut(path, start, at, pin, base, run)
     let_go = [tree[base.pin]] if base and base.pin and base.pin != pin else []
     due = let_go + [node for node in path[start : at + 1] if node.id != pin]
-    assert list(told.covered) == [node.id for node in due], "covered is not what stands between the cutoffs"
-    assert told.covered_serials == tuple(node.serial for node in due), "left out of the summarizer's input"
-    assert told.pinned_serials == ((tree[pin].serial,) if pin else ())
-    assert told.lookahead_serials == tuple(tree[i].serial for i in told.lookahead)
+    covered, lookahead = tuple(node.id for node in due), told.lookahead if told else ()
     assert due, "covers nothing but the pin"
-    assert (told.previous is None) == (base is None)
-    assert base is None or f"K{told.previous}K" in base.content, "the previous summary is another one"
-    shown = {*told.covered, *told.lookahead} | (base.shown if base else frozenset()) | ({pin} if pin else set())
+    if told:
+        assert told.covered == covered, "covered is not what stands between the cutoffs"
+        assert told.covered_serials == tuple(node.serial for node in due), "left out of the summarizer's input"
+        assert told.pinned_serials == ((tree[pin].serial,) if pin else ())
+        assert told.lookahead_serials == tuple(tree[i].serial for i in told.lookahead)
+        assert (told.previous is None) == (base is None)
+        key = f"K{told.previous}K" if told.previous else ""
+        assert base is None or key in base.content, "the previous summary is another one"
+    else:
+        quoted = serials_in(row.text) - serials_in(base.content if base else "")
+        assert quoted <= {node.serial for node in due}, "an extract of what it does not cover"
+    shown = {*covered, *lookahead} | (base.shown if base else frozenset()) | ({pin} if pin else set())
     assert shown <= set(ids[: anchored + 1]), "the summarizer was shown what lies below the anchor"
     # Above its base it would not apply where the base does; a call left open at the cutoff may be answered on a branch
     # that shares the summary.
     allowed = ([ids.index(base.parent)] if base else []) + ([at + 1] if open_calls(path[: at + 1]) else [])
     seen = _lookahead_of(path[at + 1 :], run)
     assert anchored == max(at, at + len(seen), *allowed), "the anchor is not the deepest of those that are allowed"
-    room = min(LOOKAHEAD_TOKENS, told.max_input // 4 if told.max_input else LOOKAHEAD_TOKENS)
-    fits = [node.id for n, node in enumerate(seen) if sum(one.tokens for one in seen[n:]) <= room]
-    assert list(told.lookahead) == fits
+    if told:
+        room = min(LOOKAHEAD_TOKENS, told.max_input // 4 if told.max_input else LOOKAHEAD_TOKENS)
+        fits = [node.id for n, node in enumerate(seen) if sum(one.tokens for one in seen[n:]) <= room]
+        assert list(lookahead) == fits
+        assert count(row.extract) <= told.target_tokens or told.target_tokens < run.request["target_tokens"]
     quotable = {node.serial for node in due} | (serials_in(base.extract) if base else set())
     assert serials_in(row.extract) <= quotable, "the extract tells of what the cutoff does not cover"
-    assert count(row.extract) <= told.target_tokens or told.target_tokens < run.request["target_tokens"]
-    replaced = sum(tree[i].tokens for i in told.covered) + (base.tokens if base else 0)
+    replaced = sum(tree[i].tokens for i in covered) + (base.tokens if base else 0)
     ratio = settings_from_snapshot(run.settings).min_saving_ratio
     assert row.token_count == count_summary(row.text, QuarterTokenCounter())
     assert replaced - row.token_count >= ratio * replaced, "not smaller than what it replaces"
-    assert run.messages_compacted == len(told.covered)
+    assert run.messages_compacted == len(covered)
     pinned = tree[pin] if pin else None
     room = room_for_summary(path[at + 1 :], pinned, run.budget["available"])
     assert row.token_count <= room, "paid for, and too large to be shown"
@@ -81,7 +88,7 @@ def check_commit(tree: Tree, row: ChatMessage, run: CompactionRun, told: Told) -
         cutoff=cutoff,
         pin=pin,
         base=base.id if base else None,
-        covered=told.covered,
+        covered=covered,
         shown=frozenset(shown),
         extract=row.extract,
     )

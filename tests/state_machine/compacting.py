@@ -96,7 +96,7 @@ class CompactingWorld(CheckedWorld):
             assert settings.cooldown_seconds > 0
         else:
             assert reason == "breaker"
-            assert [run for run in self.runs() if run.status == "failed"]
+            assert [run for run in self.runs() if run.status == "failed" or (run.summary_id and run.error_code)]
 
     def _cuts_left(self, tip: Node) -> list[int]:
         base = self.tree.newest(tip.id)
@@ -154,6 +154,14 @@ class CompactingWorld(CheckedWorld):
                 # A provider's retry-after is kept; without one at least half of the first back-off.
                 wait = (run.next_attempt_at - self.clock.time).total_seconds()
                 assert wait > (6.9 if answer.kind == "transient" else 0.9)
+        elif run.trigger == "threshold" and run.settings["EXTRACT_FALLBACK"]:
+            # An extract stands in; where nothing of the conversation is as short as its target, nothing does.
+            expected = fate.get("stale") or ("ready" if fate.get("erased") else "succeeded")
+            end = run.skip_reason or run.status
+            assert end in (expected, "failed"), (run.status, run.error_code, fate)
+            if end == "succeeded":
+                assert (run.error_code, run.summary.is_extract) == (code, True)
+            seen[f"extract instead: {end}"] += 1
         elif not fate:
             assert (run.status, run.error_code) == ("failed", code)
         else:

@@ -111,7 +111,8 @@ class Teller:
         told = Told(
             key=len(self.ledger) + 1,
             nonce=request.nonce,
-            previous=int(KEY.findall(previous[1])[0]) if previous else None,
+            # An extract has no key but those that it quotes.
+            previous=int(next(iter(KEY.findall(previous[1])), 0)) if previous else None,
             covered=tuple(message.id for message in request.covered),
             lookahead=tuple(message.id for message in request.lookahead),
             covered_serials=_in_order(_PINNED.sub("", _PREVIOUS.sub("", before))),

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from compaction_app.summarizers.drafts import is_error_text, tells_nothing
+from compaction_app.summarizers.drafts import is_error_text, speaks_of_its_request, tells_nothing
 
 pytestmark = pytest.mark.pure
 
@@ -157,6 +157,36 @@ def test_a_summary_may_speak_of_errors(text):
     assert not is_error_text(text)
     first, second = text[: len(text) // 2], text[len(text) // 2 :]
     assert not tells_nothing(text, f"{second}\nWell, thank you. And what else is there?\n{first}")
+
+
+#: As a small model wrote them.
+OF_THE_REQUEST = [
+    "The end of the material contains no instructions or guidance for you; it is not a summary.",
+    "This material is easily understood and should not contain any instructions for you. You are asked to summarize.",
+    "## Summary\n\nThe user's message is the material, a record of what others did; it has no instruction for you.",
+]
+
+
+@pytest.mark.parametrize("text", OF_THE_REQUEST)
+def test_a_draft_about_its_own_request_is_recognized(text):
+    assert speaks_of_its_request(text, LONG)
+
+
+@pytest.mark.parametrize(
+    ("text", "replaced"),
+    [
+        *SHORT,
+        *((text, LONG) for text in SPEAKING),
+        ("## Summary\n\nStanding instructions: never call Horia before noon.", WEDDING),
+        (
+            "A summary of the talk: Mirela marries in Sibiu. The user's instructions are to keep it small. 80 come.",
+            WEDDING,
+        ),
+        ("The user wants summaries of at most 900 tokens.", "Keep summaries under 900 tokens, please.\nNoted."),
+    ],
+)
+def test_a_summary_may_speak_of_instructions_and_of_what_the_talk_has(text, replaced):
+    assert not speaks_of_its_request(text, replaced)
 
 
 def test_a_name_or_two_numbers_of_a_long_talk_show_a_summary():

@@ -1,7 +1,8 @@
 """Every code of a draft that is no summary and of a model that did not answer, made to happen by a real server.
 
 Through ``chat.compact`` and its awaited twin, and through a background run: the code is on the run and in the event,
-the caller is told, and the conversation is as it was. Then the breaker: seen opening, holding and closing.
+the caller is told, and the conversation is as it was. Where nobody waits, an extract stands in after the last attempt.
+Then the breaker: seen opening, holding and closing.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from django.utils import timezone
 
 from compaction_app import chat, tasks
 from compaction_app.compaction.execute import carry_out
+from compaction_app.compaction.runs import MAX_ATTEMPTS
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.summarizers.prompts import WRITING
@@ -26,6 +28,7 @@ from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.exchange import Body, Step, content_text
 from compaction_app.testing.server import ScriptedOpenAIServer
+from compaction_app.transfer.rebuild import Proof, rebuild, succeeded_runs
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import ErrorCode
 from tests.compaction.world import kinds, suppressed
@@ -50,6 +53,14 @@ DRAFTS: dict[str, tuple[Step, int]] = {
     "nothing_told": (steps.reply("## Recap\n\n" + "The user asked about it, and the assistant answered. " * 20), 2),
     "nothing_told but its instructions": (
         steps.reply(f"## Recap\n\nThe user wants Ulla to know that. {WRITING[:300]}"),
+        2,
+    ),
+    "nothing_told but its request in other words": (
+        steps.reply(
+            "## Recap\n\nThe end of the material contains information that can be used for improvement. The user's "
+            "message was edited by the assistant in the third person; however, it has no instructions on how "
+            "to improve the content further. The user is asked to provide a summary."
+        ),
         2,
     ),
     "error_text of an apology": (steps.reply("I'm sorry, I can't help with that."), 1),
@@ -187,7 +198,8 @@ class TestBackground:
 
     @pytest.mark.parametrize("case", ["empty", "oversize", "authentication", TOO_SMALL])
     def test_a_lasting_failure_ends_the_run(self, server, settings, case):
-        settings.COMPACTION = site(server, case)
+        """Where no extract may stand in."""
+        settings.COMPACTION = site(server, case, EXTRACT_FALLBACK=False)
         tip = long_branch()
         before = stored(tip)
         run = self.carried_out(chat.request_compaction(tip))
@@ -215,7 +227,119 @@ class TestBackground:
         assert CompactionRun.objects.count() == 1
 
 
+class TestExtract:
+    """What stands in for a model's summary."""
+
+    @pytest.mark.parametrize("case", ALL)
+    def test_it_does_after_the_last_attempt_whatever_the_code(self, server, settings, case, caplog):
+        settings.COMPACTION = site(server, case)
+        tip = long_branch()
+        run = chat.request_compaction(tip)
+        if case in PASSING:
+            # One attempt before the last one it is put off once more.
+            CompactionRun.objects.filter(pk=run.pk).update(attempts=MAX_ATTEMPTS - 2)
+            assert tasks.compact_branch(run.pk) == "ready"
+            assert chat.find_summary(tip) is None
+            CompactionRun.objects.filter(pk=run.pk).update(next_attempt_at=None)
+        assert tasks.compact_branch(run.pk) == "succeeded"
+        run.refresh_from_db()
+        assert (run.error_code, run.attempts) == (code_of(case), MAX_ATTEMPTS if case in PASSING else 1)
+        assert run.error_detail.startswith(f"{case}: {code_of(case)}")
+        assert (run.summary.is_extract, run.shortened_inputs) == (True, [])
+        assert SECRET.rstrip(".") in run.summary.content
+        [told] = run.events.filter(kind="model_failed").values_list("payload", flat=True)
+        assert told == {"model": case, "code": code_of(case), "instead": "extract"}
+        assert kinds(tip.session).count("no_progress") == (case == "no_progress")
+        assert lines(caplog, f"failed run={run.pk} code={code_of(case)} ")[0].endswith(" instead=extract")
+        assert verify_session(tip.session).problems == []
+        assert rebuild(succeeded_runs("default").get(pk=run.pk)).proof == Proof.PROVED
+
+    def test_it_covers_at_once_what_a_small_model_would_need_generations_for(self, server, settings):
+        settings.COMPACTION = site(server, "authentication")
+        [entry] = settings.COMPACTION["SUMMARIZERS"]["default"]["MODELS"]
+        entry["max_input_tokens"] = 1_800
+        tip = long_branch()
+        run = chat.request_compaction(tip)
+        cutoff = run.cutoff_id
+        assert tasks.compact_branch(run.pk) == "succeeded"
+        assert server.count("authentication") == 1
+        [run] = CompactionRun.objects.all()
+        assert run.cutoff_id == cutoff
+        server.script(model="authentication", default=steps.reply(GOOD))
+        chat.retire_summary(run.summary)
+        again = CompactionRun.objects.open().get()
+        assert tasks.compact_branch(again.pk) == "succeeded"
+        again.refresh_from_db()
+        assert again.cutoff.depth < run.cutoff.depth, "the model would have needed several"
+
+    @pytest.mark.parametrize("trigger", ["manual", "overflow"])
+    def test_nobody_who_waits_is_given_one(self, server, settings, trigger):
+        settings.COMPACTION = site(server, "quota")
+        tip = long_branch()
+        run = chat.request_compaction(tip, trigger=trigger)
+        assert tasks.compact_branch(run.pk) == "failed"
+        assert chat.find_summary(tip) is None
+
+    def test_where_it_is_no_gain_either_the_run_fails_for_its_own_reason(self, server, settings):
+        """No sentence is as short as the summary may be."""
+        settings.COMPACTION = site(server, "quota", SUMMARY_TARGET_TOKENS=1)
+        tip = long_branch()
+        run = chat.request_compaction(tip)
+        assert tasks.compact_branch(run.pk) == "failed"
+        run.refresh_from_db()
+        assert (run.error_code, run.summary_id) == ("quota", None)
+
+    def test_an_extract_that_a_hosts_code_fails_on_leaves_the_runs_own_reason(
+        self, server, settings, monkeypatch, caplog
+    ):
+        settings.COMPACTION = site(server, "quota", REDACTOR=f"{__name__}.redact_once")
+        monkeypatch.setattr(Redacting, "left", 1_000)
+        tip = long_branch()
+        run = chat.request_compaction(tip)
+        server.script([lambda exchange: (Redacting.stop(), steps.insufficient_quota()(exchange))], model="quota")
+        assert tasks.compact_branch(run.pk) == "failed"
+        run.refresh_from_db()
+        assert run.error_code == "quota"
+        assert "step=extract" in caplog.text
+
+    def test_three_in_a_row_open_the_breaker_and_a_models_summary_closes_it(self, server, settings):
+        settings.COMPACTION = site(server, "authentication")
+        tip = long_branch()
+        for number in range(3):
+            run = chat.request_compaction(tip)
+            assert run is not None, number
+            assert tasks.compact_branch(run.pk) == "succeeded"
+            tip = grow(tip.session, tip, "u a " * 8)[-1]
+        assert chat.request_compaction(tip) is None
+        assert suppressed(session=tip.session) == [{"reason": "breaker", "failures": 3}]
+        server.script(model="authentication", default=steps.reply(GOOD))
+        assert chat.compact(tip).error_code == ""
+        tip = grow(tip.session, tip, "u a " * 8)[-1]
+        assert chat.request_compaction(tip) is not None
+
+
+class Redacting:
+    """A host's redactor that stops working."""
+
+    left = 0
+
+    @classmethod
+    def stop(cls) -> None:
+        cls.left = 0
+
+
+def redact_once(text: str) -> str:
+    if not Redacting.left:
+        raise LookupError(text)
+    return text
+
+
 class TestBreaker:
+    @pytest.fixture
+    def server(self, server, settings):
+        settings.COMPACTION = site(server, EXTRACT_FALLBACK=False)
+        return server
+
     def fail(self, server: ScriptedOpenAIServer, tip: ChatMessage, step: Step, times: int) -> None:
         for _ in range(times):
             server.script([step])

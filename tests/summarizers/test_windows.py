@@ -121,6 +121,22 @@ class TestMemory:
         windows.forget([self.PLACE])
         assert windows.recall([self.PLACE]) == {}
 
+    def test_a_ratio_of_tokens_rises_at_once_and_falls_by_half(self):
+        assert windows.ratio_after(2_200, 1_000) == 2.2
+        assert windows.ratio_after(3_000, 1_000, known=1.2) == 3.0
+        assert windows.ratio_after(1_200, 1_000, known=3.0) == 2.1
+        assert windows.ratio_after(500, 1_000) == 1.0, "a server that cuts, or counts what it had cached apart"
+        assert windows.ratio_after(9_000, 1_000) == 4.0, "a gateway that adds a prompt of its own"
+
+    def test_a_ratio_is_recalled_until_it_is_forgotten_and_all_is_planned_with_it(self):
+        windows.remember_ratios({self.PLACE: 2.0})
+        asked = settings_of({"model": self.PLACE[1], "base_url": self.PLACE[0]}, MAX_OUTPUT_TOKENS=8_000)
+        summarizer = OpenAISummarizer(asked)
+        assert (summarizer.max_input_tokens, summarizer.max_output_tokens) == (60_000, 4_000)
+        assert summarizer.entries[0].max_output_tokens == 8_000, "what the model may write is its own"
+        summarizer.learn(ErrorCode.INPUT_TOO_LARGE)
+        assert OpenAISummarizer(asked).max_input_tokens == 120_000
+
     def test_what_another_version_left_in_the_cache_is_ignored(self, caplog):
         windows.remember({self.PLACE: Capacity(6144, 2048)})
         cache.set(windows._key(*self.PLACE), "6144")
@@ -136,8 +152,10 @@ class TestMemory:
         windows.forget([self.PLACE])
         windows.remember_window(self.PLACE, 3_000, windows.NOTHING)
         assert windows.recall([self.PLACE]) == {}
+        windows.remember_ratios({self.PLACE: 2.0})
+        assert windows.recall_ratios([self.PLACE]) == {}
         assert windows.learned_of(self.PLACE) == windows.NOTHING
-        assert caplog.text.count("step=") == 5
+        assert caplog.text.count("step=") == 7
 
     def test_an_event_loop_does_not_wait_for_the_cache(self):
         windows.remember({self.PLACE: Capacity(6144, 2048)})
@@ -221,6 +239,26 @@ class TestAtRest:
             settings.COMPACTION = asking(server)
             _, tip = self.history(14_000)
             assert chat.compact(tip).status == "succeeded"
+
+    def test_a_tokenizer_that_makes_three_times_as_many_is_refused_nothing_once_it_was_asked(self, settings):
+        """As small models do of Russian: a third of the window is all that may be asked for."""
+        refused = []
+
+        def thrice(exchange):
+            usage = exchange.count_usage({"content": ""})
+            if 3 * usage["prompt_tokens"] + exchange.body["max_tokens"] > 2 * WINDOW:
+                refused.append(usage)
+                return steps.context_overflow("llama.cpp", n_ctx=2 * WINDOW)(exchange)
+            text = "## Recap\n\nThe report was read part by part, and nothing in it is open."
+            return steps.reply(text, usage={"prompt_tokens": 3 * usage["prompt_tokens"]})(exchange)
+
+        with ScriptedOpenAIServer(default=thrice) as server:
+            settings.COMPACTION = asking(server, MODELS={"house-small": {"window": 2 * WINDOW}})
+            assert chat.compact(self.history(1_600)[1]).status == "succeeded"
+            assert windows.recall_ratios([(server.url, "house-small")]) == {(server.url, "house-small"): 3.0}
+            assert chat.compact(self.history(14_000)[1]).status == "succeeded"
+            assert len(server.requests) > 2, "it covers a part at a time"
+            assert refused == []
 
     def test_a_server_that_ends_every_reply_at_the_same_length_has_no_smaller_window(self, settings):
         def capped(exchange):

@@ -47,7 +47,8 @@ class TestLogs:
         told += f"messages={run.messages_compacted} before=7000 after={run.tokens_after} "
         assert done == [told + "input_tokens=0 output_tokens=0 retention=1.0"]
 
-    def test_a_failure_says_failed_and_a_waiting_one_retry(self, lines):
+    def test_a_failure_says_failed_and_a_waiting_one_retry(self, lines, settings):
+        settings.COMPACTION = small(EXTRACT_FALLBACK=False)
         FakeSummarizer.error = SummarizerError(f"the {SECRET}", error_code="timeout", transient=True)
         tip = over_threshold()[-1]
         run = chat.request_compaction(tip)

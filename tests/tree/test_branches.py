@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
-from compaction_app.models import ChatMessage
+from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.testing.builders import grow
 from compaction_app.tree import branches
 from tests.small import anchored_summary, shown_ids
@@ -83,8 +83,34 @@ class TestReading:
                 chat.get_context(messages[-1])
             seen.append((len(captured), read.call_count))
         assert seen[0] == seen[1]
-        assert seen[0][0] == 2, "one for its rows, and one for its session"
+        assert seen[0][0] == 1, "its rows and its session"
         assert seen[0][1] > 0
+
+    @pytest.mark.parametrize(
+        ("changed", "shown"),
+        [
+            ({"system_prompt": "Be kind."}, {"reserved_tokens": 2_006}),
+            ({"settings": {"CONTEXT_WINDOW": 9_000}}, {"window": 9_000}),
+            ({"model": "gpt-4o"}, {"model": "gpt-4o"}),
+            ({"token_calibration": {"": 1.5}}, {"threshold": 4_000}),
+        ],
+    )
+    def test_a_session_in_memory_is_not_believed(self, session, changed, shown):
+        """It may be old, or have been changed and not stored."""
+        tip = grow(session, None, "u a u")[-1]
+        before = chat.get_context(tip)
+        assert tip.session is session
+        vars(session).update(system_prompt="Never stored.")
+        assert chat.get_context(tip) == before
+        session.refresh_from_db()
+        ChatSession.objects.filter(pk=session.pk).update(**changed)
+        context = chat.get_context(tip)
+        assert {name: getattr(context, name) for name in shown} == shown
+
+    def test_wrong_settings_that_were_corrected_since_fail_no_turn(self, session):
+        tip = grow(session, None, "u a u")[-1]
+        session.settings = {"CONTEXT_WINDOW": 1}
+        assert chat.get_context(tip).window == 10_000
 
     def test_content_is_read_back_to_the_window_only(self, session):
         messages = grow(session, None, "u a " * 300)
@@ -109,7 +135,7 @@ class TestReading:
         anchored_summary(messages[30], messages[28], tokens=7_950)
         with CaptureQueriesContext(connection) as captured:
             chat.get_context(messages[-1])
-        assert len(captured) == 3
+        assert len(captured) == 2
 
     def test_the_newest_user_message_is_read_however_far_up_it_stands(self, session):
         messages = grow(session, None, "u " + "c t " * 200)

@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from compaction_app import chat
 from compaction_app.models import CompactionRun
+from compaction_app.models.words import WHY_IT_FAILED
 from compaction_app.values import ErrorCode, Role, RunStatus, Strategy
 from project.chat import shown, turns
 from project.chat.views import CONTENT_SECURITY_POLICY
@@ -92,7 +93,7 @@ class TestWords:
     def test_every_code_has_its_words(self):
         assert set(shown.STRATEGIES) == set(Strategy)
         assert set(shown.OPEN_RUNS) == {status for status in RunStatus if CompactionRun(status=status).is_open}
-        assert set(shown.COMPACTION_ERRORS) == set(ErrorCode)
+        assert set(WHY_IT_FAILED) == set(ErrorCode)
 
     def test_every_failure_of_a_reply_has_its_words(self):
         drafts_only = {c for c in ErrorCode if list(ErrorCode).index(c) >= list(ErrorCode).index(ErrorCode.EMPTY)}

@@ -1,4 +1,4 @@
-"""A payment service, a house, a field study, an amateur theatre."""
+"""Vocabularies of conversations that the engine may be tuned on: a payment service, a house."""
 
 from __future__ import annotations
 
@@ -13,25 +13,15 @@ Lindqvist; Marchetti; Nakamura; Oyelaran; Pfeiffer; Quiroga; Rasmussen; Sandoval
 """
 _PROSE = """
 In most cases the {topic} is the part that people underestimate, because it only shows once {thing} is in place.
-You could also start with {thing} and leave {topic} for later, which keeps the first step small.
 There are three things to weigh here: {aspect}, {aspect2} and, less obviously, {aspect3}.
-A common mistake is to begin {act} before {topic} is settled; it feels fast and costs twice.
 I would treat {topic} and {topic2} as one question, since every answer to the first changes the second.
-As a rule of thumb, {few} out of ten projects of this kind spend more on {aspect} than planned.
 Generally speaking, {thing} never fails on its own; something around {topic} gives way first.
-If {aspect} matters more than {aspect2}, then {act} is worth the effort, otherwise probably not.
 Many people swear by {act}, and to be fair it does help with {aspect}.
-It must be said that {topic} looks simpler on paper than it is.
 Think of {thing} as insurance: you hardly notice it until {topic} goes wrong.
-Another way to look at it is to ask who has to live with {topic} in a year's time.
 None of this is urgent, but {act} tends to be cheaper early on.
-The trade-off between {aspect} and {aspect2} has no right answer, only one that fits you.
 To sum up, {topic} first, then {thing}, and only then {act}.
-That said, I have seen {thing} work well without any of it.
 The literature on {topic} is mixed: roughly {n} reports praise {act}, about as many warn of {aspect}.
-What usually helps is a short list of what {thing} has to do and what it need not do.
 It is a bit like packing for a journey, where {aspect} decides what you leave at home.
-Depending on {aspect}, {act} may take anything from {few} hours to a couple of weeks.
 """
 #: What small talk is about: it has rare words, names and numbers too, and nobody needs them later.
 _EVERYDAY = """
@@ -51,61 +41,36 @@ mood: tired; cheerful; restless; oddly calm; hungry; hoarse; grumpy; full of ene
 """
 _CHAT = """
 I {mishap} this morning, so forgive me if I sound {mood}. / Oh dear! It happens to the best of us.
-My {relative} has taken up {hobby} and talks of nothing else since {day}. / That can be charming, in small doses.
 There was {animal} on the balcony at {time}, in {weather}, staring at me. / What a picture. Did it stay?
-We watched {film} until {time}, {first} fell asleep after {few} minutes. / Then it cannot have been too thrilling.
 For lunch there was {dish} and I regret every bit of it, feeling {mood} now. / A walk may help.
-{first}'s {relative} once won {n} euros with {hobby}, can you imagine? / A lucky streak, I suppose!
 still {weather} outside. reminds me of that holiday with {person} where we ate {dish} every day / Some memories stick.
-I dreamt of {animal} playing chess against my {relative}. feeling {mood}. / Dreams are strange things.
 must be the {weather}, everybody here is {mood} today / It does affect people.
-Not now, {first} just brought {dish}! / Enjoy! I will wait.
 My {relative} never learned {hobby}, always said it was for people with too much time. / Each to their own.
-{first} {mishap} and then blamed {animal}, we laughed for {few} minutes / I can see why.
 Good morning! Slept badly, the neighbours had a party again. / Good morning! I hope there is coffee. Where shall we start?
-lol you won't believe the weather here, hail in the middle of {day} / That sounds dramatic. Shall we carry on?
 Never mind, I found it myself. / Glad to hear it! Let me know if anything else comes up.
-I can't wait for the weekend, honestly. / You have earned it. One more thing for today, or is that it?
 my sister just called, she always says I work too much / She may have a point! We can go through the rest tomorrow.
-Thanks, that was great. I must say I did not expect it. / You're very welcome!
 It must have been special, that concert yesterday. Did you ever hear {person} play? / I only know the recordings.
-Could you explain {topic} again, in simple words? / Of course. In short, {topic} is about {aspect}: once {thing} is there, the rest follows.
 ok / Good.
-What do you think about {act}? / It depends on {aspect}. I would try it with {thing} first.
 I have to run, back in {few} minutes / No problem, I will be here.
-We don't have to decide that now, I'm just thinking aloud about {topic}. / Understood, nothing is decided.
 haha I agree! / :)
-How was your day? Mine had {few} meetings and no lunch. / Quiet, thank you for asking. That is too many meetings.
 """
 _BEFORE = """
 I'm {mood} today, {dish} for breakfast.
-Ugh, {weather} again.
 My {relative} says hello, by the way.
-Back again, after {film}.
 Before I forget.
-Sorry for the delay, the train was late again.
 Something else.
-OK, where were we?
 Right, next point.
-By the way, I talked to {first} at lunch about all kinds of things, mostly football.
 Let's go on with {topic}.
-Hm, I thought about {topic} last night and could not sleep.
 """
 _AFTER = """
 Must go and feed {animal} now, or what passes for that here.
-Then I'm off to {hobby}.
 Anyway, how far are we with {topic}?
-That's all for now I think.
 Can you tell me more about {aspect}?
-Sorry if I'm repeating myself.
 I'll get another coffee.
-What else is there about {thing}?
 """
 _CONFIRMS = """
 Understood.
-Noted, thank you.
 Got it. Shall we look at {topic} next?
-Good to know. I will keep that in mind while we work on {topic}.
 All right. There is also {thing} to think about at some point.
 """
 _COMMON = {"prose": _PROSE, "chat": _CHAT, "before": _BEFORE, "after": _AFTER, "confirms": _CONFIRMS}
@@ -305,182 +270,4 @@ look at the plan file | read_file ("path": "plans/{room}.txt") | layer {n} ; wal
     **_COMMON,
 )
 
-FIELD = Domain(
-    name="field study",
-    pools=_PEOPLE
-    + _EVERYDAY
-    + """
-site: Otter Weir; Mill Reach; Sandholme; Ferry Bend; Upper Tarn; Crane Pool; Gravel Bar; Willow Cut; Lock Nine; Stone Ford; \
-Marsh Inlet; Heron Bank; Alder Spring; Low Sluice; Kings Mere; Birch Run
-probe: nitrate probe; pH meter; turbidity logger; flow gauge; oxygen sensor; rain collector; temperature chain; sonde
-species: brown trout; stone loach; caddis larvae; water crowfoot; signal crayfish; mayfly nymphs; bullhead; eelgrass
-method: a paired t-test; bootstrapping; a mixed model; kriging; a Bayesian fit; rank correlation; wavelets; splines
-topic: sampling bias; sensor drift; missing data; seasonal trends; detection limits; reproducibility; peer review; outliers; \
-calibration; field safety; species counts; the flow model
-thing: a control site; a second observer; a blank sample; a log book; a pilot run; a preregistration; a map
-act: pooling the sites; detrending the series; bagging the samples; freezing the filters; dropping the first week
-aspect: statistical power; field time; accuracy; cost; readability; weather; permits; storage
-""",
-    facts={
-        "constraint": """
-u [Never wade] at <{site}> [alone].
-u The raw files of <{site}> [must not be overwritten].
-u [Don't publish] coordinates of <{site}>, the landowner would throw us out.
-u Samples from <{site}> [always stay below {few} degrees].
-u [No electrofishing] at <{site}> in spawning time, ever.
-u You may use the data of <{site}> [only if {person} is named] as an author.
-u [Check with {person}] before anything about <{site}> goes to the press.
-a Shall I remove the outliers of <{site}>? / u [No, never delete data, flag it].
-""",
-        "preference": """
-u I'd like figures for <{site}> in [greyscale, no legends].
-u For <{site}> I favour [{method}] over anything fancier.
-u Please write up <{site}> in [passive-free, short sentences].
-u My supervisor likes [{method}] in reports on <{species}>.
-u For <{species}> use [Latin names] in tables.
-""",
-        "decision": """
-u We are going to use [{method}] for <{site}>.
-u {person} and I decided to [leave out <{site}>] because of the floods.
-a Do you want to count <{species}> by net or by camera? / u [By camera].
-u For <{species}> we take [{method}], end of discussion.
-u The <{probe}> goes to [{site}].
-a For <{site}>, shall we fit {method} or {method2}? / u [{method}].
-""",
-        "number": """
-u At <{site}> we counted [{n} {species}].
-u The detection limit of the <{probe}> is [{decimal} mg/l].
-u Flow at <{site}> peaked at [{decimal} cubic metres] a second.
-a I computed it: <{site}> has a mean of [{decimal}] with {n} readings.
-u We have [{big} euros] left for the <{probe}>.
-""",
-        "name": """
-u The ranger at <{site}> is [{person}].
-u [{person}] lent us the <{probe}>.
-u The land around <{site}> belongs to [{person}].
-u Reviewer two on <{species}> turned out to be [{person}].
-""",
-        "date": """
-u We go to <{site}> on [{date}].
-u The <{probe}> has to be returned by [{date}].
-u The permit for <{site}> expires on [{date}].
-u {person} wants the chapter on <{species}> by [{date}].
-""",
-        "change": """
-u <{site}> has [{n} samples] so far. >> u Recounted: <{site}> has [{n2} samples].
-u We visit <{site}> on [{date}]. >> u High water, so <{site}> is put off to [{date2}].
-u The <{probe}> is with [{person}]. >> u [{person2}] has the <{probe}> now.
-u The threshold for <{site}> is [{decimal} mg/l]. >> u {first} says to use [{decimal2} mg/l] as threshold for <{site}>.
-u I will analyse <{species}> with [{method}]. >> u On second thought [{method2}] for <{species}>.
-""",
-        "identifier": """
-t saved <{site}> to [data/{hash}.parquet]
-t logger at <{site}>: serial [LG-{n}{few}{few2}]
-t ValueError: <{probe}> column [adc_{hash}] is empty
-t upload of <{site}> complete, dataset [doi:10.{n}/{hash}]
-t model {few} for <{species}>: AIC [{big}], converged
-""",
-    },
-    tools="""
-read the file | read_csv ("path": "data/{site}.csv") | {date} {time};{decimal};{n};{decimal2};ok | The series is complete as far as I can see.
-fit it again | run_model ("formula": "count ~ {n}") | iter {n}  loss {decimal}  step 0.0{n} | It ran to the end.
-what does the forecast say? | get_weather ("place": "{site}") | {date} {time} rain {decimal} mm wind {few} bft | A mixed picture, as so often.
-""",
-    blocks=(
-        "| site | n | mean | sd |\n| --- | --- | --- | --- |\n| {site} | {n} | {decimal} | {decimal2} |*",
-        "```r\nfit <- lm(y ~ x + s(t, k = {few}))\nplot(fit, which = {few})*\nsummary(fit)\n```",
-    ),
-    **_COMMON,
-)
-
-THEATRE = Domain(
-    name="theatre",
-    pools=_PEOPLE
-    + _EVERYDAY
-    + """
-play: The Salt Road; Night Ferry; A Cold Supper; The Glass Orchard; Three Umbrellas; Paper Saints; Lantern Street; The Tin \
-Wedding; Harbour Lights; Last Tram Home
-role: the innkeeper; the widow; the ferryman; the judge; the twin sister; the poacher; the governess; the clockmaker; the \
-mayor; the blind fiddler; the notary; the stowaway
-item: fog machine; revolving stage; red velvet curtain; piano; trapdoor; follow spot; costume rack; ticket desk; stage \
-sword; gas lantern; backdrop; sound desk
-venue: Corn Exchange; Old Tannery; Parish Hall; Riverside Barn; Guild Theatre; School Gym; Market Pavilion; Station Hotel
-topic: casting; the lighting plan; stage fright; ticket sales; the programme booklet; rehearsal discipline; props; \
-fundraising; accents; the interval; understudies; publicity
-thing: a read-through; a prompter; a seating plan; a poster; a stage manager; a dress rehearsal; a mailing list
-act: cutting the second act; recording the rehearsals; borrowing costumes; selling raffle tickets; printing early
-aspect: mood; cost; pace; audibility; the audience's patience; tradition; comfort; publicity
-""",
-    facts={
-        "constraint": """
-u [Never leave] the <{item}> [switched on overnight].
-u [No open flames] at the <{venue}>, the fire officer was very clear.
-u Children in <{play}> [must be home by {time}].
-u Please [don't promise] anyone <{role}> [before the auditions].
-u [Only {person}] may operate the <{item}>.
-u [Do not mention] {person} in the programme of <{play}>, she asked for that.
-u Whoever uses the <{item}> [has to wear gloves], it's insured that way.
-a Should I post pictures from <{play}> on our page? / u [Not without the parents' consent].
-""",
-        "preference": """
-u I want <{role}> [played slowly, almost whispering].
-u {first} would rather rehearse <{play}> [in the mornings].
-u For <{play}> I prefer [live piano to a tape].
-u We like the posters for <{play}> [without photographs].
-u I'm fond of the <{venue}> [for its acoustics].
-""",
-        "decision": """
-u [{person}] will play <{role}>, we voted.
-u <{play}> is going to be staged at the [{venue}].
-a Who gets <{role}>, {person} or {person2}? / u [{person2}].
-u We're [skipping the interval] in <{play}>.
-u We have agreed to [buy a used <{item}>] from the opera.
-a Do you want a matinee of <{play}>? / u [Yes, one on {day}].
-""",
-        "number": """
-u The <{venue}> seats [{n}].
-u Tickets for <{play}> cost [{few} euros {few2}0].
-u We sold [{n}] tickets for <{play}> up to now.
-u Renting the <{item}> is [{big} kroner].
-u <{play}> runs [{n} minutes] without the interval.
-""",
-        "name": """
-u [{person}] is doing the lights for <{play}>.
-u The caretaker of the <{venue}> is [{person}].
-u The <{item}> is on loan from [{person}].
-u Rights for <{play}> are with an agent named [{person}].
-""",
-        "date": """
-u Opening night of <{play}> is [{date}].
-u We have the <{venue}> from [{date}] on.
-u The <{item}> must go back on [{date}].
-u Auditions for <{role}>: [{date}], {time}.
-""",
-        "change": """
-u <{role}> is played by [{person}]. >> u {first} broke a leg, [{person2}] steps in as <{role}>.
-u We open <{play}> on [{date}]. >> u The premiere of <{play}> has been moved to [{date2}].
-u <{play}> goes to the [{venue}]. >> u New place for <{play}>: the [{venue2}].
-u Rehearsals of <{play}> begin at [{time}]. >> u From now on <{play}> rehearses at [{time2}].
-u The <{item}> costs [{n} euros]. >> u They gave us a discount, the <{item}> is [{n2} euros].
-""",
-        "identifier": """
-t booking of <{venue}>: confirmation [{code}]
-t refund for <{play}> denied: [reason {n}]
-t invoice [{code}-{few}] for <{item}> paid
-t uploaded <{play}> flyer as [flyer_{hash}.png]
-t licence for <{play}>: [PL{n}/{hash}]
-""",
-    },
-    tools="""
-how are the sales? | ticket_sales ("play": "{play}") | {date} row {few} seat {n} {decimal} euros paid | Sales go on at the usual pace.
-check the calendar please | read_calendar ("month": "{n}") | {day} {date} {time} {thing} ({venue}) | That is all that is entered.
-list the costumes | list_items ("what": "costumes") | box {few} ; size {n} ; {item} ; condition {few} | That is what the list has.
-""",
-    blocks=(
-        "| scene | minutes | people |\n| --- | --- | --- |\n| {role} | {few} | {n} |*",
-        "Scene {few}\n\n{first}: You never told me about {thing}.\n{first}: I thought you knew, {first2}.*",
-    ),
-    **_COMMON,
-)
-
-DOMAINS = (PAYMENTS, HOUSE, FIELD, THEATRE)
+DOMAINS = (PAYMENTS, HOUSE)

@@ -1,1 +1,0 @@
-"""Sessions of Google's Agent Development Kit."""

@@ -1,0 +1,161 @@
+"""Named values: what tools were called with and gave back, and the identifiers that were said.
+
+An agent's memory is ids, dates and states, and sentences hold few of them. A value is told once, under the name that it
+came with; those that people and calls used come first, then the newest. Nothing here can say the opposite of what was
+said. Where no tool gave or took named values there is none of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from compaction_app.messages.tool_calls import name_and_arguments
+from compaction_app.tokens import Count
+from compaction_app.values import Message, Role
+
+#: The line above them, and the one above those under a name that no tool was called with.
+HEADING, _OTHERS = "Values seen:", "Others:"
+#: What stands under no name.
+_SAID = "said"
+_WORD = re.compile(r"[\w~+/][\w.+@/:#-]*[\w/]")
+#: A digit, an underscore, an address, a file or a path, or an acronym.
+_SIGN = re.compile(r"[\d_@]|\.\w+/|/.*/|^[A-Z]{5,}$")
+_NUMBER = re.compile(r"[\d.,:]+[a-z]{0,2}")
+_LINE = re.compile(r"([\w-]{1,40}): (.*)")
+_NOT_IN_NAMES, _STEM = re.compile(r"[^\w-]+"), re.compile(r"[A-Za-z]?[a-z]{0,5}")
+_SHORTEST, _LONGEST = 4, 60
+#: By so many messages a value counts as newer: for each kind of user; under a name that tools are called with; a bare
+#: number; and for each that stands under the same name in the same result.
+_USED, _ASKED_FOR, _BARE, _CROWD = 8.0, 20.0, -12.0, -0.25
+#: Characters of a text in JSON, and leaves and levels of it.
+_CHARACTERS, _LEAVES, _DEPTH = 200_000, 2_000, 12
+
+
+@dataclass(slots=True)
+class _Value:
+    name: str
+    #: The message that last had it; below 0 of an earlier summary.
+    place: float
+    users: set[str] = field(default_factory=set)
+
+
+class NamedValues:
+    def __init__(self, earlier: str = "") -> None:
+        """``earlier``: the lines of a text that this class wrote."""
+        self._values: dict[str, _Value] = {}
+        #: Stems of the names that tools were called with.
+        self._asked: set[str] = set()
+        is_asked = True
+        for line in earlier.splitlines():
+            is_asked = is_asked and line != _OTHERS
+            if found := _LINE.fullmatch(line):
+                name = "" if found[1] == _SAID else found[1]
+                self._asked.update([_stem(name)] if is_asked and name else [])
+                for place, value in enumerate(found[2].split(", ")):
+                    self._values[value] = _Value(name, -place)
+
+    def read(self, messages: Sequence[Message]) -> None:
+        for number, message in enumerate(messages):
+            for call in message.tool_calls:
+                for name, value in leaves_of(name_and_arguments(call)[1]) or ():
+                    self._asked.add(_stem(name))
+                    self._add(name, value, number, Role.TOOL)
+            leaves = leaves_of(message.content) if message.role == Role.TOOL else None
+            crowd: dict[str, int] = defaultdict(int)
+            for name, value in leaves or ():
+                self._add(name, value, number + _CROWD * crowd[name])
+                crowd[name] += 1
+            if leaves is None:
+                for word in _WORD.findall(message.content[:_CHARACTERS]):
+                    self._add("", word, number, message.role)
+
+    def forget(self, told: str) -> None:
+        """Leave out what a text tells."""
+        words = set(_WORD.findall(told))
+        self._values = {value: one for value, one in self._values.items() if value not in words}
+
+    def size(self, count: Count) -> int:
+        """Tokens of all that have a name."""
+        named = [value for value, one in self._values.items() if one.name]
+        return count([self._written(named)])[0] if named else 0
+
+    def text(self, room: int, count: Count, told: str = "") -> str:
+        """As many as have room, the newest and most used, without those that a text tells."""
+        words = set(_WORD.findall(told))
+        ordered = sorted((value for value in self._values if value not in words), key=self._worth, reverse=True)
+        low, high = 0, max(0, min(len(ordered), room))
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if count([self._written(ordered[:middle])])[0] <= room else (low, middle - 1)
+        return self._written(ordered[:low]) if low else ""
+
+    def _add(self, name: str, value: str, place: float, user: str = "") -> None:
+        if not name and _NUMBER.fullmatch(value):
+            return
+        if _SHORTEST <= len(value) <= _LONGEST and _SIGN.search(value) and _WORD.fullmatch(value):
+            one = self._values.setdefault(value, _Value(name, place))
+            one.name, one.place = name or one.name, place
+            one.users.update([user] if user else [])
+
+    def _is_asked(self, value: str) -> bool:
+        one = self._values[value]
+        return _stem(one.name) in self._asked if one.name else bool(one.users)
+
+    def _worth(self, value: str) -> float:
+        one = self._values[value]
+        bare = _BARE if _NUMBER.fullmatch(value) and not one.users else 0
+        return one.place + _USED * len(one.users) + _ASKED_FOR * self._is_asked(value) + bare
+
+    def _written(self, values: Sequence[str]) -> str:
+        lines = [HEADING]
+        for is_asked in (True, False):
+            groups: dict[str, list[str]] = defaultdict(list)
+            for value in values:
+                if self._is_asked(value) == is_asked:
+                    groups[self._values[value].name or _SAID].append(value)
+            lines += [_OTHERS] if groups and not is_asked else []
+            lines += [f"{name}: {', '.join(told)}" for name, told in groups.items()]
+        return "\n".join(lines)
+
+
+def values_of(text: str) -> str:
+    """The lines of the named values at the end of an extract or a ledger."""
+    return f"\n{text}".partition(f"\n{HEADING}\n")[2]
+
+
+def leaves_of(given: Any) -> list[tuple[str, str]] | None:
+    """(name, value) in order; None if it is no JSON object or list."""
+    text = given if isinstance(given, str) else json.dumps(given)
+    if not text.lstrip().startswith(("{", "[")) or len(text) > _CHARACTERS:
+        return None
+    try:
+        return list(islice(_leaves(json.loads(text), "", _DEPTH), _LEAVES))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _leaves(value: Any, name: str, depth: int) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict | list) and depth:
+        pairs = value.items() if isinstance(value, dict) else ((name, inner) for inner in value)
+        for key, inner in pairs:
+            yield from _leaves(inner, _name_of(str(key)), depth - 1)
+    elif isinstance(value, str | int | float) and not isinstance(value, bool):
+        yield name, str(value).strip()
+
+
+def _name_of(key: str) -> str:
+    """A name that cannot pass for a speaker's."""
+    name = _NOT_IN_NAMES.sub("_", key)[:40]
+    return f"{name}_" if name.lower() in {*Role, "summary", _SAID} else name
+
+
+def _stem(name: str) -> str:
+    """``reservation`` of ``reservation_id`` and of ``reservations``."""
+    found = _STEM.match(name)
+    return found[0].lower() if found else ""
