@@ -20,14 +20,14 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from compaction_app.memory.ledger import read_replaced
+from compaction_app.memory.extractive import Material, read_earlier
 from compaction_app.memory.score import Told, facts_kept
 from compaction_app.memory.words import Words, read_words, stem
 from compaction_app.messages.transcript import count_summary, cut_leaks, leaks_wrapper, without_code
 from compaction_app.messages.validation import is_storable, visible
 from compaction_app.summarizers.prompts import END_OF_MATERIAL, OVERSIZE_FACTOR, OWN_WORDS
 from compaction_app.tokens import Count
-from compaction_app.values import ErrorCode, SummaryDraft, SummaryRequest
+from compaction_app.values import ErrorCode, SummaryDraft, SummaryRequest, with_ledger
 
 #: A draft with more characters a token than any text has is refused before it is read.
 CHARACTERS_A_TOKEN = 20
@@ -202,7 +202,9 @@ def tells_little(text: str, size: int, request: SummaryRequest) -> bool:
     That is how a model that has not understood it goes on: "You discussed a number of topics." Where few facts are
     known, as of a talk without names and numbers or in a language without marked words, nothing is said of it.
     """
-    statements, told = read_replaced(request).statements, Told([text])
+    earlier = with_ledger(request.previous_content, request.previous_ledger)
+    reader, values = read_earlier(earlier, is_extract=request.previous_is_extract)
+    statements, told = Material.of(reader, values, request.covered).statements, Told([text])
     kept, facts = facts_kept(statements, told)
     if facts < _FEWEST_FACTS or kept >= _FACTS_A_TOKEN * size:
         return False
