@@ -186,7 +186,7 @@ class TestCost:
     def test_only_where_something_would_be_left_out_one_more_statement_is_made(self, session):
         nodes, _, fork = branch_and_fork(session)
         other = grow(start_session(), None, "u a " * 100)[-1]
-        for tip, queries in ((grow(session, nodes[155], "u")[0], 2), (fork, 3), (other, 3)):
+        for tip, queries in ((grow(session, nodes[155], "u")[0], 1), (fork, 2), (other, 2)):
             with CaptureQueriesContext(connection) as captured:
                 chat.get_context(tip)
             assert len(captured) == queries

@@ -64,6 +64,7 @@ def message(i: int, parent: int | None, **other: Any) -> dict[str, Any]:
         "retired_at": None,
         "last_summarized_message_id": None,
         "pinned_message_id": None,
+        "extract": "",
         "is_extract": False,
     }
     return row | other
