@@ -18,6 +18,7 @@ from compaction_app.values import RunStatus
 from tests.databases import second_database
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.django_db(transaction=True, databases="__all__"),
     pytest.mark.usefixtures("small_window", "routed"),
 ]

@@ -130,8 +130,8 @@ class TestEveryModelFails:
     def test_for_now_it_is_tried_again_later_and_the_prompt_fits_meanwhile(
         self, server, celery_worker, worker_env, admin_client
     ):
-        """A worker, and a provider that asks for two seconds: the same run, the same task, one summary."""
-        server.script([steps.rate_limited(retry_after=2)], model="first")
+        """A worker, and a provider that asks for six seconds: the same run, the same task, one summary."""
+        server.script([steps.rate_limited(retry_after=6)], model="first")
         server.script([steps.server_error()], model="second")
         tip = talk(chat.start_session())[-1]
         run = requested(tip)

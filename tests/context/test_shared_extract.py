@@ -191,6 +191,7 @@ class TestCost:
                 chat.get_context(tip)
             assert len(captured) == queries
 
+    @pytest.mark.long
     def test_it_walks_no_further_than_the_window_reaches(self, settings):
         """At a depth of 50,000, and with nothing to be found: as many rows as 8,000 tokens have."""
         tip = deep_chain(start_session(), 50_000)[-1]
