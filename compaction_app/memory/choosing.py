@@ -75,7 +75,7 @@ def choose(
     """
     worth = _appraise(statements, costs, focus)
     counted, groups, used = Counter(told), list[list[int]](), 0
-    taken = {i for i, one in enumerate(statements) if one.is_shown}
+    taken = set[int]()
 
     def together(i: int) -> list[int]:
         """The statement and what it needs; nothing where it is taken, says nothing or needs too much."""

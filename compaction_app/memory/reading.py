@@ -97,10 +97,6 @@ class Reader:
                 words = read_words(text)
                 self.statements.append(Statement(turn.day, tool, text, words, tool.weight_of(text, words)))
 
-    def forget_last(self) -> None:
-        """What comes next is no answer to what was read so far."""
-        self._before = None
-
     def _read(self, turn: _Turn, sentences: Sequence[_Sentence]) -> None:
         heard = [self._acknowledges(one.text) for one in sentences]
         said = self._before.mine[-1].text if self._before and self._before.speaker != turn.speaker else ""

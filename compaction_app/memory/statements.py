@@ -79,8 +79,6 @@ class Statement:
     joined: frozenset[str] = frozenset()
     #: The newer one that says it again, or with another value.
     replaced_by: Statement | None = None
-    #: Stays in the conversation beside the summary: told already, and never written.
-    is_shown: bool = False
     #: The summary tells it, in whatever words.
     is_told: bool = False
     #: Never told without these; nor without those that name the same, if they are not too many.

@@ -51,7 +51,7 @@ def compose(
     """
     share = 0.0
     if wanted := values.size(count):
-        said = sum(count([one.text for one in statements if one.speaker.role != Role.TOOL and not one.is_shown]))
+        said = sum(count([one.text for one in statements if one.speaker.role != Role.TOOL]))
         share = min(_MOST_NAMED, wanted**2 / (wanted**2 + _SPEECH * said**2))
     named = values.text(int(room * share), count)
     left = room - (count([named])[0] + EDGE if named else 0)
