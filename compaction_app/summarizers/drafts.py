@@ -254,10 +254,10 @@ def _runs(text: str) -> list[str]:
 
 
 def _read(text: str) -> Words:
-    lines = [line.split() for line in ("", *text.splitlines())]
     # Of one piece the first 400 words are read.
-    parts = [read_words(" ".join(line[i : i + 200])) for line in lines for i in range(0, len(line) or 1, 200)]
-    return Words(*(frozenset[str]().union(*column) for column in zip(*parts, strict=True)))
+    lines = map(str.split, text.splitlines())
+    parts = [read_words(" ".join(line[i : i + 200])) for line in lines for i in range(0, len(line), 200)]
+    return Words(*(frozenset[str]().union(*column) for column in zip(read_words(""), *parts, strict=True)))
 
 
 def _told_of(own: Words, known: Words, replaced: str) -> frozenset[str]:
