@@ -30,7 +30,7 @@ from compaction_app import chat
 from compaction_app.admin.compacting import held_back, requested_after
 from compaction_app.admin.display import joined, number
 from compaction_app.admin.links import Links
-from compaction_app.admin.records import CHANGES, KEPT, UNSEEN, RecordAdmin, Told
+from compaction_app.admin.records import CHANGES, KEPT, SUMMARY_TEXTS, UNSEEN, RecordAdmin, Told
 from compaction_app.conf import Mode
 from compaction_app.context.reading import resolve_request
 from compaction_app.exceptions import CompactionError, MessageNotFound
@@ -41,7 +41,6 @@ from compaction_app.values import OPEN_RUN_STATUSES, Kind
 
 #: Live summaries that a page names, and branches.
 _MOST_NAMED = 50
-_TEXTS = ("content", "extract", "ledger", "metadata")
 #: In the address of a record: how Django keeps the list that led to it.
 SEARCH = "_changelist_filters"
 
@@ -89,7 +88,7 @@ def affected_by(erased: ChatMessage) -> tuple[dict[str, int], list[ChatMessage]]
     # A subtree has few runs: no index is needed.
     is_open = Q(status__in=OPEN_RUN_STATUSES)
     found |= runs.aggregate(open_runs=Count("pk", filter=is_open), ended_runs=Count("pk", filter=~is_open))
-    live = nodes.filter(is_live).defer(*_TEXTS).order_by("id")
+    live = nodes.filter(is_live).defer(*SUMMARY_TEXTS).order_by("id")
     return found, list(live[:_MOST_NAMED])
 
 
@@ -100,7 +99,7 @@ def _live_on(summary: ChatMessage) -> list[ChatMessage]:
         cursor.execute(sql.BUILT_ON, {"summary": summary.pk})
         built = [pk for (pk,) in cursor.fetchall()]
     rows = ChatMessage.objects.using(using).live().filter(pk__in=built)
-    return list(rows.defer(*_TEXTS).order_by("id"))
+    return list(rows.defer(*SUMMARY_TEXTS).order_by("id"))
 
 
 # -- what the model no longer sees --------------------------------------------------------------------------
@@ -265,7 +264,7 @@ class ErasingAdmin(RecordAdmin):
 
     def _retire(self, links: Links, summary: ChatMessage, reason: str) -> None:
         retired = sorted(chat.retire_summary(summary, reason=reason))
-        for one in ChatMessage.objects.using(database_of(summary)).defer(*_TEXTS).filter(pk__in=retired):
+        for one in ChatMessage.objects.using(database_of(summary)).defer(*SUMMARY_TEXTS).filter(pk__in=retired):
             # Without the reason: it may quote the summary, and this log outlives an erasure.
             self.log_change(links.request, one, gettext_noop("Retired."))
         named, then = joined(map(links.summary, retired), ", "), requested_after(links, summary.session)
@@ -312,7 +311,9 @@ def _borrowed(links: Links, summaries: Sequence[ChatMessage], without: ChatMessa
     using, session = database_of(summaries[0]), summaries[0].session
     tips = set(borrowers(summaries, resolve_request(session).budget.available))
     tips -= tips_at_or_below(without.pk, tips, using) if without else set()
-    rows = ChatMessage.objects.using(using).filter(pk__in=sorted(tips)[:_MOST_NAMED]).defer(*_TEXTS).order_by("id")
+    rows = (
+        ChatMessage.objects.using(using).filter(pk__in=sorted(tips)[:_MOST_NAMED]).defer(*SUMMARY_TEXTS).order_by("id")
+    )
     said = _("Branches that are shown an extract of theirs, and lose it until they are compacted. They end at:")
     return [said, _named(links, list(rows))] if tips else []
 

@@ -39,6 +39,8 @@ from compaction_app.models.words import words
 RUN_TEXTS = ("error_detail", "instructions", "policy_line", "settings", "budget", "shortened_inputs", "request")
 #: A run's events, oldest first.
 EVENTS = Prefetch("events", CompactionEvent.objects.order_by("id"))
+#: Columns of a summary that may be long.
+SUMMARY_TEXTS = ("content", "extract", "ledger", "metadata")
 #: Columns of a record's session that no list reads.
 SESSION_TEXTS = ("session__system_prompt", "session__settings", "session__token_calibration", "session__metadata")
 #: The sections of a record's page: a heading, and labels with values.

@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from compaction_app.admin import contexts, display
 from compaction_app.admin.display import column
 from compaction_app.admin.links import Links
-from compaction_app.admin.records import EVENTS, RUN_TEXTS, Sections
+from compaction_app.admin.records import EVENTS, RUN_TEXTS, SUMMARY_TEXTS, Sections
 from compaction_app.memory.ledger_text import EXTRACT_HEADING
 from compaction_app.memory.named_values import values_of
 from compaction_app.memory.statements import NOBODY
@@ -123,16 +123,14 @@ def generations_of(summary: ChatMessage) -> list[tuple[int, ChatMessage, Compact
     levels[summary.pk] = 0
     found = CompactionRun.objects.using(using).filter(summary_id__in=levels).order_by("id")
     found = found.annotate(cutoff_depth=F("summary__last_summarized_message__depth"))
-    lean = found.select_related("summary").defer(
-        "summary__content", "summary__extract", "summary__ledger", "summary__metadata", "error_detail", "settings"
-    )
+    texts = [f"summary__{name}" for name in SUMMARY_TEXTS]
+    lean = found.select_related("summary").defer(*texts, "error_detail", "settings")
     runs = {run.summary_id or 0: run for run in lean}
     summaries = {pk: run.summary for pk, run in runs.items() if run.summary is not None}
     summaries[summary.pk] = summary
     # A base without a run was imported with its conversation.
     if imported := levels.keys() - summaries.keys():
-        rows = ChatMessage.objects.using(using).filter(pk__in=sorted(imported))
-        rows = rows.defer("content", "extract", "ledger", "metadata")
+        rows = ChatMessage.objects.using(using).filter(pk__in=sorted(imported)).defer(*SUMMARY_TEXTS)
         summaries |= {row.pk: row for row in rows}
     return [(level, summaries[pk], runs.get(pk)) for level, pk in sorted((levels[pk], pk) for pk in summaries)]
 

@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from django.core.cache import cache
@@ -149,9 +149,13 @@ def remember(found: Mapping[Place, Capacity]) -> None:
 
 def recall(places: Sequence[Place]) -> dict[Place, Capacity]:
     """What is remembered of these models, by address and model."""
-    keys = {_key(*place): place for place in places}
+    return _recalled("window", places, lambda value: Capacity(*value))
+
+
+def _recalled(kind: str, places: Sequence[Place], read: Callable[[Any], Answer]) -> dict[Place, Answer]:
+    keys = {_key(*place, kind): place for place in places}
     return _guarded(
-        "recall_window", lambda: {keys[key]: Capacity(*value) for key, value in cache.get_many(list(keys)).items()}, {}
+        f"recall_{kind}", lambda: {keys[key]: read(value) for key, value in cache.get_many(list(keys)).items()}, {}
     )
 
 
@@ -166,10 +170,7 @@ def ratio_after(reported: int, size: int, known: float = 1.0) -> float:
 
 
 def recall_ratios(places: Sequence[Place]) -> dict[Place, float]:
-    keys = {_key(*place, "ratio"): place for place in places}
-    return _guarded(
-        "recall_ratio", lambda: {keys[key]: float(value) for key, value in cache.get_many(list(keys)).items()}, {}
-    )
+    return _recalled("ratio", places, float)
 
 
 def remember_ratios(found: Mapping[Place, float]) -> None:

@@ -64,8 +64,7 @@ def complete(
     beside = [message.content for message in _following_messages(plan, settings)]
     told = Told([prose, *beside])
     lost = _lost(material.of_text(extract), told, request.nonce, is_prose=not draft.is_extract)
-    values = NamedValues(values_of(extract))
-    values.forget("\n".join([prose, *beside]))
+    values = NamedValues(values_of(extract)).without("\n".join([prose, *beside]))
     size = count_summary(with_ledger(prose, "\n"), count)
     room = _room(prose, size, plan, budget, settings, count)
     ledger = _fit(prose, material.only(lost, values), told, size + room, room, count)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from compaction_app.memory.records import parsed
 from compaction_app.messages.tool_calls import name_and_arguments
 from compaction_app.tokens import Count
 from compaction_app.values import Message, Role
@@ -33,7 +34,7 @@ _SHORTEST, _LONGEST = 4, 60
 #: By so many messages a value counts as newer: for each kind of user; under a name that tools are called with; a bare
 #: number; and for each that stands under the same name in the same result.
 _USED, _ASKED_FOR, _BARE, _CROWD = 8.0, 20.0, -12.0, -0.25
-#: Characters of a text in JSON, and leaves and levels of it.
+#: Characters of a text in which identifiers are looked for; leaves and levels of JSON.
 _CHARACTERS, _LEAVES, _DEPTH = 200_000, 2_000, 12
 
 
@@ -75,20 +76,21 @@ class NamedValues:
                 for word in _WORD.findall(message.content[:_CHARACTERS]):
                     self._add("", word, number, message.role)
 
-    def forget(self, told: str) -> None:
-        """Leave out what a text tells."""
-        words = set(_WORD.findall(told))
-        self._values = {value: one for value, one in self._values.items() if value not in words}
+    def without(self, told: str) -> NamedValues:
+        """Those that a text does not tell."""
+        words, others = set(_WORD.findall(told)), NamedValues()
+        others._values = {value: one for value, one in self._values.items() if value not in words}
+        others._asked = self._asked
+        return others
 
     def size(self, count: Count) -> int:
         """Tokens of all that have a name."""
         named = [value for value, one in self._values.items() if one.name]
         return count([self._written(named)])[0] if named else 0
 
-    def text(self, room: int, count: Count, told: str = "") -> str:
-        """As many as have room, the newest and most used, without those that a text tells."""
-        words = set(_WORD.findall(told))
-        ordered = sorted((value for value in self._values if value not in words), key=self._worth, reverse=True)
+    def text(self, room: int, count: Count) -> str:
+        """As many as have room, the newest and most used."""
+        ordered = sorted(self._values, key=self._worth, reverse=True)
         low, high = 0, max(0, min(len(ordered), room))
         while low < high:
             middle = (low + high + 1) // 2
@@ -131,13 +133,8 @@ def values_of(text: str) -> str:
 
 def leaves_of(given: Any) -> list[tuple[str, str]] | None:
     """(name, value) in order; None if it is no JSON object or list."""
-    text = given if isinstance(given, str) else json.dumps(given)
-    if not text.lstrip().startswith(("{", "[")) or len(text) > _CHARACTERS:
-        return None
-    try:
-        return list(islice(_leaves(json.loads(text), "", _DEPTH), _LEAVES))
-    except (ValueError, RecursionError):
-        return None
+    value = parsed(given if isinstance(given, str) else json.dumps(given))
+    return None if value is None else list(islice(_leaves(value, "", _DEPTH), _LEAVES))
 
 
 def _leaves(value: Any, name: str, depth: int) -> Iterator[tuple[str, str]]:

@@ -101,9 +101,7 @@ class Reader:
         heard = [self._acknowledges(one.text) for one in sentences]
         said = self._before.mine[-1].text if self._before and self._before.speaker != turn.speaker else ""
         for sentence, is_heard in zip(sentences, heard, strict=True):
-            # "Sure" may answer a question, and a person's "agreed" a model's proposal.
-            answers = ends_in_question(said) or (turn.speaker.is_person and decides(said, sentence.text))
-            if is_heard and (turn.mine or not answers):
+            if is_heard and (turn.mine or not _answers(turn.speaker, sentence.text, said)):
                 turn.has_heard = True
                 continue
             target = self._target(turn, sentence)
@@ -236,6 +234,11 @@ def _of_tool(content: str) -> list[_Sentence]:
     found = [_Sentence(text, words, Speaker(Role.TOOL).weight_of(text, words)) for text, words in told]
     level_rows(found)
     return found
+
+
+def _answers(speaker: Speaker, text: str, said: str) -> bool:
+    """Whether "sure" answers a question, or a person's "agreed" a model's proposal."""
+    return ends_in_question(said) or (speaker.is_person and decides(said, text))
 
 
 def _limits(text: str) -> bool:

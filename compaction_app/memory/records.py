@@ -16,10 +16,16 @@ _EMPTY: tuple[Any, ...] = (None, "", [], {})
 
 def read_records(text: str) -> list[str] | None:
     """None if the text is no JSON object or list."""
+    value = parsed(text)
+    return None if value is None else list(islice(_lines(value, "", _DEPTH), _LINES))
+
+
+def parsed(text: str) -> Any:
+    """A JSON object or list; None where the text is neither."""
     if not text.lstrip().startswith(("{", "[")) or len(text) > _CHARACTERS:
         return None
     try:
-        return list(islice(_lines(json.loads(text), "", _DEPTH), _LINES))
+        return json.loads(text)
     except (ValueError, RecursionError):
         return None
 

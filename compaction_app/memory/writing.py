@@ -57,7 +57,7 @@ def compose(
     left = room - (count([named])[0] + EDGE if named else 0)
     text = _compose(statements, left, count, day_mark, told or {}, focus, keeps_last=keeps_last)
     # What a statement tells is not told twice.
-    named = values.text(room - count([text])[0] - EDGE, count, text) if named else ""
+    named = values.without(text).text(room - count([text])[0] - EDGE, count) if named else ""
     return "\n".join(filter(None, [text, named]))
 
 

@@ -152,7 +152,6 @@ shown(id, part) AS ({_PARTS})
 SELECT {_SHARED}, shown.part FROM shown JOIN {MESSAGES} m ON m.id = shown.id
 """
 
-# The numbers that the trigger compares, without content. The walk ends at the first live summary.
 # The numbers that the trigger compares, without content. It walks from lane to lane, so a long branch without a summary
 # costs no more than a short one, and ends at the first live summary.
 _LIVE_ON_LANE = (
@@ -329,16 +328,14 @@ SELECT e.id FROM (
 ) l JOIN {MESSAGES} e ON e.id = l.end_id WHERE {_IS_TIP.format(row="e")}
 """
 
-#: HISTORY_TOKENS for many tips at once. It walks from lane to lane instead of from message to message, so a long branch
-#: costs no more than a short one.
+#: HISTORY_TOKENS for many tips at once.
 HISTORIES_AT_TIPS = f"""
 WITH RECURSIVE up(tip, lane, depth, summary_id) AS (
-    SELECT t.id, COALESCE(t.lane_id, t.id), t.depth,
-           {_LIVE_ON_LANE.format(lane="COALESCE(t.lane_id, t.id)", depth="t.depth")}
+    SELECT t.id, {_LANE.format(row="t")}, t.depth,
+           {_LIVE_ON_LANE.format(lane=_LANE.format(row="t"), depth="t.depth")}
     FROM {MESSAGES} t WHERE t.id IN ({{tips}})
     UNION ALL
-    SELECT up.tip, COALESCE(p.lane_id, p.id), p.depth,
-           {_LIVE_ON_LANE_OF_P}
+    SELECT up.tip, {_LANE.format(row="p")}, p.depth, {_LIVE_ON_LANE_OF_P}
     FROM up JOIN {MESSAGES} l ON l.id = up.lane JOIN {MESSAGES} p ON p.id = l.parent_message_id
     WHERE up.summary_id IS NULL
 )

@@ -169,9 +169,12 @@ def _why_it_says_nothing(text: str, size: int, request: SummaryRequest) -> Error
     material = _TAG.sub(" ", request.user.rpartition(END_OF_MATERIAL)[0] or request.user)
     if tells_nothing(text, material):
         return ErrorCode.ERROR_TEXT
-    is_little = _LEAST_TOKENS <= size < _FAR_BELOW * request.target_tokens and tells_little(text, size, request)
     is_empty_talk = repeats_instructions(text, material) or speaks_of_its_request(text, material)
-    return ErrorCode.NOTHING_TOLD if is_little or is_empty_talk or repeats_itself(text) else None
+    if is_empty_talk or repeats_itself(text):
+        return ErrorCode.NOTHING_TOLD
+    # Last, since it reads all that is replaced.
+    is_far_below = _LEAST_TOKENS <= size < _FAR_BELOW * request.target_tokens
+    return ErrorCode.NOTHING_TOLD if is_far_below and tells_little(text, size, request) else None
 
 
 def is_error_text(text: str) -> bool:
@@ -186,7 +189,7 @@ def tells_nothing(text: str, replaced: str) -> bool:
     if is_long and max(map(len, below.split("\n"))) > _LONGEST_PLACEHOLDER:
         return False
     own, known = _read(below), _read(replaced)
-    told = _told_of(own, known, replaced)
+    told = _told_of(own, known, set(replaced.split()))
     # A small number is in any long text, and among many other names a single one is there by chance.
     weight = sum(2 if len(word) > 2 or word.isalpha() else 1 for word in told)
     if weight > 1 and 3 * len(told) >= len(own.marked | own.values | told):
@@ -232,8 +235,8 @@ def speaks_of_its_request(text: str, material: str) -> bool:
     # One word alone may be how a summary begins.
     if len(set().union(*about.values())) < 2 or 2 * len(about) <= len(parts):
         return False
-    known = _read(material)
-    return 2 * sum(not _told_of(_read(part), known, material) for part in about) > len(parts)
+    known, written = _read(material), set(material.split())
+    return 2 * sum(not _told_of(_read(part), known, written) for part in about) > len(parts)
 
 
 def repeats_itself(text: str) -> bool:
@@ -260,9 +263,9 @@ def _read(text: str) -> Words:
     return Words(*(frozenset[str]().union(*column) for column in zip(read_words(""), *parts, strict=True)))
 
 
-def _told_of(own: Words, known: Words, replaced: str) -> frozenset[str]:
-    """Names and values of what is replaced. A name is never written small."""
-    names = (own.marked | own.initial) & (known.marked | known.initial) - set(replaced.split())
+def _told_of(own: Words, known: Words, written: set[str]) -> frozenset[str]:
+    """Names and values of what is replaced; ``written`` are its words. A name is never written small."""
+    names = (own.marked | own.initial) & (known.marked | known.initial) - written
     return names | own.values & known.values
 
 
