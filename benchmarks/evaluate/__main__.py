@@ -48,8 +48,9 @@ def main() -> int:
     sections = options.only.split(",") if options.only else [*SECTIONS]
     if unknown := set(sections) - set(SECTIONS):
         parser.error(f"There is no section {', '.join(sorted(unknown))}.")
-    # Before the first import of the app.
+    # Before the first import of the app. Celery puts the working directory before all else.
     sys.path[:0] = [str(options.app.resolve()), str(REPOSITORY)]
+    os.chdir(options.app)
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         product.begin(folder)

@@ -1,8 +1,9 @@
 """Named values: what tools were called with and gave back, and the identifiers that were said.
 
 An agent's memory is ids, dates and states, and sentences hold few of them. A value is told once, under the name that it
-came with; those that people and calls used come first, then the newest. Nothing here can say the opposite of what was
-said. Where no tool gave or took named values there is none of it.
+came with. Those under a name that tools were called with come first, then identifiers, then others, of each the newest;
+times and bare numbers that nobody used come last. Nothing here can say the opposite of what was said. Where no tool
+gave or took named values there is none of it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -27,13 +28,11 @@ _SAID = "said"
 _WORD = re.compile(r"[\w~+/][\w.+@/:#-]*[\w/]")
 #: A digit, an underscore, an address, a file or a path, or an acronym.
 _SIGN = re.compile(r"[\d_@]|\.\w+/|/.*/|^[A-Z]{5,}$")
-_NUMBER = re.compile(r"[\d.,:]+[a-z]{0,2}")
+_NUMBER = re.compile(r"[\d.,:+]+[a-z]{0,2}|\d{4}-\d\d-\d\dT[\d:.+Z-]+")
+_IDENTIFIER = re.compile(r"(?=.*[^\W\d_]).*\d")
 _LINE = re.compile(r"([\w-]{1,40}): (.*)")
 _NOT_IN_NAMES, _STEM = re.compile(r"[^\w-]+"), re.compile(r"[A-Za-z]?[a-z]{0,5}")
 _SHORTEST, _LONGEST = 4, 60
-#: By so many messages a value counts as newer: for each kind of user; under a name that tools are called with; a bare
-#: number; and for each that stands under the same name in the same result.
-_USED, _ASKED_FOR, _BARE, _CROWD = 8.0, 20.0, -12.0, -0.25
 #: Characters of a text in which identifiers are looked for; leaves and levels of JSON.
 _CHARACTERS, _LEAVES, _DEPTH = 200_000, 2_000, 12
 
@@ -42,8 +41,9 @@ _CHARACTERS, _LEAVES, _DEPTH = 200_000, 2_000, 12
 class _Value:
     name: str
     #: The message that last had it; below 0 of an earlier summary.
-    place: float
-    users: set[str] = field(default_factory=set)
+    place: int
+    #: By a person, a reply or a call.
+    is_used: bool = False
 
 
 class NamedValues:
@@ -66,15 +66,11 @@ class NamedValues:
             for call in message.tool_calls:
                 for name, value in leaves_of(name_and_arguments(call)[1]) or ():
                     self._asked.add(_stem(name))
-                    self._add(name, value, number, Role.TOOL)
-            leaves = leaves_of(message.content) if message.role == Role.TOOL else None
-            crowd: dict[str, int] = defaultdict(int)
-            for name, value in leaves or ():
-                self._add(name, value, number + _CROWD * crowd[name])
-                crowd[name] += 1
-            if leaves is None:
-                for word in _WORD.findall(message.content[:_CHARACTERS]):
-                    self._add("", word, number, message.role)
+                    self._add(name, value, number, is_used=True)
+            given = leaves_of(message.content) if message.role == Role.TOOL else None
+            said = [("", word) for word in _WORD.findall(message.content[:_CHARACTERS])] if given is None else given
+            for name, value in said:
+                self._add(name, value, number, is_used=given is None)
 
     def without(self, told: str) -> NamedValues:
         """Those that a text does not tell."""
@@ -84,12 +80,12 @@ class NamedValues:
         return others
 
     def size(self, count: Count) -> int:
-        """Tokens of all that have a name."""
-        named = [value for value, one in self._values.items() if one.name]
+        """Tokens of all that have a name, and are no bare numbers."""
+        named = [value for value, one in self._values.items() if one.name and not self._is_bare(value)]
         return count([self._written(named)])[0] if named else 0
 
     def text(self, room: int, count: Count) -> str:
-        """As many as have room, the newest and most used."""
+        """As many as have room."""
         ordered = sorted(self._values, key=self._worth, reverse=True)
         low, high = 0, max(0, min(len(ordered), room))
         while low < high:
@@ -97,22 +93,23 @@ class NamedValues:
             low, high = (middle, high) if count([self._written(ordered[:middle])])[0] <= room else (low, middle - 1)
         return self._written(ordered[:low]) if low else ""
 
-    def _add(self, name: str, value: str, place: float, user: str = "") -> None:
+    def _add(self, name: str, value: str, place: int, *, is_used: bool) -> None:
         if not name and _NUMBER.fullmatch(value):
             return
         if _SHORTEST <= len(value) <= _LONGEST and _SIGN.search(value) and _WORD.fullmatch(value):
             one = self._values.setdefault(value, _Value(name, place))
-            one.name, one.place = name or one.name, place
-            one.users.update([user] if user else [])
+            one.name, one.place, one.is_used = name or one.name, place, one.is_used or is_used
 
     def _is_asked(self, value: str) -> bool:
         one = self._values[value]
-        return _stem(one.name) in self._asked if one.name else bool(one.users)
+        return _stem(one.name) in self._asked if one.name else one.is_used
 
-    def _worth(self, value: str) -> float:
-        one = self._values[value]
-        bare = _BARE if _NUMBER.fullmatch(value) and not one.users else 0
-        return one.place + _USED * len(one.users) + _ASKED_FOR * self._is_asked(value) + bare
+    def _is_bare(self, value: str) -> bool:
+        return _NUMBER.fullmatch(value) is not None and not self._values[value].is_used
+
+    def _worth(self, value: str) -> tuple[bool, bool, bool, int]:
+        is_identifier = _IDENTIFIER.match(value) is not None
+        return not self._is_bare(value), self._is_asked(value), is_identifier, self._values[value].place
 
     def _written(self, values: Sequence[str]) -> str:
         lines = [HEADING]

@@ -25,7 +25,7 @@ _DAY = re.compile(r"(?:#{1,6} )?(\d{4}-\d\d-\d\d(?: to \d{4}-\d\d-\d\d)?)")
 _SPOKEN = re.compile(rf"(?P<role>{'|'.join([*Role, NOBODY])})(?: (?P<name>[\w .@-]{{1,40}}))?: (?P<text>.*)")
 _JOINED = re.compile(rf" \((?:{'|'.join(Role)}){NAME_AND_COLON}.*")
 #: How the share of named values grows with the square of how much of them there is, and its most; what ends may cost.
-_SPEECH, _MOST_NAMED, EDGE = 0.05, 0.92, 2
+_SPEECH, _MOST_NAMED, EDGE = 0.1, 0.92, 2
 #: So many of the statements that come next are tried in what room is left.
 _FILLERS = 8
 #: More is chosen than has room: together, statements cost less than one by one.
