@@ -10,7 +10,6 @@ from typing import NamedTuple
 from compaction_app.memory.statements import NOBODY, Statement
 from compaction_app.memory.word_tables import FIRST_PERSON
 from compaction_app.memory.words import stem
-from compaction_app.values import Role
 
 #: The worth of a name, a number or an identifier, where a plain word has 1.
 MARKED = 3.0
@@ -131,12 +130,10 @@ def _appraise(statements: Sequence[Statement], costs: Sequence[int], focus: froz
     found = []
     for one, cost in zip(statements, costs, strict=True):
         # "Keep it up!" cheers somebody on.
-        is_rule = (one.is_own or one.speaker.role == NOBODY) and one.is_rule and "!" not in one.text
-        # What a document demands is worth telling, but before nothing else.
-        demands = is_rule or (one.speaker.role == Role.TOOL and one.is_rule)
+        is_rule = (one.is_rule or (one.speaker.role == NOBODY and one.demand > 0)) and "!" not in one.text
         words = {stem(word): MARKED if word in one.words.marked else 1.0 for word in sorted(one.words.content - labels)}
         weight = max(one.weight, _ADOPTED * (one.is_own and not one.speaker.is_person))
-        factor = weight * (_RULE if demands else 1.0) * (_QUESTION if one.asks else 1.0)
+        factor = weight * (_RULE if is_rule else 1.0) * (_QUESTION if one.asks else 1.0)
         factor *= _OWN if FIRST_PERSON.search(one.text) else 1.0
         factor *= _FOCUS if focus and not focus.isdisjoint(words) else 1.0
         bonus = (_FIRM_BONUS if one.is_firm else _RULE_BONUS * weight) if is_rule and not one.is_told else 0.0

@@ -1,9 +1,9 @@
 """Named values: what tools were called with and gave back, and the identifiers that were said.
 
 An agent's memory is ids, dates and states, and sentences hold few of them. A value is told once, under the name that it
-came with. Those under a name that tools were called with come first, then identifiers, then others, of each the newest;
-times and bare numbers that nobody used come last. Nothing here can say the opposite of what was said. Where no tool
-gave or took named values there is none of it.
+came with. Those under a name that tools were called with come first, then what people and calls used, identifiers, and
+the newest; times and bare numbers that nobody used come last. Nothing here can say the opposite of what was said. Where
+no tool gave or took named values there is none of it.
 """
 
 from __future__ import annotations
@@ -107,9 +107,9 @@ class NamedValues:
     def _is_bare(self, value: str) -> bool:
         return _NUMBER.fullmatch(value) is not None and not self._values[value].is_used
 
-    def _worth(self, value: str) -> tuple[bool, bool, bool, int]:
-        is_identifier = _IDENTIFIER.match(value) is not None
-        return not self._is_bare(value), self._is_asked(value), is_identifier, self._values[value].place
+    def _worth(self, value: str) -> tuple[bool, bool, bool, bool, int]:
+        one, is_identifier = self._values[value], _IDENTIFIER.match(value) is not None
+        return not self._is_bare(value), self._is_asked(value), one.is_used, is_identifier, one.place
 
     def _written(self, values: Sequence[str]) -> str:
         lines = [HEADING]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 
 from compaction_app.memory import word_tables as known
 from compaction_app.memory.dates import NAMES_ANOTHER_DAY, resolve_dates
@@ -14,19 +13,18 @@ from compaction_app.memory.records import read_records
 from compaction_app.memory.sentences import SEPARATOR, harmless, split_sentences
 from compaction_app.memory.statements import (
     BRIEF_WORDS,
-    CODE,
     NOBODY,
     OPENING,
     Speaker,
     Statement,
-    decides,
+    accepts,
     demand_of,
     early,
     ends_in_question,
     is_question,
     level_rows,
 )
-from compaction_app.memory.words import Words, count_words, read_words
+from compaction_app.memory.words import count_words, read_words
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.tool_calls import call_name, tool_marker
 from compaction_app.messages.transcript import results_of_calls, tool_names
@@ -45,31 +43,23 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 @dataclass(slots=True)
-class _Sentence:
-    text: str
-    words: Words
-    weight: float
-    is_quoted: bool = False
-
-
-@dataclass(slots=True)
 class _Turn:
     """The message that is read."""
 
     number: int
     speaker: Speaker
-    day: str
-    is_one_sentence: bool
-    #: Of a few words in all.
-    is_short: bool
+    sentences: Sequence[Statement] = ()
     #: Its statements so far.
     mine: list[Statement] = field(default_factory=list)
     #: It began with no more than that something was heard.
     has_heard: bool = False
-    #: "Imagine …": all that follows stands under it.
-    frame: Statement | None = None
     #: Whom or what "he" and "it" speak of.
     subject: Statement | None = None
+    #: Words of its sentences.
+    length: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.length = sum(count_words(one.text) for one in self.sentences)
 
 
 class Reader:
@@ -79,7 +69,7 @@ class Reader:
         """``last``: of earlier ``statements`` the one that the first message may answer."""
         self.statements = list(statements)
         #: The message before; what only says that it was heard may stand between.
-        self._before = _Turn(-1, last.speaker, last.day, False, False, [last]) if last else None
+        self._before = _Turn(-1, last.speaker, mine=[last]) if last else None
         self._names = {part.lower() for one in statements for part in one.speaker.name.split()}
 
     def read_messages(self, messages: Sequence[Message]) -> None:
@@ -87,66 +77,61 @@ class Reader:
         self._names.update(part.lower() for one in messages if one.role != Role.TOOL for part in one.name.split())
         for number, message in enumerate(messages):
             speaker = speaker_of(message.role, names[number] if message.role == Role.TOOL else message.name)
-            day = message.created_at.date() if message.created_at else None
-            sentences = _sentences_of(message, speaker, day)
-            is_short = sum(count_words(one.text) for one in sentences) <= _LONG
-            turn = _Turn(number, speaker, day.isoformat() if day else "", len(sentences) == 1, is_short)
-            self._read(turn, sentences)
+            self._read(_Turn(number, speaker, list(_sentences_of(message, speaker))))
             for call, result in zip(message.tool_calls, results[number], strict=True):
                 text, tool = harmless(one_line(tool_marker(call, result), 300)), speaker_of(Role.TOOL, call_name(call))
-                words = read_words(text)
-                self.statements.append(Statement(turn.day, tool, text, words, tool.weight_of(text, words)))
+                self.statements.append(Statement.read(_day_of(message), tool, text))
 
-    def _read(self, turn: _Turn, sentences: Sequence[_Sentence]) -> None:
-        heard = [self._acknowledges(one.text) for one in sentences]
+    def _read(self, turn: _Turn) -> None:
+        level_rows(turn.sentences)
+        heard = [self._acknowledges(one.text) for one in turn.sentences]
         said = self._before.mine[-1].text if self._before and self._before.speaker != turn.speaker else ""
-        for sentence, is_heard in zip(sentences, heard, strict=True):
-            if is_heard and (turn.mine or not _answers(turn.speaker, sentence.text, said)):
+        for one, is_heard in zip(turn.sentences, heard, strict=True):
+            if is_heard and (turn.mine or not _answers(turn.speaker, one.text, said)):
                 turn.has_heard = True
                 continue
-            target = self._target(turn, sentence)
+            target = self._target(turn, one)
             if target is not None and len(target.text) <= _FULL:
-                target.join(turn.speaker, sentence.text, sentence.words)
+                target.join(turn.speaker, one.text, one.words)
                 turn.mine = turn.mine or [target]
             else:
-                self._add(turn, sentence, target)
+                self._add(turn, one, target)
         if turn.mine and not all(heard):
             self._before = turn
 
-    def _add(self, turn: _Turn, sentence: _Sentence, full: Statement | None) -> None:
+    def _add(self, turn: _Turn, one: Statement, full: Statement | None) -> None:
         """A statement of its own; ``full`` is what it changes where that takes no more."""
-        text = QUOTED * sentence.is_quoted + re.sub(r"(?<=\w)\.$", "", sentence.text)
-        one = Statement(turn.day, turn.speaker, text, sentence.words, sentence.weight)
         if full is not None:
             full.needs.append(one)
-        if known.PRONOUN.match(sentence.text) is None:
+        if known.PRONOUN.match(one.text) is None:
             turn.subject = one
         elif turn.subject is not None:
             one.needs.append(turn.subject)
         elif not turn.mine and self._before is not None:
             one.needs.append(self._before.mine[-1])
-        if turn.frame is not None:
-            one.needs.append(turn.frame)
-        elif turn.speaker.role != Role.TOOL and early(known.FRAME, sentence.text):
-            turn.frame = one
+        one.text = re.sub(r"(?<=\w)\.$", "", one.text)
         turn.mine.append(one)
         self.statements.append(one)
 
-    def _target(self, turn: _Turn, sentence: _Sentence) -> Statement | None:
+    def _target(self, turn: _Turn, one: Statement) -> Statement | None:
         """The statement that this sentence answers, denies or corrects; None if it is a statement of its own."""
-        said, text = turn.mine or (self._before.mine if self._before else []), sentence.text
+        said, text = turn.mine or (self._before.mine if self._before else []), one.text
         before = said[-1] if said else None
-        if before is None or sentence.is_quoted or turn.speaker.role == Role.TOOL or before.text.startswith(QUOTED):
+        if (
+            before is None
+            or turn.speaker.role == Role.TOOL
+            or any(part.text.startswith(QUOTED) for part in (before, one))
+        ):
             return None
-        length, size = count_words(text), len(sentence.words.content)
+        length, size = count_words(text), one.size
         replies = bool(not turn.mine and self._before and self._before.speaker != turn.speaker)
         if is_question(text):
             # One answer may answer both; "Did you take it?" is about what was said.
-            is_about = replies and length <= BRIEF_WORDS and size <= 2 and not sentence.words.marked
+            is_about = replies and length <= BRIEF_WORDS and size <= 2 and not one.words.marked
             return before if is_about or (turn.mine and before.asks) else None
         if (limits := known.CONDITION.search(text, 0, OPENING)) and not read_words(text[: limits.start()]).content:
             return before
-        if length > _LONG or early(known.FRAME, text):
+        if length > _LONG:
             return None
         points = known.POINTER.match(text) is not None or known.PRONOUN.match(text) is not None
         turns = known.REVERSAL.search(text) or (length <= _SHORT and known.NEGATION.search(text))
@@ -156,18 +141,18 @@ class Reader:
         answers = replies and ends_in_question(before.text)
         if turn.mine:
             # "He quit on day two."
-            is_echo = (points or not sentence.words.marked) and not early(known.FIRST_PERSON, text)
+            is_echo = (points or not one.words.marked) and not early(known.FIRST_PERSON, text)
             # "1. no", "2. yes"
             belongs = denies or undoes or (is_brief and (is_echo or before.speaker != turn.speaker))
         elif answers and (denies or undoes or size <= _BRIEF * (1 + bool(known.PRONOUN.search(text)))):
             belongs = True
         else:
             # Nobody can tell which comment changes what it is about.
-            comments = self._comments(turn, text, is_brief) and (turn.is_short or is_brief or _limits(text))
+            comments = self._comments(turn, text, is_brief) and (turn.length <= _LONG or is_brief or _limits(text))
             belongs = comments or denies or (undoes and size > 0) or (is_brief and points)
             if turn.speaker.is_person and not belongs:
                 # "If Mum is still ill by then we postpone."
-                belongs = bool(known.LIMIT.match(text.lstrip(".… "))) or (replies and decides(before.text, text))
+                belongs = bool(known.LIMIT.match(text.lstrip(".… "))) or (replies and accepts(before.text, text))
         if belongs and turn.speaker.is_person and size >= 2 and not (undoes or points or answers) and demand_of(text):
             # Not even "Never …" denies the statement before it: it says what to do.
             return None
@@ -188,57 +173,47 @@ class Reader:
         if before.speaker == turn.speaker:
             # Sent in pieces: "i sell the blue guitar", "for 900", "if nobody of us wants it".
             return before.number == turn.number - 1 and (is_brief or text[0].islower())
-        return before.speaker.is_person or before.is_one_sentence
+        return before.speaker.is_person or len(before.sentences) == 1
 
 
 def read_prose(text: str) -> list[Statement]:
     """What a model wrote of earlier messages: nobody's speech, so nobody's rule."""
     parts = ((harmless(part.strip()), code) for line, code in split_sentences(text) for part in line.split(SEPARATOR))
-    return [
-        Statement("", Speaker(NOBODY), said, read_words(said), weight=CODE if is_code else 1.0)
-        for said, is_code in parts
-        if said
-    ]
+    return [Statement.read("", Speaker(NOBODY), said, is_code=code) for said, code in parts if said]
 
 
 def speaker_of(role: str, name: str) -> Speaker:
     return Speaker(str(role), _NAME.sub(" ", name).strip()[:40].strip())
 
 
-def _sentences_of(message: Message, speaker: Speaker, day: date | None) -> list[_Sentence]:
+def _sentences_of(message: Message, speaker: Speaker) -> Iterator[Statement]:
+    day = _day_of(message)
     if message.role == Role.TOOL:
-        return _of_tool(message.content)
-    resolves = day is not None and not NAMES_ANOTHER_DAY.search(message.content[:4_000])
-    found: list[_Sentence] = []
+        lines = read_records(message.content)
+        if lines is None:
+            lines = [line for line, _ in split_sentences(shorten(message.content, _RESULT_BYTES))]
+        yield from (Statement.read(day, speaker, text) for text in map(harmless, lines) if text)
+        return
+    resolves = message.created_at is not None and not NAMES_ANOTHER_DAY.search(message.content[:4_000])
     for piece, is_quoted in split_quoted(message.content):
         for raw, is_code in split_sentences(piece):
             text = harmless(raw)
-            if not text:
-                continue
-            if day is not None and resolves and not is_code and not is_quoted:
-                text = resolve_dates(text, day)
-            words = read_words(text)
-            weight = speaker.weight_of(text, words, is_code=is_code)
-            found.append(_Sentence(text, words, weight, is_quoted or is_code))
-    level_rows(found)
+            if message.created_at and resolves and not (is_code or is_quoted):
+                text = resolve_dates(text, message.created_at.date())
+            if text:
+                yield Statement.read(day, speaker, text, is_code=is_code, is_quoted=is_quoted or is_code)
     for attachment in message.attachments:
-        text = harmless(attachment_line(attachment))
         # Whoever named a file said nothing by it.
-        found.append(_Sentence(text, read_words(text), 1.0, is_quoted=True))
-    return found
+        yield Statement.read(day, speaker, harmless(attachment_line(attachment)), is_quoted=True)
 
 
-def _of_tool(content: str) -> list[_Sentence]:
-    lines = read_records(content) or [line for line, _ in split_sentences(shorten(content, _RESULT_BYTES))]
-    told = [(text, read_words(text)) for text in map(harmless, lines) if text]
-    found = [_Sentence(text, words, Speaker(Role.TOOL).weight_of(text, words)) for text, words in told]
-    level_rows(found)
-    return found
+def _day_of(message: Message) -> str:
+    return message.created_at.date().isoformat() if message.created_at else ""
 
 
 def _answers(speaker: Speaker, text: str, said: str) -> bool:
     """Whether "sure" answers a question, or a person's "agreed" a model's proposal."""
-    return ends_in_question(said) or (speaker.is_person and decides(said, text))
+    return ends_in_question(said) or (speaker.is_person and accepts(said, text))
 
 
 def _limits(text: str) -> bool:

@@ -46,7 +46,7 @@ def relate(statements: Sequence[Statement]) -> list[Statement]:
     for i, older in enumerate(statements):
         plain = stems[i] - values[i]
         taken_back = sorted({j for word in marks[i] if (j := back.get(word, i)) > i})
-        if taken_back and older.is_own and older.is_rule:
+        if taken_back and older.is_rule:
             older.needs += [statements[j] for j in taken_back]
         for j in sorted({j for word in stems[i] for j in places.get(word, ())[-_PLACES:] if j > i}):
             newer, other = statements[j], stems[j] - values[j]

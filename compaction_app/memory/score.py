@@ -69,5 +69,5 @@ def facts_kept(statements: Sequence[Statement], told: Told) -> tuple[int, int]:
     """How many facts of ``statements`` are told, and how many there are."""
     read = [one for one in statements if one.weight >= _LEAST_WEIGHT]
     facts = {stem(word) for one in read for word in one.words.marked | one.words.values}
-    rules = [one for one in read if one.is_own and one.is_rule]
+    rules = [one for one in read if one.is_rule]
     return sum(fact in told.stems for fact in facts) + sum(map(told.holds, rules)), len(facts) + len(rules)

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from compaction_app.memory import word_tables as known
 from compaction_app.memory.quoting import QUOTED
 from compaction_app.memory.sentences import NAME_AND_COLON
-from compaction_app.memory.words import Words, count_words, read_words
+from compaction_app.memory.words import Words, read_words
 from compaction_app.values import Role
 
 #: Whose words a model's prose is in the next generation: nobody's.
@@ -23,11 +23,9 @@ PEOPLE = frozenset({Role.USER.value, Role.SYSTEM.value, Role.DEVELOPER.value})
 _ROLE_WEIGHTS, _OUTCOME = {Role.ASSISTANT.value: 0.5, Role.TOOL.value: 0.45}, 0.8
 #: Of more lines with one shape than this none says much: rows of logs, tables and code. And of any code.
 ROW, _MOST_ROWS, CODE = 0.03, 3, 0.2
-#: What a person replied: to somebody else, or to what a model said of their own.
-_REPLY = re.compile(
-    rf"(?:\((?:{'|'.join(sorted(PEOPLE))}){NAME_AND_COLON}|(?P<asked>\(assistant{NAME_AND_COLON}[^()]+\)) )"
-    r"(?P<reply>[^()]{1,60})"
-)
+#: What a person replied: in somebody else's statement, and in one of their own to what a model said.
+_REPLY = re.compile(rf"\((?:{'|'.join(sorted(PEOPLE))}){NAME_AND_COLON}([^()]{{1,60}})")
+_OWN_REPLY = re.compile(rf"\(assistant{NAME_AND_COLON}[^()]+\) ([^()]{{1,60}})")
 #: Words of a brief reply, and characters of a sentence in which its cues are looked for.
 BRIEF_WORDS, OPENING = 6, 48
 #: Of a sentence without any of these the shape says nothing.
@@ -88,51 +86,42 @@ class Statement:
     def __post_init__(self) -> None:
         self.size = len(self.words.content)
 
+    @classmethod
+    def read(
+        cls, day: str, speaker: Speaker, text: str, *, is_code: bool = False, is_quoted: bool = False
+    ) -> Statement:
+        words = read_words(text)
+        weight = speaker.weight_of(text, words, is_code=is_code)
+        return cls(day, speaker, QUOTED * is_quoted + text, words, weight)
+
     @property
     def asks(self) -> bool:
         return is_question(self.text)
 
     @property
     def is_own(self) -> bool:
-        """Whether it is what a person says, and not only passes on."""
-        return (self.speaker.is_person or any(self._adopted)) and not self.text.startswith(QUOTED)
+        """Whether a person says it, or says yes to it, and does not only pass it on."""
+        return (self.speaker.is_person or self._is_accepted) and not self.text.startswith(QUOTED)
+
+    @cached_property
+    def _is_accepted(self) -> bool:
+        reply = _OWN_REPLY if self.speaker.is_person else _REPLY
+        return "(" in self.text and any(early(known.ACCEPTANCE, said) for said in reply.findall(self.text))
+
+    @cached_property
+    def demand(self) -> int:
+        """Whoever says it: 2 where it forbids or demands, 1 for a rule, a wish or a decision, 0 for neither."""
+        return 0 if self.asks else max(self._is_accepted, demand_of(self.text))
 
     @property
     def is_rule(self) -> bool:
-        """A rule, a wish or a decision; of nobody's own, where a document or a model says so."""
-        return not self.asks and (self._adopted[1] or self._demand > 0)
+        """A person's rule, wish or decision."""
+        return self.demand > 0 and self.is_own
 
     @property
     def is_firm(self) -> bool:
         """A rule of a person that forbids or demands."""
-        if not self.is_own or self.asks:
-            return False
-        return self._demand == 2 or (self._adopted[1] and known.NEGATION.search(self.text) is not None)
-
-    @cached_property
-    def _demand(self) -> int:
-        asked, decided = self._adopted
-        is_model_asking = self.speaker.role == Role.ASSISTANT and asked and not decided
-        # What a model asks is no rule, unless a person says yes.
-        if is_model_asking and not any(early(known.ACCEPTANCE, reply) for _, reply in self._replies):
-            return demand_of(". ".join(reply for _, reply in self._replies))
-        return demand_of(self.text)
-
-    @cached_property
-    def _adopted(self) -> tuple[bool, bool]:
-        """Whether a model asked and a person said how it is; and whether they made it their own decision."""
-        return any(ends_in_question(said) for said, _ in self._replies), any(decides(*one) for one in self._replies)
-
-    @cached_property
-    def _replies(self) -> list[tuple[str, str]]:
-        """What was said or asked, and what a person replied."""
-        found = _REPLY.finditer(self.text) if "(" in self.text else ()
-        return [
-            (self.text[: max(one.start(), one.end("asked"))].rstrip(), one["reply"])
-            for one in found
-            # What follows a model's question is a person's answer only where the rest is that person's too.
-            if not one["asked"] or self.speaker.is_person
-        ]
+        return self.demand == 2 and self.is_own
 
     def join(self, speaker: Speaker, text: str, words: Words) -> None:
         """Make a sentence part of this statement."""
@@ -143,7 +132,7 @@ class Statement:
             self.text += f"{'.' if self.text[-1:].isalnum() else ''} {text}"
         self.joined |= words.content - self.words.content
         self.words = Words(*map(frozenset.union, self.words, words))
-        for name in ("_demand", "_adopted", "_replies"):
+        for name in ("_is_accepted", "demand"):
             self.__dict__.pop(name, None)
 
 
@@ -167,38 +156,26 @@ def early(pattern: re.Pattern[str], text: str) -> bool:
     return match is not None and len(text[: match.start()].split()) <= 2
 
 
-def decides(proposed: str, reply: str) -> bool:
-    """Whether a reply makes what was proposed or asked one's own decision: a yes, a no, or one of the choices."""
-    asks = ends_in_question(proposed)
-    if known.HEDGE.search(reply):
-        return False
-    # "Oak or ash? Ash."
-    if asks and not read_words(reply).content.isdisjoint(read_words(proposed).content):
-        return True
-    if not known.PROPOSAL.search(proposed):
-        return False
-    if denial := known.NEGATION.search(known.IDLE.sub("-", reply)):
-        return asks and len(reply[: denial.start()].split()) <= 1
-    return count_words(reply) <= BRIEF_WORDS and early(known.ACCEPTANCE, reply)
+def accepts(said: str, reply: str) -> bool:
+    """Whether a reply makes what was asked or proposed one's own."""
+    return early(known.ACCEPTANCE, reply) and (ends_in_question(said) or known.PROPOSAL.search(said) is not None)
 
 
 def demand_of(text: str) -> int:
     """2 where it forbids or demands, 1 for a wish or a decision, 0 for neither."""
     text = known.IDLE.sub("-", text)
-    # Denied twice, or denied and bounded: "we do not deploy without a review".
-    denials = sum(1 for _ in islice(known.NEGATION.finditer(text), 2))
-    if known.FIRM.search(text) or denials + bool(denials and known.BOUND.search(text)) >= 2:
+    # Denied twice: "we do not deploy without a review".
+    if known.FIRM.search(text) or sum(1 for _ in islice(known.NEGATION.finditer(text), 2)) == 2:
         return 2
     return 1 if known.RULE.search(text) else 0
 
 
-def level_rows(sentences: Sequence[Any]) -> None:
-    """What has a ``text`` and a ``weight``, and looks like others of the same message, weighs almost nothing."""
-    if len(sentences) <= _MOST_ROWS:
+def level_rows(statements: Sequence[Statement]) -> None:
+    """What looks like others of the same message, but for its words and numbers, weighs almost nothing."""
+    if len(statements) <= _MOST_ROWS:
         return
-    # The same for lines that differ only in their words and numbers.
-    shapes = [_DIGITS.sub("0", _LETTERS.sub("a", one.text[:80]))[:30] for one in sentences]
+    shapes = [_DIGITS.sub("0", _LETTERS.sub("a", one.text[:80]))[:30] for one in statements]
     often = Counter(shapes)
-    for sentence, shape in zip(sentences, shapes, strict=True):
+    for one, shape in zip(statements, shapes, strict=True):
         if often[shape] > _MOST_ROWS and _MARKS.search(shape):
-            sentence.weight = min(sentence.weight, ROW)
+            one.weight = min(one.weight, ROW)

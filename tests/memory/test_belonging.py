@@ -69,12 +69,9 @@ def test_a_claim_is_never_told_without_what_takes_it_back(said: list[Said], clai
         (["Frau Weber wohnt in Köln. Sie zahlt 900 Euro an Bob."], "Sie zahlt", "Weber"),
         (["Mme Lefèvre habite à Lyon. Elle paie 900 EUR à Bob."], "Elle paie", "Lefèvre"),
         (["There is the new cook.", "He is allergic to nuts and to Anna Nowak's cake."], "He is", "cook"),
-        (["Imagine the following for the exam. Bob kills Lena in Oslo. Ruiz finds him."], "Bob kills", "Imagine"),
     ],
 )  # fmt: skip
-def test_a_pronoun_is_told_with_its_subject_and_a_fiction_with_its_frame(
-    said: list[Said], pronoun: str, subject: str
-) -> None:
+def test_a_pronoun_is_told_with_its_subject(said: list[Said], pronoun: str, subject: str) -> None:
     texts = list(told(among_others(*said)))
     assert [text for text in texts if pronoun in text and subject not in text] == []
     assert pronoun in texts[-1]
