@@ -35,6 +35,8 @@ from compaction_app.values import Message, Role
 _BRIEF = 3
 #: Words above which a sentence is no denial or correction of another, and those of a short one.
 _LONG, _SHORT = 14, 9
+#: Words of a message above which nobody can tell on what in it a brief one comments.
+_LENGTHY = 20
 #: Characters at which a statement takes no more: what follows is one that it needs.
 _FULL = 500
 _RESULT_BYTES = 2_000
@@ -173,7 +175,7 @@ class Reader:
         if before.speaker == turn.speaker:
             # Sent in pieces: "i sell the blue guitar", "for 900", "if nobody of us wants it".
             return before.number == turn.number - 1 and (is_brief or text[0].islower())
-        return before.speaker.is_person or len(before.sentences) == 1
+        return before.length <= _LENGTHY and (before.speaker.is_person or len(before.sentences) == 1)
 
 
 def read_prose(text: str) -> list[Statement]:
