@@ -59,6 +59,8 @@ class Speaker(NamedTuple):
             return weight * (CODE if is_code or text.startswith("|") else 1.0)
         ends = known.OUTCOME.search(text)
         is_row = _NUMBERED_LINE.match(text) or not (ends or ":" in text or _TWO_WORDS.search(text))
+        # The names of files, and nothing said of them.
+        is_row = is_row or (not ends and 4 <= len(words.marked) >= 0.8 * len(words.content))
         return ROW if is_row else _OUTCOME if ends else weight
 
 
