@@ -25,7 +25,7 @@ from compaction_app.admin.health import LATE_SECONDS
 from compaction_app.admin.links import Links
 from compaction_app.compaction.runs import MAX_ATTEMPTS
 from compaction_app.models import CompactionEvent, CompactionRun
-from compaction_app.models.words import words
+from compaction_app.models.words import why_it_failed, words
 from compaction_app.tree.branches import database_of
 from compaction_app.values import OPEN_RUN_STATUSES, ErrorCode, RunStatus, SkipReason
 
@@ -39,16 +39,6 @@ _STATUS_WORDS = {
     RunStatus.SUCCEEDED: gettext_lazy("A summary was stored."),
     RunStatus.SKIPPED: gettext_lazy("Ended without a summary. Nothing failed."),
     RunStatus.FAILED: gettext_lazy("Failed. It is not repeated by itself."),
-}
-#: Error codes that do not say enough.
-_ERROR_WORDS: dict[str, Any] = {
-    ErrorCode.TIME_LIMIT: gettext_lazy("it was not finished within RUN_TIME_LIMIT, or its workers were lost"),
-    ErrorCode.LEAKED_WRAPPER: gettext_lazy("the model repeated its prompt"),
-    ErrorCode.NO_PROGRESS: gettext_lazy("the summary would have saved too little"),
-    ErrorCode.NOTHING_TOLD: gettext_lazy(
-        "the model repeated its instructions, or itself, or told nothing of the messages"
-    ),
-    ErrorCode.ERROR_TEXT: gettext_lazy("the model answered with an error message or a refusal instead of a summary"),
 }
 #: Error codes with which a provider refuses a retry, too.
 _LASTING = (ErrorCode.QUOTA, ErrorCode.AUTHENTICATION, ErrorCode.BAD_REQUEST)
@@ -74,7 +64,7 @@ class RunList(records.RecordList):
 class CompactionRunAdmin(records.RecordAdmin):
     texts = (*records.RUN_TEXTS, *records.SESSION_TEXTS)
     date_hierarchy = "created_at"
-    list_filter = ("status", "trigger", "created_at")
+    list_filter = ("status", "trigger", ("error_code", admin.EmptyFieldListFilter), "created_at")
     narrowed_by = ("session", "tip", "anchor", "cutoff", "base", "summary", "previous_run")
     search_help_text = format_lazy(
         gettext_lazy("Run or session ids; among the newest {} runs also a part of the model, code or error details."),
@@ -176,8 +166,7 @@ class CompactionRunAdmin(records.RecordAdmin):
         if obj.error_code:
             ended = obj.status in (RunStatus.FAILED, RunStatus.SUCCEEDED)
             said = _("Error code: {}.") if ended else _("Previous attempt: {}.")
-            meaning = _ERROR_WORDS.get(obj.error_code)
-            code = words(obj.error_code)
+            code, meaning = words(obj.error_code), why_it_failed(obj.error_code)
             reasons.append(said.format(f"{code} ({meaning})" if meaning else code))
         if obj.status == RunStatus.FAILED and obj.error_code in _LASTING:
             reasons.append(_FAILS_AGAIN)

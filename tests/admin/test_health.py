@@ -86,6 +86,22 @@ def test_where_nothing_is_wrong_it_says_so_and_counts_failures_apart(viewer, tip
     assert block(viewer) == "Background work No problems. 2 runs failed in the last 7 days."
 
 
+def test_a_model_that_writes_no_summary_is_a_problem_though_no_run_fails(viewer, tips):
+    extract = {"status": "succeeded", "error_code": "authentication"}
+    stored = [run_at(tips[n], generation=n, created_at=ago(hours=9 - n), **extract) for n in (1, 2)]
+    run_at(tips[0], status="skipped")
+    [said] = alerts(viewer)
+    assert "so an extract was stored: the API key is missing or was not accepted." in said
+    assert block(viewer).endswith("Show the runs 2 runs stored an extract in the last 7 days.")
+    addresses = re.findall('href="([^"]*succeeded[^"]*)"', viewer.get(page_url(APP_INDEX)).text)
+    for address in addresses:
+        rows = viewer.get(html.unescape(address)).context["cl"].result_list
+        assert [row.pk for row in rows] == [run.pk for run in reversed(stored)]
+    assert len(addresses) == 2
+    run_at(tips[0], status="succeeded", generation=3)
+    assert block(viewer) == "Background work No problems. 2 runs stored an extract in the last 7 days."
+
+
 def test_what_failed_lately_leads_to_these_runs(viewer, tips):
     run_at(tips[0], created_at=ago(days=8))
     # A list that is narrowed to the newest is in the order of the index of the date.

@@ -78,10 +78,10 @@ class TestPage:
         name = "a-provider/of-models/with-a-name-that-no-list-has-room-for-2026-01-01"
         run = run_at(tip, status=RunStatus.FAILED, error_code=ErrorCode.ERROR_TEXT, summarizer_model=name)
         page = page_text(viewer, run)
-        assert "error text (the model answered with an error message or a refusal instead of a summary)" in page
+        assert "error text (the summarizer answered with an error message or a refusal)" in page
         assert name in page
         run = run_at(tip, status=RunStatus.FAILED, error_code=ErrorCode.TIME_LIMIT)
-        assert "not finished within RUN_TIME_LIMIT" in page_text(viewer, run)
+        assert "not finished within its time limit" in page_text(viewer, run)
 
     def test_a_run_that_is_open_says_for_how_long_until_when_or_that_its_worker_is_gone(self, viewer, tip):
         now = timezone.now()
@@ -90,7 +90,7 @@ class TestPage:
         put_off = {"next_attempt_at": now + timedelta(minutes=2), "attempts": 1, "error_code": "timeout"}
         page = page_text(viewer, run_at(tip, status="ready", **put_off))
         assert "The next attempt is at" in page
-        assert "Previous attempt: timeout." in page
+        assert "Previous attempt: timeout (the summarizer took too long)." in page
         dead = run_at(tip, status="running", lease_expires_at=now - timedelta(hours=1))
         assert "Its worker is gone" in page_text(viewer, dead)
 

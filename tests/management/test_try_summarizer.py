@@ -124,7 +124,7 @@ def test_a_key_that_is_wrong_is_told_without_the_key(asked, server):
     asked()
     server.script(default=steps.unauthorized())
     printed, code = run("try_summarizer")
-    assert told(printed)["verdict"] == "refused: authentication, the provider did not accept the API key"
+    assert told(printed)["verdict"] == "refused: authentication, the API key is missing or was not accepted"
     assert "HTTP 401 invalid_api_key" in told(printed)["detail"]
     assert KEY not in printed
     assert code == 1
