@@ -13,6 +13,7 @@ from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from project.embedded import free_port
 from tests.small import asks
+from tests.steps import fill_target, small_window
 from tests.transfer.bundling import run
 
 pytestmark = [pytest.mark.django_db, pytest.mark.pure, pytest.mark.usefixtures("own_cache")]
@@ -82,7 +83,7 @@ def test_it_sends_what_a_run_would_send_once(asked, server):
             "nothing_told, the summarizer repeated its instructions, or itself, or told nothing of the messages",
             id="repeats its instructions",
         ),
-        pytest.param(steps.fill_target(2), "oversize, the summary was too long", id="too long"),
+        pytest.param(fill_target(2), "oversize, the summary was too long", id="too long"),
         pytest.param(steps.refusal(), "refused, the summarizer refused", id="refused"),
     ],
 )
@@ -147,7 +148,7 @@ class TestWindow:
         asked("house", "llama3:8b", "small")
         settings.COMPACTION |= {"MODELS": {"house": {"window": 16_384}}}
         server.script([steps.reply(GOOD)] * 2)
-        server.script(model="small", default=steps.small_window(1_200, then=steps.reply(GOOD)))
+        server.script(model="small", default=small_window(1_200, then=steps.reply(GOOD)))
         printed, code = run("try_summarizer")
         found = re.findall(r"^  window +(.+)$", printed, re.MULTILINE)
         assert found == ["16,384", "8,192", "1,200, as the server said"]

@@ -15,6 +15,7 @@ from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.transfer.bundles import FILES, USER, read_bundle
+from tests.steps import fill_target
 from tests.transfer.bundling import SUMMARY, Export, export, loop, prose, run, site, talk
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -147,7 +148,7 @@ class TestAnswers:
         for step, code in (
             (steps.reply("too short"), "too_short"),
             (steps.reply(f"{SUMMARY} \ud83d"), "invalid_text"),
-            (steps.fill_target(3.0), "oversize"),
+            (fill_target(3.0), "oversize"),
             (steps.rate_limited(), "provider_error"),
         ):
             server.reset()
