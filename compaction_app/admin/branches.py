@@ -1,15 +1,13 @@
 """The branches of a session's page: a list, indented as they fork; how long, how full and how summarized each is.
 
 Four queries, whatever the number of messages: the lanes of a page, the histories at their tips, how the branches begin
-with the summaries in use, and what the newest events say of them. One more where there are several pages: for the
-lane that most lanes of a page leave.
+with the summaries in use, and what the newest events say of them.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from statistics import mode
 from typing import Any
 
 from django.db.models import CharField, F, OuterRef, Subquery, Value
@@ -65,17 +63,10 @@ class BranchList:
         self.quotes = links.may_view("chatmessage")
         self.may_compact = may_compact and self.quotes
         page = read_lanes(session, limit=LANES + 1, before=before)
-        #: The lanes of the page, and at the end the one of another page that most of them leave.
         self.lanes = page[:LANES]
         self.is_older_page = before is not None
         #: Where the next page begins; None on the last.
         self.older_before = self.lanes[-1].start_id if len(page) > LANES else None
-        if self.older_before or before:
-            # The one that most of these leave, where it is older than they are.
-            shown = {lane.start_id for lane in self.lanes}
-            left = [lane.parent_lane_id for lane in self.lanes if lane.parent_lane_id]
-            left = [lane_id for lane_id in left if lane_id not in shown]
-            self.lanes += read_lanes(session, limit=1, before=mode(left) + 1) if left else ()
         self.using = database_of(session)
         self.histories = histories_at([lane.end_id for lane in self.lanes if lane.is_tip], self.using)
         self._rows, self._events = self._read(), self._read_events()
@@ -111,7 +102,7 @@ class BranchList:
     # -- the branches -------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Forks below the branch that they leave, the newest first."""
+        """Forks below the branch that they leave, if that is on the page; the newest first."""
         shown = {lane.start_id for lane in self.lanes}
         below: dict[int | None, list[Lane]] = defaultdict(list)
         for lane in self.lanes:

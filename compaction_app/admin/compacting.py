@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, gettext_noop
+from django.utils.translation import gettext_lazy
 
 from compaction_app import tasks
 from compaction_app.admin.display import EMPTY, joined, lazy_number, moment, number
@@ -24,7 +24,7 @@ from compaction_app.admin.records import KEPT, UNSEEN, Told
 from compaction_app.chat import MAX_INSTRUCTIONS
 from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.conf import Mode, get_settings
-from compaction_app.context.reading import ContextRequest, resolve_request, resolve_request_at
+from compaction_app.context.reading import ContextRequest, resolve_request_at
 from compaction_app.conversation.compact import open_and_enqueue
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
@@ -126,25 +126,18 @@ def compact_branch(
 
 def compact_session(model_admin: ModelAdmin[Any], links: Links, session: ChatSession) -> None:
     """Enqueue the compaction of every branch of a session and tell the user."""
-    named = links.session(session)
+    named, outcome = links.session(session), "sessions"
     try:
-        mode = resolve_request(session).settings.mode
+        if find_overspending(session):
+            outcome = Suppression.SPEND
+        elif not tasks.enqueue_session(session):
+            outcome = "unanswered"
+        else:
+            model_admin.log_change(links.request, session, _("Compaction of every branch requested."))
     except CompactionError as error:
-        wrong = _("{}: nothing is compacted, its settings are invalid. {}")
-        model_admin.message_user(links.request, format_html(wrong, named, error), messages.ERROR)
-        return
-    outcome: str = "sessions"
-    if mode == Mode.OFF:
-        outcome = SkipReason.MODE_OFF
-    elif not session.messages.exists():
-        outcome = SkipReason.NOTHING_TO_COMPACT
-    elif find_overspending(session):
-        outcome = Suppression.SPEND
-    elif not tasks.enqueue_session(session):
-        outcome = "unanswered"
+        model_admin.message_user(links.request, format_html("{}: {}", named, error), messages.ERROR)
     else:
-        model_admin.log_change(links.request, session, gettext_noop("Compaction of every branch requested."))
-    _tell(model_admin, links, outcome, named)
+        _tell(model_admin, links, outcome, named)
 
 
 def being_compacted(links: Links, session: ChatSession) -> str:

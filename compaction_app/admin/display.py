@@ -24,7 +24,6 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from compaction_app.context.budget import Calibration
 from compaction_app.messages.validation import canonical
 from compaction_app.models import CompactionRun
 from compaction_app.models.words import words
@@ -157,13 +156,6 @@ def history_tokens(run: CompactionRun) -> str:
 def money(amount: Decimal) -> str:
     """Without the zeros that the column keeps."""
     return number_format(f"{amount:f}".rstrip("0").rstrip(".") if amount % 1 else int(amount), force_grouping=True)
-
-
-def calibration(learned: Calibration) -> str:
-    """How a provider counts, beside our own count; available, threshold and target are divided by it; "" if alike."""
-    more = _(" and {} more for each prompt").format(number(round(learned.offset))) if round(learned.offset) else ""
-    shown = f"× {learned.ratio:g}{more}"
-    return "" if shown == "× 1" else shown
 
 
 def figures(payload: Mapping[str, Any]) -> str:

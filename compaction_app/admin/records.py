@@ -77,16 +77,10 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]  # subscripting it 
     limit = 10_000
 
     @cached_property
-    def counted(self) -> int:
-        return _count_up_to(self.object_list, self.limit)  # type: ignore[arg-type]  # the admin gives querysets
-
-    @cached_property
     def count(self) -> int:
-        return min(self.counted, self.limit)
-
-    @property
-    def is_bounded(self) -> bool:
-        return self.counted > self.limit
+        found = _count_up_to(self.object_list, self.limit)  # type: ignore[arg-type]  # the admin gives querysets
+        self.is_bounded = found > self.limit
+        return min(found, self.limit)
 
 
 def _count_up_to(queryset: QuerySet[Any], limit: int) -> int:
@@ -118,8 +112,8 @@ class RecordList(ChangeList):
 
     @property
     def whole(self) -> str:
-        """Address of the list that is not narrowed. Roles and texts are looked for within one session only."""
-        return self.get_query_string(remove=[*self.model_admin.narrowed_by, "role", "q", "p"])
+        """Address of the list that is not narrowed. Texts are looked for within one session only."""
+        return self.get_query_string(remove=[*self.model_admin.narrowed_by, "q", "p"])
 
     @property
     def narrowing(self) -> list[str]:
@@ -326,18 +320,6 @@ class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
         own = {"crumbs": crumbs, "original": obj, "subject": crumbs[-1][1], "back": crumbs[-1][0], "is_final": True}
         own |= {"title": _("Delete"), "button": _("Yes, delete it"), **self.deletion(links, obj)}
         return super().render_delete_form(request, {**context, **own})
-
-    def history_view(
-        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        """Django's page, where what this app logs, in English with an id, is in the reader's language."""
-        answer = super().history_view(request, object_id, extra_context)
-        for entry in getattr(answer, "context_data", {}).get("action_list", ()):
-            # Django translates its own, which are JSON.
-            if "{" not in entry.change_message:
-                pk = next(filter(str.isdecimal, entry.change_message.strip(".").split()), "{}")
-                entry.change_message = _(entry.change_message.replace(pk, "{}")).replace("{}", pk)
-        return answer
 
     # -- additional pages ---------------------------------------------------------------------------------
 

@@ -9,14 +9,14 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.views.main import ChangeList
-from django.db.models import Count, Q, QuerySet, Sum, prefetch_related_objects
+from django.db.models import Count, Q, QuerySet, Sum
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.text import format_lazy
 from django.utils.timesince import timesince
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, gettext_noop
+from django.utils.translation import gettext_lazy
 
 from compaction_app.admin import display, records
 from compaction_app.admin.compacting import compact_branch, told_of_compacting
@@ -124,7 +124,6 @@ class CompactionRunAdmin(records.RecordAdmin):
         # What was too much for one summary is compacted by several runs, one after the other.
         following = display.joined(map(links.run, obj.follow_ups.values_list("pk", flat=True)[:5]), ", ")
         history = (_("history tokens"), display.history_tokens(obj))
-        cost = (_("cost"), _price(obj))
         worked = ""
         if obj.started_at and obj.finished_at:
             worked = f"{number((obj.finished_at - obj.started_at).total_seconds(), 1)} s"
@@ -137,8 +136,8 @@ class CompactionRunAdmin(records.RecordAdmin):
         technical = ("reserved_tokens", "erasures_seen", "nonce", "task_id", "budget", "request", "settings")
         why = (_("why"), self._why(links, obj))
         branch = ("tip", "anchor", "cutoff", "base", "summary", "previous_run", (_("continued by"), following))
-        result = ("trigger", "generation", "messages_compacted", history, (_("saved"), _saved(obj)), found_again)
-        model = ("summarizer_model", "prompt_version", *texts("instructions"), *tokens, cost)
+        result = ("trigger", "generation", "messages_compacted", history, found_again)
+        model = ("summarizer_model", "prompt_version", *texts("instructions"), *tokens, "cost")
         timing: tuple[Any, ...] = ((_("worked"), worked), (_("attempts"), attempts))
         again = (_("tried again"), _tried_again(links, obj))
         return [
@@ -159,8 +158,6 @@ class CompactionRunAdmin(records.RecordAdmin):
             reasons.append(again if due > now else _("It has been due for {}.").format(timesince(due, now)))
         elif obj.status == RunStatus.RUNNING and (obj.lease_expires_at or now) < now - timedelta(seconds=LATE_SECONDS):
             reasons.append(_("Its worker is gone: the lease expired, and no sweep has reassigned the run."))
-        elif self.tools(links, obj):
-            reasons = [_("Failed. It is not repeated by itself; Retry opens a new run.")]
         if obj.skip_reason:
             reasons.append(_("Reason: {}.").format(words(obj.skip_reason)))
         if obj.error_code:
@@ -173,9 +170,7 @@ class CompactionRunAdmin(records.RecordAdmin):
         return display.joined(reasons, " ")
 
     def page_context(self, links: Links, obj: CompactionRun) -> dict[str, Any]:
-        # Before the sections are made, which read them too.
-        prefetch_related_objects([obj], records.EVENTS)
-        return {"events": obj.events.all()}
+        return {"events": obj.events.order_by("id")}
 
     def get_urls(self) -> list[Any]:
         return [self.page("<int:pk>/retry/", self.retry_view, "compact_chatsession"), *super().get_urls()]
@@ -193,7 +188,7 @@ class CompactionRunAdmin(records.RecordAdmin):
 
         def act(_given: dict[str, Any]) -> None:
             if started := compact_branch(self, links, tip, obj.instructions):
-                self.log_change(request, obj, gettext_noop("Retried as run {}.").format(started.pk))
+                self.log_change(request, obj, _("Retried as run {}.").format(started.pk))
 
         question: list[Any] = [
             _("A new run is opened for the branch that ends at this run's tip, with the same instructions."),
@@ -254,22 +249,6 @@ def _tried_again(links: Links, run: CompactionRun) -> str:
 def _with_note(text: str, note: str) -> str:
     """Two values in one column of the list: with a column for each, some were cut off."""
     return text if note == display.EMPTY else format_html('{} <span class="compaction-stacked">{}</span>', text, note)
-
-
-def _saved(run: CompactionRun) -> str:
-    if run.tokens_before is None or run.tokens_after is None:
-        return display.EMPTY
-    saved = run.tokens_before - run.tokens_after
-    return f"{number(saved)} ({display.percent(saved / run.tokens_before)})" if run.tokens_before else number(saved)
-
-
-def _price(run: CompactionRun) -> str:
-    """In the currency of the prices in ``MODELS``; all calls of all attempts."""
-    if run.cost is not None:
-        return display.money(run.cost)
-    if run.input_tokens is not None:
-        return _("Unknown: MODELS has no price for the model")
-    return display.EMPTY if run.is_open else _("None: no call was answered")
 
 
 def _spent(run: CompactionRun) -> Sequence[str]:

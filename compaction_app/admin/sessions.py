@@ -34,7 +34,6 @@ from compaction_app.admin.display import column, number
 from compaction_app.admin.links import Links
 from compaction_app.admin.messages import of_kind
 from compaction_app.conf import Mode
-from compaction_app.context.budget import calibration_of
 from compaction_app.context.reading import ResolvedRequest, resolve_request
 from compaction_app.exceptions import CompactionError, InvalidMessage, MessageNotFound
 from compaction_app.messages.validation import validate_session
@@ -237,7 +236,6 @@ class ChatSessionAdmin(records.RecordAdmin):
             },
             "spending": session_spending(obj),
             "resolved": resolved,
-            "calibration": calibration_of(obj.token_calibration, resolved.model) if resolved else None,
             "settings_problem": problem,
             "being_compacted": being_compacted(links, obj),
             "held_back": held_back(obj) if resolved and not is_off else "",

@@ -148,15 +148,8 @@ def page_of(summary: ChatMessage) -> dict[str, Any]:
     new_from = of_base.depth + 1 if of_base else 1
     new = contexts.stretch(cutoff.pk, database_of(summary), first=new_from, last=cutoff.depth)
     replaced = (base.token_count if base else 0) + (new.tokens if new else 0)
-    changed: list[tuple[str, str]] = []
-    # Why it is not known what changed.
-    no_difference = _("There is no earlier summary.")
-    if base is not None:
-        texts = ChatMessage.objects.using(database_of(summary)).filter(pk=base.pk).only("content", "ledger")
-        before, no_difference = texts.first(), _("One of the two texts has been erased.")
-        if before and before.text and summary.text:
-            changed = difference(before.text, summary.text)
-            no_difference = "" if changed else _("None in the lines that are compared.")
+    texts = ChatMessage.objects.using(database_of(summary)).filter(pk=base and base.pk).only("content", "ledger")
+    before = texts.first()
     return {
         "events": run.events.all() if run else [],
         "covered": cutoff.depth,
@@ -170,8 +163,7 @@ def page_of(summary: ChatMessage) -> dict[str, Any]:
         "tail_tokens": anchor.path_tokens - cutoff.path_tokens,
         "generations": generations,
         "base": base,
-        "changed": changed,
-        "no_difference": no_difference,
+        "changed": difference(before.text, summary.text) if before and before.text and summary.text else [],
         "most_lines": MOST_LINES,
         "ledger": entries_of(summary.ledger),
         "extract": entries_of(summary.extract.removeprefix(EXTRACT_HEADING)),

@@ -55,7 +55,7 @@ def pages_with(length, forks, generations):
     found = {
         "session": page_of(session),
         "session_delete": url("chatsession_delete", session.pk),
-        "list": url("chatmessage_changelist", session=session.pk, role__exact="user", q="m"),
+        "list": url("chatmessage_changelist", session=session.pk, q="m"),
         "first": page_of(first),
         "tip": page_of(nodes[-1]),
         "reply": page_of(reply),

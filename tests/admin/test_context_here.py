@@ -62,6 +62,7 @@ def test_what_did_not_fit_is_a_row_with_its_messages_tokens_and_both_ends(viewer
     assert (row.origin, row.tokens) == (contexts.DROPPED, sum(node.token_count for node in gone))
     assert (row.notes, ids(row)) == ([f"{len(gone)} messages"], (gone[0].pk, gone[-1].pk))
     assert found.totals[-1][3] == len(gone)
+    assert found.notes == ["The messages left out do not fit, and no summary that is in use covers them."]
     # After a summary only what came after its cutoff.
     summary = summarize(nodes[3], nodes[1], token_count=8)
     first, second, *_ = table_of(viewer, nodes[-1]).rows
