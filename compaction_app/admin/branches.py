@@ -96,7 +96,7 @@ class BranchList:
             return []
         found = CompactionEvent.objects.using(self.using).filter(session=self.session, message__isnull=False)
         # The first message of a lane has none.
-        placed = found.annotate(lane=Coalesce("message__lane", "message"), depth=F("message__depth"))
+        placed = found.annotate(lane=Coalesce("message__lane", "message"))
         return list(placed.filter(kind__in=_REASONS).order_by("-id")[:_EVENTS_READ])
 
     # -- the branches -------------------------------------------------------------------------------------
@@ -171,14 +171,10 @@ class BranchList:
         return said.format(percent=percent_of(tip, budget), **shown)
 
     def _reason(self, lane: Lane, summary: Any) -> str:
-        """Why it was not compacted, by the newest event on the branch since its summary; "" where events are hidden."""
+        """Why it was not compacted, by the newest event on its lane since its summary; "" where events are hidden."""
         if not self.links.may_view("compactionevent"):
             return ""
-        # Of each lane down to which depth it is on the branch, as far as the page has them.
-        lanes, depths = {one.start_id: one for one in self.lanes}, {lane.start_id: lane.end_depth}
-        while above := lanes.get(lane.parent_lane_id or 0):
-            depths[above.start_id], lane = lane.start_depth - 1, above
-        event = next((one for one in self._events if one.depth <= depths.get(one.lane, 0)), None)
+        event = next((one for one in self._events if one.lane == lane.start_id), None)
         if event is None and len(self._events) == _EVENTS_READ:
             return ""
         if event is None or (summary and event.created_at < summary.created_at):

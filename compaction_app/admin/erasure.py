@@ -192,10 +192,6 @@ class ErasingAdmin(RecordAdmin):
     def _redact(self, links: Links, message: ChatMessage, replacement: str) -> HttpResponse | None:
         try:
             chat.redact_message(message, replacement=replacement)
-        except MessageNotFound:
-            told = _("{} has been deleted in the meantime.").format(message)
-            self.message_user(links.request, told, notes.WARNING)
-            return HttpResponseRedirect(links.url("chatmessage_changelist"))
         except CompactionError as error:
             self.message_user(links.request, f"{message}: {error}", notes.ERROR)
             return None

@@ -29,19 +29,18 @@ from django.utils.translation import gettext_lazy
 from compaction_app import chat
 from compaction_app.admin import display, records
 from compaction_app.admin.branches import BranchList, percent_of
-from compaction_app.admin.compacting import being_compacted, compact_session, held_back, is_off, told_of_compacting
+from compaction_app.admin.compacting import compact_session, held_back, is_off, told_of_compacting
 from compaction_app.admin.display import column, number
 from compaction_app.admin.links import Links
 from compaction_app.admin.messages import of_kind
 from compaction_app.conf import Mode
 from compaction_app.context.reading import ResolvedRequest, resolve_request
-from compaction_app.exceptions import CompactionError, InvalidMessage, MessageNotFound
-from compaction_app.messages.validation import validate_session
+from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.spending import session_spending
 from compaction_app.tree.branches import database_of
 from compaction_app.tree.lanes import histories_at
-from compaction_app.values import Budget, Kind, RunStatus
+from compaction_app.values import OPEN_RUN_STATUSES, Budget, Kind, RunStatus
 
 #: In an address: the lane before which the list of branches continues.
 OLDER_THAN = "before"
@@ -136,16 +135,7 @@ class ChatSessionForm(forms.ModelForm):  # type: ignore[type-arg]  # subscriptin
 
     def clean_settings(self) -> Any:
         """An empty field means "no overrides"; the column takes no NULL."""
-        return {} if self.cleaned_data["settings"] is None else self.cleaned_data["settings"]
-
-    def clean(self) -> dict[str, Any]:
-        """Refuse what the database cannot store, here where the user can correct it."""
-        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
-        try:
-            validate_session(cleaned)
-        except InvalidMessage as error:
-            self.add_error(error.field, str(error))
-        return cleaned
+        return self.cleaned_data["settings"] or {}
 
 
 # -- the admin ----------------------------------------------------------------------------------------------
@@ -237,18 +227,19 @@ class ChatSessionAdmin(records.RecordAdmin):
             "spending": session_spending(obj),
             "resolved": resolved,
             "settings_problem": problem,
-            "being_compacted": being_compacted(links, obj),
             "held_back": held_back(obj) if resolved and not is_off else "",
             "search_url": links.url("chatmessage_changelist") if found.lanes else "",
         }
 
     def _lists(self, obj: ChatSession) -> dict[str, tuple[str, Any, dict[str, str]]]:
         """What belongs to a session: name → model, rows, and how the address of their list goes on."""
-        failed, summaries = obj.runs.filter(status=RunStatus.FAILED), of_kind(obj.messages.all(), Kind.SUMMARY)
+        opened, failed = (obj.runs.filter(status__in=these) for these in (OPEN_RUN_STATUSES, [RunStatus.FAILED]))
+        summaries = of_kind(obj.messages.all(), Kind.SUMMARY)
         return {
             _("Messages"): ("chatmessage", of_kind(obj.messages.all(), Kind.MESSAGE), {}),
             _("Summaries"): ("chatmessage", summaries, {"kind": str(Kind.SUMMARY)}),
             _("Runs"): ("compactionrun", obj.runs.all(), {}),
+            _("Open runs"): ("compactionrun", opened, {"status__in": ",".join(OPEN_RUN_STATUSES)}),
             _("Failed runs"): ("compactionrun", failed, {"status__exact": "failed"}),
             _("Events"): ("compactionevent", obj.events.all(), {}),
         }

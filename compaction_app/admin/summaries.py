@@ -128,10 +128,6 @@ def generations_of(summary: ChatMessage) -> list[tuple[int, ChatMessage, Compact
     runs = {run.summary_id or 0: run for run in lean}
     summaries = {pk: run.summary for pk, run in runs.items() if run.summary is not None}
     summaries[summary.pk] = summary
-    # A base without a run was imported with its conversation.
-    if imported := levels.keys() - summaries.keys():
-        rows = ChatMessage.objects.using(using).filter(pk__in=sorted(imported)).defer(*SUMMARY_TEXTS)
-        summaries |= {row.pk: row for row in rows}
     return [(level, summaries[pk], runs.get(pk)) for level, pk in sorted((levels[pk], pk) for pk in summaries)]
 
 

@@ -137,7 +137,7 @@ def test_redacting_what_goes_at_that_very_moment_is_told(eraser, hung, monkeypat
 
     monkeypatch.setattr(chat, "redact_message", late)
     response = eraser.post(url("chatmessage_redact", nodes[1].pk), {"replacement": "x"})
-    assert "has been deleted in the meantime" in told(response)
+    assert "does not exist any more" in told(response)
 
 
 # -- deleting -----------------------------------------------------------------------------------------------
