@@ -14,12 +14,11 @@ from django.contrib import messages
 from django.contrib.admin import ModelAdmin
 from django.utils import timezone
 from django.utils.html import format_html
-from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from compaction_app import tasks
-from compaction_app.admin.display import lazy_number, moment, number
+from compaction_app.admin.display import moment, number
 from compaction_app.admin.links import Links
 from compaction_app.admin.records import KEPT, UNSEEN, Told
 from compaction_app.chat import MAX_INSTRUCTIONS
@@ -41,10 +40,7 @@ class CompactForm(forms.Form):
         required=False,
         max_length=MAX_INSTRUCTIONS,
         widget=forms.Textarea(attrs={"rows": 6, "class": "vLargeTextField", "dir": "auto"}),
-        help_text=format_lazy(
-            gettext_lazy("Optional, at most {} characters: what the summary should focus on."),
-            lazy_number(MAX_INSTRUCTIONS),
-        ),
+        help_text=gettext_lazy("Optional: what the summary should focus on."),
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy
 
 from compaction_app import chat
 from compaction_app.admin import display
@@ -231,12 +231,9 @@ def _left_out(parent_id: int, using: str, cutoff: int, first: int, dropped: int,
     before = stretch(parent_id, using, first=cutoff + 1, last=first - 1) if dropped else None
     inner = dropped - (before.messages if before else 0)
     if inner > 0:
-        said = ngettext(
-            "{} message within the newest turn is left out as well: the turn alone is too large.",
-            "{} messages within the newest turn are left out as well: the turn alone is too large.",
-            inner,
+        notes.append(
+            _("Left out within the newest turn as well, which alone is too large: {}.").format(messages(inner))
         )
-        notes.append(said.format(number(inner)))
     return [before] if before and inner >= 0 else []
 
 

@@ -16,7 +16,6 @@ from typing import Any
 from django.contrib import admin
 from django.db import models
 from django.utils.formats import date_format, number_format
-from django.utils.functional import lazy
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
@@ -104,10 +103,6 @@ def run_reason(run: CompactionRun) -> str:
 def number(value: float | None, digits: int = 0) -> str:
     # As a text: of a float Django would cut digits off.
     return EMPTY if value is None else number_format(f"{value:.{digits}f}", force_grouping=True)
-
-
-#: For texts that are made before the language is known.
-lazy_number = lazy(number, str)
 
 
 def counted(count: int, one: str, many: str) -> str:

@@ -24,13 +24,14 @@ from django.db.models.expressions import RawSQL
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy
 
 from compaction_app import chat
+from compaction_app.admin import display
 from compaction_app.admin.compacting import held_back, requested_after
 from compaction_app.admin.display import joined, number
 from compaction_app.admin.links import Links
-from compaction_app.admin.records import CHANGES, KEPT, SUMMARY_TEXTS, UNSEEN, RecordAdmin, Told
+from compaction_app.admin.records import CHANGES, KEPT, TEXTS, UNSEEN, RecordAdmin, Told
 from compaction_app.conf import Mode
 from compaction_app.context.reading import resolve_request
 from compaction_app.exceptions import CompactionError, MessageNotFound
@@ -79,7 +80,7 @@ def affected_by(erased: ChatMessage) -> tuple[dict[str, int], list[ChatMessage]]
         tips=Count("pk", filter=Q(~Exists(following), kind=Kind.MESSAGE)),
         live=Count("pk", filter=is_live),
     )
-    return counts, list(nodes.filter(is_live).defer(*SUMMARY_TEXTS).order_by("id")[:_MOST_NAMED])
+    return counts, list(nodes.filter(is_live).defer(*TEXTS).order_by("id")[:_MOST_NAMED])
 
 
 def _live_on(summary: ChatMessage) -> list[ChatMessage]:
@@ -89,7 +90,7 @@ def _live_on(summary: ChatMessage) -> list[ChatMessage]:
         cursor.execute(sql.BUILT_ON, {"summary": summary.pk})
         built = [pk for (pk,) in cursor.fetchall()]
     rows = ChatMessage.objects.using(using).live().filter(pk__in=built)
-    return list(rows.defer(*SUMMARY_TEXTS).order_by("id"))
+    return list(rows.defer(*TEXTS).order_by("id"))
 
 
 # -- what the model no longer sees --------------------------------------------------------------------------
@@ -111,17 +112,14 @@ def _unseen(links: Links, tip: ChatMessage | None, base_id: int | None) -> list[
         left_out, tokens = cursor.fetchone()
     if not left_out:
         return []
-    said = ngettext(
-        "The branch that ends at {} is then too long for its window. <strong>Until it is compacted, the oldest {} "
-        "message without a summary (about {} tokens) is not sent to the model.</strong> {}",
-        "The branch that ends at {} is then too long for its window. <strong>Until it is compacted, the oldest {} "
-        "messages without a summary (about {} tokens) are not sent to the model.</strong> {}",
-        left_out,
+    said = _(
+        "The branch that ends at {} is then too long for its window. <strong>Until it is compacted, its oldest "
+        "messages without a summary are not sent to the model: {}, about {}.</strong> {}"
     )
     then = _("A compaction is requested at once.")
     if limit := held_back(tip.session):
         then = format_html(_("<strong>No compaction starts now.</strong> {}"), limit)
-    return [format_html(said, links.record(tip), number(left_out), number(tokens), then)]
+    return [format_html(said, links.record(tip), display.messages(left_out), display.tokens(tokens), then)]
 
 
 def _unseen_above(links: Links, message: ChatMessage) -> list[str]:
@@ -240,7 +238,7 @@ class ErasingAdmin(RecordAdmin):
 
     def _retire(self, links: Links, summary: ChatMessage, reason: str) -> None:
         retired = sorted(chat.retire_summary(summary, reason=reason))
-        for one in ChatMessage.objects.using(database_of(summary)).defer(*SUMMARY_TEXTS).filter(pk__in=retired):
+        for one in ChatMessage.objects.using(database_of(summary)).defer(*TEXTS).filter(pk__in=retired):
             # Without the reason: it may quote the summary, and this log outlives an erasure.
             self.log_change(links.request, one, _("Retired."))
         named, then = joined(map(links.summary, retired), ", "), requested_after(links, summary.session)

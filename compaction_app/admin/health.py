@@ -18,10 +18,10 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from compaction_app import tasks
-from compaction_app.admin.display import counted, number
+from compaction_app.admin import display
+from compaction_app.admin.display import counted
 from compaction_app.conf import Mode, site_setting
 from compaction_app.exceptions import ConfigurationError
 from compaction_app.models import CompactionRun
@@ -120,9 +120,10 @@ def _open_runs(now: datetime) -> Iterator[dict[str, Any]]:
         found = rows[: MOST_OPEN + 1].aggregate(late=Count("pk", filter=late), since=Min("due", filter=late))
         if not found["late"]:
             continue
-        count = _("More than {}").format(number(MOST_OPEN)) if found["late"] > MOST_OPEN else number(found["late"])
+        count = display.runs(min(found["late"], MOST_OPEN))
+        count = _("more than {}").format(count) if found["late"] > MOST_OPEN else count
         if status == RunStatus.READY:
-            said = ngettext("{} run waits for too long.", "{} runs wait for too long.", found["late"])
+            said = _("Waiting for too long: {}.")
             queue = _setting("TASK_QUEUE")
             worker = f"celery -A {current_app.main or 'yourproject'} worker" + (f" -Q {queue}" if queue else "")
             remedy = _(
@@ -130,11 +131,7 @@ def _open_runs(now: datetime) -> Iterator[dict[str, Any]]:
                 "or put a faster model first (MODELS, TIMEOUT in SUMMARIZERS)."
             ).format(f"{worker} --beat")
         else:
-            said = ngettext(
-                "{} run has a worker that is gone, and no sweep came.",
-                "{} runs have a worker that is gone, and no sweep came.",
-                found["late"],
-            )
+            said = _("Left by a worker that is gone, and no sweep came: {}.")
             remedy = _("Start beat, whose sweep reassigns them, or run manage.py recover_compactions.")
         runs = urlencode({"status__exact": status})
         yield {"text": said.format(count), "remedy": remedy, "since": found["since"], "runs": runs}

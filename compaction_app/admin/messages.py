@@ -45,17 +45,7 @@ _MOST_NAMED = 50
 #: In an address: "now" for what would be sent now, where what was sent is shown otherwise.
 SENT = "sent"
 #: Texts that have an address of their own, by their name in it.
-_TEXTS = (
-    "content",
-    "extract",
-    "tool_calls",
-    "reasoning",
-    "original",
-    "attachments",
-    "usage",
-    "metadata",
-    "sent_context",
-)
+_TEXTS = [name for name in records.TEXTS if name != "ledger"]
 
 
 # -- the two lists ------------------------------------------------------------------------------------------
@@ -170,7 +160,7 @@ def _plain_text(text: str, status: int = 200) -> HttpResponse:
 
 @admin.register(ChatMessage)
 class ChatMessageAdmin(ErasingAdmin):
-    texts = (*_TEXTS, "ledger", *records.SESSION_TEXTS)
+    texts = (*records.TEXTS, *records.SESSION_TEXTS)
     narrowed_by = ("session",)
     search_help_text = gettext_lazy(
         "Message ids. Within one session also text, name, tool calls, reasoning, what came, attachments, metadata and "

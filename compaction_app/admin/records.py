@@ -20,7 +20,7 @@ from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
 from django.db import DataError
-from django.db.models import Prefetch, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
@@ -32,15 +32,13 @@ from django.utils.translation import gettext_lazy
 
 from compaction_app.admin.display import EMPTY, number
 from compaction_app.admin.links import Links, read_first_words
-from compaction_app.models import ChatSession, CompactionEvent
+from compaction_app.models import ChatSession
 from compaction_app.models.words import words
 
 #: Columns of a run that may be long.
 RUN_TEXTS = ("error_detail", "instructions", "policy_line", "settings", "budget", "shortened_inputs", "request")
-#: A run's events, oldest first.
-EVENTS = Prefetch("events", CompactionEvent.objects.order_by("id"))
-#: Columns of a summary that may be long.
-SUMMARY_TEXTS = ("content", "extract", "ledger", "metadata")
+#: Columns of a message or a summary that may be long.
+TEXTS = ("content extract ledger tool_calls reasoning original attachments usage metadata sent_context").split()
 #: Columns of a record's session that no list reads.
 SESSION_TEXTS = ("session__system_prompt", "session__settings", "session__token_calibration", "session__metadata")
 #: The sections of a record's page: a heading, and labels with values.

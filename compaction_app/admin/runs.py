@@ -13,7 +13,6 @@ from django.db.models import Count, Q, QuerySet, Sum
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 from django.utils.html import format_html
-from django.utils.text import format_lazy
 from django.utils.timesince import timesince
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -66,9 +65,8 @@ class CompactionRunAdmin(records.RecordAdmin):
     date_hierarchy = "created_at"
     list_filter = ("status", "trigger", ("error_code", admin.EmptyFieldListFilter), "created_at")
     narrowed_by = ("session", "tip", "anchor", "cutoff", "base", "summary", "previous_run")
-    search_help_text = format_lazy(
-        gettext_lazy("Run or session ids; among the newest {} runs also a part of the model, code or error details."),
-        display.lazy_number(MOST_RUNS),
+    search_help_text = gettext_lazy(
+        "Run or session ids; among the newest 10,000 runs also a part of the model, code or error details."
     )
 
     # -- the list -----------------------------------------------------------------------------------------
@@ -124,9 +122,6 @@ class CompactionRunAdmin(records.RecordAdmin):
         # What was too much for one summary is compacted by several runs, one after the other.
         following = display.joined(map(links.run, obj.follow_ups.values_list("pk", flat=True)[:5]), ", ")
         history = (_("history tokens"), display.history_tokens(obj))
-        worked = ""
-        if obj.started_at and obj.finished_at:
-            worked = f"{number((obj.finished_at - obj.started_at).total_seconds(), 1)} s"
         attempts = _("{} of at most {}").format(obj.attempts, MAX_ATTEMPTS)
         times = ("created_at", "enqueued_at", "started_at", "finished_at", "next_attempt_at", "lease_expires_at")
         # Messages that the summarizer was sent as head and tail only: they were too long for it.
@@ -138,14 +133,13 @@ class CompactionRunAdmin(records.RecordAdmin):
         branch = ("tip", "anchor", "cutoff", "base", "summary", "previous_run", (_("continued by"), following))
         result = ("trigger", "generation", "messages_compacted", history, found_again)
         model = ("summarizer_model", "prompt_version", *texts("instructions"), *tokens, "cost")
-        timing: tuple[Any, ...] = ((_("worked"), worked), (_("attempts"), attempts))
         again = (_("tried again"), _tried_again(links, obj))
         return [
             ("", facts((_("status"), _outcome(obj)), why, again, *texts("error_detail"), "session")),
             (_("On the branch"), facts(*branch)),
             (_("Result"), facts(*result)),
             (_("Model"), facts(*model)),
-            (_("Timing"), facts(*timing, *times)),
+            (_("Timing"), facts((_("attempts"), attempts), *times)),
             (_("Technical"), facts("strategy", *texts("policy_line"), shortened, *technical)),
         ]
 

@@ -5,7 +5,7 @@ Everything is bounded and takes a fixed number of queries, whatever the length o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from difflib import unified_diff
 from functools import partial
 from itertools import groupby, islice
@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from compaction_app.admin import contexts, display
 from compaction_app.admin.display import column
 from compaction_app.admin.links import Links
-from compaction_app.admin.records import EVENTS, RUN_TEXTS, SUMMARY_TEXTS, Sections
+from compaction_app.admin.records import RUN_TEXTS, TEXTS, Sections
 from compaction_app.memory.ledger_text import EXTRACT_HEADING
 from compaction_app.memory.named_values import values_of
 from compaction_app.memory.statements import NOBODY
@@ -30,14 +30,10 @@ from compaction_app.tree.branches import database_of
 
 #: The runs that made the summaries of a list, in one query and without their texts.
 RUNS = Prefetch("made_by", CompactionRun.objects.defer(*RUN_TEXTS).order_by("-id"))
-_WITHOUT_TEXTS = ChatMessage.objects.defer(
-    "content", "extract", "ledger", "tool_calls", "reasoning", "original", "attachments", "usage", "metadata"
-)
 #: What a summary's own page needs: its run with everything stored, its cutoff and its anchor.
-OF_PAGE = (
-    Prefetch("made_by", CompactionRun.objects.order_by("-id").prefetch_related(EVENTS)),
-    Prefetch("last_summarized_message", _WITHOUT_TEXTS),
-    Prefetch("parent", _WITHOUT_TEXTS),
+OF_PAGE: tuple[Any, ...] = (
+    Prefetch("made_by", CompactionRun.objects.order_by("-id")),
+    *(Prefetch(name, ChatMessage.objects.defer(*TEXTS)) for name in ("last_summarized_message", "parent")),
 )
 #: Generations that a page lists in either direction.
 MOST_LISTED = 25
@@ -61,25 +57,15 @@ def state_of(summary: ChatMessage) -> str:
 
 
 def columns(links: Links) -> Sequence[Any]:
-    def of_run(show: Callable[[CompactionRun], str]) -> Callable[[ChatMessage], str]:
-        return lambda summary: show(run) if (run := run_of(summary)) else display.EMPTY
-
     def name_of(summary: ChatMessage) -> str:
         run = run_of(summary)
         name = _("Summary {id}, compaction {generation}") if run else _("Summary {id}")
         return name.format(id=summary.pk, generation=run and run.generation)
 
-    def ends(summary: ChatMessage) -> str:
-        anchor = links.message(summary.parent_message_id, summary.depth - 1)
-        return display.joined((links.message(summary.last_summarized_message_id), anchor))
-
     return (
         column("summary", _("summary"), name_of),
         column("state", _("state"), state_of),
-        *links.columns(ChatMessage, "session"),
-        column("tokens", _("history tokens"), of_run(display.history_tokens)),
-        *links.columns(ChatMessage, "created_at"),
-        column("ends", _("cutoff, anchor"), ends),
+        *links.columns(ChatMessage, "session", "token_count", "created_at"),
     )
 
 
@@ -123,7 +109,7 @@ def generations_of(summary: ChatMessage) -> list[tuple[int, ChatMessage, Compact
     levels[summary.pk] = 0
     found = CompactionRun.objects.using(using).filter(summary_id__in=levels).order_by("id")
     found = found.annotate(cutoff_depth=F("summary__last_summarized_message__depth"))
-    texts = [f"summary__{name}" for name in SUMMARY_TEXTS]
+    texts = [f"summary__{name}" for name in TEXTS]
     lean = found.select_related("summary").defer(*texts, "error_detail", "settings")
     runs = {run.summary_id or 0: run for run in lean}
     summaries = {pk: run.summary for pk, run in runs.items() if run.summary is not None}
@@ -143,17 +129,14 @@ def page_of(summary: ChatMessage) -> dict[str, Any]:
     of_base = base.last_summarized_message if base else None
     new_from = of_base.depth + 1 if of_base else 1
     new = contexts.stretch(cutoff.pk, database_of(summary), first=new_from, last=cutoff.depth)
-    replaced = (base.token_count if base else 0) + (new.tokens if new else 0)
     texts = ChatMessage.objects.using(database_of(summary)).filter(pk=base and base.pk).only("content", "ledger")
     before = texts.first()
     return {
-        "events": run.events.all() if run else [],
+        "events": run.events.order_by("id") if run else [],
         "covered": cutoff.depth,
         # The messages that the base does not cover; None where the base is gone.
         "new": new,
         "new_from": new_from,
-        "replaced": replaced,
-        "saved": 1 - summary.token_count / replaced if replaced else None,
         # What follows it verbatim, up to the anchor.
         "tail": anchor.depth - cutoff.depth,
         "tail_tokens": anchor.path_tokens - cutoff.path_tokens,

@@ -78,7 +78,8 @@ def test_what_was_left_out_of_the_newest_turn_is_told_by_its_number(viewer):
         messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": "ok"})
     found = table_of(viewer, chat.append_messages(start_session(), None, messages)[-1])
     assert found.context.dropped
-    assert any(f"{found.context.dropped} messages within the newest turn are left out" in note for note in found.notes)
+    said = "Left out within the newest turn as well, which alone is too large: {} messages."
+    assert said.format(found.context.dropped) in found.notes
 
 
 def test_a_long_context_lists_its_newest_messages_and_a_word_about_the_rest(viewer, settings):

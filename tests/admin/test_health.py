@@ -47,7 +47,7 @@ def test_where_nothing_is_wrong_nothing_is_said(viewer, tips):
 def test_a_run_that_no_worker_takes_is_told_with_the_command_and_since_when(viewer, tips, settings):
     run = ready(tips[0], enqueued_at=ago(seconds=10))
     [said] = alerts(viewer)
-    assert f"{timezone.localtime(run.created_at):%H:%M:%S} UTC : 1 run waits for too long." in said
+    assert f"{timezone.localtime(run.created_at):%H:%M:%S} UTC : Waiting for too long: 1 run." in said
     assert "and beat for its sweep: celery -A project worker --beat." in said
     assert said.endswith("Show the runs")
     settings.COMPACTION |= {"TASK_QUEUE": "compaction"}
@@ -57,7 +57,7 @@ def test_a_run_that_no_worker_takes_is_told_with_the_command_and_since_when(view
 def test_a_claim_that_died_and_was_not_swept_up_is_told(viewer, tips):
     running(tips[0], lease_expires_at=ago(minutes=30))
     [said] = alerts(viewer)
-    assert "1 run has a worker that is gone, and no sweep came." in said
+    assert "Left by a worker that is gone, and no sweep came: 1 run." in said
     assert said.startswith("Since ")
 
 
@@ -65,7 +65,7 @@ def test_very_many_are_not_counted_to_the_end(viewer, tips, monkeypatch):
     monkeypatch.setattr(health, "MOST_OPEN", 3)
     for tip in tips:
         ready(tip)
-    assert "More than 3 runs wait for too long" in alerts(viewer)[0]
+    assert "Waiting for too long: more than 3 runs." in alerts(viewer)[0]
 
 
 # -- where it is shown, and to whom -------------------------------------------------------------------------

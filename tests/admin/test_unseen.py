@@ -27,9 +27,8 @@ def compacted(session, settings, monkeypatch):
 
 
 def number_said(page: str) -> int:
-    found = re.search(
-        r"the oldest ([\d,]+) messages without a summary \(about [\d,]+ tokens\) are not sent to the model", page
-    )
+    said = r"its oldest messages without a summary are not sent to the model: ([\d,]+) messages, about [\d,]+ tokens"
+    found = re.search(said, page)
     assert found, page
     return int(found[1].replace(",", ""))
 
