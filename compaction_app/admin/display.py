@@ -155,17 +155,13 @@ def money(amount: Decimal) -> str:
 
 def figures(payload: Mapping[str, Any]) -> str:
     """An event's payload on one line: ``tokens after 2,559 · reasoning turns (dropped 2 · verbatim 1)``."""
-    parts = []
-    for key, value in sorted(payload.items()):
-        name = _words_if_code(key)
-        if not isinstance(value, Mapping):
-            parts.append(f"{name} {_figure(key, value)}")
-        elif any(value.values()):
-            parts.append(f"{name} ({figures(value)})")
-    return " · ".join(parts) or EMPTY
+    shown = sorted((key, one) for key, one in payload.items() if not isinstance(one, Mapping) or any(one.values()))
+    return " · ".join(f"{_words_if_code(key)} {_figure(key, value)}" for key, value in shown) or EMPTY
 
 
 def _figure(key: str, value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"({figures(value)})"
     if value is None or isinstance(value, bool):
         return EMPTY if value is None else _("yes") if value else _("no")
     if isinstance(value, list):

@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy
 
 from compaction_app.admin import display, records
 from compaction_app.admin.compacting import compact_branch, told_of_compacting
-from compaction_app.admin.display import column, number
+from compaction_app.admin.display import column
 from compaction_app.admin.health import LATE_SECONDS
 from compaction_app.admin.links import Links
 from compaction_app.compaction.runs import MAX_ATTEMPTS
@@ -77,7 +77,8 @@ class CompactionRunAdmin(records.RecordAdmin):
 
         def asked(run: CompactionRun) -> str:
             model = [display.line(run.summarizer_model, SHORT_NAME)] if run.summarizer_model else []
-            return _with_note(run.get_trigger_display(), display.joined([*model, *_spent(run)]))
+            cost = [] if run.cost is None else [_("cost {}").format(display.money(run.cost))]
+            return _with_note(run.get_trigger_display(), display.joined([*model, *cost]))
 
         return (
             column("run", _("run"), lambda run: _("Run {id}").format(id=run.pk)),
@@ -243,13 +244,3 @@ def _tried_again(links: Links, run: CompactionRun) -> str:
 def _with_note(text: str, note: str) -> str:
     """Two values in one column of the list: with a column for each, some were cut off."""
     return text if note == display.EMPTY else format_html('{} <span class="compaction-stacked">{}</span>', text, note)
-
-
-def _spent(run: CompactionRun) -> Sequence[str]:
-    """Of the list: what all calls read and wrote, and their cost. Nothing where none was answered."""
-    if run.input_tokens is None:
-        return ()
-    cost = _("no cost known") if run.cost is None else _("cost {}").format(display.money(run.cost))
-    if not (run.input_tokens or run.output_tokens):
-        return (cost,)
-    return _("{} tokens in, {} out").format(number(run.input_tokens), number(run.output_tokens)), cost
