@@ -51,8 +51,8 @@ ORIGINS: dict[str, tuple[Any, Any]] = {
         gettext_lazy("what a summary of another branch quotes of messages that both branches have"),
     ),
     Origin.PINNED: (gettext_lazy("Pinned"), gettext_lazy("the user message of the turn that contains the cutoff")),
-    Origin.VERBATIM: (gettext_lazy("Verbatim"), gettext_lazy("a message after the cutoff, in full")),
-    Origin.PRUNED: (gettext_lazy("Pruned"), gettext_lazy("a tool result after the cutoff, shortened")),
+    Origin.VERBATIM: (gettext_lazy("Verbatim"), gettext_lazy("after the cutoff, sent in full")),
+    Origin.PRUNED: (gettext_lazy("Pruned"), gettext_lazy("a tool result after the cutoff, sent shortened")),
     FOLDED: (gettext_lazy("Sent, not listed"), gettext_lazy("sent, but too many to list on this page")),
     DROPPED: (gettext_lazy("Left out"), gettext_lazy("after the cutoff, not sent: it did not fit")),
 }

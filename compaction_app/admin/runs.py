@@ -153,6 +153,8 @@ class CompactionRunAdmin(records.RecordAdmin):
             reasons.append(again if due > now else _("It has been due for {}.").format(timesince(due, now)))
         elif obj.status == RunStatus.RUNNING and (obj.lease_expires_at or now) < now - timedelta(seconds=LATE_SECONDS):
             reasons.append(_("Its worker is gone: the lease expired, and no sweep has reassigned the run."))
+        elif obj.status == RunStatus.SUCCEEDED and obj.error_code:
+            reasons = [_("No model wrote a summary, so an extract was stored.")]
         if obj.skip_reason:
             reasons.append(_("Reason: {}.").format(words(obj.skip_reason)))
         if obj.error_code:

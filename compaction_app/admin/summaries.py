@@ -25,7 +25,7 @@ from compaction_app.memory.named_values import values_of
 from compaction_app.memory.statements import NOBODY
 from compaction_app.memory.writing import read_back
 from compaction_app.models import ChatMessage, CompactionRun, sql
-from compaction_app.models.words import words
+from compaction_app.models.words import why_it_failed, words
 from compaction_app.tree.branches import database_of
 
 #: The runs that made the summaries of a list, in one query and without their texts.
@@ -53,7 +53,8 @@ def run_of(summary: ChatMessage) -> CompactionRun | None:
 
 
 def state_of(summary: ChatMessage) -> str:
-    return display.badge("retired", _("Retired")) if summary.retired_at else display.badge("live", _("Live"))
+    state = display.badge("retired", _("Retired")) if summary.retired_at else display.badge("live", _("Live"))
+    return display.joined([state, _("extract")]) if summary.is_extract else state
 
 
 def columns(links: Links) -> Sequence[Any]:
@@ -74,8 +75,9 @@ def sections(links: Links, summary: ChatMessage, text: str, stored: str) -> Sect
     if run is not None:
         history = (_("history tokens"), display.history_tokens(run))
         found_again = (display.FOUND_AGAIN, display.found_again(run))
-        by_run = ("base", "generation", "trigger", "summarizer_model", "instructions", "cost", history, found_again)
-        made = links.facts(run, (_("run"), links.run(run.pk)), *by_run)
+        failed = (_("why no model wrote it"), why_it_failed(run.error_code))
+        by_run = ("base", "generation", "trigger", "summarizer_model", failed, "instructions", "cost")
+        made = links.facts(run, (_("run"), links.run(run.pk)), *by_run, history, found_again)
     # That of an erasure is a code; others are a person's words.
     why = words(summary.retired_reason) if summary.redacted_at else summary.retired_reason
     reason = format_html('<span dir="auto">{}</span>', why or _("no reason given"))
@@ -145,7 +147,8 @@ def page_of(summary: ChatMessage) -> dict[str, Any]:
         "changed": difference(before.text, summary.text) if before and before.text and summary.text else [],
         "most_lines": MOST_LINES,
         "ledger": entries_of(summary.ledger),
-        "extract": entries_of(summary.extract.removeprefix(EXTRACT_HEADING)),
+        # Where it is the text, it is shown already.
+        "extract": entries_of(summary.extract.removeprefix(EXTRACT_HEADING)) if summary.extract != summary.text else [],
     }
 
 

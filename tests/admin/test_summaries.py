@@ -36,6 +36,19 @@ def test_a_later_generation_takes_in_what_came_after_its_bases_cutoff(viewer, th
     assert (page.new.messages, page.new.first, page.new.last) == (2, nodes[2].pk, nodes[3].pk)
 
 
+def test_one_that_no_model_wrote_says_so_and_why_and_shows_its_text_once(viewer):
+    nodes = chain(start_session(), 4)
+    quoted = "user: the tide table is on the wall"
+    summary = summarize(nodes[2], nodes[1], content=quoted, extract=quoted, is_extract=True)
+    run = run_for(summary, nodes[-1], 1, error_code="timeout")
+    page = viewer.get(page_of(summary)).text
+    assert ">Live</span> · extract" in page
+    assert "<dt>Why no model wrote it</dt><dd>the summarizer took too long</dd>" in page
+    assert page.count("the tide table is on the wall") == 1
+    assert "The text is this extract." in page
+    assert "No model wrote a summary, so an extract was stored." in viewer.get(page_of(run)).text
+
+
 # -- generations --------------------------------------------------------------------------------------------
 
 
