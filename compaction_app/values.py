@@ -212,6 +212,10 @@ class Origin(StrEnum):
     #: A tool result, shortened.
     PRUNED = "pruned"
 
+    @property
+    def is_summary(self) -> bool:
+        return self in (Origin.SUMMARY, Origin.SHARED_EXTRACT)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Said:

@@ -30,7 +30,6 @@ FOUND = f"{_NO_MODEL} Found in the current context:"
 NOTHING = _NO_MODEL + " Nothing in the {count} of the current context answers “{question}”."
 NO_QUESTION = f"{_NO_MODEL} This message has no words to search the current context for."
 
-_SUMMARIES = (Origin.SUMMARY, Origin.SHARED_EXTRACT)
 _LABELS = {
     Origin.SYSTEM: "the system prompt",
     Origin.CONTRIBUTION: "content added by the application",
@@ -72,7 +71,7 @@ class _Sentence:
 
 def answer(context: ChatContext) -> str:
     """The reply to the newest user message of the context."""
-    asked = next((m for m in reversed(context.messages) if m.role == Role.USER and m.origin not in _SUMMARIES), None)
+    asked = next((m for m in reversed(context.messages) if m.role == Role.USER and not m.origin.is_summary), None)
     question = list(dict.fromkeys(_words(asked.content))) if asked else []
     if asked is None or not question:
         return NO_QUESTION
@@ -116,7 +115,7 @@ def _sentences(message: ContextMessage) -> Iterator[_Sentence]:
     text = message.content
     if message.role == Role.ASSISTANT and text.startswith(_NO_MODEL):
         return
-    if message.origin in _SUMMARIES and (wrapped := _WRAPPED.search(text)):
+    if message.origin.is_summary and (wrapped := _WRAPPED.search(text)):
         text = wrapped[1]
     label = label_of(message)
     for part in _SENTENCE_END.split(text):

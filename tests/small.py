@@ -1,7 +1,8 @@
 """A small world for tests with exact numbers: a token a word, a window of 10,000 with 2,000 reserved."""
 
 from compaction_app import chat
-from compaction_app.testing.builders import messages_in
+from compaction_app.testing.builders import WordTokenCounter, openai_messages
+from compaction_app.tokens import count_messages
 from compaction_app.values import Branch, Message
 from tests.trees import summarize
 
@@ -69,18 +70,19 @@ def turns_with_results(*results):
 def messages_of(shorthand, *, first_id=1, first_depth=1, before=0):
     """Return a chain of message values with ascending ids and depths. ``before``: the path's tokens above them."""
     made, path_tokens = [], before
-    for offset, message in enumerate(messages_in(shorthand)):
-        path_tokens += message["tokens"]
+    written = openai_messages(shorthand)
+    for offset, (message, tokens) in enumerate(zip(written, count_messages(written, WordTokenCounter()), strict=True)):
+        path_tokens += tokens
         made.append(
             Message(
                 id=first_id + offset,
                 parent_id=first_id + offset - 1 or None,
                 depth=first_depth + offset,
                 role=message["role"],
-                tokens=message["tokens"],
+                tokens=tokens,
                 path_tokens=path_tokens,
                 content=f"message {first_id + offset}",
-                tool_calls=message.get("tool_calls", ()),
+                tool_calls=tuple(message.get("tool_calls", ())),
                 tool_call_id=message.get("tool_call_id", ""),
             )
         )

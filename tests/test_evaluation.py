@@ -26,6 +26,7 @@ from benchmarks.evaluate.cases import Case
 from benchmarks.evaluate.conversations import Claim, Conversation, Domain, content_words, fact_of, grow
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
+from tests.steps import fill_target
 
 
 def grown(domain: Domain = domains_tuned.HOUSE, seed: int = 1) -> Conversation:
@@ -151,7 +152,7 @@ def test_a_model_is_asked_within_its_window_and_says_where_it_failed(
     window = 4_000
     entry = {"model": "tiny", "base_url": server.url}
     settings.COMPACTION = {"SUMMARIZERS": {"default": {"MODELS": [entry]}}, "MODELS": {"tiny": {"window": window}}}
-    server.script(default=steps.fill_target(0.9))
+    server.script(default=fill_target(0.9))
     told = grown()
     lines = product.next_prompt(product.MODEL_ALONE, told, 1_000, 1)
     assert product.size_of("\n".join(lines)) <= 1_000

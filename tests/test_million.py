@@ -8,10 +8,10 @@ import pytest
 from compaction_app import chat
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.models import CompactionRun
-from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.tokens import ExactTokenCounter
 from tests.small import asks
+from tests.steps import fill_target
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.long]
 
@@ -38,7 +38,7 @@ def test_a_million_tokens_are_each_summarized_once_at_a_bounded_price(settings, 
     input together is at most 1.3 times the conversation."""
     monkeypatch.setattr("compaction_app.tasks.enqueue", lambda run: True)
     count = ExactTokenCounter()
-    with ScriptedOpenAIServer(default=steps.fill_target(1.0)) as server:
+    with ScriptedOpenAIServer(default=fill_target(1.0)) as server:
         model = {"model": "m", "base_url": server.url, "api_key_env": "SCRIPTED_KEY", "max_input_tokens": 200_000}
         settings.COMPACTION = {"CONTEXT_WINDOW": 128_000, "COOLDOWN_SECONDS": 0, **asks(MODELS=[model])}
         monkeypatch.setenv("SCRIPTED_KEY", "none")

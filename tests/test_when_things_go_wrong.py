@@ -30,6 +30,7 @@ from compaction_app.testing.exchange import Exchange
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.tree.verify import verify_session
 from tests.small import asks
+from tests.steps import fill_target
 from tests.summarizers.summarizing import GOOD, KEY, KEY_VARIABLE
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -244,7 +245,7 @@ def test_a_summary_that_does_not_shrink_twice_in_a_row_opens_the_breaker(server,
         "EXTRACT_FALLBACK": False,
         **asks(MODELS=settings.COMPACTION["SUMMARIZERS"]["default"]["MODELS"][:1]),
     }
-    server.script(default=steps.fill_target(1.3))
+    server.script(default=fill_target(1.3))
     session = chat.start_session()
     tip = talk(session, turns=26)[-1]
     for _ in range(2):

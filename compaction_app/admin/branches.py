@@ -1,15 +1,13 @@
 """The branches of a session's page: a list, indented as they fork; how long, how full and how summarized each is.
 
 Four queries, whatever the number of messages: the lanes of a page, the histories at their tips, how the branches begin
-with the summaries in use, and what the newest events say of them. One more where there are several pages: for the
-lane that most lanes of a page leave.
+with the summaries in use, and what the newest events say of them.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from statistics import mode
 from typing import Any
 
 from django.db.models import CharField, F, OuterRef, Subquery, Value
@@ -65,17 +63,10 @@ class BranchList:
         self.quotes = links.may_view("chatmessage")
         self.may_compact = may_compact and self.quotes
         page = read_lanes(session, limit=LANES + 1, before=before)
-        #: The lanes of the page, and at the end the one of another page that most of them leave.
         self.lanes = page[:LANES]
         self.is_older_page = before is not None
         #: Where the next page begins; None on the last.
         self.older_before = self.lanes[-1].start_id if len(page) > LANES else None
-        if self.older_before or before:
-            # The one that most of these leave, where it is older than they are.
-            shown = {lane.start_id for lane in self.lanes}
-            left = [lane.parent_lane_id for lane in self.lanes if lane.parent_lane_id]
-            left = [lane_id for lane_id in left if lane_id not in shown]
-            self.lanes += read_lanes(session, limit=1, before=mode(left) + 1) if left else ()
         self.using = database_of(session)
         self.histories = histories_at([lane.end_id for lane in self.lanes if lane.is_tip], self.using)
         self._rows, self._events = self._read(), self._read_events()
@@ -105,13 +96,13 @@ class BranchList:
             return []
         found = CompactionEvent.objects.using(self.using).filter(session=self.session, message__isnull=False)
         # The first message of a lane has none.
-        placed = found.annotate(lane=Coalesce("message__lane", "message"), depth=F("message__depth"))
+        placed = found.annotate(lane=Coalesce("message__lane", "message"))
         return list(placed.filter(kind__in=_REASONS).order_by("-id")[:_EVENTS_READ])
 
     # -- the branches -------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Forks below the branch that they leave, the newest first."""
+        """Forks below the branch that they leave, if that is on the page; the newest first."""
         shown = {lane.start_id for lane in self.lanes}
         below: dict[int | None, list[Lane]] = defaultdict(list)
         for lane in self.lanes:
@@ -180,14 +171,10 @@ class BranchList:
         return said.format(percent=percent_of(tip, budget), **shown)
 
     def _reason(self, lane: Lane, summary: Any) -> str:
-        """Why it was not compacted, by the newest event on the branch since its summary; "" where events are hidden."""
+        """Why it was not compacted, by the newest event on its lane since its summary; "" where events are hidden."""
         if not self.links.may_view("compactionevent"):
             return ""
-        # Of each lane down to which depth it is on the branch, as far as the page has them.
-        lanes, depths = {one.start_id: one for one in self.lanes}, {lane.start_id: lane.end_depth}
-        while above := lanes.get(lane.parent_lane_id or 0):
-            depths[above.start_id], lane = lane.start_depth - 1, above
-        event = next((one for one in self._events if one.depth <= depths.get(one.lane, 0)), None)
+        event = next((one for one in self._events if one.lane == lane.start_id), None)
         if event is None and len(self._events) == _EVENTS_READ:
             return ""
         if event is None or (summary and event.created_at < summary.created_at):

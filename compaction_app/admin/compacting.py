@@ -6,6 +6,7 @@ No model is waited for: a run is opened and enqueued, and its page shows the res
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -13,25 +14,24 @@ from django.contrib import messages
 from django.contrib.admin import ModelAdmin
 from django.utils import timezone
 from django.utils.html import format_html
-from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, gettext_noop
+from django.utils.translation import gettext_lazy
 
 from compaction_app import tasks
-from compaction_app.admin.display import EMPTY, joined, lazy_number, moment, number
+from compaction_app.admin.display import moment, number
 from compaction_app.admin.links import Links
 from compaction_app.admin.records import KEPT, UNSEEN, Told
 from compaction_app.chat import MAX_INSTRUCTIONS
 from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.conf import Mode, get_settings
-from compaction_app.context.reading import ContextRequest, resolve_request, resolve_request_at
+from compaction_app.context.reading import ContextRequest, resolve_request_at
 from compaction_app.conversation.compact import open_and_enqueue
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.models.words import words
 from compaction_app.spending import find_overspending
-from compaction_app.tree.branches import check_tip, database_of
-from compaction_app.values import RunStatus, SkipReason, Suppression, Trigger
+from compaction_app.tree.branches import check_tip
+from compaction_app.values import RunStatus, SkipReason, Trigger
 
 
 class CompactForm(forms.Form):
@@ -40,10 +40,7 @@ class CompactForm(forms.Form):
         required=False,
         max_length=MAX_INSTRUCTIONS,
         widget=forms.Textarea(attrs={"rows": 6, "class": "vLargeTextField", "dir": "auto"}),
-        help_text=format_lazy(
-            gettext_lazy("Optional, at most {} characters: what the summary should focus on."),
-            lazy_number(MAX_INSTRUCTIONS),
-        ),
+        help_text=gettext_lazy("Optional: what the summary should focus on."),
     )
 
 
@@ -72,88 +69,51 @@ def held_back(session: ChatSession) -> str:
     return format_html(_("{} Until {} nothing is compacted."), used, until)
 
 
-#: Open runs that a page names.
-_MOST_NAMED = 5
-#: What became of a request → the level of the message and its sentence.
-_OUTCOMES: dict[str, tuple[int, Any]] = {
-    "started": (messages.SUCCESS, gettext_lazy("Opened: {}. Its page tells how it goes on.")),
-    "sessions": (
-        messages.SUCCESS,
-        gettext_lazy("Every branch over its threshold is compacted in the background: {}."),
-    ),
-    Suppression.OPEN_RUN: (messages.WARNING, gettext_lazy("A compaction of the branch is already open: {}.")),
-    SkipReason.NOTHING_TO_COMPACT: (messages.INFO, gettext_lazy("Nothing to compact: {}.")),
-    SkipReason.MODE_OFF: (messages.WARNING, gettext_lazy("Compaction is off (MODE): {}.")),
-    Suppression.SPEND: (
-        messages.WARNING,
-        gettext_lazy("A limit of SPENDING_LIMITS is reached, so nothing was started: {}."),
-    ),
-    "unanswered": (
-        messages.ERROR,
-        gettext_lazy("The message broker did not answer, so nothing was started: {}. Try again later."),
-    ),
-}
-
-
-def _tell(model_admin: ModelAdmin[Any], links: Links, outcome: str, named: str) -> None:
-    level, sentence = _OUTCOMES[outcome]
-    model_admin.message_user(links.request, format_html(sentence, named), level)
-
-
 def compact_branch(
     model_admin: ModelAdmin[Any], links: Links, tip: ChatMessage, instructions: str = ""
 ) -> CompactionRun | None:
     """Request the compaction of one branch and tell the user; returns the run that was opened for it."""
-    named = links.message(tip.pk)
+    tell, named = partial(_tell, model_admin, links), links.message(tip.pk)
     try:
         check_tip(tip)
         resolved = resolve_request_at(tip, ContextRequest())
         request = CompactionRequest(tip=tip, trigger=Trigger.MANUAL, resolved=resolved, instructions=instructions)
         decision = open_and_enqueue(request)
     except CompactionError as error:
-        model_admin.message_user(links.request, format_html("{}: {}", named, error), messages.ERROR)
+        tell(messages.ERROR, "{}: {}", named, error)
         return None
-    run, outcome = decision.run, decision.reason
-    if run is not None:
-        is_skipped = run.status == RunStatus.SKIPPED
-        outcome = SkipReason.NOTHING_TO_COMPACT if is_skipped else "started"
-        named = named if is_skipped else links.record(run)
-    elif decision.open_run_id:
-        named = format_html(_("{} (blocks {})"), links.run(decision.open_run_id), named)
-    _tell(model_admin, links, outcome, named)
-    return run if outcome == "started" else None
+    run = decision.run
+    if run is not None and run.status != RunStatus.SKIPPED:
+        tell(messages.SUCCESS, _("Opened: {}. Its page tells how it goes on."), links.record(run))
+        return run
+    if decision.open_run_id:
+        blocking = links.run(decision.open_run_id)
+        tell(messages.WARNING, _("A compaction of the branch is already open: {} (blocks {})."), blocking, named)
+    else:
+        why = words(decision.reason or SkipReason.NOTHING_TO_COMPACT)
+        tell(messages.WARNING, _("{}: nothing was started ({}). {}"), named, why, held_back(tip.session))
+    return None
 
 
 def compact_session(model_admin: ModelAdmin[Any], links: Links, session: ChatSession) -> None:
     """Enqueue the compaction of every branch of a session and tell the user."""
-    named = links.session(session)
+    tell, named = partial(_tell, model_admin, links), links.session(session)
     try:
-        mode = resolve_request(session).settings.mode
+        if limit := held_back(session):
+            tell(messages.WARNING, _("{}: nothing was started. {}"), named, limit)
+        elif tasks.enqueue_session(session):
+            model_admin.log_change(links.request, session, _("Compaction of every branch requested."))
+            done = _("Every branch over its threshold is compacted in the background: {}.")
+            tell(messages.SUCCESS, done, named)
+        else:
+            away = _("The message broker did not answer, so nothing was started: {}. Try again later.")
+            tell(messages.ERROR, away, named)
     except CompactionError as error:
-        wrong = _("{}: nothing is compacted, its settings are invalid. {}")
-        model_admin.message_user(links.request, format_html(wrong, named, error), messages.ERROR)
-        return
-    outcome: str = "sessions"
-    if mode == Mode.OFF:
-        outcome = SkipReason.MODE_OFF
-    elif not session.messages.exists():
-        outcome = SkipReason.NOTHING_TO_COMPACT
-    elif find_overspending(session):
-        outcome = Suppression.SPEND
-    elif not tasks.enqueue_session(session):
-        outcome = "unanswered"
-    else:
-        model_admin.log_change(links.request, session, gettext_noop("Compaction of every branch requested."))
-    _tell(model_admin, links, outcome, named)
+        tell(messages.ERROR, "{}: {}", named, error)
 
 
-def being_compacted(links: Links, session: ChatSession) -> str:
-    """Like "Open runs: Run 162 (running)."; "" where no run is open, or the user may not view runs. One query."""
-    if not links.may_view("compactionrun"):
-        return ""
-    runs = CompactionRun.objects.using(database_of(session)).filter(session=session).open()
-    found = joined(map(links.record, runs.only("status").order_by("pk")[:_MOST_NAMED]), ", ")
-    return format_html(_("Open runs: {}."), found) if found != EMPTY else ""
+def _tell(model_admin: ModelAdmin[Any], links: Links, level: int, sentence: str, *values: Any) -> None:
+    model_admin.message_user(links.request, format_html(sentence, *values), level)
 
 
 def requested_after(links: Links, session: ChatSession) -> str:

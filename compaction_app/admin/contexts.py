@@ -10,26 +10,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 
-from django.utils.html import format_html
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy
 
 from compaction_app import chat
 from compaction_app.admin import display
-from compaction_app.admin.display import call_line, counted, messages, moment, number, percent, place, shortened
+from compaction_app.admin.display import call_line, counted, messages, number, percent, place, shortened
 from compaction_app.conf import Mode, get_settings, get_token_counter
 from compaction_app.context.assembly import as_sent
 from compaction_app.exceptions import CompactionError, ContextOverflow
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.transcript import count_summary, summary_message
-from compaction_app.models import ChatMessage, CompactionEvent, sql
-from compaction_app.models.words import words
+from compaction_app.models import ChatMessage, sql
 from compaction_app.tokens import count_messages
 from compaction_app.tree import branches
-from compaction_app.values import ChatContext, ContextMessage, EventKind, Origin, Role, Strategy
+from compaction_app.values import ChatContext, ContextMessage, Origin, Role, Strategy
 
 #: Messages after the cutoff that a page lists: the newest.
 MOST_LISTED = 200
@@ -39,7 +36,6 @@ MOST_TEXT, _MOST_TEXTS = 4_200, 250_000
 MOST_SWITCHED_OFF = 2_000
 
 _AFTER_THE_CUTOFF = (Origin.VERBATIM, Origin.PRUNED)
-_SUMMARIES = (Origin.SUMMARY, Origin.SHARED_EXTRACT)
 #: Origins of rows beside :class:`Origin`: not sent, or too many for the page.
 DROPPED, FOLDED = "dropped", "folded"
 #: Name and meaning of each origin, in the order of the totals.
@@ -55,8 +51,8 @@ ORIGINS: dict[str, tuple[Any, Any]] = {
         gettext_lazy("what a summary of another branch quotes of messages that both branches have"),
     ),
     Origin.PINNED: (gettext_lazy("Pinned"), gettext_lazy("the user message of the turn that contains the cutoff")),
-    Origin.VERBATIM: (gettext_lazy("Verbatim"), gettext_lazy("a message after the cutoff, in full")),
-    Origin.PRUNED: (gettext_lazy("Pruned"), gettext_lazy("a tool result after the cutoff, shortened")),
+    Origin.VERBATIM: (gettext_lazy("Verbatim"), gettext_lazy("after the cutoff, sent in full")),
+    Origin.PRUNED: (gettext_lazy("Pruned"), gettext_lazy("a tool result after the cutoff, sent shortened")),
     FOLDED: (gettext_lazy("Sent, not listed"), gettext_lazy("sent, but too many to list on this page")),
     DROPPED: (gettext_lazy("Left out"), gettext_lazy("after the cutoff, not sent: it did not fit")),
 }
@@ -64,17 +60,10 @@ STRATEGY_WORDS: dict[str, Any] = {
     Strategy.NONE: gettext_lazy("Everything verbatim"),
     Strategy.TOOL_RESULT_BUDGET: gettext_lazy("Old tool results pruned"),
     Strategy.MICRO_COMPACT: gettext_lazy("White space in old tool results collapsed"),
-    Strategy.AUTO_COMPACT: gettext_lazy("A summary is used"),
+    Strategy.AUTO_COMPACT: gettext_lazy("A summary is used, or is due"),
     Strategy.SHARED_EXTRACT: gettext_lazy("The extract of another branch's summary is used"),
     Strategy.TRUNCATED: gettext_lazy("Messages left out: the history does not fit the window"),
 }
-
-
-def _strategy(code: str, *, has_summary: bool) -> str:
-    """What was done to the history; an unknown code in its own words."""
-    if code == Strategy.AUTO_COMPACT and not has_summary:
-        return _("A summary is needed; there is none yet")
-    return str(STRATEGY_WORDS.get(code, words(code)))
 
 
 # -- messages that are not listed ---------------------------------------------------------------------------
@@ -141,7 +130,7 @@ def _table(items: Sequence[ContextMessage | Unlisted], using: str, *, cutoff_id:
 def _notes(shown: ContextMessage, known: Mapping[int, tuple[int, Any]], cutoff_id: int | None) -> Iterator[str]:
     if shown.left_out_bytes:
         yield counted(shown.left_out_bytes, "{} byte left out", "{} bytes left out")
-    if shown.origin in _SUMMARIES:
+    if shown.origin.is_summary:
         if cutoff_id:
             depth = known.get(cutoff_id, (0, None))[0]
             at = f"{cutoff_id} ({place(depth)})" if depth else str(cutoff_id)
@@ -216,7 +205,7 @@ def context_here(message: ChatMessage) -> dict[str, Any]:
             _("Sent in total"): display.tokens(context.tokens),
             _("Pruned"): messages(context.pruned),
             _("Left out"): messages(context.dropped),
-            _("Strategy"): _strategy(context.strategy, has_summary=context.summary_id is not None),
+            _("Strategy"): STRATEGY_WORDS[context.strategy],
         },
         "notes": notes,
         **_table(items, using, cutoff_id=context.cutoff_id),
@@ -224,20 +213,13 @@ def context_here(message: ChatMessage) -> dict[str, Any]:
 
 
 def _dropped(tip: ChatMessage, context: ChatContext, summary_id: int | None, notes: list[str]) -> list[Unlisted]:
-    """What does not fit, with notes about why, a summary and its pin."""
-    if context.strategy != Strategy.TRUNCATED:
-        return []
-    using = branches.database_of(tip)
-    rows = ChatMessage.objects.using(using).filter(pk=summary_id)
-    found = rows.values_list("last_summarized_message__depth", "pinned_message_id", "created_at").first()
-    cutoff_depth, pinned_id, made = found or (0, None, None)
-    if summary_id and context.summary_id is None:
-        notes.append(_("Summary {} was left out as well.").format(summary_id))
-    if pinned_id and context.pinned_id is None:
-        notes.append(_("The pinned message {} was left out as well.").format(pinned_id))
+    """What does not fit."""
     if not context.dropped or context.first_shown_depth is None:
         return []
-    notes.append(_why_left_out(tip, made))
+    using = branches.database_of(tip)
+    covered = ChatMessage.objects.using(using).filter(pk=summary_id).values_list("last_summarized_message__depth")
+    notes.append(_("The messages left out do not fit, and no summary that is in use covers them."))
+    cutoff_depth = covered[0][0] if covered else 0
     return _left_out(tip.pk, using, cutoff_depth, context.first_shown_depth, context.dropped, notes)
 
 
@@ -249,31 +231,10 @@ def _left_out(parent_id: int, using: str, cutoff: int, first: int, dropped: int,
     before = stretch(parent_id, using, first=cutoff + 1, last=first - 1) if dropped else None
     inner = dropped - (before.messages if before else 0)
     if inner > 0:
-        said = ngettext(
-            "{} message within the newest turn is left out as well: the turn alone is too large.",
-            "{} messages within the newest turn are left out as well: the turn alone is too large.",
-            inner,
+        notes.append(
+            _("Left out within the newest turn as well, which alone is too large: {}.").format(messages(inner))
         )
-        notes.append(said.format(number(inner)))
     return [before] if before and inner >= 0 else []
-
-
-def _why_left_out(tip: ChatMessage, made: datetime | None) -> str:
-    """Whether a summary of the branch was taken out of use since the newest one was ``made``."""
-    using = branches.database_of(tip)
-    kinds = (EventKind.RETIRED, EventKind.INVALIDATED)
-    of_session = CompactionEvent.objects.using(using).filter(session_id=tip.session_id)
-    erasures = of_session.filter(kind__in=kinds, message__depth__lte=tip.depth).select_related("message")
-    event = (erasures.filter(created_at__gt=made) if made else erasures).order_by("-id").first()
-    message = event.message if event else None
-    if event and message and branches.is_on_branch(message.pk, message.depth, tip.pk, using):
-        said = (
-            _("The messages left out do not fit. A summary of this branch was retired on {}: {}")
-            if event.kind == EventKind.RETIRED
-            else _("The messages left out do not fit. A summary of this branch was emptied by a redaction on {}: {}")
-        )
-        return format_html(said, moment(event.created_at), _("until the branch is compacted again, none covers them."))
-    return _("The messages left out do not fit, and no summary covers them yet.")
 
 
 # -- what was sent for a reply ------------------------------------------------------------------------------
@@ -290,15 +251,9 @@ class _Record:
 
     def __init__(self, reply: ChatMessage, kept: Mapping[str, Any]) -> None:
         self.reply, self.kept, self.using = reply, kept, branches.database_of(reply)
-        self.summary_id, self.cutoff_id, self.pinned_id = map(self._number, ("summary_id", "cutoff_id", "pinned_id"))
-        self.pruned, self.dropped = self._number("pruned") or 0, self._number("dropped") or 0
-        self.first = self._number("first_shown_depth")
-        self.notes = [
-            _(
-                "Contributions, tool schemas and what a REDACTOR made of these texts are not stored, so they are not "
-                "shown; the system prompt is the current one."
-            )
-        ]
+        self.summary_id, self.cutoff_id, self.pinned_id = map(kept.get, ("summary_id", "cutoff_id", "pinned_id"))
+        self.first, self.dropped = kept.get("first_shown_depth"), kept.get("dropped", 0)
+        self.notes: list[str] = []
         named = [pk for pk in (self.summary_id, self.cutoff_id, self.pinned_id) if pk]
         of_session = ChatMessage.objects.using(self.using).filter(session=reply.session_id)
         self.named = of_session.in_bulk(named) if named else {}
@@ -308,27 +263,20 @@ class _Record:
         table = _table(items, self.using, cutoff_id=self.cutoff_id)
         return {"is_record": True, "figures": self._figures(), "notes": self.notes, **table}
 
-    def _number(self, name: str) -> int | None:
-        """An id, a depth or a count. A host may have written anything there: what is no number is missing."""
-        value = self.kept.get(name)
-        is_number = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
-        return value if is_number else None
-
     def _tokens(self, name: str) -> str:
         """A count with its unit; "" where it is missing."""
-        count = self._number(name)
+        count = self.kept.get(name)
         return "" if count is None else display.tokens(count)
 
     def _figures(self) -> dict[str, str]:
-        error = self.kept.get("estimate_error")
-        strategy = str(self.kept.get("strategy") or display.EMPTY)
+        error, strategy = self.kept.get("estimate_error"), self.kept.get("strategy", "")
         figures = {
             _("Sent in total"): self._tokens("tokens"),
             _("Available for history"): self._tokens("available_tokens"),
             _("Window"): self._tokens("window"),
-            _("Pruned"): messages(self.pruned),
+            _("Pruned"): messages(self.kept.get("pruned", 0)),
             _("Left out"): messages(self.dropped),
-            _("Strategy"): _strategy(strategy, has_summary=bool(self.summary_id)),
+            _("Strategy"): STRATEGY_WORDS.get(strategy, ""),
             _("Counted by the provider"): self._tokens("provider_tokens"),
         }
         if isinstance(error, int | float):
@@ -363,7 +311,6 @@ class _Record:
             )
         if row := self._row(self.pinned_id, _("The pinned message")):
             parts.append(as_sent(branches.message_value(row), Origin.PINNED))
-            self._note_redacted([row])
         return parts
 
     def _tail(self) -> list[ContextMessage | Unlisted]:
@@ -374,23 +321,7 @@ class _Record:
         first_listed = max(first, last - MOST_LISTED + 1)
         older = stretch(parent, self.using, first=first, last=first_listed - 1, origin=FOLDED)
         rows = ChatMessage.objects.using(self.using).filter(pk__in=branches.path_ids(parent, self.using, first_listed))
-        found = list(rows.order_by("depth"))
-        self._note_redacted(found)
-        if self.pruned:
-            said = ngettext(
-                "{} tool result was sent shortened. Which one is not recorded, so all are shown in full.",
-                "{} tool results were sent shortened. Which ones is not recorded, so all are shown in full.",
-                self.pruned,
-            )
-            self.notes.append(said.format(number(self.pruned)))
         cutoff = self.named.get(self.cutoff_id or 0)
         left_out = _left_out(parent, self.using, cutoff.depth if cutoff else 0, first, self.dropped, self.notes)
-        sent = (as_sent(branches.message_value(row), Origin.VERBATIM) for row in found)
+        sent = (as_sent(branches.message_value(row), Origin.VERBATIM) for row in rows.order_by("depth"))
         return [*left_out, *([older] if older else []), *sent]
-
-    def _note_redacted(self, found: Sequence[ChatMessage]) -> None:
-        then = self.reply.created_at
-        erased = [f"{row.pk} ({place(row.depth)})" for row in found if row.redacted_at and row.redacted_at > then]
-        if erased:
-            said = _("Redacted since, so the text that was sent is gone: {}.")
-            self.notes.append(said.format(", ".join(erased)))

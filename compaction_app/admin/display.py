@@ -16,7 +16,6 @@ from typing import Any
 from django.contrib import admin
 from django.db import models
 from django.utils.formats import date_format, number_format
-from django.utils.functional import lazy
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
@@ -24,7 +23,6 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from compaction_app.context.budget import Calibration
 from compaction_app.messages.validation import canonical
 from compaction_app.models import CompactionRun
 from compaction_app.models.words import words
@@ -107,10 +105,6 @@ def number(value: float | None, digits: int = 0) -> str:
     return EMPTY if value is None else number_format(f"{value:.{digits}f}", force_grouping=True)
 
 
-#: For texts that are made before the language is known.
-lazy_number = lazy(number, str)
-
-
 def counted(count: int, one: str, many: str) -> str:
     """``counted(2, "{} run", "{} runs")``; ``make messages`` knows its texts as those of ``ngettext``."""
     return ngettext(one, many, count).format(number(count))
@@ -159,26 +153,15 @@ def money(amount: Decimal) -> str:
     return number_format(f"{amount:f}".rstrip("0").rstrip(".") if amount % 1 else int(amount), force_grouping=True)
 
 
-def calibration(learned: Calibration) -> str:
-    """How a provider counts, beside our own count; available, threshold and target are divided by it; "" if alike."""
-    more = _(" and {} more for each prompt").format(number(round(learned.offset))) if round(learned.offset) else ""
-    shown = f"× {learned.ratio:g}{more}"
-    return "" if shown == "× 1" else shown
-
-
 def figures(payload: Mapping[str, Any]) -> str:
     """An event's payload on one line: ``tokens after 2,559 · reasoning turns (dropped 2 · verbatim 1)``."""
-    parts = []
-    for key, value in sorted(payload.items()):
-        name = _words_if_code(key)
-        if not isinstance(value, Mapping):
-            parts.append(f"{name} {_figure(key, value)}")
-        elif any(value.values()):
-            parts.append(f"{name} ({figures(value)})")
-    return " · ".join(parts) or EMPTY
+    shown = sorted((key, one) for key, one in payload.items() if not isinstance(one, Mapping) or any(one.values()))
+    return " · ".join(f"{_words_if_code(key)} {_figure(key, value)}" for key, value in shown) or EMPTY
 
 
 def _figure(key: str, value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"({figures(value)})"
     if value is None or isinstance(value, bool):
         return EMPTY if value is None else _("yes") if value else _("no")
     if isinstance(value, list):

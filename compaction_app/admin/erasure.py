@@ -24,20 +24,21 @@ from django.db.models.expressions import RawSQL
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, gettext_noop, ngettext
+from django.utils.translation import gettext_lazy
 
 from compaction_app import chat
+from compaction_app.admin import display
 from compaction_app.admin.compacting import held_back, requested_after
 from compaction_app.admin.display import joined, number
 from compaction_app.admin.links import Links
-from compaction_app.admin.records import CHANGES, KEPT, SUMMARY_TEXTS, UNSEEN, RecordAdmin, Told
+from compaction_app.admin.records import CHANGES, KEPT, TEXTS, UNSEEN, RecordAdmin, Told
 from compaction_app.conf import Mode
 from compaction_app.context.reading import resolve_request
 from compaction_app.exceptions import CompactionError, MessageNotFound
-from compaction_app.models import ChatMessage, CompactionRun, sql
+from compaction_app.models import ChatMessage, sql
 from compaction_app.tree.branches import database_of, history_at
-from compaction_app.tree.lanes import borrowers, newest_tip_below, tips_at_or_below
-from compaction_app.values import OPEN_RUN_STATUSES, Kind
+from compaction_app.tree.lanes import newest_tip_below
+from compaction_app.values import Kind
 
 #: Live summaries that a page names, and branches.
 _MOST_NAMED = 50
@@ -68,28 +69,18 @@ class RetireForm(forms.Form):
 
 
 def affected_by(erased: ChatMessage) -> tuple[dict[str, int], list[ChatMessage]]:
-    """What depends on a message: how much, and the first live summaries. In constant queries.
-
-    Counted are the message with those below it, the tips among these, the summaries anchored there and the runs
-    whose tip or anchor is there.
-    """
+    """How many messages stand at or below a message, tips among them and live summaries; and the first of these."""
     using = database_of(erased)
     at_or_below = RawSQL(sql.NODE_AND_BELOW, [erased.pk])  # noqa: S611  # names of tables, never a value
     nodes: QuerySet[ChatMessage] = ChatMessage.objects.using(using).filter(pk__in=at_or_below)
     is_live = Q(kind=Kind.SUMMARY, retired_at__isnull=True)
     following = ChatMessage.objects.filter(parent=OuterRef("pk"), kind=Kind.MESSAGE)
-    found = nodes.aggregate(
+    counts = nodes.aggregate(
         messages=Count("pk", filter=Q(kind=Kind.MESSAGE)),
         tips=Count("pk", filter=Q(~Exists(following), kind=Kind.MESSAGE)),
         live=Count("pk", filter=is_live),
-        retired=Count("pk", filter=Q(kind=Kind.SUMMARY, retired_at__isnull=False)),
     )
-    runs = CompactionRun.objects.using(using).filter(Q(tip_id__in=at_or_below) | Q(anchor_id__in=at_or_below))
-    # A subtree has few runs: no index is needed.
-    is_open = Q(status__in=OPEN_RUN_STATUSES)
-    found |= runs.aggregate(open_runs=Count("pk", filter=is_open), ended_runs=Count("pk", filter=~is_open))
-    live = nodes.filter(is_live).defer(*SUMMARY_TEXTS).order_by("id")
-    return found, list(live[:_MOST_NAMED])
+    return counts, list(nodes.filter(is_live).defer(*TEXTS).order_by("id")[:_MOST_NAMED])
 
 
 def _live_on(summary: ChatMessage) -> list[ChatMessage]:
@@ -99,7 +90,7 @@ def _live_on(summary: ChatMessage) -> list[ChatMessage]:
         cursor.execute(sql.BUILT_ON, {"summary": summary.pk})
         built = [pk for (pk,) in cursor.fetchall()]
     rows = ChatMessage.objects.using(using).live().filter(pk__in=built)
-    return list(rows.defer(*SUMMARY_TEXTS).order_by("id"))
+    return list(rows.defer(*TEXTS).order_by("id"))
 
 
 # -- what the model no longer sees --------------------------------------------------------------------------
@@ -121,17 +112,14 @@ def _unseen(links: Links, tip: ChatMessage | None, base_id: int | None) -> list[
         left_out, tokens = cursor.fetchone()
     if not left_out:
         return []
-    said = ngettext(
-        "The branch that ends at {} is then too long for its window. <strong>Until it is compacted, the oldest {} "
-        "message without a summary (about {} tokens) is not sent to the model.</strong> {}",
-        "The branch that ends at {} is then too long for its window. <strong>Until it is compacted, the oldest {} "
-        "messages without a summary (about {} tokens) are not sent to the model.</strong> {}",
-        left_out,
+    said = _(
+        "The branch that ends at {} is then too long for its window. <strong>Until it is compacted, its oldest "
+        "messages without a summary are not sent to the model: {}, about {}.</strong> {}"
     )
     then = _("A compaction is requested at once.")
     if limit := held_back(tip.session):
         then = format_html(_("<strong>No compaction starts now.</strong> {}"), limit)
-    return [format_html(said, links.record(tip), number(left_out), number(tokens), then)]
+    return [format_html(said, links.record(tip), display.messages(left_out), display.tokens(tokens), then)]
 
 
 def _unseen_above(links: Links, message: ChatMessage) -> list[str]:
@@ -181,42 +169,32 @@ class ErasingAdmin(RecordAdmin):
 
     def _told_of_redacting(self, links: Links, message: ChatMessage) -> Told:
         affected, live = affected_by(message)
-        counts = {
-            _("Live summaries that are retired and emptied"): affected["live"],
-            _("Retired summaries that are emptied"): affected["retired"],
-            _("Runs that lose their instructions and error details"): affected["ended_runs"],
-            _("Open runs that read the branch again"): affected["open_runs"],
-        }
-        again = _("The messages that were summarized are sent in full again, as far as they fit.")
+        changes: list[Any] = [
+            _("The text, tool arguments, reasoning, what came, attachments and metadata are erased."),
+            _("Retired summaries that may quote it are emptied; runs lose their instructions and error details."),
+            *_cleared_title(message),
+        ]
         unseen: list[str] = []
         if live:
+            changes += [
+                *_counts({_("Live summaries that are retired and emptied"): affected["live"]}),
+                _named(links, live),
+                _("The messages that were summarized are sent in full again, as far as they fit."),
+            ]
             # On the newest branch with the message, without the summaries whose anchor is at the message or below it.
             parent = message.parent_message_id
             base_id = history_at(parent, database_of(message)).summary_id if parent else None
             unseen = _unseen(links, newest_tip_below(message), base_id)
-        return {
-            CHANGES: [
-                _("The text, tool arguments, reasoning, what came, attachments and metadata are erased."),
-                *_counts(counts),
-                *([again, _named(links, live), *_borrowed(links, live)] if live else []),
-                *_cleared_title(message),
-            ],
-            KEPT: [_("Tool call ids, and every other message.")],
-            UNSEEN: unseen,
-        }
+        return {CHANGES: changes, KEPT: [_("Tool call ids, and every other message.")], UNSEEN: unseen}
 
     def _redact(self, links: Links, message: ChatMessage, replacement: str) -> HttpResponse | None:
         try:
             chat.redact_message(message, replacement=replacement)
-        except MessageNotFound:
-            told = _("{} has been deleted in the meantime.").format(message)
-            self.message_user(links.request, told, notes.WARNING)
-            return HttpResponseRedirect(links.url("chatmessage_changelist"))
         except CompactionError as error:
             self.message_user(links.request, f"{message}: {error}", notes.ERROR)
             return None
         # Neither the old text nor the new one: this log outlives both.
-        self.log_change(links.request, message, gettext_noop("Redacted."))
+        self.log_change(links.request, message, _("Redacted."))
         said = _(
             "Redacted: {}. Only this message is erased. Replies, edits and other branches may repeat it: "
             '<a href="{}">search this session</a>. {}'
@@ -252,11 +230,7 @@ class ErasingAdmin(RecordAdmin):
     def _told_of_retiring(self, links: Links, summary: ChatMessage, retiring: Sequence[ChatMessage]) -> Told:
         run, anchor = summary.made_by.first(), summary.parent
         return {
-            CHANGES: [
-                _("Taken out of use:"),
-                [links.record(one) for one in retiring],
-                *_borrowed(links, retiring),
-            ],
+            CHANGES: [_("Taken out of use:"), [links.record(one) for one in retiring]],
             KEPT: [_("The summaries themselves, as a record, and every message.")],
             # What the summary was built on still applies.
             UNSEEN: _unseen(links, newest_tip_below(anchor) if anchor else None, run.base_id if run else None),
@@ -264,9 +238,9 @@ class ErasingAdmin(RecordAdmin):
 
     def _retire(self, links: Links, summary: ChatMessage, reason: str) -> None:
         retired = sorted(chat.retire_summary(summary, reason=reason))
-        for one in ChatMessage.objects.using(database_of(summary)).defer(*SUMMARY_TEXTS).filter(pk__in=retired):
+        for one in ChatMessage.objects.using(database_of(summary)).defer(*TEXTS).filter(pk__in=retired):
             # Without the reason: it may quote the summary, and this log outlives an erasure.
-            self.log_change(links.request, one, gettext_noop("Retired."))
+            self.log_change(links.request, one, _("Retired."))
         named, then = joined(map(links.summary, retired), ", "), requested_after(links, summary.session)
         said = format_html(_("Retired {}: {}. {}"), len(retired), named, then)
         self.message_user(links.request, said, notes.SUCCESS)
@@ -282,20 +256,14 @@ class ErasingAdmin(RecordAdmin):
             _("Messages after it"): affected["messages"] - 1,
             _("Ends of branches"): affected["tips"],
             _("Live summaries"): affected["live"],
-            _("Retired summaries"): affected["retired"],
-            _("Open runs, which write no summary"): affected["open_runs"],
         }
-        kept = {
-            _("Runs, without instructions and links to the messages"): affected["open_runs"] + affected["ended_runs"]
-        }
-        summaries = [_named(links, live), *_borrowed(links, live, without=obj)] if live else []
-        told = [str(obj), *_counts(counts), *summaries, *_cleared_title(obj)]
+        told = [str(obj), *_counts(counts), *([_named(links, live)] if live else []), *_cleared_title(obj)]
+        kept = [_("Every other message."), _("Runs, without instructions and links to the messages.")]
         question: str = _("This message and everything after it are deleted. This cannot be undone.")
         if links.may("redact_chatmessage"):
             way = _('To remove only this text, use <a href="{}">Redact</a>.')
             question = format_html("{} {}", question, format_html(way, links.url("chatmessage_redact", obj.pk)))
-        kept_lines = [_("Every other message."), *_counts(kept)]
-        return {"question": question, "told": {CHANGES: told, KEPT: kept_lines, UNSEEN: _unseen_above(links, obj)}}
+        return {"question": question, "told": {CHANGES: told, KEPT: kept, UNSEEN: _unseen_above(links, obj)}}
 
     def delete_model(self, request: HttpRequest, obj: ChatMessage) -> None:
         with suppress(MessageNotFound):  # deleted since it was read, as by a second click
@@ -304,18 +272,6 @@ class ErasingAdmin(RecordAdmin):
     def after_deletion(self, links: Links, obj: ChatMessage) -> str:
         """The page of its session, for people who may view sessions."""
         return links.page_of(obj.session) or super().after_deletion(links, obj)
-
-
-def _borrowed(links: Links, summaries: Sequence[ChatMessage], without: ChatMessage | None = None) -> list[Any]:
-    """The branches that lose an extract with these summaries; not those that end at or below a message."""
-    using, session = database_of(summaries[0]), summaries[0].session
-    tips = set(borrowers(summaries, resolve_request(session).budget.available))
-    tips -= tips_at_or_below(without.pk, tips, using) if without else set()
-    rows = (
-        ChatMessage.objects.using(using).filter(pk__in=sorted(tips)[:_MOST_NAMED]).defer(*SUMMARY_TEXTS).order_by("id")
-    )
-    said = _("Branches that are shown an extract of theirs, and lose it until they are compacted. They end at:")
-    return [said, _named(links, list(rows))] if tips else []
 
 
 def _named(links: Links, summaries: Sequence[ChatMessage]) -> list[str]:

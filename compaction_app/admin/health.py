@@ -1,8 +1,8 @@
 """What is wrong with the background work right now, in one block on the app's page.
 
-Runs that wait without a worker, claims of dead workers that no sweep has reassigned, a broker that does not answer:
-each with what to do. Failures are counted apart: a run that failed is no problem of the workers. Three queries, each
-bounded; the broker is asked with the time-out that enqueueing has.
+Runs that wait without a worker, claims of dead workers that no sweep has reassigned, a broker that does not answer,
+models that write no summary: each with what to do. What failed lately is counted apart: a run that failed is no problem
+of the workers. Four queries, each bounded; the broker is asked with the time-out that enqueueing has.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ from django.db.models import Count, F, Min, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.http import urlencode
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from compaction_app import tasks
-from compaction_app.admin.display import counted, number
+from compaction_app.admin import display
+from compaction_app.admin.display import counted
 from compaction_app.conf import Mode, site_setting
 from compaction_app.exceptions import ConfigurationError
 from compaction_app.models import CompactionRun
 from compaction_app.models.managers import LOST_AFTER_SECONDS
+from compaction_app.models.words import why_it_failed, words
 from compaction_app.values import RunStatus
 
 #: A run that is due for longer than this has missed more than one sweep that looks for lost tasks.
@@ -34,12 +36,15 @@ MOST_OPEN = 1000
 #: Days of which failed runs are counted, and the newest runs among which they are.
 RECENT_DAYS = 7
 MOST_RECENT = 10_000
+#: In the address of the list of runs.
+FAILED: dict[str, Any] = {"status__exact": RunStatus.FAILED}
+EXTRACTS: dict[str, Any] = {"status__exact": RunStatus.SUCCEEDED, "error_code__isempty": 0}
 
 
 def health_of(request: HttpRequest) -> dict[str, Any] | None:
-    """The problems, and how many runs ``failed`` lately, in words, since when; None for people who may not view runs.
+    """The ``problems``, and what occurred ``lately``; None for people who may not view runs.
 
-    Of a problem its ``text``, the ``remedy``, ``since`` when, and the status of the ``runs`` whose list has it.
+    Of a problem its ``text``, the ``remedy``, ``since`` when, and of both the query of the ``runs`` whose list has it.
     """
     user = getattr(request, "user", None)
     if user is None or not user.has_perm("compaction_app.view_compactionrun"):
@@ -47,12 +52,30 @@ def health_of(request: HttpRequest) -> dict[str, Any] | None:
     now = timezone.now()
     since = now - timedelta(days=RECENT_DAYS)
     newest = CompactionRun.objects.filter(created_at__gte=since).order_by("-created_at")
-    failed = Count("pk", filter=Q(status=RunStatus.FAILED))
-    found = newest[: MOST_RECENT + 1].aggregate(all=Count("pk"), failed=failed)
-    said = counted(found["failed"], "{} run failed", "{} runs failed") if found["failed"] else ""
-    if said and found["all"] > MOST_RECENT:
-        said = _("At least {}").format(said)
-    return {"problems": [*_broker(), *_open_runs(now)], "failed": said, "failed_since": since.isoformat()}
+    return {"problems": [*_broker(), *_open_runs(now), *_models(newest)], "lately": list(_lately(newest, since))}
+
+
+def _models(newest: QuerySet[CompactionRun]) -> Iterator[dict[str, Any]]:
+    """A key that is missing or a model that is gone fails no run: an extract is stored instead."""
+    code = newest.filter(status=RunStatus.SUCCEEDED).values_list("error_code", flat=True).first()
+    if code:
+        said = _("No model wrote the newest summary, so an extract was stored: {}.")
+        remedy = _("Correct SUMMARIZERS or the worker's environment; manage.py try_summarizer asks each model once.")
+        yield {"text": said.format(why_it_failed(code) or words(code)), "remedy": remedy, "runs": urlencode(EXTRACTS)}
+
+
+def _lately(newest: QuerySet[CompactionRun], since: datetime) -> Iterator[dict[str, str]]:
+    is_extract = Q(status=RunStatus.SUCCEEDED) & ~Q(error_code="")
+    counts = {"failed": Count("pk", filter=Q(**FAILED)), "extracts": Count("pk", filter=is_extract)}
+    found = newest[: MOST_RECENT + 1].aggregate(all=Count("pk"), **counts)
+    texts = {
+        "failed": counted(found["failed"], "{} run failed", "{} runs failed"),
+        "extracts": counted(found["extracts"], "{} run stored an extract", "{} runs stored an extract"),
+    }
+    for name, runs in (("failed", FAILED), ("extracts", EXTRACTS)):
+        if found[name]:
+            said = _("At least {}").format(texts[name]) if found["all"] > MOST_RECENT else texts[name]
+            yield {"text": said, "runs": urlencode({**runs, "created_at__gte": since.isoformat()})}
 
 
 def knock() -> None:
@@ -97,9 +120,10 @@ def _open_runs(now: datetime) -> Iterator[dict[str, Any]]:
         found = rows[: MOST_OPEN + 1].aggregate(late=Count("pk", filter=late), since=Min("due", filter=late))
         if not found["late"]:
             continue
-        count = _("More than {}").format(number(MOST_OPEN)) if found["late"] > MOST_OPEN else number(found["late"])
+        count = display.runs(min(found["late"], MOST_OPEN))
+        count = _("more than {}").format(count) if found["late"] > MOST_OPEN else count
         if status == RunStatus.READY:
-            said = ngettext("{} run waits for too long.", "{} runs wait for too long.", found["late"])
+            said = _("Waiting for too long: {}.")
             queue = _setting("TASK_QUEUE")
             worker = f"celery -A {current_app.main or 'yourproject'} worker" + (f" -Q {queue}" if queue else "")
             remedy = _(
@@ -107,13 +131,10 @@ def _open_runs(now: datetime) -> Iterator[dict[str, Any]]:
                 "or put a faster model first (MODELS, TIMEOUT in SUMMARIZERS)."
             ).format(f"{worker} --beat")
         else:
-            said = ngettext(
-                "{} run has a worker that is gone, and no sweep came.",
-                "{} runs have a worker that is gone, and no sweep came.",
-                found["late"],
-            )
+            said = _("Left by a worker that is gone, and no sweep came: {}.")
             remedy = _("Start beat, whose sweep reassigns them, or run manage.py recover_compactions.")
-        yield {"text": said.format(count), "remedy": remedy, "since": found["since"], "runs": status}
+        runs = urlencode({"status__exact": status})
+        yield {"text": said.format(count), "remedy": remedy, "since": found["since"], "runs": runs}
 
 
 def _open(status: RunStatus) -> QuerySet[CompactionRun]:

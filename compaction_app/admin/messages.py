@@ -20,7 +20,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, gettext_noop
+from django.utils.translation import gettext_lazy
 
 from compaction_app import chat
 from compaction_app.admin import display, records, summaries
@@ -45,24 +45,12 @@ _MOST_NAMED = 50
 #: In an address: "now" for what would be sent now, where what was sent is shown otherwise.
 SENT = "sent"
 #: Texts that have an address of their own, by their name in it.
-_TEXTS = (
-    "content",
-    "extract",
-    "tool_calls",
-    "reasoning",
-    "original",
-    "attachments",
-    "usage",
-    "metadata",
-    "sent_context",
-)
+_TEXTS = [name for name in records.TEXTS if name != "ledger"]
 
 
 # -- the two lists ------------------------------------------------------------------------------------------
 
 KIND_WORDS = {Kind.MESSAGE: gettext_lazy("Messages"), Kind.SUMMARY: gettext_lazy("Summaries")}
-#: What only one of the lists offers; an address of another with one of these is refused.
-_OF_ONE_LIST = ["role__exact", "retired_at__isempty"]
 
 
 class KindFilter(admin.SimpleListFilter):
@@ -77,7 +65,8 @@ class KindFilter(admin.SimpleListFilter):
         for kind, title in self.lookup_choices:
             yield {
                 "selected": kind == shown_kind(self.value()),
-                "query_string": changelist.get_query_string({self.parameter_name: kind}, _OF_ONE_LIST),
+                # Only summaries are retired.
+                "query_string": changelist.get_query_string({self.parameter_name: kind}, ["retired_at__isempty"]),
                 "display": title,
             }
 
@@ -97,19 +86,6 @@ def of_kind(queryset: QuerySet[Any], kind: Kind) -> QuerySet[Any]:
     return queryset.filter(kind=kind, last_summarized_message__isnull=False)
 
 
-class MessageList(records.RecordList):
-    @property
-    def summaries_found(self) -> dict[str, str]:
-        """What the search of one session finds in its other list: how many, and the address of these; {} elsewhere."""
-        session = self.params.get("session")
-        if not (self.query and session) or shown_kind(self.params.get("kind")) == Kind.SUMMARY:
-            return {}
-        of_session = of_kind(self.root_queryset.in_session(session), Kind.SUMMARY)  # type: ignore[attr-defined]
-        found, _more = self.model_admin.get_search_results(self.links.request, of_session, self.query)
-        url = self.get_query_string({"kind": Kind.SUMMARY}, [*_OF_ONE_LIST, "p"])
-        return {"count": records.bounded_count(found), "url": url}
-
-
 class RetiredFilter(admin.EmptyFieldListFilter):
     def choices(self, changelist: ChangeList) -> Any:
         for choice, words in zip(super().choices(changelist), (_("All"), _("Live"), _("Retired")), strict=True):
@@ -124,11 +100,6 @@ class SessionOfMessagesFilter(admin.SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         """Set by a link from another page, and shown only then, so that people can see it and remove it."""
         return [(str(self.value()), _("This session"))] if self.value() else []
-
-    def choices(self, changelist: ChangeList) -> Any:
-        everything, *others = super().choices(changelist)
-        yield {**everything, "query_string": changelist.get_query_string(remove=["session", "role__exact"])}
-        yield from others
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         if not self.value():
@@ -189,7 +160,7 @@ def _plain_text(text: str, status: int = 200) -> HttpResponse:
 
 @admin.register(ChatMessage)
 class ChatMessageAdmin(ErasingAdmin):
-    texts = (*_TEXTS, "ledger", *records.SESSION_TEXTS)
+    texts = (*records.TEXTS, *records.SESSION_TEXTS)
     narrowed_by = ("session",)
     search_help_text = gettext_lazy(
         "Message ids. Within one session also text, name, tool calls, reasoning, what came, attachments, metadata and "
@@ -200,9 +171,6 @@ class ChatMessageAdmin(ErasingAdmin):
         css = {"all": ["compaction_app/message.css"]}
 
     # -- lists --------------------------------------------------------------------------------------------
-
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        return MessageList
 
     def kind(self, request: HttpRequest) -> Kind:
         return shown_kind(request.GET.get("kind"))
@@ -225,12 +193,8 @@ class ChatMessageAdmin(ErasingAdmin):
         )
 
     def get_list_filter(self, request: HttpRequest) -> tuple[Any, ...]:
-        if self.kind(request) == Kind.SUMMARY:
-            return (KindFilter, ("retired_at", RetiredFilter), SessionOfMessagesFilter)
-        # No index has roles: they are filtered within one session, not in the whole table.
-        if "session" not in request.GET:
-            return (KindFilter, SessionOfMessagesFilter)
-        return (KindFilter, "role", SessionOfMessagesFilter)
+        retired = (("retired_at", RetiredFilter),) if self.kind(request) == Kind.SUMMARY else ()
+        return (KindFilter, *retired, SessionOfMessagesFilter)
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         return ("-session_id", "-id") if "session" in request.GET else self.ordering
@@ -384,7 +348,7 @@ class ChatMessageAdmin(ErasingAdmin):
     def compact_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
         def act(given: dict[str, Any]) -> None:
             if run := compact_branch(self, links, obj, given["instructions"]):
-                self.log_change(request, obj, gettext_noop("Compaction requested: run {}.").format(run.pk))
+                self.log_change(request, obj, _("Compaction requested: run {}.").format(run.pk))
 
         return self.confirm(
             links,

@@ -20,7 +20,7 @@ from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
 from django.db import DataError
-from django.db.models import Prefetch, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
@@ -32,15 +32,13 @@ from django.utils.translation import gettext_lazy
 
 from compaction_app.admin.display import EMPTY, number
 from compaction_app.admin.links import Links, read_first_words
-from compaction_app.models import ChatSession, CompactionEvent
+from compaction_app.models import ChatSession
 from compaction_app.models.words import words
 
 #: Columns of a run that may be long.
 RUN_TEXTS = ("error_detail", "instructions", "policy_line", "settings", "budget", "shortened_inputs", "request")
-#: A run's events, oldest first.
-EVENTS = Prefetch("events", CompactionEvent.objects.order_by("id"))
-#: Columns of a summary that may be long.
-SUMMARY_TEXTS = ("content", "extract", "ledger", "metadata")
+#: Columns of a message or a summary that may be long.
+TEXTS = ("content extract ledger tool_calls reasoning original attachments usage metadata sent_context").split()
 #: Columns of a record's session that no list reads.
 SESSION_TEXTS = ("session__system_prompt", "session__settings", "session__token_calibration", "session__metadata")
 #: The sections of a record's page: a heading, and labels with values.
@@ -77,16 +75,10 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]  # subscripting it 
     limit = 10_000
 
     @cached_property
-    def counted(self) -> int:
-        return _count_up_to(self.object_list, self.limit)  # type: ignore[arg-type]  # the admin gives querysets
-
-    @cached_property
     def count(self) -> int:
-        return min(self.counted, self.limit)
-
-    @property
-    def is_bounded(self) -> bool:
-        return self.counted > self.limit
+        found = _count_up_to(self.object_list, self.limit)  # type: ignore[arg-type]  # the admin gives querysets
+        self.is_bounded = found > self.limit
+        return min(found, self.limit)
 
 
 def _count_up_to(queryset: QuerySet[Any], limit: int) -> int:
@@ -118,8 +110,8 @@ class RecordList(ChangeList):
 
     @property
     def whole(self) -> str:
-        """Address of the list that is not narrowed. Roles and texts are looked for within one session only."""
-        return self.get_query_string(remove=[*self.model_admin.narrowed_by, "role", "q", "p"])
+        """Address of the list that is not narrowed. Texts are looked for within one session only."""
+        return self.get_query_string(remove=[*self.model_admin.narrowed_by, "q", "p"])
 
     @property
     def narrowing(self) -> list[str]:
@@ -326,18 +318,6 @@ class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
         own = {"crumbs": crumbs, "original": obj, "subject": crumbs[-1][1], "back": crumbs[-1][0], "is_final": True}
         own |= {"title": _("Delete"), "button": _("Yes, delete it"), **self.deletion(links, obj)}
         return super().render_delete_form(request, {**context, **own})
-
-    def history_view(
-        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        """Django's page, where what this app logs, in English with an id, is in the reader's language."""
-        answer = super().history_view(request, object_id, extra_context)
-        for entry in getattr(answer, "context_data", {}).get("action_list", ()):
-            # Django translates its own, which are JSON.
-            if "{" not in entry.change_message:
-                pk = next(filter(str.isdecimal, entry.change_message.strip(".").split()), "{}")
-                entry.change_message = _(entry.change_message.replace(pk, "{}")).replace("{}", pk)
-        return answer
 
     # -- additional pages ---------------------------------------------------------------------------------
 

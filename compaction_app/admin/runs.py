@@ -9,23 +9,22 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.views.main import ChangeList
-from django.db.models import Count, Q, QuerySet, Sum, prefetch_related_objects
+from django.db.models import Count, Q, QuerySet, Sum
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 from django.utils.html import format_html
-from django.utils.text import format_lazy
 from django.utils.timesince import timesince
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, gettext_noop
+from django.utils.translation import gettext_lazy
 
 from compaction_app.admin import display, records
 from compaction_app.admin.compacting import compact_branch, told_of_compacting
-from compaction_app.admin.display import column, number
+from compaction_app.admin.display import column
 from compaction_app.admin.health import LATE_SECONDS
 from compaction_app.admin.links import Links
 from compaction_app.compaction.runs import MAX_ATTEMPTS
 from compaction_app.models import CompactionEvent, CompactionRun
-from compaction_app.models.words import words
+from compaction_app.models.words import why_it_failed, words
 from compaction_app.tree.branches import database_of
 from compaction_app.values import OPEN_RUN_STATUSES, ErrorCode, RunStatus, SkipReason
 
@@ -39,16 +38,6 @@ _STATUS_WORDS = {
     RunStatus.SUCCEEDED: gettext_lazy("A summary was stored."),
     RunStatus.SKIPPED: gettext_lazy("Ended without a summary. Nothing failed."),
     RunStatus.FAILED: gettext_lazy("Failed. It is not repeated by itself."),
-}
-#: Error codes that do not say enough.
-_ERROR_WORDS: dict[str, Any] = {
-    ErrorCode.TIME_LIMIT: gettext_lazy("it was not finished within RUN_TIME_LIMIT, or its workers were lost"),
-    ErrorCode.LEAKED_WRAPPER: gettext_lazy("the model repeated its prompt"),
-    ErrorCode.NO_PROGRESS: gettext_lazy("the summary would have saved too little"),
-    ErrorCode.NOTHING_TOLD: gettext_lazy(
-        "the model repeated its instructions, or itself, or told nothing of the messages"
-    ),
-    ErrorCode.ERROR_TEXT: gettext_lazy("the model answered with an error message or a refusal instead of a summary"),
 }
 #: Error codes with which a provider refuses a retry, too.
 _LASTING = (ErrorCode.QUOTA, ErrorCode.AUTHENTICATION, ErrorCode.BAD_REQUEST)
@@ -74,11 +63,10 @@ class RunList(records.RecordList):
 class CompactionRunAdmin(records.RecordAdmin):
     texts = (*records.RUN_TEXTS, *records.SESSION_TEXTS)
     date_hierarchy = "created_at"
-    list_filter = ("status", "trigger", "created_at")
+    list_filter = ("status", "trigger", ("error_code", admin.EmptyFieldListFilter), "created_at")
     narrowed_by = ("session", "tip", "anchor", "cutoff", "base", "summary", "previous_run")
-    search_help_text = format_lazy(
-        gettext_lazy("Run or session ids; among the newest {} runs also a part of the model, code or error details."),
-        display.lazy_number(MOST_RUNS),
+    search_help_text = gettext_lazy(
+        "Run or session ids; among the newest 10,000 runs also a part of the model, code or error details."
     )
 
     # -- the list -----------------------------------------------------------------------------------------
@@ -89,7 +77,8 @@ class CompactionRunAdmin(records.RecordAdmin):
 
         def asked(run: CompactionRun) -> str:
             model = [display.line(run.summarizer_model, SHORT_NAME)] if run.summarizer_model else []
-            return _with_note(run.get_trigger_display(), display.joined([*model, *_spent(run)]))
+            cost = [] if run.cost is None else [_("cost {}").format(display.money(run.cost))]
+            return _with_note(run.get_trigger_display(), display.joined([*model, *cost]))
 
         return (
             column("run", _("run"), lambda run: _("Run {id}").format(id=run.pk)),
@@ -134,10 +123,6 @@ class CompactionRunAdmin(records.RecordAdmin):
         # What was too much for one summary is compacted by several runs, one after the other.
         following = display.joined(map(links.run, obj.follow_ups.values_list("pk", flat=True)[:5]), ", ")
         history = (_("history tokens"), display.history_tokens(obj))
-        cost = (_("cost"), _price(obj))
-        worked = ""
-        if obj.started_at and obj.finished_at:
-            worked = f"{number((obj.finished_at - obj.started_at).total_seconds(), 1)} s"
         attempts = _("{} of at most {}").format(obj.attempts, MAX_ATTEMPTS)
         times = ("created_at", "enqueued_at", "started_at", "finished_at", "next_attempt_at", "lease_expires_at")
         # Messages that the summarizer was sent as head and tail only: they were too long for it.
@@ -147,16 +132,15 @@ class CompactionRunAdmin(records.RecordAdmin):
         technical = ("reserved_tokens", "erasures_seen", "nonce", "task_id", "budget", "request", "settings")
         why = (_("why"), self._why(links, obj))
         branch = ("tip", "anchor", "cutoff", "base", "summary", "previous_run", (_("continued by"), following))
-        result = ("trigger", "generation", "messages_compacted", history, (_("saved"), _saved(obj)), found_again)
-        model = ("summarizer_model", "prompt_version", *texts("instructions"), *tokens, cost)
-        timing: tuple[Any, ...] = ((_("worked"), worked), (_("attempts"), attempts))
+        result = ("trigger", "generation", "messages_compacted", history, found_again)
+        model = ("summarizer_model", "prompt_version", *texts("instructions"), *tokens, "cost")
         again = (_("tried again"), _tried_again(links, obj))
         return [
             ("", facts((_("status"), _outcome(obj)), why, again, *texts("error_detail"), "session")),
             (_("On the branch"), facts(*branch)),
             (_("Result"), facts(*result)),
             (_("Model"), facts(*model)),
-            (_("Timing"), facts(*timing, *times)),
+            (_("Timing"), facts((_("attempts"), attempts), *times)),
             (_("Technical"), facts("strategy", *texts("policy_line"), shortened, *technical)),
         ]
 
@@ -169,24 +153,21 @@ class CompactionRunAdmin(records.RecordAdmin):
             reasons.append(again if due > now else _("It has been due for {}.").format(timesince(due, now)))
         elif obj.status == RunStatus.RUNNING and (obj.lease_expires_at or now) < now - timedelta(seconds=LATE_SECONDS):
             reasons.append(_("Its worker is gone: the lease expired, and no sweep has reassigned the run."))
-        elif self.tools(links, obj):
-            reasons = [_("Failed. It is not repeated by itself; Retry opens a new run.")]
+        elif obj.status == RunStatus.SUCCEEDED and obj.error_code:
+            reasons = [_("No model wrote a summary, so an extract was stored.")]
         if obj.skip_reason:
             reasons.append(_("Reason: {}.").format(words(obj.skip_reason)))
         if obj.error_code:
             ended = obj.status in (RunStatus.FAILED, RunStatus.SUCCEEDED)
             said = _("Error code: {}.") if ended else _("Previous attempt: {}.")
-            meaning = _ERROR_WORDS.get(obj.error_code)
-            code = words(obj.error_code)
+            code, meaning = words(obj.error_code), why_it_failed(obj.error_code)
             reasons.append(said.format(f"{code} ({meaning})" if meaning else code))
         if obj.status == RunStatus.FAILED and obj.error_code in _LASTING:
             reasons.append(_FAILS_AGAIN)
         return display.joined(reasons, " ")
 
     def page_context(self, links: Links, obj: CompactionRun) -> dict[str, Any]:
-        # Before the sections are made, which read them too.
-        prefetch_related_objects([obj], records.EVENTS)
-        return {"events": obj.events.all()}
+        return {"events": obj.events.order_by("id")}
 
     def get_urls(self) -> list[Any]:
         return [self.page("<int:pk>/retry/", self.retry_view, "compact_chatsession"), *super().get_urls()]
@@ -204,7 +185,7 @@ class CompactionRunAdmin(records.RecordAdmin):
 
         def act(_given: dict[str, Any]) -> None:
             if started := compact_branch(self, links, tip, obj.instructions):
-                self.log_change(request, obj, gettext_noop("Retried as run {}.").format(started.pk))
+                self.log_change(request, obj, _("Retried as run {}.").format(started.pk))
 
         question: list[Any] = [
             _("A new run is opened for the branch that ends at this run's tip, with the same instructions."),
@@ -265,29 +246,3 @@ def _tried_again(links: Links, run: CompactionRun) -> str:
 def _with_note(text: str, note: str) -> str:
     """Two values in one column of the list: with a column for each, some were cut off."""
     return text if note == display.EMPTY else format_html('{} <span class="compaction-stacked">{}</span>', text, note)
-
-
-def _saved(run: CompactionRun) -> str:
-    if run.tokens_before is None or run.tokens_after is None:
-        return display.EMPTY
-    saved = run.tokens_before - run.tokens_after
-    return f"{number(saved)} ({display.percent(saved / run.tokens_before)})" if run.tokens_before else number(saved)
-
-
-def _price(run: CompactionRun) -> str:
-    """In the currency of the prices in ``MODELS``; all calls of all attempts."""
-    if run.cost is not None:
-        return display.money(run.cost)
-    if run.input_tokens is not None:
-        return _("Unknown: MODELS has no price for the model")
-    return display.EMPTY if run.is_open else _("None: no call was answered")
-
-
-def _spent(run: CompactionRun) -> Sequence[str]:
-    """Of the list: what all calls read and wrote, and their cost. Nothing where none was answered."""
-    if run.input_tokens is None:
-        return ()
-    cost = _("no cost known") if run.cost is None else _("cost {}").format(display.money(run.cost))
-    if not (run.input_tokens or run.output_tokens):
-        return (cost,)
-    return _("{} tokens in, {} out").format(number(run.input_tokens), number(run.output_tokens)), cost

@@ -1,7 +1,7 @@
 """Sessions: how full each is and how its newest run went; the branches of one. Title and settings can be edited.
 
-Every count stops at a bound and says so. The list takes three queries for what it says of a page of sessions, whatever
-their sizes, and reads no text of a conversation.
+Every count stops at a bound and says so. The list takes two more queries for what it says of a page of sessions,
+whatever their sizes, and reads no text of a conversation.
 """
 
 from __future__ import annotations
@@ -17,32 +17,29 @@ from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.admin.widgets import AdminTextareaWidget, AdminTextInputWidget
 from django.contrib.auth import get_user_model
-from django.db.models import BigIntegerField, OuterRef, Q, Subquery, Value
+from django.db.models import BigIntegerField, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
-from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from compaction_app import chat
 from compaction_app.admin import display, records
 from compaction_app.admin.branches import BranchList, percent_of
-from compaction_app.admin.compacting import being_compacted, compact_session, held_back, is_off, told_of_compacting
+from compaction_app.admin.compacting import compact_session, held_back, is_off, told_of_compacting
 from compaction_app.admin.display import column, number
 from compaction_app.admin.links import Links
 from compaction_app.admin.messages import of_kind
 from compaction_app.conf import Mode
-from compaction_app.context.budget import calibration_of
 from compaction_app.context.reading import ResolvedRequest, resolve_request
-from compaction_app.exceptions import CompactionError, InvalidMessage, MessageNotFound
-from compaction_app.messages.validation import validate_session
+from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.spending import session_spending
 from compaction_app.tree.branches import database_of
 from compaction_app.tree.lanes import histories_at
-from compaction_app.values import Budget, Kind, RunStatus
+from compaction_app.values import OPEN_RUN_STATUSES, Budget, Kind, RunStatus
 
 #: In an address: the lane before which the list of branches continues.
 OLDER_THAN = "before"
@@ -60,60 +57,39 @@ def shown_budget(resolved: ResolvedRequest) -> Budget:
 
 class SessionList(records.RecordList):
     def get_results(self, request: HttpRequest) -> None:
-        """Each session with its ``state``: its newest branch and, for people who may view runs, its newest run."""
+        """Each session with the ``history`` of its newest branch, and its newest ``run``."""
         super().get_results(request)
         sessions: list[Any] = self.result_list
         if not sessions:
             return
         using = database_of(sessions[0])
-        # Both bounds and this order, as in ``in_session``: PostgreSQL may otherwise walk the primary key.
-        messages = ChatMessage.objects.filter(session__gte=OuterRef("pk"), session__lte=OuterRef("pk"))
-        # The newest message of a session is always a tip.
-        newest = messages.filter(kind=Kind.MESSAGE).order_by("-session_id", "-id")[:1]
-        runs = Subquery(CompactionRun.objects.filter(session=OuterRef("pk")).order_by("-id").values("pk")[:1])
-        read = (
-            ChatSession.objects.using(using)
-            .filter(pk__in=[session.pk for session in sessions])
-            .defer("system_prompt", "metadata")
-            .annotate(
-                prompt=Left("system_prompt", MOST_PROMPT),
-                tip=Subquery(newest.values("pk")),
-                depth=Subquery(newest.values("depth")),
-                run_id=runs if self.links.may_view("compactionrun") else Value(None, BigIntegerField()),
-            )
-        )
-        states: dict[Any, Any] = {row.pk: row for row in read}
-        histories = histories_at([row.tip for row in states.values() if row.tip is not None], using)
+        histories = histories_at([row.tip for row in sessions if row.tip is not None], using)
         lean = CompactionRun.objects.using(using).only(
             "status", "skip_reason", "error_code", "created_at", "finished_at"
         )
-        found = lean.in_bulk([row.run_id for row in states.values() if row.run_id is not None])
-        for row in states.values():
+        found = lean.in_bulk([row.run_id for row in sessions if row.run_id is not None])
+        for row in sessions:
             row.system_prompt, row.history, row.run = row.prompt, histories.get(row.tip), found.get(row.run_id)
-        for session in sessions:
-            # None where it was deleted since the list was read.
-            session.state = states.get(session.pk)
 
 
-def _newest_branch(state: Any) -> str:
+def _newest_branch(session: Any) -> str:
     """How long it is, in percent of the available tokens as on the session's page."""
-    if state is None or state.history is None:
+    if session.history is None:
         return format_html('<span class="compaction-note">{}</span>', _("no messages"))
-    numbers = display.messages(state.depth), display.tokens(state.history.tokens)
+    numbers = display.messages(session.depth), display.tokens(session.history.tokens)
     size = format_html_join(" ", '<span class="compaction-note compaction-below">{}</span>', zip(numbers))
     try:
-        resolved = resolve_request(state)
+        resolved = resolve_request(session)
         budget = shown_budget(resolved)
     except CompactionError:
         return format_html("{} {}", _("wrong settings"), size)
     over = _("Over what fits") if resolved.settings.mode == Mode.OFF else _("Over threshold")
-    over = display.badge("failed", over) if state.history.tokens > budget.threshold else ""
-    return format_html("{} {} {}", percent_of(state.history, budget), over, size)
+    over = display.badge("failed", over) if session.history.tokens > budget.threshold else ""
+    return format_html("{} {} {}", percent_of(session.history, budget), over, size)
 
 
-def _last_compaction(links: Links, state: Any) -> str:
+def _last_compaction(links: Links, run: CompactionRun | None) -> str:
     """The outcome of the newest run, and when it was."""
-    run = state and state.run
     if run is None:
         return display.EMPTY
     reason = display.run_reason(run)
@@ -137,16 +113,7 @@ class ChatSessionForm(forms.ModelForm):  # type: ignore[type-arg]  # subscriptin
 
     def clean_settings(self) -> Any:
         """An empty field means "no overrides"; the column takes no NULL."""
-        return {} if self.cleaned_data["settings"] is None else self.cleaned_data["settings"]
-
-    def clean(self) -> dict[str, Any]:
-        """Refuse what the database cannot store, here where the user can correct it."""
-        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
-        try:
-            validate_session(cleaned)
-        except InvalidMessage as error:
-            self.add_error(error.field, str(error))
-        return cleaned
+        return self.cleaned_data["settings"] or {}
 
 
 # -- the admin ----------------------------------------------------------------------------------------------
@@ -156,16 +123,13 @@ class ChatSessionForm(forms.ModelForm):  # type: ignore[type-arg]  # subscriptin
 class ChatSessionAdmin(records.RecordAdmin):
     form = ChatSessionForm
     editable = ("title", "settings")
-    texts = ("system_prompt", "settings", "token_calibration", "metadata")
+    texts = ("system_prompt", "metadata")
     list_select_related = ("owner",)
     ordering = ("-updated_at", "-id")
     list_filter = (("updated_at", admin.DateFieldListFilter),)
-    search_help_text = format_lazy(
-        gettext_lazy(
-            "Part of a title or of an owner's name, among the newest {} sessions; whole session ids, external ids or "
-            "names of owners."
-        ),
-        display.lazy_number(TITLES),
+    search_help_text = gettext_lazy(
+        "Part of a title or of an owner's name, among the newest 10,000 sessions; whole session ids, external ids or "
+        "names of owners."
     )
 
     class Media:
@@ -174,10 +138,10 @@ class ChatSessionAdmin(records.RecordAdmin):
     # -- the list -----------------------------------------------------------------------------------------
 
     def columns(self, links: Links) -> Sequence[Any]:
-        last = column("compaction", _("last compaction"), lambda session: _last_compaction(links, session.state))
+        last = column("compaction", _("last compaction"), lambda session: _last_compaction(links, session.run))
         return (
             column("session", _("session"), lambda session: display.line(links.name(session), 48)),
-            column("branch", _("newest branch"), lambda session: _newest_branch(session.state)),
+            column("branch", _("newest branch"), _newest_branch),
             *([last] if links.may_view("compactionrun") else []),
             column("owner", _("owner"), lambda session: display.line(str(session.owner or ""), 20)),
             *links.columns(ChatSession, "updated_at"),
@@ -185,6 +149,21 @@ class ChatSessionAdmin(records.RecordAdmin):
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return SessionList
+
+    def for_list(self, request: HttpRequest, queryset: QuerySet[ChatSession]) -> QuerySet[ChatSession]:
+        # Both bounds and this order, as in ``in_session``: PostgreSQL may otherwise walk the primary key.
+        messages = ChatMessage.objects.filter(session__gte=OuterRef("pk"), session__lte=OuterRef("pk"))
+        # The newest message of a session is always a tip.
+        newest = messages.filter(kind=Kind.MESSAGE).order_by("-session_id", "-id")[:1]
+        runs = Subquery(CompactionRun.objects.filter(session=OuterRef("pk")).order_by("-id").values("pk")[:1])
+        may_view_runs = self.links(request).may_view("compactionrun")
+        lean: QuerySet[ChatSession] = super().for_list(request, queryset)
+        return lean.annotate(
+            prompt=Left("system_prompt", MOST_PROMPT),
+            tip=Subquery(newest.values("pk")),
+            depth=Subquery(newest.values("depth")),
+            run_id=runs if may_view_runs else Value(None, BigIntegerField()),
+        )
 
     def search_conditions(self, request: HttpRequest, text: str) -> list[Q]:
         """Also by title and owner, among the newest sessions only: a search never reads the whole table."""
@@ -237,20 +216,20 @@ class ChatSessionAdmin(records.RecordAdmin):
             },
             "spending": session_spending(obj),
             "resolved": resolved,
-            "calibration": calibration_of(obj.token_calibration, resolved.model) if resolved else None,
             "settings_problem": problem,
-            "being_compacted": being_compacted(links, obj),
             "held_back": held_back(obj) if resolved and not is_off else "",
             "search_url": links.url("chatmessage_changelist") if found.lanes else "",
         }
 
     def _lists(self, obj: ChatSession) -> dict[str, tuple[str, Any, dict[str, str]]]:
         """What belongs to a session: name → model, rows, and how the address of their list goes on."""
-        failed, summaries = obj.runs.filter(status=RunStatus.FAILED), of_kind(obj.messages.all(), Kind.SUMMARY)
+        opened, failed = (obj.runs.filter(status__in=these) for these in (OPEN_RUN_STATUSES, [RunStatus.FAILED]))
+        summaries = of_kind(obj.messages.all(), Kind.SUMMARY)
         return {
             _("Messages"): ("chatmessage", of_kind(obj.messages.all(), Kind.MESSAGE), {}),
             _("Summaries"): ("chatmessage", summaries, {"kind": str(Kind.SUMMARY)}),
             _("Runs"): ("compactionrun", obj.runs.all(), {}),
+            _("Open runs"): ("compactionrun", opened, {"status__in": ",".join(OPEN_RUN_STATUSES)}),
             _("Failed runs"): ("compactionrun", failed, {"status__exact": "failed"}),
             _("Events"): ("compactionevent", obj.events.all(), {}),
         }

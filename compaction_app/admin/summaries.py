@@ -5,7 +5,7 @@ Everything is bounded and takes a fixed number of queries, whatever the length o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from difflib import unified_diff
 from functools import partial
 from itertools import groupby, islice
@@ -19,25 +19,21 @@ from django.utils.translation import gettext as _
 from compaction_app.admin import contexts, display
 from compaction_app.admin.display import column
 from compaction_app.admin.links import Links
-from compaction_app.admin.records import EVENTS, RUN_TEXTS, SUMMARY_TEXTS, Sections
+from compaction_app.admin.records import RUN_TEXTS, TEXTS, Sections
 from compaction_app.memory.ledger_text import EXTRACT_HEADING
 from compaction_app.memory.named_values import values_of
 from compaction_app.memory.statements import NOBODY
 from compaction_app.memory.writing import read_back
 from compaction_app.models import ChatMessage, CompactionRun, sql
-from compaction_app.models.words import words
+from compaction_app.models.words import why_it_failed, words
 from compaction_app.tree.branches import database_of
 
 #: The runs that made the summaries of a list, in one query and without their texts.
 RUNS = Prefetch("made_by", CompactionRun.objects.defer(*RUN_TEXTS).order_by("-id"))
-_WITHOUT_TEXTS = ChatMessage.objects.defer(
-    "content", "extract", "ledger", "tool_calls", "reasoning", "original", "attachments", "usage", "metadata"
-)
 #: What a summary's own page needs: its run with everything stored, its cutoff and its anchor.
-OF_PAGE = (
-    Prefetch("made_by", CompactionRun.objects.order_by("-id").prefetch_related(EVENTS)),
-    Prefetch("last_summarized_message", _WITHOUT_TEXTS),
-    Prefetch("parent", _WITHOUT_TEXTS),
+OF_PAGE: tuple[Any, ...] = (
+    Prefetch("made_by", CompactionRun.objects.order_by("-id")),
+    *(Prefetch(name, ChatMessage.objects.defer(*TEXTS)) for name in ("last_summarized_message", "parent")),
 )
 #: Generations that a page lists in either direction.
 MOST_LISTED = 25
@@ -57,29 +53,20 @@ def run_of(summary: ChatMessage) -> CompactionRun | None:
 
 
 def state_of(summary: ChatMessage) -> str:
-    return display.badge("retired", _("Retired")) if summary.retired_at else display.badge("live", _("Live"))
+    state = display.badge("retired", _("Retired")) if summary.retired_at else display.badge("live", _("Live"))
+    return display.joined([state, _("extract")]) if summary.is_extract else state
 
 
 def columns(links: Links) -> Sequence[Any]:
-    def of_run(show: Callable[[CompactionRun], str]) -> Callable[[ChatMessage], str]:
-        return lambda summary: show(run) if (run := run_of(summary)) else display.EMPTY
-
     def name_of(summary: ChatMessage) -> str:
         run = run_of(summary)
         name = _("Summary {id}, compaction {generation}") if run else _("Summary {id}")
         return name.format(id=summary.pk, generation=run and run.generation)
 
-    def ends(summary: ChatMessage) -> str:
-        anchor = links.message(summary.parent_message_id, summary.depth - 1)
-        return display.joined((links.message(summary.last_summarized_message_id), anchor))
-
     return (
         column("summary", _("summary"), name_of),
         column("state", _("state"), state_of),
-        *links.columns(ChatMessage, "session"),
-        column("tokens", _("history tokens"), of_run(display.history_tokens)),
-        *links.columns(ChatMessage, "created_at"),
-        column("ends", _("cutoff, anchor"), ends),
+        *links.columns(ChatMessage, "session", "token_count", "created_at"),
     )
 
 
@@ -88,8 +75,9 @@ def sections(links: Links, summary: ChatMessage, text: str, stored: str) -> Sect
     if run is not None:
         history = (_("history tokens"), display.history_tokens(run))
         found_again = (display.FOUND_AGAIN, display.found_again(run))
-        by_run = ("base", "generation", "trigger", "summarizer_model", "instructions", "cost", history, found_again)
-        made = links.facts(run, (_("run"), links.run(run.pk)), *by_run)
+        failed = (_("why no model wrote it"), why_it_failed(run.error_code))
+        by_run = ("base", "generation", "trigger", "summarizer_model", failed, "instructions", "cost")
+        made = links.facts(run, (_("run"), links.run(run.pk)), *by_run, history, found_again)
     # That of an erasure is a code; others are a person's words.
     why = words(summary.retired_reason) if summary.redacted_at else summary.retired_reason
     reason = format_html('<span dir="auto">{}</span>', why or _("no reason given"))
@@ -123,15 +111,11 @@ def generations_of(summary: ChatMessage) -> list[tuple[int, ChatMessage, Compact
     levels[summary.pk] = 0
     found = CompactionRun.objects.using(using).filter(summary_id__in=levels).order_by("id")
     found = found.annotate(cutoff_depth=F("summary__last_summarized_message__depth"))
-    texts = [f"summary__{name}" for name in SUMMARY_TEXTS]
+    texts = [f"summary__{name}" for name in TEXTS]
     lean = found.select_related("summary").defer(*texts, "error_detail", "settings")
     runs = {run.summary_id or 0: run for run in lean}
     summaries = {pk: run.summary for pk, run in runs.items() if run.summary is not None}
     summaries[summary.pk] = summary
-    # A base without a run was imported with its conversation.
-    if imported := levels.keys() - summaries.keys():
-        rows = ChatMessage.objects.using(using).filter(pk__in=sorted(imported)).defer(*SUMMARY_TEXTS)
-        summaries |= {row.pk: row for row in rows}
     return [(level, summaries[pk], runs.get(pk)) for level, pk in sorted((levels[pk], pk) for pk in summaries)]
 
 
@@ -147,34 +131,24 @@ def page_of(summary: ChatMessage) -> dict[str, Any]:
     of_base = base.last_summarized_message if base else None
     new_from = of_base.depth + 1 if of_base else 1
     new = contexts.stretch(cutoff.pk, database_of(summary), first=new_from, last=cutoff.depth)
-    replaced = (base.token_count if base else 0) + (new.tokens if new else 0)
-    changed: list[tuple[str, str]] = []
-    # Why it is not known what changed.
-    no_difference = _("There is no earlier summary.")
-    if base is not None:
-        texts = ChatMessage.objects.using(database_of(summary)).filter(pk=base.pk).only("content", "ledger")
-        before, no_difference = texts.first(), _("One of the two texts has been erased.")
-        if before and before.text and summary.text:
-            changed = difference(before.text, summary.text)
-            no_difference = "" if changed else _("None in the lines that are compared.")
+    texts = ChatMessage.objects.using(database_of(summary)).filter(pk=base and base.pk).only("content", "ledger")
+    before = texts.first()
     return {
-        "events": run.events.all() if run else [],
+        "events": run.events.order_by("id") if run else [],
         "covered": cutoff.depth,
         # The messages that the base does not cover; None where the base is gone.
         "new": new,
         "new_from": new_from,
-        "replaced": replaced,
-        "saved": 1 - summary.token_count / replaced if replaced else None,
         # What follows it verbatim, up to the anchor.
         "tail": anchor.depth - cutoff.depth,
         "tail_tokens": anchor.path_tokens - cutoff.path_tokens,
         "generations": generations,
         "base": base,
-        "changed": changed,
-        "no_difference": no_difference,
+        "changed": difference(before.text, summary.text) if before and before.text and summary.text else [],
         "most_lines": MOST_LINES,
         "ledger": entries_of(summary.ledger),
-        "extract": entries_of(summary.extract.removeprefix(EXTRACT_HEADING)),
+        # Where it is the text, it is shown already.
+        "extract": entries_of(summary.extract.removeprefix(EXTRACT_HEADING)) if summary.extract != summary.text else [],
     }
 
 

@@ -29,10 +29,7 @@ PAGE, SHOWN = 50, 4_000
 SUMMARIZED = "summarized"
 MARKS: dict[str, tuple[Any, Any]] = {
     SUMMARIZED: (gettext_lazy("Summarized"), gettext_lazy("the model sees the summary instead")),
-    Origin.PINNED: contexts.ORIGINS[Origin.PINNED],
-    Origin.VERBATIM: (gettext_lazy("Verbatim"), gettext_lazy("the model sees it in full")),
-    Origin.PRUNED: (gettext_lazy("Pruned"), gettext_lazy("the model sees it shortened")),
-    contexts.DROPPED: (gettext_lazy("Left out"), gettext_lazy("the model does not see it: it did not fit")),
+    **{mark: contexts.ORIGINS[mark] for mark in (Origin.PINNED, Origin.VERBATIM, Origin.PRUNED, contexts.DROPPED)},
 }
 
 

@@ -14,6 +14,8 @@ from typing import Any, Self
 from django.core.management.base import CommandError
 from django.db import DEFAULT_DB_ALIAS, connections
 
+from compaction_app.conf import AskedModel, Choice, Settings
+
 FAILED = 1
 
 _MAX_LINES = 20
@@ -48,6 +50,21 @@ def at_least(low: int) -> Callable[[str], int]:
         return int(text)
 
     return number
+
+
+def with_entry(settings: Settings, name: str | None) -> Settings:
+    """The settings with another entry of ``SUMMARIZERS`` in use."""
+    if name is None:
+        return settings
+    if name not in settings.summarizers:
+        raise WrongCall(f"SUMMARIZERS has {', '.join(settings.summarizers)}, and no {name!r}.")
+    return settings.but(summarizer=Choice.model_validate({"NAME": name}))
+
+
+def with_model(settings: Settings, asked: AskedModel) -> Settings:
+    """The settings with one model in the entry in use, so that no other stands in for it."""
+    alone = settings.summarizer_entry.model_copy(update={"models": (asked,), "chat_models": ()})
+    return settings.but(summarizers={**settings.summarizers, settings.summarizer.name: alone})
 
 
 def progress(*args: Any, **options: Any) -> Any:

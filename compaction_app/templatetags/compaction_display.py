@@ -11,7 +11,7 @@ from compaction_app.models.words import words
 
 register = template.Library()
 for show in (
-    *(display.moment, display.figures, display.money, display.place, display.calibration),
+    *(display.moment, display.figures, display.money, display.place),
     *(display.messages, display.tokens, display.runs, words),
 ):
     register.filter(show.__name__, show)

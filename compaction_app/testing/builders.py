@@ -35,28 +35,6 @@ class WordTokenCounter:
         return [len(text.split()) for text in texts]
 
 
-def messages_in(shorthand: str) -> list[dict[str, Any]]:
-    """Return messages with role, tokens and call ids. A ``c`` has a call for each ``t`` after it, at least one."""
-    messages: list[dict[str, Any]] = []
-    waiting: list[str] = []
-    written = shorthand.split()
-    for index, token in enumerate(written):
-        match = _TOKEN.match(token)
-        if match is None:
-            raise ValueError(f"{token!r} is not one of u a c t s d, optionally with a number of tokens in brackets")
-        message: dict[str, Any] = {"role": _ROLES[match[1]], "tokens": int(match[2] or 100)}
-        if match[1] == "c":
-            results = len(list(itertools.takewhile(lambda item: item.startswith("t"), written[index + 1 :])))
-            waiting = [f"call_{next(_call_numbers)}" for _ in range(max(1, results))]
-            message["tool_calls"] = tuple(
-                {"id": call, "type": "function", "function": {"name": "look", "arguments": "{}"}} for call in waiting
-            )
-        elif match[1] == "t":
-            message["tool_call_id"] = waiting.pop(0)
-        messages.append(message)
-    return messages
-
-
 def words(tokens: int, word: str = "word") -> str:
     """Return content whose message has ``tokens`` with :class:`WordTokenCounter`, wrapper included."""
     return " ".join([word] * (tokens - TOKENS_PER_MESSAGE))
@@ -68,13 +46,24 @@ def grow(session: ChatSession, parent: ChatMessage | None, shorthand: str, *, wo
 
 
 def openai_messages(shorthand: str, word: str = "word") -> list[dict[str, Any]]:
-    """Return the messages in the OpenAI chat format, of the same exact sizes."""
-    messages = []
-    for message in messages_in(shorthand):
-        tokens = message.pop("tokens")
-        # A call's name and its arguments are one word each.
-        calls = list(message.pop("tool_calls", ()))
-        messages.append({**message, "content": words(tokens - 2 * len(calls), word)})
-        if calls:
-            messages[-1]["tool_calls"] = calls
+    """Return the messages in the OpenAI chat format. A ``c`` has a call for each ``t`` after it, at least one."""
+    messages: list[dict[str, Any]] = []
+    waiting: list[str] = []
+    written = shorthand.split()
+    for index, token in enumerate(written):
+        match = _TOKEN.match(token)
+        if match is None:
+            raise ValueError(f"{token!r} is not one of u a c t s d, optionally with a number of tokens in brackets")
+        message: dict[str, Any] = {"role": _ROLES[match[1]]}
+        tokens = int(match[2] or 100)
+        if match[1] == "c":
+            results = len(list(itertools.takewhile(lambda item: item.startswith("t"), written[index + 1 :])))
+            waiting = [f"call_{next(_call_numbers)}" for _ in range(max(1, results))]
+            function = {"name": "look", "arguments": "{}"}
+            message["tool_calls"] = [{"id": call, "type": "function", "function": function} for call in waiting]
+            # A call's name and its arguments are one word each.
+            tokens -= 2 * len(waiting)
+        elif match[1] == "t":
+            message["tool_call_id"] = waiting.pop(0)
+        messages.append({**message, "content": words(tokens, word)})
     return messages

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Condition, Event, Thread
@@ -48,11 +48,9 @@ class ScriptedOpenAIServer:
         script: Iterable[Step] = (),
         *,
         default: Step | None = None,
-        models: Sequence[str] = ("scripted",),
         host: str = "127.0.0.1",
         port: int = 0,
     ) -> None:
-        self.models = tuple(models)
         self._changed = Condition()
         self._stopping = Event()
         self._calls: list[Call] = []
@@ -77,12 +75,6 @@ class ScriptedOpenAIServer:
     def calls(self) -> list[Call]:
         with self._changed:
             return list(self._calls)
-
-    @property
-    def disconnects(self) -> int:
-        """How many clients left before the response was complete."""
-        with self._changed:
-            return self._disconnects
 
     def count(self, model: str) -> int:
         """Return how many requests asked for ``model``."""
@@ -194,15 +186,6 @@ class _Handler(BaseHTTPRequestHandler):
             exchange.send_error(400, message="The body is not JSON.", type="invalid_request_error")
             return
         self.server.owner.answer(self, body)
-
-    def do_GET(self) -> None:
-        exchange = Exchange(self, {}, number=0, stopping=Event())
-        if self.path != "/v1/models":
-            exchange.send_error(404, message=f"No such endpoint: {self.path}", type="invalid_request_error")
-            return
-        about = {"object": "model", "created": 0, "owned_by": "test"}
-        models = [{"id": name, **about} for name in self.server.owner.models]
-        exchange.send_json(200, {"object": "list", "data": models})
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the base class names it so)
         """Write nothing: ``requests`` is the log."""

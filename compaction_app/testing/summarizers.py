@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from compaction_app.conf import Settings
 from compaction_app.messages.transcript import neutralize_tags
 from compaction_app.summarizers import Summarizer
-from compaction_app.testing.steps import text_of_tokens
 from compaction_app.values import SummaryDraft, SummaryRequest
 
 
@@ -22,17 +21,12 @@ class FakeSummarizer(Summarizer):
 
     #: The draft's text. None: a short recap with the number of covered messages and their first words.
     text: ClassVar[str | None] = None
-    #: A text of this share of the target instead of the recap. 1.0 fills the target; 2.0 is refused as too long.
-    fill: ClassVar[float | None] = None
     #: Raised instead of returning a draft.
     error: ClassVar[Exception | None] = None
     #: In seconds, before the draft is returned.
     delay: ClassVar[float] = 0.0
-    finish_reason: ClassVar[str] = "stop"
     #: The requests to all instances, oldest first.
     requests: ClassVar[list[SummaryRequest]] = []
-
-    _quoted_words = 8
 
     def __init__(self, settings: Settings | None = None, **options: Any) -> None:
         super().__init__(settings or Settings(), **options)
@@ -42,14 +36,12 @@ class FakeSummarizer(Summarizer):
         time.sleep(self.delay)
         if self.error is not None:
             raise self.error
-        return SummaryDraft(text=self._write(request), finish_reason=self.finish_reason, model="fake")
+        return SummaryDraft(text=self._write(request), finish_reason="stop", model="fake")
 
     def _write(self, request: SummaryRequest) -> str:
         if self.text is not None:
             return self.text
-        if self.fill is not None:
-            return text_of_tokens(int(request.target_tokens * self.fill))
-        words = " ".join(message.content for message in request.covered[:20]).split()[: self._quoted_words]
+        words = " ".join(message.content for message in request.covered[:20]).split()[:8]
         before = "The previous summary is carried on. " if request.previous_summary else ""
         return (
             f"## Recap\n\n{before}{len(request.covered)} messages, beginning with: {neutralize_tags(' '.join(words))}"
@@ -58,8 +50,6 @@ class FakeSummarizer(Summarizer):
     @classmethod
     def reset(cls) -> None:
         cls.text = None
-        cls.fill = None
         cls.error = None
         cls.delay = 0.0
-        cls.finish_reason = "stop"
         cls.requests.clear()

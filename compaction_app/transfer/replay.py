@@ -6,13 +6,10 @@ code runs is up to the caller, never to a bundle: bundles are files that may com
 
 from __future__ import annotations
 
-import asyncio
 import difflib
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from compaction_app.conf import AskedModel, Choice, Settings
 from compaction_app.exceptions import BundleError, SummarizerError
 from compaction_app.memory.ledger import read_replaced
 from compaction_app.memory.ledger_text import prose_draft
@@ -21,13 +18,9 @@ from compaction_app.messages.transcript import largest_saving_summary, leaks_wra
 from compaction_app.messages.validation import make_storable
 from compaction_app.summarizers.base import Failure, Summarizer, run_summarizer
 from compaction_app.summarizers.drafts import mended, refuse_draft
-from compaction_app.summarizers.openai import call_model, model_entries
 from compaction_app.tokens import Count
 from compaction_app.transfer.bundles import OUTPUT, Bundle
 from compaction_app.values import ErrorCode, SummaryDraft, SummaryRequest
-
-#: Sends the request of a bundle.
-Ask = Callable[[Bundle], SummaryDraft | Failure]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,13 +70,6 @@ def with_prompt(bundle: Bundle, text: str) -> Bundle:
     return replace(bundle, request=request)
 
 
-def ask_model(settings: Settings, asked: AskedModel, request: SummaryRequest) -> SummaryDraft | Failure:
-    """The first draft of one model, with the time-outs and caps of the settings."""
-    only = settings.summarizer_entry.model_copy(update={"models": (asked,)})
-    (entry,) = model_entries(settings.but(summarizers={"default": only}, summarizer=Choice()))
-    return asyncio.run(call_model(entry, request))
-
-
 def ask_summarizer(summarizer: Summarizer, request: SummaryRequest) -> SummaryDraft | Failure:
     """A summarizer's first draft: nothing judges it, so nothing is requested twice."""
     try:
@@ -94,13 +80,13 @@ def ask_summarizer(summarizer: Summarizer, request: SummaryRequest) -> SummaryDr
         return Failure(model=error.model, code=code, detail=str(error))
 
 
-def replay(bundle: Bundle, ask: Ask, count: Count) -> Replay:
+def replay(bundle: Bundle, summarizer: Summarizer, count: Count) -> Replay:
     """Send a bundle again and compare the answers."""
     asked: dict[str, Any] = {
         "target_tokens": bundle.target_tokens,
         "before": score(bundle, bundle.written, count),
     }
-    answer = ask(bundle)
+    answer = ask_summarizer(summarizer, bundle.request)
     if isinstance(answer, Failure):
         return Replay(**asked, model=answer.model, code=answer.code, detail=answer.detail)
     draft = prose_draft(mended(answer), bundle.request.previous_ledger)

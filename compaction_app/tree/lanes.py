@@ -18,8 +18,6 @@ from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.tree.branches import TipHistory, check_tip, database_of
 
 _ANY_ID = 2**63 - 1
-#: Of a session's branches the newest, where all of them are looked at.
-_MOST_LANES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,39 +96,11 @@ def histories_at(tip_ids: Collection[int], using: str) -> dict[int, TipHistory]:
 
 def tips_at_or_below(message_id: int, tip_ids: Collection[int], using: str) -> set[int]:
     """Those of the tips whose branch contains a message, in one query from lane to lane."""
-    return {tip for _, tip in _tips_at_or_below([message_id], tip_ids, using)}
-
-
-def _tips_at_or_below(message_ids: Collection[int], tip_ids: Collection[int], using: str) -> set[tuple[int, int]]:
-    """(message, tip) of each tip whose branch contains the message."""
-    if not tip_ids or not message_ids:
+    if not tip_ids:
         return set()
-    statement = sql.TIPS_AT_OR_BELOW.format(tips=_places(tip_ids), messages=_places(message_ids))
     with connections[using].cursor() as cursor:
-        cursor.execute(statement, [*tip_ids, *message_ids])
-        return set(cursor.fetchall())
-
-
-def borrowers(summaries: Collection[ChatMessage], available: int) -> list[int]:
-    """Tips of the branches that are shown the extract of one of these summaries of a session, in three queries.
-
-    These contain its cutoff and not its anchor, and have more than ``available`` tokens with the summary in use there.
-    The newest branches alone are looked at.
-    """
-    of_live = [one for one in summaries if one.retired_at is None]
-    if not of_live:
-        return []
-    using = database_of(of_live[0])
-    lanes = _lanes(of_live[0].session_id, using, limit=_MOST_LANES, after=0, before=_ANY_ID)
-    histories = histories_at([lane.end_id for lane in lanes if lane.is_tip], using)
-    too_long = [tip for tip, history in histories.items() if history.tokens > available]
-    places = [(one.last_summarized_message_id or 0, one.parent_message_id or 0) for one in of_live]
-    below = _tips_at_or_below({pk for place in places for pk in place}, too_long, using)
-    return sorted(
-        tip
-        for tip in too_long
-        if any((cutoff, tip) in below and (anchor, tip) not in below for cutoff, anchor in places)
-    )
+        cursor.execute(sql.TIPS_AT_OR_BELOW.format(tips=_places(tip_ids), messages="%s"), [*tip_ids, message_id])
+        return {tip for _, tip in cursor.fetchall()}
 
 
 def _places(values: Collection[int]) -> str:

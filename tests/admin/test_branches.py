@@ -175,7 +175,7 @@ def test_branches_over_the_threshold_are_counted_above_with_links_and_are_open(v
 
 
 def test_the_newest_branches_are_shown_and_the_older_follow_page_by_page(viewer):
-    """Each on one page; and on every page the one that they leave."""
+    """Each on one page."""
     star(session := start_session(), 150)
     shown, address, pages = set(), page_of(session), 0
     while address:
@@ -183,8 +183,7 @@ def test_the_newest_branches_are_shown_and_the_older_follow_page_by_page(viewer)
         listed = response.context["branches"]
         here = {lane.start_id for lane in listed.lanes}
         assert len(list(listed)) == len(here)
-        assert next(iter(listed))["lane"] in listed.lanes[-1:]
-        assert len(shown & here) <= 1
+        assert not shown & here
         shown |= here
         pages += 1
         assert ("Newest branches" in response.text) == (pages > 1)

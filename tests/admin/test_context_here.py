@@ -62,6 +62,7 @@ def test_what_did_not_fit_is_a_row_with_its_messages_tokens_and_both_ends(viewer
     assert (row.origin, row.tokens) == (contexts.DROPPED, sum(node.token_count for node in gone))
     assert (row.notes, ids(row)) == ([f"{len(gone)} messages"], (gone[0].pk, gone[-1].pk))
     assert found.totals[-1][3] == len(gone)
+    assert found.notes == ["The messages left out do not fit, and no summary that is in use covers them."]
     # After a summary only what came after its cutoff.
     summary = summarize(nodes[3], nodes[1], token_count=8)
     first, second, *_ = table_of(viewer, nodes[-1]).rows
@@ -77,7 +78,8 @@ def test_what_was_left_out_of_the_newest_turn_is_told_by_its_number(viewer):
         messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": "ok"})
     found = table_of(viewer, chat.append_messages(start_session(), None, messages)[-1])
     assert found.context.dropped
-    assert any(f"{found.context.dropped} messages within the newest turn are left out" in note for note in found.notes)
+    said = "Left out within the newest turn as well, which alone is too large: {} messages."
+    assert said.format(found.context.dropped) in found.notes
 
 
 def test_a_long_context_lists_its_newest_messages_and_a_word_about_the_rest(viewer, settings):

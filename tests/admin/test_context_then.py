@@ -6,7 +6,7 @@ from compaction_app import chat
 from compaction_app.admin import contexts
 from compaction_app.models import ChatMessage
 from compaction_app.values import Origin
-from tests.admin.pages import MARKUP, figures_of, ids, page_of, table_of, url
+from tests.admin.pages import figures_of, ids, page_of, table_of, url
 from tests.admin.records import long_words, reply_to, summarized, talk, with_tool_result
 from tests.trees import chain, start_session, summarize
 
@@ -34,7 +34,7 @@ def test_a_reply_says_what_was_sent_for_it_even_after_the_branch_went_on(viewer)
     found = then(viewer, reply)
     assert kinds(found.rows) == [("summary", summary.pk), *(("verbatim", node.pk) for node in nodes[2:])]
     page = viewer.get(page_of(reply)).text
-    assert figures_of(page, "compaction-context")["Strategy"] == "A summary is used"
+    assert figures_of(page, "compaction-context")["Strategy"] == "A summary is used, or is due"
     figures = figures_of(page, "compaction-context")
     assert (figures["Sent in total"], figures["Left out"]) == (f"{8 + 40} tokens", "0 messages")
     record = url("chatmessage_text", reply.pk, "sent_context")
@@ -69,7 +69,7 @@ def test_a_summary_retired_since_is_shown_as_it_was_and_what_was_redacted_since_
     chat.redact_message(nodes[4])
     chat.redact_message(nodes[0])
     found = then(viewer, reply)
-    assert f"Redacted since, so the text that was sent is gone: {nodes[4].pk} (#5)." in found.notes
+    assert [ids(row) for row in found.rows if "Redacted" in row.notes] == [(nodes[4].pk,)]
     assert f"Summary {summary.pk} was sent, and its text has been erased since." in found.notes
 
 
@@ -79,7 +79,7 @@ def test_contributions_are_counted_and_said_to_be_missing(viewer):
     context = chat.get_context(nodes[-1], contributions=contributions)
     reply = chat.append_message(nodes[-1].session, nodes[-1], role="assistant", content="aye", context=context)
     found = then(viewer, reply)
-    assert any(note.startswith("Contributions, tool schemas and") for note in found.notes)
+    assert "Contributions, tool schemas and" in viewer.get(page_of(reply)).text
     assert not any(row.origin == Origin.CONTRIBUTION for row in found.rows)
 
 
@@ -96,9 +96,11 @@ def test_what_did_not_fit_then_is_told_with_its_ends(viewer):
 
 def test_which_results_were_pruned_is_not_guessed_at(viewer, settings):
     settings.COMPACTION |= {"PRUNE": "always", "PRUNE_KEEP_TURNS": 1, "PRUNE_TOOL_RESULT_BYTES": 200}
-    found = then(viewer, reply_to(with_tool_result()[-1]))
+    reply = reply_to(with_tool_result()[-1])
+    found = then(viewer, reply)
     assert not any(row.origin == Origin.PRUNED for row in found.rows)
-    assert "1 tool result was sent shortened. Which one is not recorded, so all are shown in full." in found.notes
+    assert found.figures["Pruned"] == "1 message"
+    assert "tool results that were sent shortened are shown in full" in viewer.get(page_of(reply)).text
 
 
 def test_the_providers_own_count_stands_beside_ours(viewer):
@@ -130,23 +132,6 @@ def test_a_record_that_names_rows_of_another_session_shows_none_of_them(viewer):
     assert f"Summary {summary.pk} was sent and is deleted now." in notes
     assert f"The pinned message {there[0].pk} was sent and is deleted now." in notes
     assert "Said elsewhere." not in viewer.get(page_of(reply)).text
-
-
-@pytest.mark.parametrize(
-    "kept",
-    [
-        {"tokens": "many", "strategy": 7, "first_shown_depth": -1, "estimate_error": "x"},
-        {"summary_id": True, "first_shown_depth": 1, "dropped": 10**6, "pruned": 3},
-        {MARKUP: MARKUP, "strategy": MARKUP},
-        [1],
-    ],
-)
-def test_a_record_that_a_host_wrote_is_read_as_far_as_it_goes(viewer, kept):
-    nodes = talk(start_session(), ["a", "b", "c", "d"])
-    ChatMessage.objects.filter(pk=nodes[-1].pk).update(sent_context=kept)
-    page = viewer.get(page_of(nodes[-1]))
-    assert page.status_code == 200
-    assert "<script>alert" not in page.text
 
 
 def test_of_many_messages_that_were_sent_the_newest_are_read(viewer, settings):

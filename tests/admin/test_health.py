@@ -47,7 +47,7 @@ def test_where_nothing_is_wrong_nothing_is_said(viewer, tips):
 def test_a_run_that_no_worker_takes_is_told_with_the_command_and_since_when(viewer, tips, settings):
     run = ready(tips[0], enqueued_at=ago(seconds=10))
     [said] = alerts(viewer)
-    assert f"{timezone.localtime(run.created_at):%H:%M:%S} UTC : 1 run waits for too long." in said
+    assert f"{timezone.localtime(run.created_at):%H:%M:%S} UTC : Waiting for too long: 1 run." in said
     assert "and beat for its sweep: celery -A project worker --beat." in said
     assert said.endswith("Show the runs")
     settings.COMPACTION |= {"TASK_QUEUE": "compaction"}
@@ -57,7 +57,7 @@ def test_a_run_that_no_worker_takes_is_told_with_the_command_and_since_when(view
 def test_a_claim_that_died_and_was_not_swept_up_is_told(viewer, tips):
     running(tips[0], lease_expires_at=ago(minutes=30))
     [said] = alerts(viewer)
-    assert "1 run has a worker that is gone, and no sweep came." in said
+    assert "Left by a worker that is gone, and no sweep came: 1 run." in said
     assert said.startswith("Since ")
 
 
@@ -65,7 +65,7 @@ def test_very_many_are_not_counted_to_the_end(viewer, tips, monkeypatch):
     monkeypatch.setattr(health, "MOST_OPEN", 3)
     for tip in tips:
         ready(tip)
-    assert "More than 3 runs wait for too long" in alerts(viewer)[0]
+    assert "Waiting for too long: more than 3 runs." in alerts(viewer)[0]
 
 
 # -- where it is shown, and to whom -------------------------------------------------------------------------
@@ -84,6 +84,22 @@ def test_where_nothing_is_wrong_it_says_so_and_counts_failures_apart(viewer, tip
     for days in (1, 2, 8):
         run_at(tips[2], created_at=ago(days=days))
     assert block(viewer) == "Background work No problems. 2 runs failed in the last 7 days."
+
+
+def test_a_model_that_writes_no_summary_is_a_problem_though_no_run_fails(viewer, tips):
+    extract = {"status": "succeeded", "error_code": "authentication"}
+    stored = [run_at(tips[n], generation=n, created_at=ago(hours=9 - n), **extract) for n in (1, 2)]
+    run_at(tips[0], status="skipped")
+    [said] = alerts(viewer)
+    assert "so an extract was stored: the API key is missing or was not accepted." in said
+    assert block(viewer).endswith("Show the runs 2 runs stored an extract in the last 7 days.")
+    addresses = re.findall('href="([^"]*succeeded[^"]*)"', viewer.get(page_url(APP_INDEX)).text)
+    for address in addresses:
+        rows = viewer.get(html.unescape(address)).context["cl"].result_list
+        assert [row.pk for row in rows] == [run.pk for run in reversed(stored)]
+    assert len(addresses) == 2
+    run_at(tips[0], status="succeeded", generation=3)
+    assert block(viewer) == "Background work No problems. 2 runs stored an extract in the last 7 days."
 
 
 def test_what_failed_lately_leads_to_these_runs(viewer, tips):

@@ -69,8 +69,8 @@ class TestPage:
         run = run_at(nodes[4], status="succeeded", generation=17, tokens_before=96_210, tokens_after=41_208, **given)
         after = run_at(nodes[4], previous_run=run)
         page = page_text(viewer, run)
-        worked_out = ("Succeeded", "Threshold", "Auto compact", "17", f"Message {nodes[4].pk}", "12.4 s")
-        of_others = (f"Continued by Run {after.pk}", "96,210 → 41,208", "55,002 (57%)")
+        worked_out = ("Succeeded", "Threshold", "Auto compact", "17", f"Message {nodes[4].pk}")
+        of_others = (f"Continued by Run {after.pk}", "96,210 → 41,208")
         for shown in (*(shown for _, shown in stored.values()), *worked_out, *of_others):
             assert shown in page, shown
 
@@ -78,10 +78,10 @@ class TestPage:
         name = "a-provider/of-models/with-a-name-that-no-list-has-room-for-2026-01-01"
         run = run_at(tip, status=RunStatus.FAILED, error_code=ErrorCode.ERROR_TEXT, summarizer_model=name)
         page = page_text(viewer, run)
-        assert "error text (the model answered with an error message or a refusal instead of a summary)" in page
+        assert "error text (the summarizer answered with an error message or a refusal)" in page
         assert name in page
         run = run_at(tip, status=RunStatus.FAILED, error_code=ErrorCode.TIME_LIMIT)
-        assert "not finished within RUN_TIME_LIMIT" in page_text(viewer, run)
+        assert "not finished within its time limit" in page_text(viewer, run)
 
     def test_a_run_that_is_open_says_for_how_long_until_when_or_that_its_worker_is_gone(self, viewer, tip):
         now = timezone.now()
@@ -90,14 +90,9 @@ class TestPage:
         put_off = {"next_attempt_at": now + timedelta(minutes=2), "attempts": 1, "error_code": "timeout"}
         page = page_text(viewer, run_at(tip, status="ready", **put_off))
         assert "The next attempt is at" in page
-        assert "Previous attempt: timeout." in page
+        assert "Previous attempt: timeout (the summarizer took too long)." in page
         dead = run_at(tip, status="running", lease_expires_at=now - timedelta(hours=1))
         assert "Its worker is gone" in page_text(viewer, dead)
-
-    def test_a_cost_that_is_not_known_says_why(self, viewer, tip):
-        assert "Unknown: MODELS has no price for the model" in page_text(viewer, run_at(tip, input_tokens=5))
-        assert "Cost None: no call was answered" in page_text(viewer, run_at(tip))
-        assert "no call was answered" not in page_text(viewer, run_at(tip, status="ready"))
 
     def test_a_failed_run_says_what_was_tried_since_and_what_a_retry_cannot_mend(self, operator, tip):
         failed = run_at(tip, error_code=ErrorCode.AUTHENTICATION)

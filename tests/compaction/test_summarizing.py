@@ -8,7 +8,7 @@ from compaction_app import chat
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionRefused, DurableTransactionRequired
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
-from compaction_app.testing.builders import grow
+from compaction_app.testing.builders import grow, words
 from compaction_app.testing.summarizers import FakeSummarizer
 from tests.compaction.world import kinds
 from tests.small import small
@@ -100,7 +100,7 @@ class TestOneSummary:
         assert FakeSummarizer.requests == []
 
     def test_five_generations_rise_and_stay_readable(self, session):
-        FakeSummarizer.fill = 0.5
+        FakeSummarizer.text = words(400)
         tip, cutoffs = None, []
         for _ in range(5):
             tip = grow(session, tip, "u a " * 35)[-1]

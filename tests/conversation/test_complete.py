@@ -17,6 +17,7 @@ from compaction_app.testing import steps
 from compaction_app.testing.builders import WordTokenCounter, grow, words
 from tests.conversation.asking import EACH, aclient_of
 from tests.small import small, tool_call
+from tests.steps import llama_overflow
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -68,10 +69,10 @@ class TestComplete:
         assert server.requests[0]["messages"][0] == {"role": "system", "content": "You are terse."}
         assert CompactionRun.objects.get(session=session).trigger == "threshold"
 
-    @pytest.mark.parametrize("dialect", ["openai", "llama.cpp"])
+    @pytest.mark.parametrize("overflow", [steps.context_overflow(), llama_overflow()], ids=["openai", "llama.cpp"])
     @EACH
-    def test_a_prompt_too_long_for_the_provider_is_compacted_and_sent_once_more(self, session, server, ask, dialect):
-        server.script([steps.context_overflow(dialect=dialect)])
+    def test_a_prompt_too_long_for_the_provider_is_compacted_and_sent_once_more(self, session, server, ask, overflow):
+        server.script([overflow])
         tip = grow(session, None, "u a " * 20 + "u")[-1]
         reply = ask(tip, server)
         assert reply.content == "Aye."

@@ -18,6 +18,7 @@ from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
 from tests.conversation.asking import EACH
 from tests.small import small
+from tests.steps import small_window
 from tests.summarizers.summarizing import KEY, KEY_VARIABLE, entry
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window", "own_cache")]
@@ -70,7 +71,7 @@ class TestRecovery:
         """With a summarizer of 2,000 tokens it asked it 35 times; workers make the others."""
         server.script(default=takes(3_000))
         monkeypatch.setenv(KEY_VARIABLE, KEY)
-        with ScriptedOpenAIServer(default=steps.small_window(2_000)) as summarizer:
+        with ScriptedOpenAIServer(default=small_window(2_000)) as summarizer:
             settings.COMPACTION = small(asked={"MODELS": [entry(summarizer, "m1", timeout=30)]})
             chat.complete(long_branch(session), client=client)
             assert len(summarizer.requests) <= 3

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from django.core.management import CommandError
 
-from compaction_app.conf import settings_from
 from compaction_app.summarizers.prompts import WRITING
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from project.embedded import free_port
 from tests.small import asks
+from tests.steps import fill_target, small_window
 from tests.transfer.bundling import run
 
 pytestmark = [pytest.mark.django_db, pytest.mark.pure, pytest.mark.usefixtures("own_cache")]
@@ -43,7 +43,7 @@ def told(printed: str) -> dict[str, str]:
     return dict(re.findall(r"^  (\w[\w ]*?) {2,}(.+)$", printed, re.MULTILINE))
 
 
-def test_a_good_model_is_measured_and_its_settings_can_be_pasted(asked, server, settings):
+def test_a_good_model_is_measured(asked, server):
     asked()
     server.script([steps.late(0.5, steps.reply(GOOD, usage=USAGE))])
     printed, code = run("try_summarizer")
@@ -54,19 +54,15 @@ def test_a_good_model_is_measured_and_its_settings_can_be_pasted(asked, server, 
     assert float(ratio) == pytest.approx(1500 / int(ours.replace(",", "")), abs=0.01)
     speed = float(re.fullmatch(r"100, ([\d.]+) a second, reading included", lines["tokens written"])[1])
     assert speed == pytest.approx(100 / float(lines["seconds"]), rel=0.2)
-    assert (lines["finish reason"], lines["verdict"]) == ("stop", "accepted")
-    assert lines["window"] == "128,000, assumed: name it"
+    assert lines["verdict"] == "accepted"
+    assert lines["window"] == "128,000, assumed: name it in MODELS"
     assert "  | ## The allotment" in printed
     assert KEY not in printed
     assert code == 0
-    pasted: dict[str, Any] = {}
-    exec(printed[printed.index("COMPACTION = {") :], pasted)
-    entry = settings_from(pasted["COMPACTION"], where="pasted").summarizer_entry
-    assert [dict(one)["model"] for one in entry.models] == ["house"]
     # 250 tokens a second as they are written; 108,000 to read at ten times that, and 20,000 to write.
     done, longest = 1500 / 10 + 100, 108_000 * float(ratio) / 10 + 20_000
-    assert entry.timeout == pytest.approx(1.5 * float(lines["seconds"]) * longest / done, rel=0.25)
-    assert pasted["COMPACTION"]["MODELS"] == {"house": {"window": 128_000}}
+    timeout = int(lines["TIMEOUT"].partition(" for its longest request")[0])
+    assert timeout == pytest.approx(1.5 * float(lines["seconds"]) * longest / done, rel=0.25)
 
 
 def test_it_sends_what_a_run_would_send_once(asked, server):
@@ -87,7 +83,7 @@ def test_it_sends_what_a_run_would_send_once(asked, server):
             "nothing_told, the summarizer repeated its instructions, or itself, or told nothing of the messages",
             id="repeats its instructions",
         ),
-        pytest.param(steps.fill_target(2), "oversize, the summary was too long", id="too long"),
+        pytest.param(fill_target(2), "oversize, the summary was too long", id="too long"),
         pytest.param(steps.refusal(), "refused, the summarizer refused", id="refused"),
     ],
 )
@@ -115,7 +111,7 @@ def test_a_model_that_is_too_slow(asked, server):
     assert told(printed)["verdict"] == "refused: timeout, the summarizer took too long"
     assert told(printed)["detail"] == "house: timeout (no reply within 1 s)"
     assert "Try again with more time: --timeout 600." in printed
-    assert "COMPACTION = {" not in printed, "nothing was measured"
+    assert "TIMEOUT" not in told(printed), "nothing was measured"
     assert code == 1
     server.wait_for_disconnects(1)
 
@@ -124,7 +120,7 @@ def test_a_key_that_is_wrong_is_told_without_the_key(asked, server):
     asked()
     server.script(default=steps.unauthorized())
     printed, code = run("try_summarizer")
-    assert told(printed)["verdict"] == "refused: authentication, the provider did not accept the API key"
+    assert told(printed)["verdict"] == "refused: authentication, the API key is missing or was not accepted"
     assert "HTTP 401 invalid_api_key" in told(printed)["detail"]
     assert KEY not in printed
     assert code == 1
@@ -152,14 +148,11 @@ class TestWindow:
         asked("house", "llama3:8b", "small")
         settings.COMPACTION |= {"MODELS": {"house": {"window": 16_384}}}
         server.script([steps.reply(GOOD)] * 2)
-        server.script(model="small", default=steps.small_window(1_200, then=steps.reply(GOOD)))
+        server.script(model="small", default=small_window(1_200, then=steps.reply(GOOD)))
         printed, code = run("try_summarizer")
         found = re.findall(r"^  window +(.+)$", printed, re.MULTILINE)
-        assert found[:2] == ["16,384, as the settings name it", "8,192, known by the model's name"]
-        assert found[2] == "1,200, learned from the server"
+        assert found == ["16,384", "8,192", "1,200, as the server said"]
         assert code == 1, "the third refused it"
-        assert '"house": {"window": 16_384},  # as the settings name it' in printed
-        assert '"small"' not in printed, "nothing was measured"
 
 
 class TestEntries:
@@ -167,13 +160,13 @@ class TestEntries:
         asked()
         printed, code = run("try_summarizer", "extractive")
         assert printed.startswith("ExtractiveSummarizer\n")
-        assert told(printed).keys() == {"seconds", "finish reason", "verdict"}
+        assert told(printed).keys() == {"seconds", "verdict"}
         assert code == 0
         assert server.requests == []
 
     def test_a_name_that_is_none_is_a_wrong_call(self, asked):
         asked()
-        with pytest.raises(CommandError, match=r"NAME must be one of .*extractive.*, not 'local'") as caught:
+        with pytest.raises(CommandError, match=r"SUMMARIZERS has .*extractive.*, and no 'local'") as caught:
             run("try_summarizer", "local")
         assert caught.value.returncode == 2
 

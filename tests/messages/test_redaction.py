@@ -19,11 +19,11 @@ from compaction_app.messages.openai_format import made_id
 from compaction_app.messages.secrets import FORMATS
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.redaction import UNREADABLE, apply_redactor, redact_secrets
-from compaction_app.testing import steps
 from compaction_app.testing.builders import grow, words
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.values import Message, Role
 from tests.small import anchored_summary, small
+from tests.steps import echoing_validation_error
 
 MIB = 1024 * 1024
 
@@ -310,7 +310,7 @@ class TestNothingLeaves:
         assert chat.compact(tip, instructions=f"Keep {KEY}").status == "succeeded"
         tip = grow(session, tip, "a u a")[-1]
         chat.complete(tip, client=client, include_reasoning=True)
-        server.script([steps.echoing_validation_error()])
+        server.script([echoing_validation_error()])
         with pytest.raises(CompactionFailed) as caught:
             chat.compact(grow(session, tip, "u a " * 30)[-1])
         assert len(server.requests) >= 5

@@ -14,6 +14,7 @@ from collections import Counter
 from compaction_app.testing import steps
 from compaction_app.testing.exchange import Exchange, Step, content_text
 from compaction_app.testing.server import ScriptedOpenAIServer
+from tests.steps import echoing_validation_error
 
 CHAT_MODEL = "chat"
 MARKER = re.compile(r"mk\d+x\d+z")
@@ -28,7 +29,7 @@ SUMMARIZER_FAULTS: dict[str, tuple[int, Step]] = {
     "empty": (10, steps.empty()),
     "refusal": (10, steps.refusal()),
     "cut off": (10, steps.length("## Recap\n\nThis goes on and on and then suddenly")),
-    "422 that quotes the prompt": (10, steps.echoing_validation_error()),
+    "422 that quotes the prompt": (10, echoing_validation_error()),
     "too-long context": (5, steps.context_overflow(n_prompt_tokens=4_000, n_ctx=3_000)),
 }
 CHAT_FAULTS: dict[str, tuple[int, Step]] = {

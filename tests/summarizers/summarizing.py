@@ -17,6 +17,7 @@ from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.tokens import Count, ExactTokenCounter
 from compaction_app.values import CompactionPlan, ErrorCode, Message, Role, Summary, SummaryRequest
 from tests.small import asks
+from tests.steps import echoing_validation_error
 
 ENTRY_KEYS = {"BACKEND", "CHAT_MODELS", "TIMEOUT", "MAX_OUTPUT_TOKENS", "PROMPT"}
 NONCE = "1f2e3d4c5b6a7980"
@@ -118,7 +119,7 @@ FAILURES: list[Any] = [
     pytest.param(steps.malformed(b'{"choices": [{}]}'), ErrorCode.PROVIDER_ERROR, True, id="no message"),
     pytest.param(steps.unauthorized(), ErrorCode.AUTHENTICATION, False, id="401"),
     pytest.param(steps.bad_request(), ErrorCode.BAD_REQUEST, False, id="400"),
-    pytest.param(steps.echoing_validation_error(), ErrorCode.BAD_REQUEST, False, id="422"),
+    pytest.param(echoing_validation_error(), ErrorCode.BAD_REQUEST, False, id="422"),
     pytest.param(steps.context_overflow(), ErrorCode.INPUT_TOO_LARGE, False, id="overflow"),
     pytest.param(steps.bad_request(status=413), ErrorCode.INPUT_TOO_LARGE, False, id="413"),
     pytest.param(steps.refusal(), ErrorCode.REFUSED, False, id="refusal"),

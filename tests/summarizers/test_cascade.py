@@ -20,6 +20,7 @@ from compaction_app.testing import steps
 from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.tokens import ExactTokenCounter
 from compaction_app.values import ErrorCode, EventKind, SummaryDraft, SummaryRequest
+from tests.steps import drip, fill_target, unsupported_parameter
 from tests.summarizers.summarizing import (
     ACCEPT,
     FAILURES,
@@ -124,7 +125,7 @@ class TestCascade:
     def test_a_draft_that_is_too_long_is_asked_for_once_more_and_tighter(self, server, summarize):
         """One retry asked tighter, with the event ``summary_oversize``."""
         events: list[tuple[EventKind, dict[str, Any]]] = []
-        server.script([steps.fill_target(2.0), steps.fill_target(1.0)])
+        server.script([fill_target(2.0), fill_target(1.0)])
         draft = summarize(
             cascade(server, "first"), request(), ACCEPT, lambda kind, figures: events.append((kind, figures))
         )
@@ -139,7 +140,7 @@ class TestCascade:
         assert figures["output_tokens"] > 150
 
     def test_each_model_is_asked_once_plus_the_one_tighter_retry(self, server, summarize):
-        server.script(default=steps.fill_target(5.0))
+        server.script(default=fill_target(5.0))
         events: list[EventKind] = []
         with pytest.raises(SummarizerError) as caught:
             summarize(cascade(server, "first", "second"), request(), ACCEPT, lambda kind, _: events.append(kind))
@@ -243,7 +244,7 @@ class TestDraftsThatTellNothing:
 
 
 class TestDeadline:
-    @pytest.mark.parametrize("step", [steps.hang(), steps.drip(0.01)], ids=["hang", "drip"])
+    @pytest.mark.parametrize("step", [steps.hang(), drip(0.01)], ids=["hang", "drip"])
     def test_a_call_ends_at_its_deadline_and_is_really_cancelled(self, server, summarize, step):
         """A server that sends a byte now and then would hold a client that only times out between bytes."""
         server.script([step], model="first")
@@ -254,7 +255,7 @@ class TestDeadline:
         server.wait_for_disconnects(1)
 
     def test_all_remedies_of_one_question_share_its_deadline(self, server):
-        server.script([steps.late(0.25, steps.unsupported_parameter("temperature")), steps.hang()])
+        server.script([steps.late(0.25, unsupported_parameter("temperature")), steps.hang()])
         started = time.monotonic()
         with pytest.raises(SummarizerError):
             cascade(server, "first", timeout=0.5).summarize(request())

@@ -14,6 +14,7 @@ from compaction_app.summarizers.cascade import OpenAISummarizer
 from compaction_app.summarizers.openai import NO_KEY, ModelEntry, model_entries
 from compaction_app.testing import steps
 from compaction_app.values import ErrorCode
+from tests.steps import echoing_validation_error, unsupported_parameter
 from tests.summarizers.summarizing import ACCEPT, GOOD, KEY, SECRET, cascade, entry, request, settings
 
 pytestmark = pytest.mark.pure
@@ -79,14 +80,14 @@ class TestParameters:
         assert "max_completion_tokens" in server.requests[0]
 
     def test_temperature_is_left_out_where_it_is_refused(self, server):
-        server.script([steps.unsupported_parameter("temperature")])
+        server.script([unsupported_parameter("temperature")])
         assert run_summarizer(cascade(server, "first"), request(), ACCEPT).text == GOOD
         assert ["temperature" in body for body in server.requests] == [True, False]
 
     @pytest.mark.parametrize(
         "step",
         [
-            steps.unsupported_parameter("max_tokens"),
+            unsupported_parameter("max_tokens"),
             steps.bad_request("Use max_completion_tokens instead.", status=422),
             # As FastAPI says it.
             lambda exchange: exchange.send_json(
@@ -126,7 +127,7 @@ class TestSecrets:
         "step",
         [
             steps.unauthorized(),
-            steps.echoing_validation_error(),
+            echoing_validation_error(),
             steps.bad_request(f"Key {KEY} of {SECRET[4:28]}"),
             steps.bad_request("oops", type=SECRET, param=SECRET),
             # Shorter than any length that could be searched for.

@@ -32,6 +32,7 @@ from compaction_app.transfer.rebuild import Proof, rebuild, succeeded_runs
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import ErrorCode
 from tests.compaction.world import kinds, suppressed
+from tests.steps import fill_target
 from tests.summarizers.summarizing import GOOD, KEY, KEY_VARIABLE
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -69,9 +70,9 @@ DRAFTS: dict[str, tuple[Step, int]] = {
     "tool_call": (steps.tool_call(), 1),
     "invalid_text": (steps.reply(f"{GOOD} \x00"), 1),
     "leaked_wrapper by its marker": (steps.reply_with(repeat_the_marker), 1),
-    "oversize": (steps.fill_target(3.0), 2),
+    "oversize": (fill_target(3.0), 2),
     # Not too long for what was asked, and no gain over what it replaces.
-    "no_progress": (steps.fill_target(1.35), 1),
+    "no_progress": (fill_target(1.35), 1),
 }
 PASSING: dict[str, tuple[Step, int]] = {
     "provider_error": (steps.server_error(503), 1),
@@ -184,7 +185,7 @@ class TestManual:
         assert [record.levelno for record in told] == [logging.WARNING]
 
     def test_an_oversize_draft_that_is_shorter_the_second_time_is_taken(self, server, compact):
-        server.script([steps.fill_target(2.0), steps.fill_target(0.9)])
+        server.script([fill_target(2.0), fill_target(0.9)])
         tip = long_branch()
         assert compact(tip).status == "succeeded"
         assert kinds(tip.session) == ["started", "summary_oversize", "completed"]

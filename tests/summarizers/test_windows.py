@@ -23,6 +23,7 @@ from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.transfer.rebuild import Proof, rebuild, succeeded_runs
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import Capacity, ErrorCode, Message, Role, SummaryDraft
+from tests.steps import fill_target, llama_overflow, small_window
 from tests.summarizers.summarizing import cascade, request_of
 from tests.summarizers.summarizing import settings as settings_of
 
@@ -85,7 +86,7 @@ class TestCapacity:
 class TestOutOfTime:
     def test_the_last_refusal_counts_once(self, server):
         """Read twice it would look like a model that refuses what its own numbers allow, and its window be halved."""
-        server.script(default=steps.small_window(8192))
+        server.script(default=small_window(8192))
         summarizer = cascade(server, "m", max_input_tokens=100_000)
         summarizer.time_left = lambda: 0.0 if server.requests else 600.0
         request = replace(
@@ -204,7 +205,7 @@ class TestAtRest:
     @pytest.mark.parametrize("dialect", ["vllm", "llama.cpp", "ollama"])
     @pytest.mark.parametrize("tokens", [24_000, pytest.param(200_000, marks=pytest.mark.long)])
     def test_a_long_history_comes_to_rest(self, settings, dialect, tokens):
-        with ScriptedOpenAIServer(default=steps.small_window(WINDOW, dialect, then=steps.fill_target(0.7))) as server:
+        with ScriptedOpenAIServer(default=small_window(WINDOW, dialect, then=fill_target(0.7))) as server:
             generations = self.settle(server, settings, tokens)
             # One call was refused, or two; then the window is known.
             assert len(server.requests) <= generations + 2
@@ -217,7 +218,7 @@ class TestAtRest:
             if room < 1_200:
                 usage = {"prompt_tokens": WINDOW - room, "completion_tokens": room}
                 return exchange.send_message({"content": "## Recap\n\nIt was "}, usage=usage, finish_reason="length")
-            return steps.fill_target(0.7)(exchange)
+            return fill_target(0.7)(exchange)
 
         # The default model is taken to have 128,000.
         with ScriptedOpenAIServer(default=full) as server:
@@ -231,7 +232,7 @@ class TestAtRest:
 
         def refusing(exchange):
             if 2 * whole_request(exchange) < WINDOW:
-                return steps.fill_target(0.7)(exchange)
+                return fill_target(0.7)(exchange)
             message = f"This model's maximum context length is {WINDOW} tokens. Please reduce the length."
             return exchange.send_error(400, message=message, type="x", code="context_length_exceeded")
 
@@ -248,7 +249,7 @@ class TestAtRest:
             usage = exchange.count_usage({"content": ""})
             if 3 * usage["prompt_tokens"] + exchange.body["max_tokens"] > 2 * WINDOW:
                 refused.append(usage)
-                return steps.context_overflow("llama.cpp", n_ctx=2 * WINDOW)(exchange)
+                return llama_overflow(n_ctx=2 * WINDOW)(exchange)
             text = "## Recap\n\nThe report was read part by part, and nothing in it is open."
             return steps.reply(text, usage={"prompt_tokens": 3 * usage["prompt_tokens"]})(exchange)
 
@@ -272,14 +273,14 @@ class TestAtRest:
 
     def test_a_smaller_model_in_the_second_place_is_given_less(self, settings):
         """The first one is out of service for good; the second takes a part of what the first would have read."""
-        with ScriptedOpenAIServer(default=steps.small_window(WINDOW, then=steps.fill_target(0.7))) as server:
+        with ScriptedOpenAIServer(default=small_window(WINDOW, then=fill_target(0.7))) as server:
             server.script(model="gpt-4o", default=steps.insufficient_quota())
             settings.COMPACTION = asking(server, "gpt-4o", "gpt-4")
             _, tip = self.history(14_000)
             assert chat.compact(tip).status == "succeeded"
 
     def test_a_message_that_no_window_holds_fails_for_good(self, settings):
-        with ScriptedOpenAIServer(default=steps.context_overflow("llama.cpp", n_ctx=1_000)) as server:
+        with ScriptedOpenAIServer(default=llama_overflow(n_ctx=1_000)) as server:
             assert self.refused(server, settings, 4_000, CONTEXT_WINDOW=None) == "input_too_large"
             assert len(server.requests) <= 8
             assert windows.recall([(server.url, "house-small")]) == {}, "the next run starts anew"
@@ -287,7 +288,7 @@ class TestAtRest:
     def test_a_prompt_that_was_made_smaller_can_be_built_again(self, settings):
         """The record is of the request that was answered, a message shown head-and-tail included."""
         recap = steps.reply("## Recap\n\nThe report was read, and nothing in it is open.")
-        with ScriptedOpenAIServer(default=steps.small_window(WINDOW, then=recap)) as server:
+        with ScriptedOpenAIServer(default=small_window(WINDOW, then=recap)) as server:
             settings.COMPACTION = asking(server)
             session = chat.start_session()
             large = {"role": "user", "content": "Look at the next line of the report & say <what> it is. " * 900}
@@ -333,7 +334,7 @@ class TestAtRest:
             assert windows.recall([(server.url, "house-small")]) == {}
 
     def test_what_an_overflow_taught_is_kept_where_the_run_is_tried_again(self, settings):
-        refusing = steps.small_window(WINDOW, then=steps.rate_limited())
+        refusing = small_window(WINDOW, then=steps.rate_limited())
         with ScriptedOpenAIServer(default=refusing) as server:
             assert self.refused(server, settings, 24_000) == "provider_error"
             assert windows.recall([(server.url, "house-small")])[server.url, "house-small"].input_tokens <= 6_144

@@ -15,6 +15,7 @@ from compaction_app.models import CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from tests.small import anchored_summary, small
+from tests.steps import echoing_validation_error
 from tests.telemetry.world import GOOD, SECRET, USAGE, over_threshold
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -108,7 +109,7 @@ class TestSpans:
 
     @pytest.mark.parametrize(
         "step",
-        [steps.reply(GOOD), steps.echoing_validation_error(), steps.unauthorized(), steps.drop(), steps.refusal()],
+        [steps.reply(GOOD), echoing_validation_error(), steps.unauthorized(), steps.drop(), steps.refusal()],
     )
     def test_no_word_of_the_conversation_is_in_a_span_or_a_metric(self, collected, server, step):
         server.script([step], model="small-model")

@@ -15,6 +15,7 @@ from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.transfer.bundles import FILES, USER, read_bundle
+from tests.steps import fill_target
 from tests.transfer.bundling import SUMMARY, Export, export, loop, prose, run, site, talk
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -60,22 +61,16 @@ def on_disk(exported: Export) -> list[list[bytes]]:
 
 
 class TestAsking:
-    def test_another_model_at_another_address_is_sent_every_prompt_as_it_stands(self, exported, settings):
-        settings.COMPACTION = {}
-        with ScriptedOpenAIServer(default=steps.reply(OTHER)) as other:
-            found, code = replay(exported.folder, "--model", "other", "--base-url", other.url)
-            assert prompts(other) == on_disk(exported)
-            assert {body["model"] for body in other.requests} == {"other"}
+    def test_another_model_is_sent_every_prompt_as_it_stands(self, server, exported):
+        found, code = replay(exported.folder, "--model", "other")
+        assert prompts(server) == on_disk(exported)
+        assert {body["model"] for body in server.requests} == {"other"}
         assert code == 0
         assert [one["model"] for one in found["bundles"]] == ["other", "other"]
         assert [one["bundle"] for one in found["bundles"]] == [
             "001-A-garden/compaction-001",
             "001-A-garden/compaction-002",
         ]
-
-    def test_an_endpoint_alone_is_asked_for_the_model_that_was(self, server, exported):
-        replay(exported.folder, "--base-url", server.url)
-        assert {body["model"] for body in server.requests} == {"scripted"}
 
     def test_without_a_name_it_is_the_summarizer_of_the_settings(self, server, exported):
         _, code = replay(exported.folder)
@@ -112,23 +107,22 @@ class TestAsking:
         found, _ = replay(exported.folder, "--limit", 1)
         assert [one["bundle"] for one in found["bundles"]] == ["001-A-garden/compaction-001"]
 
-    def test_the_key_goes_where_it_belongs_and_is_never_printed(self, exported, monkeypatch, settings):
-        settings.COMPACTION = {}
+    def test_a_model_is_asked_where_its_entry_is_with_its_key_which_is_never_printed(
+        self, server, exported, monkeypatch, settings
+    ):
         key = "sk-proj-Zm9vYmFyMTIzNDU2Nzg5MA"
-        with ScriptedOpenAIServer(default=steps.unauthorized()) as other:
-            monkeypatch.setenv("OPENAI_API_KEY", key)
-            plain, code = run("replay_compactions", exported.bundles[0], "--model", "m", "--base-url", other.url)
-            assert other.calls[-1].headers["authorization"] != f"Bearer {key}"
-            monkeypatch.setenv("ELSEWHERE_KEY", key)
-            named = ("--base-url", other.url, "--api-key-env", "ELSEWHERE_KEY")
-            printed, _ = run("replay_compactions", exported.bundles[0], "--model", "m", *named)
-            assert other.calls[-1].headers["authorization"] == f"Bearer {key}"
-            monkeypatch.setenv("OPENAI_BASE_URL", other.url)
-            as_json, _ = run("replay_compactions", exported.bundles[0], "--model", "m", "--json")
-            assert other.calls[-1].headers["authorization"] == f"Bearer {key}"
-        assert code == 1
-        assert "refused: authentication" in plain
-        assert key not in plain + printed + as_json
+        monkeypatch.setenv("ELSEWHERE_KEY", key)
+        place = {"model": "house", "base_url": server.url, "api_key_env": "ELSEWHERE_KEY"}
+        settings.COMPACTION = {"SUMMARIZERS": {"elsewhere": {"MODELS": [place]}}}
+        server.script(default=steps.unauthorized())
+        for form in ((), ("--json",)):
+            printed, code = run(
+                "replay_compactions", exported.bundles[0], "--summarizer", "elsewhere", "--model", "m", *form
+            )
+            assert server.calls[-1].headers["authorization"] == f"Bearer {key}"
+            assert "authentication" in printed
+            assert key not in printed
+            assert code == 1
 
 
 class TestAnswers:
@@ -150,11 +144,11 @@ class TestAnswers:
 
     @pytest.mark.parametrize("named", [True, False])
     def test_what_would_be_refused_says_so_and_is_not_asked_again(self, server, exported, named):
-        who = ("--model", "scripted", "--base-url", server.url) if named else ()
+        who = ("--model", "scripted") if named else ()
         for step, code in (
             (steps.reply("too short"), "too_short"),
             (steps.reply(f"{SUMMARY} \ud83d"), "invalid_text"),
-            (steps.fill_target(3.0), "oversize"),
+            (fill_target(3.0), "oversize"),
             (steps.rate_limited(), "provider_error"),
         ):
             server.reset()
@@ -234,9 +228,8 @@ class TestRetention:
 
 class TestWrongCalls:
     WRONG: ClassVar = [
-        (("--model", "m", "--summarizer", "extractive"), "not both"),
-        (("--api-key-env", "KEY"), "need --model"),
-        (("--summarizer", "nowhere"), "must be one of default, extractive, not 'nowhere'"),
+        (("--model", "m", "--summarizer", "extractive"), "need a model"),
+        (("--summarizer", "nowhere"), "SUMMARIZERS has default, extractive, and no 'nowhere'"),
         (("--prompt", "no such file"), "cannot be read"),
         (("--prompt", __file__, "--summarizer", "extractive"), "uses no prompt"),
         (("--limit", 0), "at least 1"),
@@ -285,11 +278,3 @@ class TestWrongCalls:
         (tmp_path / "verse.md").write_text("Write in verse.")
         with pytest.raises(CommandError, match="was edited"):
             replay(exported.folder, "--prompt", tmp_path / "verse.md")
-
-    def test_an_extract_names_no_model_to_ask(self, server, tmp_path, settings):
-        settings.COMPACTION = site(server, SUMMARIZER="extractive")
-        chat.compact(talk(chat.start_session(), None, 7)[-1])
-        made = export(tmp_path / "out")
-        with pytest.raises(CommandError, match="--model") as caught:
-            replay(made.folder, "--base-url", server.url)
-        assert caught.value.returncode == 2

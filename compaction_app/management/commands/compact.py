@@ -8,10 +8,9 @@ from typing import Any
 from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError
-from django.utils import timezone
 
 from compaction_app import chat
-from compaction_app.compaction.execute import CLAIMED, wait_for_end
+from compaction_app.compaction.execute import wait_for_end
 from compaction_app.context.reading import is_over_threshold, resolve_request
 from compaction_app.exceptions import CompactionFailed, CompactionRefused, ConfigurationError, InvalidMessage
 from compaction_app.management.console import FAILED, WrongCall, add_database, add_json, progress
@@ -19,9 +18,6 @@ from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.summarizers.waiting import BLOCKING, without_waiting
 from compaction_app.tree import branches
 from compaction_app.values import Kind, RunStatus
-
-# Each compaction must raise the cutoff, so only a defect reaches this.
-_MAX_COMPACTIONS = 1000
 
 
 class Command(BaseCommand):
@@ -96,29 +92,29 @@ class _Compactor:
         self.instructions = instructions
         self.whole_session = whole_session
         #: Ids of the summaries made so far.
-        self.made: set[int] = set()
+        self.made: set[int | None] = set()
 
     def compact(self, tip: ChatMessage) -> dict[str, Any]:
         """The result, as JSON for scripts."""
         before = branches.history_at(tip.pk, self.using)
-        runs: list[CompactionRun] = []
-        problem = ""
+        run, problem = None, ""
         # A summary, perhaps of another branch, may already bring this branch to its target: without this a session of
         # five hundred regenerations would get as many. Instructions are for every branch.
         served = before.summary_id is not None and before.tokens <= self.resolved.budget.target
         if not (served and self.whole_session and not self.instructions):
             try:
-                self._compact_until_it_fits(tip, runs)
+                run = self._run(tip)
             except CompactionRefused as refused:
                 by = f": a worker is executing run {refused.run_id}" if refused.run_id else ""
                 problem = f"{refused.reason}{by}"
             except CompactionFailed as failed:
                 problem = ": ".join(filter(None, [failed.error_code, failed.error_detail]))
-        generations = [run.generation for run in runs if run.generation]
+        made = run if run and run.status == RunStatus.SUCCEEDED else None
         if problem:
             outcome = f"failed: {problem}"
-        elif generations:
+        elif made:
             outcome = "compacted"
+            self.made.add(made.summary_id)
         elif before.summary_id in self.made:
             # Another branch's summary serves this one.
             outcome = "shared"
@@ -130,40 +126,21 @@ class _Compactor:
             "tokens_before": before.tokens,
             "tokens_after": branches.history_at(tip.pk, self.using).tokens,
             "threshold": self.resolved.budget.threshold,
-            "generations": generations,
+            "generations": [made.generation] if made else [],
             "outcome": outcome,
             "failed": bool(problem),
-            "runs": [run.pk for run in runs],
+            "runs": [made.pk] if made else [],
         }
 
-    def _compact_until_it_fits(self, tip: ChatMessage, runs: list[CompactionRun]) -> None:
-        """Add the successful runs to ``runs``, which has them even if a later one raises."""
-        for _ in range(_MAX_COMPACTIONS):
-            try:
-                run, is_ours = chat.compact(tip, instructions=self.instructions), True
-            except CompactionRefused as refused:
-                run, is_ours = self._execute_queued(refused), False
-            if run.status == RunStatus.SUCCEEDED:
-                runs.append(run)
-                self.made.add(run.summary_id or 0)
-                # A queued run was opened without these instructions, so it does not replace a summary with them.
-                if (is_ours or not self.instructions) and not is_over_threshold(tip, self.resolved):
-                    return
-            elif is_ours:
-                return
-
-    def _execute_queued(self, refused: CompactionRefused) -> CompactionRun:
-        """Execute the open run here if no worker has claimed it; otherwise raise the refusal again."""
-        if refused.run_id is None:
-            raise refused
-        open_run = CompactionRun.objects.using(self.using).filter(pk=refused.run_id)
-        # Do not wait for the delay of a retry either.
-        open_run.filter(status=RunStatus.READY).update(next_attempt_at=None)
-        queued = open_run.claimable(timezone.now()).first()
-        if queued is None:
-            raise refused
+    def _run(self, tip: ChatMessage) -> CompactionRun:
+        """The last of the runs that compact it. One that waits in the queue is carried out here."""
         try:
-            return without_waiting(wait_for_end(queued, BLOCKING))
-        except CompactionFailed as failed:
-            # A worker may have claimed the run in between.
-            raise refused if failed.error_code == CLAIMED else failed from None
+            return chat.compact(tip, instructions=self.instructions)
+        except CompactionRefused as refused:
+            in_the_way = CompactionRun.objects.using(self.using).filter(pk=refused.run_id or 0)
+            # Do not wait for the delay of a retry either.
+            if not in_the_way.filter(status=RunStatus.READY).update(next_attempt_at=None):
+                raise
+            run = without_waiting(wait_for_end(in_the_way.get(), BLOCKING))
+        # It was opened without these instructions.
+        return chat.compact(tip, instructions=self.instructions) if self.instructions else run

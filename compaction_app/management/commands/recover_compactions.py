@@ -7,12 +7,9 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.utils import timezone
 
 from compaction_app import tasks
 from compaction_app.management.console import add_json, count
-from compaction_app.models import CompactionRun
-from compaction_app.values import RunStatus
 
 
 class Command(BaseCommand):
@@ -26,14 +23,8 @@ class Command(BaseCommand):
 
     def handle(self, *, as_json: bool, **options: Any) -> None:
         found = tasks.recover_compactions()
-        # Due runs that the broker has not accepted.
-        found["left"] = sum(
-            CompactionRun.objects.using(database)
-            .claimable(timezone.now())
-            .filter(status=RunStatus.READY, enqueued_at__isnull=True)
-            .count()
-            for database in tasks.databases()
-        )
+        # What the broker has not accepted.
+        found["left"] = found["runs"] - found["enqueued"] - found["given_up"]
         if as_json:
             self.stdout.write(json.dumps(found))
         else:

@@ -1,4 +1,4 @@
-"""``manage.py replay_compactions DIR``: compare what another model, endpoint or prompt would have written."""
+"""``manage.py replay_compactions DIR``: compare what another model or prompt would have written."""
 
 from __future__ import annotations
 
@@ -10,49 +10,49 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from compaction_app.conf import AskedModel, Choice, Settings, get_settings, get_token_counter
+from compaction_app.conf import AskedModel, get_settings, get_token_counter
 from compaction_app.exceptions import BundleError, ConfigurationError
-from compaction_app.management.console import FAILED, WrongCall, add_json, at_least, printable, progress
+from compaction_app.management.console import (
+    FAILED,
+    WrongCall,
+    add_json,
+    at_least,
+    printable,
+    progress,
+    with_entry,
+    with_model,
+)
 from compaction_app.summarizers import ExtractiveSummarizer
-from compaction_app.summarizers.base import make_summarizer
+from compaction_app.summarizers.base import Summarizer, make_summarizer
 from compaction_app.transfer.bundles import Bundle, as_json, find_bundles, read_bundle
-from compaction_app.transfer.replay import Ask, Replay, Scores, ask_model, ask_summarizer, replay, with_prompt
-from compaction_app.values import EXTRACTIVE_MODEL
+from compaction_app.transfer.replay import Replay, Scores, replay, with_prompt
 
 
 class Command(BaseCommand):
     help = (
-        "Send each bundle of export_compactions once to another model, endpoint, summarizer or prompt, and print the "
-        "difference and the scores of the output. The default is the SUMMARIZER of the settings. API keys are read "
-        "from the environment. Exit code 0: every output would be accepted; 1: one would be refused, or there was no "
-        "output; 2: wrong call."
+        "Send each bundle of export_compactions once to another summarizer or model, or with another prompt, and print "
+        "the difference and the scores of the output. Exit code 0: every output would be accepted; 1: one would be "
+        "refused, or there was no output; 2: wrong call."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("folder", type=Path, metavar="DIR", help="an export, a folder in it, or one bundle")
+        parser.add_argument("--summarizer", metavar="NAME", help="an entry of SUMMARIZERS (default: SUMMARIZER)")
         parser.add_argument(
-            "--model", metavar="NAME", help="the model to use (default with --base-url: the bundle's own)"
-        )
-        parser.add_argument("--base-url", metavar="URL", help="an OpenAI-compatible endpoint")
-        parser.add_argument(
-            "--api-key-env",
-            metavar="VARIABLE",
-            help="the environment variable with the key for --base-url; OPENAI_API_KEY is sent to the default URL only",
-        )
-        parser.add_argument(
-            "--timeout", type=at_least(1), metavar="SECONDS", help="per request (default: TIMEOUT of the summarizer)"
+            "--model", metavar="NAME", help="a model to use in place of those of the entry, at the address of its first"
         )
         parser.add_argument("--prompt", type=Path, metavar="FILE", help="a prompt to try, as in PROMPT")
-        parser.add_argument("--summarizer", metavar="NAME", help="an entry of SUMMARIZERS to use")
         parser.add_argument("--limit", type=at_least(1), metavar="N", help="only the first N bundles")
         add_json(parser)
 
     def handle(self, *, folder: Path, as_json: bool, **options: Any) -> None:
         try:
             found = _bundles(folder, options["limit"], options["prompt"])
-            ask = _asker(options, get_settings(), found)
+            summarizer = _summarizer(options["summarizer"], options["model"])
+            if isinstance(summarizer, ExtractiveSummarizer) and (options["prompt"] or options["model"]):
+                raise WrongCall("--prompt and --model need a model: the extract quotes sentences and uses no prompt.")
             with progress(found, unit=" bundles") as bar:
-                replays = [replay(bundle, ask, get_token_counter()) for bundle in bar]
+                replays = [replay(bundle, summarizer, get_token_counter()) for bundle in bar]
         except (BundleError, ConfigurationError) as error:
             raise WrongCall(error) from error
         names = [_name(folder, bundle) for bundle in found]
@@ -90,27 +90,12 @@ def _bundles(folder: Path, limit: int | None, prompt: Path | None) -> list[Bundl
     return [with_prompt(bundle, text) for bundle in found]
 
 
-def _asker(options: dict[str, Any], settings: Settings, found: Sequence[Bundle]) -> Ask:
-    """Return what replays a bundle, from the options."""
-    model, base_url, name = options["model"], options["base_url"], options["summarizer"]
-    if name and (model or base_url):
-        raise ConfigurationError("Use --summarizer, or --model and --base-url, not both.")
-    if not (model or base_url):
-        if options["api_key_env"] or options["timeout"]:
-            raise ConfigurationError("--api-key-env and --timeout need --model or --base-url.")
-        if name and name not in settings.summarizers:
-            raise ConfigurationError(f"--summarizer must be one of {', '.join(settings.summarizers)}, not {name!r}.")
-        summarizer = make_summarizer(
-            settings.but(summarizer=Choice.model_validate({"NAME": name})) if name else settings
-        )
-        if options["prompt"] and isinstance(summarizer, ExtractiveSummarizer):
-            raise ConfigurationError("--prompt needs a model: the extract quotes sentences and uses no prompt.")
-        return lambda bundle: ask_summarizer(summarizer, bundle.request)
-    if not model and (quoted := [bundle for bundle in found if bundle.model in ("", EXTRACTIVE_MODEL)]):
-        raise ConfigurationError(f"No model wrote {quoted[0].folder}: choose one with --model.")
-    # Not validated: what is wrong with an address is the answer.
-    asked = AskedModel.model_construct(**{name: options[name] for name in ("base_url", "api_key_env", "timeout")})
-    return lambda bundle: ask_model(settings, asked.model_copy(update={"model": model or bundle.model}), bundle.request)
+def _summarizer(name: str | None, model: str | None) -> Summarizer:
+    settings = with_entry(get_settings(), name)
+    if model:
+        first = settings.summarizer_entry.models[:1] or (AskedModel(model=model),)
+        settings = with_model(settings, first[0].model_copy(update={"model": model, "max_input_tokens": None}))
+    return make_summarizer(settings)
 
 
 def _as_json(names: Sequence[str], replays: Sequence[Replay]) -> str:

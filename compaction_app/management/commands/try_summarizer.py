@@ -1,28 +1,25 @@
-"""``manage.py try_summarizer [NAME]``: one small real request, and the settings that follow from the answer."""
+"""``manage.py try_summarizer [NAME]``: one small real request to each model, and what it tells of the settings."""
 
 from __future__ import annotations
 
-import json
 import math
 import secrets
 import time
 from argparse import ArgumentParser
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from collections.abc import Iterator
 from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from compaction_app.conf import AskedModel, Choice, Settings, get_settings, get_token_counter, load
+from compaction_app.conf import Settings, get_settings, get_token_counter, load
 from compaction_app.context import windows
 from compaction_app.context.budget import window_of
 from compaction_app.exceptions import ConfigurationError
-from compaction_app.management.console import FAILED, WrongCall, at_least, printable, write_some
+from compaction_app.management.console import FAILED, WrongCall, at_least, printable, with_entry, with_model, write_some
 from compaction_app.messages.transcript import largest_saving_summary
 from compaction_app.models.words import WHY_IT_FAILED
 from compaction_app.summarizers import OpenAISummarizer
-from compaction_app.summarizers.base import Failure, Summarizer, make_summarizer
+from compaction_app.summarizers.base import Failure, make_summarizer
 from compaction_app.summarizers.drafts import refuse_draft
 from compaction_app.summarizers.openai import ModelEntry
 from compaction_app.summarizers.prompts import count_request, request_for
@@ -69,81 +66,87 @@ MARGIN = 1.5
 LEAST_TIMEOUT = 30
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Trial:
-    """What one model of an entry answered, or a summarizer that asks none."""
-
-    summarizer: Summarizer
-    #: As the settings name it.
-    asked: AskedModel | None
-    answer: SummaryDraft | Failure
-    #: Why the answer is no summary.
-    code: ErrorCode | None
-    seconds: float
-    #: Tokens of the request, by our count.
-    size: int
-
-    @property
-    def entry(self) -> ModelEntry | None:
-        """With what was learned of its window."""
-        return self.summarizer.entries[0] if isinstance(self.summarizer, OpenAISummarizer) else None
-
-    def window(self, entry: ModelEntry) -> tuple[int, str]:
-        """Tokens of its window, and from where they are known."""
-        assert isinstance(self.summarizer, OpenAISummarizer)
-        if learned := self.summarizer.learned.get(entry.place) or windows.recall([entry.place]).get(entry.place):
-            return learned.input_tokens + learned.output_tokens, "learned from the server"
-        settings = self.summarizer.settings.but(context_window=None)
-        if not (found := window_of(entry.model, settings)):
-            return settings.default_context_window, "assumed: name it"
-        is_named = found != window_of(entry.model, settings.but(models={}))
-        return found, "as the settings name it" if is_named else "known by the model's name"
-
-    def timeout(self, entry: ModelEntry) -> int | None:
-        """Seconds for the longest request of this model; None where nothing was measured."""
-        draft = self.answer
-        if isinstance(draft, Failure) or not draft.output_tokens:
-            return None
-        # Both in tokens as they are written.
-        done = max(0, draft.input_tokens - draft.cached_tokens) / READS_FASTER + draft.output_tokens
-        ratio = max(1.0, draft.input_tokens / self.size)
-        longest = entry.max_input_tokens * ratio / READS_FASTER + entry.max_output_tokens
-        return max(LEAST_TIMEOUT, math.ceil(MARGIN * self.seconds * longest / done / 10) * 10)
-
-
-def try_out(settings: Settings, asked: AskedModel | None, count: Count) -> Trial:
-    plan = plan_of(count)
-    request = request_for(plan, settings, nonce=secrets.token_hex(8))
-    summarizer = make_summarizer(settings)
-    started = time.monotonic()
-    answer = ask_summarizer(summarizer, request)
-    seconds = time.monotonic() - started
-    if isinstance(answer, Failure):
-        code: ErrorCode | None = answer.code
-    else:
-        most = largest_saving_summary(plan.replaced_tokens, settings.min_saving_ratio)
-        code = refuse_draft(answer, request, most, count)
-    summarizer.learn(str(code or ""))
-    return Trial(
-        summarizer=summarizer,
-        asked=asked,
-        answer=answer,
-        code=code,
-        seconds=seconds,
-        size=count_request(request, count),
+class Command(BaseCommand):
+    help = (
+        "Send one small conversation, which is part of this command, to every model of a summarizer, and print how "
+        "fast it answers, how it counts, its window, the TIMEOUT that its longest request needs, and whether its draft "
+        "would become a summary. Stores nothing in the database. Exit code 0: every model wrote a summary; 1: one did "
+        "not; 2: wrong call."
     )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name", nargs="?", metavar="NAME", help="an entry of SUMMARIZERS (default: SUMMARIZER)")
+        parser.add_argument(
+            "--timeout", type=at_least(1), metavar="SECONDS", help="for each call (default: that of the settings)"
+        )
+
+    def handle(self, *, name: str | None, timeout: int | None, **options: Any) -> None:
+        try:
+            settings = with_entry(get_settings(), name)
+            codes = [self._try_out(alone, get_token_counter()) for alone in _models_of(settings, timeout)]
+        except ConfigurationError as error:
+            raise WrongCall(error) from error
+        if not codes or any(codes):
+            raise SystemExit(FAILED)
+
+    def _try_out(self, settings: Settings, count: Count) -> ErrorCode | None:
+        """Ask a summarizer of one model, or of none, and print what its answer tells; why that is no summary."""
+        plan = plan_of(count)
+        request = request_for(plan, settings, nonce=secrets.token_hex(8))
+        summarizer, size = make_summarizer(settings), count_request(request, count)
+        started = time.monotonic()
+        answer = ask_summarizer(summarizer, request)
+        seconds = time.monotonic() - started
+        most = largest_saving_summary(plan.replaced_tokens, settings.min_saving_ratio)
+        code = answer.code if isinstance(answer, Failure) else refuse_draft(answer, request, most, count)
+        summarizer.learn(str(code or ""))
+        entry = None
+        told = {"seconds": f"{seconds:.1f}"}
+        if isinstance(answer, SummaryDraft) and answer.input_tokens:
+            ratio = answer.input_tokens / size
+            told["tokens read"] = f"{answer.input_tokens:,}, {ratio:.2f} × the {size:,} of our count"
+            speed = answer.output_tokens / max(seconds, 0.001)
+            told["tokens written"] = f"{answer.output_tokens:,}, {speed:.1f} a second, reading included"
+        if isinstance(summarizer, OpenAISummarizer):
+            # With what was learned of its window.
+            [entry] = summarizer.entries
+            told["window"] = _window(entry, summarizer)
+        if entry and isinstance(answer, SummaryDraft) and answer.output_tokens:
+            told["TIMEOUT"] = f"{_timeout(entry, answer, seconds, size)} for its longest request"
+        told["verdict"] = self.style.SUCCESS("accepted")
+        if code:
+            told["verdict"] = self.style.ERROR(f"refused: {code}, {WHY_IT_FAILED[code]}")
+        if isinstance(answer, Failure):
+            told["detail"] = printable(answer.detail)
+        where = f"{entry.model} at {windows.endpoint_of(entry.url)}" if entry else type(summarizer).__name__
+        self.stdout.write(self.style.MIGRATE_HEADING(printable(where)))
+        for name, text in told.items():
+            self.stdout.write(f"  {name:15} {text}")
+        if isinstance(answer, SummaryDraft):
+            write_some(self.stdout.write, [f"| {printable(line)}" for line in answer.text.strip().splitlines()])
+        if code == ErrorCode.TIMEOUT:
+            self.stdout.write("  Try again with more time: --timeout 600.")
+        return code
+
+
+def _models_of(settings: Settings, timeout: int | None) -> Iterator[Settings]:
+    """The settings with each model of the entry alone, so that none stands in for another."""
+    entry = settings.summarizer_entry
+    if not issubclass(load(entry.backend), OpenAISummarizer):
+        yield settings
+        return
+    for asked in entry.models or entry.chat_models:
+        yield with_model(settings, asked.model_copy(update={"timeout": timeout or asked.timeout}))
 
 
 def plan_of(count: Count) -> CompactionPlan:
-    texts = [" ".join(text.split()) for text in CONVERSATION.split("\n\n")]
-    roles = [(Role.USER, Role.ASSISTANT)[n % 2] for n in range(len(texts))]
-    tokens = count_messages([{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)], count)
-    rows = enumerate(zip(roles, texts, tokens, accumulate(tokens), strict=True), start=1)
-    messages = tuple(
-        Message(id=n, depth=n, role=role, content=text, tokens=size, path_tokens=total)
-        for n, (role, text, size, total) in rows
-    )
-    covered, kept = messages[:-2], messages[-2:]
+    messages, total = [], 0
+    for n, text in enumerate(CONVERSATION.split("\n\n"), start=1):
+        role, content = (Role.ASSISTANT, Role.USER)[n % 2], " ".join(text.split())
+        [tokens] = count_messages([{"role": role, "content": content}], count)
+        total += tokens
+        messages.append(Message(id=n, depth=n, role=role, content=content, tokens=tokens, path_tokens=total))
+    covered, kept = tuple(messages[:-2]), tuple(messages[-2:])
     return CompactionPlan(
         covered=covered,
         lookahead=kept,
@@ -158,91 +161,19 @@ def plan_of(count: Count) -> CompactionPlan:
     )
 
 
-class Command(BaseCommand):
-    help = (
-        "Send one small conversation, which is part of this command, to every model of a summarizer, and print how "
-        "fast it answers, how it counts, whether its draft would become a summary, and the settings that follow. "
-        "Stores nothing in the database. Exit code 0: every model wrote a summary; 1: one did not; 2: wrong call."
-    )
-
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("name", nargs="?", metavar="NAME", help="an entry of SUMMARIZERS (default: SUMMARIZER)")
-        parser.add_argument(
-            "--timeout", type=at_least(1), metavar="SECONDS", help="for each call (default: that of the settings)"
-        )
-
-    def handle(self, *, name: str | None, timeout: int | None, **options: Any) -> None:
-        try:
-            settings = get_settings()
-            if name:
-                if name not in settings.summarizers:
-                    raise WrongCall(f"NAME must be one of {', '.join(settings.summarizers)}, not {name!r}.")
-                settings = settings.but(summarizer=Choice.model_validate({"NAME": name}))
-            trials = []
-            for trial in _trials(settings, timeout):
-                self._print(trial)
-                trials.append(trial)
-        except ConfigurationError as error:
-            raise WrongCall(error) from error
-        if lines := _as_settings(settings, trials):
-            self.stdout.write("\n" + "\n".join(lines))
-        if not trials or any(trial.code for trial in trials):
-            raise SystemExit(FAILED)
-
-    def _print(self, trial: Trial) -> None:
-        entry, answer = trial.entry, trial.answer
-        where = f"{entry.model} at {windows.endpoint_of(entry.url)}" if entry else type(trial.summarizer).__name__
-        told = {"seconds": f"{trial.seconds:.1f}"}
-        if isinstance(answer, SummaryDraft) and answer.input_tokens:
-            ratio = answer.input_tokens / trial.size
-            told["tokens read"] = f"{answer.input_tokens:,}, {ratio:.2f} × the {trial.size:,} of our count"
-            speed = answer.output_tokens / max(trial.seconds, 0.001)
-            told["tokens written"] = f"{answer.output_tokens:,}, {speed:.1f} a second, reading included"
-        if isinstance(answer, SummaryDraft):
-            told["finish reason"] = printable(str(answer.finish_reason or "none"))
-        if entry:
-            tokens, origin = trial.window(entry)
-            told["window"] = f"{tokens:,}, {origin}"
-        told["verdict"] = self.style.SUCCESS("accepted")
-        if trial.code:
-            told["verdict"] = self.style.ERROR(f"refused: {trial.code}, {WHY_IT_FAILED[trial.code]}")
-        if isinstance(answer, Failure):
-            told["detail"] = printable(answer.detail)
-        self.stdout.write(self.style.MIGRATE_HEADING(printable(where)))
-        for name, text in told.items():
-            self.stdout.write(f"  {name:15} {text}")
-        if isinstance(answer, SummaryDraft):
-            write_some(self.stdout.write, [f"| {printable(line)}" for line in answer.text.strip().splitlines()])
-        if trial.code == ErrorCode.TIMEOUT:
-            self.stdout.write("  Try again with more time: --timeout 600.")
+def _window(entry: ModelEntry, summarizer: OpenAISummarizer) -> str:
+    if learned := summarizer.learned.get(entry.place) or windows.recall([entry.place]).get(entry.place):
+        return f"{learned.input_tokens + learned.output_tokens:,}, as the server said"
+    # CONTEXT_WINDOW is that of the chat model.
+    settings = summarizer.settings.but(context_window=None)
+    known = window_of(entry.model, settings)
+    return f"{known:,}" if known else f"{settings.default_context_window:,}, assumed: name it in MODELS"
 
 
-def _trials(settings: Settings, timeout: int | None) -> Iterator[Trial]:
-    entry, count = settings.summarizer_entry, get_token_counter()
-    if not issubclass(load(entry.backend), OpenAISummarizer):
-        yield try_out(settings, None, count)
-        return
-    for asked in entry.models or entry.chat_models:
-        one = asked.model_copy(update={"timeout": timeout}) if timeout else asked
-        alone = entry.model_copy(update={"models": (one,), "chat_models": ()})
-        only = settings.but(summarizers={**settings.summarizers, settings.summarizer.name: alone})
-        yield try_out(only, asked, count)
-
-
-def _as_settings(settings: Settings, trials: Sequence[Trial]) -> list[str]:
-    """The lines to paste, of the models that answered; other keys of the entry stay."""
-    answered = [(one.asked, entry, one) for one in trials if one.asked and (entry := one.entry) and one.timeout(entry)]
-    if not answered:
-        return []
-    name = "MODELS" if settings.summarizer_entry.models else "CHAT_MODELS"
-    lines = ["COMPACTION = {", '    "SUMMARIZERS": {', f"        {json.dumps(settings.summarizer.name)}: {{"]
-    lines.append(f'            "{name}": [')
-    for asked, _, _ in answered:
-        # A time-out of its own would count instead of the entry's.
-        lines.append(f"                {json.dumps(asked.model_dump(exclude_none=True, exclude={'timeout'}))},")
-    longest = max(trial.timeout(entry) or 0 for _, entry, trial in answered)
-    lines += ["            ],", f'            "TIMEOUT": {longest},', "        },", "    },", '    "MODELS": {']
-    for _, entry, trial in answered:
-        tokens, origin = trial.window(entry)
-        lines.append(f'        {json.dumps(entry.model)}: {{"window": {tokens:_}}},  # {origin}')
-    return [*lines, "    },", "}"]
+def _timeout(entry: ModelEntry, draft: SummaryDraft, seconds: float, size: int) -> int:
+    """Seconds for the longest request of this model."""
+    # Both in tokens as they are written.
+    done = max(0, draft.input_tokens - draft.cached_tokens) / READS_FASTER + draft.output_tokens
+    ratio = max(1.0, draft.input_tokens / size)
+    longest = entry.max_input_tokens * ratio / READS_FASTER + entry.max_output_tokens
+    return max(LEAST_TIMEOUT, math.ceil(MARGIN * seconds * longest / done / 10) * 10)

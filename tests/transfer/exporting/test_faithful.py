@@ -9,6 +9,7 @@ from compaction_app import chat
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.models import CompactionRun
 from compaction_app.testing import steps
+from tests.steps import fill_target
 from tests.transfer.bundling import SUMMARY, export_checked, loop, prose, sent, site, talk
 from tests.transfer.exporting.hosts import KEY
 
@@ -61,7 +62,7 @@ class TestFaithful:
     def test_a_second_model_after_the_first_was_asked_more_tightly(self, server, session, tmp_path, settings):
         models = site(server)["SUMMARIZERS"]["default"]["MODELS"]
         settings.COMPACTION = site(server, asked={"MODELS": [*models, {**models[0], "model": "second"}]})
-        server.script([steps.fill_target(3.0)] * 2, model="scripted")
+        server.script([fill_target(3.0)] * 2, model="scripted")
         chat.compact(talk(session, None, 6)[-1])
         figures = export_checked(server, tmp_path / "out").metadata(0)
         assert (figures["model"], figures["tightened"]) == ("second", False)
@@ -88,7 +89,7 @@ class TestFaithful:
         assert len(exported.bundles) == 3
 
     def test_the_tighter_retry_that_was_accepted(self, server, session, tmp_path):
-        server.script([steps.fill_target(3.0), steps.reply(SUMMARY)])
+        server.script([fill_target(3.0), steps.reply(SUMMARY)])
         chat.compact(talk(session, None, 6)[-1])
         exported = export_checked(server, tmp_path / "out")
         (system, first), (_, second) = sent(server, CompactionRun.objects.get().nonce)
@@ -136,7 +137,7 @@ class TestFaithful:
     @pytest.mark.parametrize("name", ["agent_from_source.json", "agent_function_calling.json"])
     def test_an_agents_real_history(self, server, tmp_path, shared_data, name):
         """One request and a long loop of calls: every cut falls inside the turn, and every prompt fits."""
-        server.script(default=steps.fill_target(0.8))
+        server.script(default=fill_target(0.8))
         messages = json.loads((shared_data / name).read_text())["messages"]
         session, tip = chat.start_session(title=name), None
         for message in messages[1:]:

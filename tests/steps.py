@@ -1,0 +1,105 @@
+"""Steps for the scripted server that only the tests of this app need."""
+
+from __future__ import annotations
+
+import re
+from itertools import count
+
+from compaction_app.testing import steps
+from compaction_app.testing.exchange import Body, Exchange, Step, content_text
+from compaction_app.tokens import ExactTokenCounter
+
+_ASKED_SIZE = re.compile(r"about (\d+) tokens")
+
+
+def fill_target(share: float = 1.0) -> Step:
+    """Reply with a text of ``share`` of the size that the prompt asks for, or of 300 tokens if it asks for none."""
+
+    def write(body: Body) -> str:
+        # The material may mention tokens too; what is asked for comes after it, that of a tighter retry last.
+        asked = [int(n) for m in body.get("messages", []) for n in _ASKED_SIZE.findall(content_text(m.get("content")))]
+        return text_of_tokens(int((asked[-1] if asked else 300) * share))
+
+    return steps.reply_with(write)
+
+
+def text_of_tokens(tokens: int) -> str:
+    """Return a text of exactly that many tokens (at least 20), always the same for the same number."""
+    counter = ExactTokenCounter()
+    text = "## Recap\n\n"
+    room = max(tokens, 20) - counter([text])[0]
+    for n in count(1):
+        # Counted with its line end, which shares a token with the full stop.
+        line = f"Point {n}: the user settled matter {n}, and you noted it.\n"
+        size = counter([line])[0]
+        if size > room:
+            break
+        text, room = text + line, room - size
+    return text.removesuffix("\n") + " indeed" * room
+
+
+def echoing_validation_error() -> Step:
+    """422 in FastAPI's format, which quotes the whole input. Error details must not repeat it."""
+
+    def answer(exchange: Exchange) -> None:
+        text = content_text(exchange.body["messages"][-1].get("content"))
+        exchange.send_json(422, {"detail": [{"type": "value_error", "msg": f"Bad value {text}", "input": text}]})
+
+    return answer
+
+
+def unsupported_parameter(name: str) -> Step:
+    """400: the model does not support this parameter."""
+    message = f"Unsupported parameter: '{name}' is not supported with this model."
+    return steps.bad_request(message, param=name, code="unsupported_parameter")
+
+
+def drip(interval: float = 0.05) -> Step:
+    """Send a byte every ``interval`` seconds, forever: each one restarts the client's read time-out."""
+
+    def answer(exchange: Exchange) -> None:
+        exchange.start(200, "application/json", {"Content-Length": "1000000"})
+        while exchange.wait(interval) and not exchange.client_left:
+            exchange.write(b" ")
+        exchange.hang_up()
+
+    return answer
+
+
+def llama_overflow(*, n_prompt_tokens: int = 140_000, n_ctx: int = 128_000) -> Step:
+    """400: the prompt is too long, as llama.cpp says it."""
+    return steps.bad_request(
+        f"request ({n_prompt_tokens} tokens) exceeds the available context size ({n_ctx} tokens)",
+        code=400,
+        type="exceed_context_size_error",
+        n_prompt_tokens=n_prompt_tokens,
+        n_ctx=n_ctx,
+    )
+
+
+def small_window(window: int, dialect: str = "vllm", *, then: Step | None = None) -> Step:
+    """Do ``then`` (by default a reply) for what fits ``window`` tokens; refuse the rest as that server does.
+
+    ``vllm`` counts the reply that is asked for too, ``llama.cpp`` only the prompt, and ``ollama`` refuses nothing: it
+    reads half a window of a prompt that is too long and reports that as the prompt's tokens.
+    """
+
+    def answer(exchange: Exchange) -> None:
+        sent = int(exchange.count_usage({"content": ""})["prompt_tokens"])
+        output = int(exchange.body.get("max_tokens") or exchange.body.get("max_completion_tokens") or 0)
+        step = then or steps.reply()
+        if dialect == "vllm" and sent + output > window:
+            message = (
+                f"This model's maximum context length is {window} tokens. However, you requested {sent + output} "
+                f"tokens ({sent} in the messages, {output} in the completion). Please reduce the length of the "
+                "messages or completion."
+            )
+            step = steps.bad_request(message, type="BadRequestError", code=400)
+        elif dialect == "llama.cpp" and sent > window:
+            step = llama_overflow(n_prompt_tokens=sent, n_ctx=window)
+        elif dialect == "ollama" and sent > window:
+            cut = window // 2 + 2
+            step = steps.reply(usage={"prompt_tokens": cut, "completion_tokens": 20, "total_tokens": cut + 20})
+        step(exchange)
+
+    return answer
