@@ -121,7 +121,7 @@ def _marked(text: str) -> list[str]:
 def _imported(text: str) -> None:
     for data in (text, json.dumps([{"role": "user", "content": text}]), f"[{text}", f'{{"messages": [{text}'):
         try:
-            formats.read_file(data.encode(), is_lines=False, max_bytes=1_000_000)
+            formats.read_file(data.encode(), max_bytes=1_000_000)
         except CompactionError:
             continue
 
