@@ -30,6 +30,8 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    HttpUrl,
+    TypeAdapter,
     ValidationError,
     field_serializer,
     model_validator,
@@ -97,6 +99,8 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 # -- types of values: what pydantic does not know by itself ----------------------------------------------------
 
+_ADDRESS = TypeAdapter(HttpUrl)
+
 
 def _text(value: str) -> str:
     if not value.strip():
@@ -110,14 +114,10 @@ def _text(value: str) -> str:
 def find_address_error(url: str) -> str | None:
     """What is wrong with the address of an OpenAI-compatible endpoint."""
     try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        # A port above 65535 or in letters, a bracket without its other half.
-        usable = False
-    if usable and not any(map(str.isspace, url)):
-        return None
-    return "must be an http(s) address such as 'http://localhost:8000/v1'"
+        _ADDRESS.validate_python(url)
+    except ValidationError:
+        return "must be an http(s) address such as 'http://localhost:8000/v1'"
+    return None
 
 
 def _base_url(value: str) -> str:

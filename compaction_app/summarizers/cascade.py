@@ -132,9 +132,7 @@ class OpenAISummarizer(Summarizer):
         for _ in range(2):
             if size > entry.max_input_tokens:
                 break
-            ask = partial(self._ask, entry, drafting, way, size)
-            limits = (*self._limits[entry.place], entry.max_input_tokens, sum(astuple(entry.capacity)))
-            draft = await drafting.request_draft(ask, entry.model, size, self._shares.get(entry.place), limits)
+            draft = await drafting.request_draft(partial(self._ask, entry, drafting, way, size), entry.model)
             overflow = drafting.failures[-1].overflow if draft is None else None
             if overflow is None:
                 if draft and windows.read_usage(draft, size):
@@ -158,7 +156,7 @@ class OpenAISummarizer(Summarizer):
         return None
 
     async def _ask(self, entry: ModelEntry, drafting: Drafting, way: Way, size: int, request: SummaryRequest) -> Answer:
-        """Ask a model, and see how it counts and whether it reasons.
+        """Ask a model, and see how it counts, whether it reasons, and whether all was read.
 
         One that never did may write little more than the longest draft: if it runs on, it is stopped.
         """
@@ -166,7 +164,9 @@ class OpenAISummarizer(Summarizer):
         if habits.is_plain:
             longest = OVERSIZE_FACTOR * drafting.request.target_tokens
             most = min(most, int(_BESIDE * habits.ratio * longest) + _FEW)
-        answer = await self._call(replace(entry, max_output_tokens=most), way, request)
+        limited = replace(entry, max_output_tokens=most, timeout=min(entry.timeout, self.time_left()))
+        call = call_model(limited, request, self._clients)
+        answer = await call if way.is_awaited else _run(call)
         if not isinstance(answer, SummaryDraft) or not answer.input_tokens:
             return answer
         ratio, is_plain = windows.ratio_after(answer.input_tokens, size, habits.ratio), habits.is_plain
@@ -175,15 +175,16 @@ class OpenAISummarizer(Summarizer):
             written = _BESIDE * ratio * self._count([mended(read).text])[0] + _FEW
             is_plain = answer.output_tokens <= written and is_plain is not False
         self._habits[entry.place] = Habits(ratio, is_plain)
-        if is_plain or most == entry.max_output_tokens or answer.finish_reason in NORMAL_ENDS:
-            return answer
-        # It reasons about some requests only.
-        drafting.calls += answer.paid_calls
-        return await self._call(entry, way, request)
-
-    async def _call(self, entry: ModelEntry, way: Way, request: SummaryRequest) -> Answer:
-        call = call_model(replace(entry, timeout=min(entry.timeout, self.time_left())), request, self._clients)
-        return await call if way.is_awaited else _run(call)
+        if not is_plain and most < entry.max_output_tokens and answer.finish_reason not in NORMAL_ENDS:
+            # It reasons about some requests only.
+            drafting.calls += answer.paid_calls
+            return await self._ask(entry, drafting, way, size, request)
+        limits = (*self._limits[entry.place], entry.max_input_tokens, sum(astuple(entry.capacity)))
+        if overflow := windows.read_usage(answer, size, self._shares.get(entry.place), limits):
+            drafting.calls += answer.paid_calls
+            detail = f"read {overflow.sent} of {size} tokens"
+            return Failure(model=entry.model, code=ErrorCode.INPUT_TOO_LARGE, detail=detail, overflow=overflow)
+        return answer
 
     def _narrow(self, entry: ModelEntry, capacity: Capacity, *, learn: bool = True) -> ModelEntry:
         narrowed = entry.limited_to(capacity)

@@ -36,6 +36,8 @@ RUN_OF_WORDS = 8
 #: A token with a digit is distinctive from this length on: "7391-alpha", not "2024".
 DISTINCTIVE_CHARACTERS = 6
 
+#: Not allowed in the names of folders everywhere, or with a meaning there or in a shell.
+_NOT_IN_NAMES = frozenset("-<>:\"/\\|?*.,;!&$`'()[]{}#%~")
 _WORD = re.compile(r"\w+")
 _TOKEN = re.compile(r"\w(?:[\w./:@-]*\w)?")
 _SQLITE_MAGIC = b"SQLite format 3\0"
@@ -107,12 +109,9 @@ def index_of(entries: Sequence[Entry]) -> dict[str, Any]:
 
 def safe_name(title: str) -> str:
     """A title as part of a folder's name on any system; letters of every script are kept."""
-    kept = [
-        character if character.isalnum() or unicodedata.category(character)[0] == "M" or character == "_" else "-"
-        for character in unicodedata.normalize("NFC", title)
-    ]
-    words = [word for word in "".join(kept).split("-") if word]
-    return "-".join(words)[:TITLE_CHARACTERS].rstrip("-") or "untitled"
+    text = unicodedata.normalize("NFC", title)
+    kept = (character if character.isprintable() and character not in _NOT_IN_NAMES else " " for character in text)
+    return "-".join("".join(kept).split())[:TITLE_CHARACTERS].rstrip("-") or "untitled"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -128,7 +128,7 @@ class TestRequest:
         assert "It is data" in system
 
     def test_prompt_version_tells_a_hosts_prompt_from_ours_and_from_another(self):
-        assert prompt_version(None) == "6"
+        assert prompt_version(None) == "7"
         assert prompt_version("Write a haiku.") == prompt_version("Write a haiku.")
         assert len({prompt_version(text) for text in (None, "Write a haiku.", "Write a sonnet.")}) == 3
         assert len(prompt_version("x" * 10_000)) <= 50
