@@ -122,7 +122,7 @@ def _recognize_format(document: Any, place: str) -> Conversation:
     """Recognize a format by its content, not by the name of the file."""
     with _at(place):
         if isinstance(document, dict) and isinstance(document.get("prompt"), dict):
-            return Conversation(messages=tuple(_oasst_messages(document["prompt"], place)), place=place)
+            return _openai_conversation({"messages": _oasst_items(document["prompt"])}, place)
         if isinstance(document, dict) and isinstance(document.get("messages"), list):
             return _openai_conversation(document, place)
         if isinstance(document, list) and all(isinstance(item, dict) and "role" in item for item in document):
@@ -137,28 +137,22 @@ def _recognize_format(document: Any, place: str) -> Conversation:
 # -- Open-Assistant trees -------------------------------------------------------------------------------
 
 
-def _oasst_messages(prompt: Mapping[str, Any], place: str) -> list[ImportedMessage]:
-    """Depth first, with a stack: a tree may be deeper than Python can recurse."""
-    messages: list[ImportedMessage] = []
-    waiting: list[tuple[Any, int | None]] = [(prompt, None)]
+def _oasst_items(prompt: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """As messages of the other format, depth first with a stack: a tree may be deeper than Python can recurse."""
+    items: list[dict[str, Any]] = []
+    waiting: list[tuple[Any, str | None]] = [(prompt, None)]
     while waiting:
         node, parent = waiting.pop()
         replies = (node.get("replies") or []) if isinstance(node, dict) else None
         if not isinstance(replies, list):
             raise InvalidMessage("a message of a tree must be an object, and its 'replies' a list.")
-        external_id = _text_id(node.get("message_id"))
-        fields = {
-            "role": _OASST_ROLES.get(str(node.get("role")), node.get("role")),
-            "content": node.get("text"),
-            "external_id": external_id,
-            "model": node.get("model_name") or "",
-            "created_at": _moment(node.get("created_date")),
-            "metadata": {key: node[key] for key in node if key not in _OASST_KEYS},
-        }
-        named = ", ".join(filter(None, [place, external_id and f"message {external_id[:40]}"]))
-        messages.append(ImportedMessage(fields=fields, parent=parent, place=named))
-        waiting.extend((reply, len(messages) - 1) for reply in reversed(replies))
-    return messages
+        own_id = _text_id(node.get("message_id")) or f"message {len(items) + 1}"
+        others = {key: node[key] for key in node if key not in _OASST_KEYS}
+        role = _OASST_ROLES.get(str(node.get("role")), node.get("role"))
+        read = {"role": role, "content": node.get("text"), "created_at": node.get("created_date")}
+        items.append({**others, **read, "model": node.get("model_name"), "id": own_id, "parent": parent})
+        waiting.extend((reply, own_id) for reply in reversed(replies))
+    return items
 
 
 # -- The OpenAI chat format -----------------------------------------------------------------------------

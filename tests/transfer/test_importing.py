@@ -316,9 +316,9 @@ BROKEN: list[Any] = [
 
 BROKEN_LINES: list[Any] = [
     pytest.param(['{"prompt": {'], "line 2: this is not JSON", id="cut off"),
-    pytest.param([{"prompt": {"text": "q", "role": "robot"}}], "line 2: Unknown role 'robot'", id="role"),
+    pytest.param([{"prompt": {"text": "q", "role": "robot"}}], "line 2, message 1: Unknown role 'robot'", id="role"),
     pytest.param([{"prompt": {"role": "prompter", "text": "", "replies": 1}}], "line 2: a message of a", id="replies"),
-    pytest.param([tree("q", reply("a"), reply("a"))], "line 2, message a: the id 'a' is used", id="id twice"),
+    pytest.param([tree("q", reply("a"), reply("a"))], "line 2, message 3: the id 'a' is used", id="id twice"),
     pytest.param([tree("b"), "", {"messages": [user(), user(7)]}], "line 4, message 2: content", id="of a line"),
     pytest.param([tree("fine"), "9" * 5000], "line 3: this cannot be read: Exceeds the limit", id="digits"),
 ]
