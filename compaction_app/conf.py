@@ -30,6 +30,8 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    HttpUrl,
+    TypeAdapter,
     ValidationError,
     field_serializer,
     model_validator,
@@ -97,6 +99,8 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 # -- types of values: what pydantic does not know by itself ----------------------------------------------------
 
+_ADDRESS = TypeAdapter(HttpUrl)
+
 
 def _text(value: str) -> str:
     if not value.strip():
@@ -110,14 +114,10 @@ def _text(value: str) -> str:
 def find_address_error(url: str) -> str | None:
     """What is wrong with the address of an OpenAI-compatible endpoint."""
     try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        # A port above 65535 or in letters, a bracket without its other half.
-        usable = False
-    if usable and not any(map(str.isspace, url)):
-        return None
-    return "must be an http(s) address such as 'http://localhost:8000/v1'"
+        _ADDRESS.validate_python(url)
+    except ValidationError:
+        return "must be an http(s) address such as 'http://localhost:8000/v1'"
+    return None
 
 
 def _base_url(value: str) -> str:
@@ -403,22 +403,6 @@ class Settings(_Values):
 DEFAULTS: dict[str, Any] = {name.upper(): field.default for name, field in Settings.model_fields.items()}
 KEYS: dict[str, Any] = {name.upper(): field.json_schema_extra for name, field in Settings.model_fields.items()}
 SITE_ONLY = frozenset(key for key, extra in KEYS.items() if extra["site_only"])
-#: Keys of earlier versions, and what became of them.
-_MOVED = {
-    "SUMMARIZER_MODELS": "now SUMMARIZERS['default']['MODELS']",
-    "SUMMARIZER_CHAT_MODELS": "now CHAT_MODELS of the entry in SUMMARIZERS that may ask them",
-    "SUMMARIZER_TIMEOUT": "now SUMMARIZERS['default']['TIMEOUT']",
-    "SUMMARIZER_MAX_OUTPUT_TOKENS": "now SUMMARIZERS['default']['MAX_OUTPUT_TOKENS']",
-    "SUMMARY_PROMPT": "now SUMMARIZERS['default']['PROMPT'], or SUMMARIZER = {'PROMPT': …} of a session",
-    "SUMMARIZER_NAME": "now SUMMARIZER",
-    "CONTEXT_WINDOWS": "now MODELS, as {'my-model': {'window': 32_000}}",
-    "TRIGGER_RATIOS": "now MODELS, as {'my-model': {'trigger_ratio': 0.6}}",
-    "PRICES": "now MODELS, as {'my-model': {'price': {'input': 0.2, 'output': 1.2}}}",
-    **dict.fromkeys(
-        "COVERAGE_RATIO MIN_SUMMARY_CHARS LOOKAHEAD_TOKENS BREAKER_FAILURES BREAKER_SECONDS SUMMARY_ROLE".split(),
-        "fixed now: remove it",
-    ),
-}
 #: The problem of a ``SUMMARIZER`` that ``SUMMARIZERS`` does not have.
 UNKNOWN_SUMMARIZER = "compaction_app.E014"
 
@@ -477,13 +461,9 @@ def _shape_problems(candidate: Any, where: str) -> list[Problem]:
     unknown = sorted(str(key)[:100] for key in candidate if key not in DEFAULTS)[:10]
     if not unknown:
         return []
-    hints = [f"{key} is {_MOVED[key]}." for key in unknown if key in _MOVED]
-    others = [key for key in unknown if key not in _MOVED]
-    if near := _nearest(others, DEFAULTS):
-        hints.append(f"Did you mean {near}?")
-    if others:
-        hints.append(f"Known keys are {', '.join(DEFAULTS)}.")
-    return [Problem("compaction_app.E002", f"{where} has unknown keys: {', '.join(unknown)}.", " ".join(hints))]
+    meant = f"Did you mean {near}? " if (near := _nearest(unknown, DEFAULTS)) else ""
+    hint = f"{meant}Known keys are {', '.join(DEFAULTS)}."
+    return [Problem("compaction_app.E002", f"{where} has unknown keys: {', '.join(unknown)}.", hint)]
 
 
 #: In the place of pydantic's words for these kinds of errors, which name Python's types.
@@ -538,9 +518,7 @@ def _relation_problems(settings: Settings) -> list[Problem]:
         problems.append(Problem("compaction_app.E012", f"{parts} fill the window of {window}.", hint))
     if (name := settings.summarizer.name) not in settings.summarizers:
         message = f"SUMMARIZER {name!r} is not in SUMMARIZERS, which has {', '.join(settings.summarizers)}."
-        hint = "Choose one of them, or add it there."
-        if "." in name:
-            hint = f"A class is the BACKEND of an entry: SUMMARIZERS = {{'default': {{'BACKEND': {name!r}}}}}."
+        hint = "Choose one of them, or add it there: a class is the BACKEND of an entry."
         problems.append(Problem(UNKNOWN_SUMMARIZER, message, hint))
     for name, entry in settings.summarizers.items():
         has_own_address = any(asked.base_url or asked.api_key_env for asked in entry.models)
@@ -629,14 +607,10 @@ def site_setting(key: str) -> Any:
     configured = _configured()
     known = _known_of(configured)
     if key not in known:
-        if not isinstance(configured, Mapping):
-            raise _shape_problems(configured, SITE)[0].as_exception()
-        values = _merged(configured, None)
-        try:
-            settings = Settings.model_validate({key: values[key]} if key in values else {})
-        except ValidationError as error:
-            raise _problem_of(error.errors(include_url=False)[0]).as_exception() from None
-        known[key] = getattr(settings, key.lower())
+        alone = configured
+        if isinstance(configured, Mapping):
+            alone = {name: configured[name] for name in (key,) if name in configured}
+        known[key] = getattr(settings_from(alone, SITE), key.lower())
     return known[key]
 
 

@@ -111,7 +111,6 @@ def check_and_compact(
     """
     validation.check_budget_arguments(model, tools, reserved_tokens)
     validation.check_text(summary, "summary")
-    validation.check_summarize(summarize)
     settings = with_trigger_of(model, settings_from({} if options is None else options, where="options"))
     count: Count = load_function(settings.token_counter)
     history = _History(messages, summary, count, is_extract=is_extract)
@@ -145,8 +144,7 @@ def check_and_compact(
 def estimate_tokens(messages: Sequence[Mapping[str, Any]], *, count: Count | None = None) -> int:
     """Tokens of messages as they are sent, wrappers included; ``count`` is the exact counter unless given."""
     _check_messages(messages)
-    counter = ExactTokenCounter() if count is None else validation.checked_counter(count)
-    return sum(count_messages([_countable(message) for message in messages], counter))
+    return sum(count_messages([_countable(message) for message in messages], count or ExactTokenCounter()))
 
 
 def apply_tool_result_budget(

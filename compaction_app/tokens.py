@@ -71,17 +71,16 @@ def message_texts(message: Mapping[str, Any]) -> list[str]:
 
 
 def attachment_tokens(attachments: Iterable[Mapping[str, Any]], *, sent: bool = True) -> int:
-    """Their own ``tokens``, wherever the host wrote them; else estimates, where a model is ``sent`` them.
+    """Their own ``tokens``; else estimates, where a model is ``sent`` them.
 
     :mod:`messages.media` has the prices.
     """
     total = 0
     for attachment in attachments:
-        flat = described(attachment)
-        own = flat.get("tokens")
-        if isinstance(own, int) and not isinstance(own, bool) and own >= 0:
+        if isinstance(own := attachment.get("tokens"), int):
             total += own
         elif sent and content_part(attachment):
+            flat = described(attachment)
             total += media_tokens(flat["type"], flat) or TOKENS_PER_ATTACHMENT
     return total
 

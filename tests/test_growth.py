@@ -48,7 +48,7 @@ from compaction_app.messages import (
     validation,
 )
 from compaction_app.summarizers import drafts, error_details, prompts
-from compaction_app.transfer import export, formats
+from compaction_app.transfer import formats
 from compaction_app.values import ContextMessage, Message, Origin, Role, SummaryDraft
 
 pytestmark = pytest.mark.pure
@@ -121,7 +121,7 @@ def _marked(text: str) -> list[str]:
 def _imported(text: str) -> None:
     for data in (text, json.dumps([{"role": "user", "content": text}]), f"[{text}", f'{{"messages": [{text}'):
         try:
-            formats.read_file(data.encode(), is_lines=False, max_bytes=1_000_000)
+            formats.read_file(data.encode(), max_bytes=1_000_000)
         except CompactionError:
             continue
 
@@ -187,7 +187,6 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
         lambda text: drafts.mended(SummaryDraft(text=text)),
     ],
     prompts: [prompts._escape],
-    export: [export.safe_name, lambda text: list(export._pieces(text))],
     formats: [_imported],
 }
 _SPEAKER, _WORDS = statements.Speaker("user"), words.read_words("")

@@ -1,4 +1,4 @@
-"""What pictures, sounds and files cost in tokens, as far as their first bytes or the host tell. Pure.
+"""What pictures, sounds and files cost in tokens, as far as their first bytes tell. Pure.
 
 A message is counted once, whatever model comes later, so each kind has one price: OpenAI's, of the models with the
 o200k tokenizer, where OpenAI publishes one. For any other model it is an estimate, which the calibration does not
@@ -20,10 +20,8 @@ _MEDIA_TYPE = re.compile(r"data:([\w.+-]+/[\w.+-]+)[;,]", re.IGNORECASE)
 _MOST_CHARACTERS = 400_000
 _MOST_SEGMENTS = 500
 
-#: OpenAI, "Managing costs" of the Realtime API: one token for each 100 ms of a user's audio. 128 kbit/s, where the host
-#: gives no duration, are an estimate.
+#: OpenAI, "Managing costs" of the Realtime API: one token for each 100 ms of a user's audio. An estimate: 128 kbit/s.
 _TOKENS_PER_SECOND, _BYTES_PER_SECOND = 10, 16_000
-_MOST_SECONDS = 24 * 60 * 60
 #: Estimates: what Anthropic says of the text of a page (1,500 to 3,000 tokens), and how many bytes a page has.
 _TOKENS_PER_PAGE, _BYTES_PER_PAGE, _MOST_PAGES = 2_000, 75_000, 20
 _BYTES_PER_TOKEN = 4
@@ -41,19 +39,17 @@ def media_tokens(kind: str, attachment: Mapping[str, Any]) -> int:
     if kind == "image":
         if attachment.get("detail") == "low":
             return LOW_DETAIL_TOKENS
-        given = (_positive(attachment.get("width")), _positive(attachment.get("height")))
-        width, height = picture_size(url) or given
-        return picture_tokens(width, height) if width and height else 0
-    if kind == "audio":
-        seconds = _positive(attachment.get("duration")) or _bytes_in(url) / _BYTES_PER_SECOND
-        return math.ceil(min(seconds, _MOST_SECONDS) * _TOKENS_PER_SECOND)
+        pixels = picture_size(url)
+        return picture_tokens(*pixels) if pixels else 0
     size = _bytes_in(url)
+    if kind == "audio":
+        return math.ceil(size / _BYTES_PER_SECOND * _TOKENS_PER_SECOND)
     if media_type(url).startswith("text/"):
         return math.ceil(size / _BYTES_PER_TOKEN)
     return min(math.ceil(size / _BYTES_PER_PAGE), _MOST_PAGES) * _TOKENS_PER_PAGE
 
 
-def picture_tokens(width: float, height: float) -> int:
+def picture_tokens(width: int, height: int) -> int:
     """OpenAI's price of a picture in high detail: 85 tokens, and 170 for each tile of 512 × 512 pixels.
 
     Before that it is made smaller: to fit into 2048 × 2048, and until its shortest side has 768 pixels. 1024 × 1024
@@ -139,9 +135,3 @@ def _big(data: bytes) -> int:
 
 def _little(data: bytes) -> int:
     return int.from_bytes(data, "little")
-
-
-def _positive(value: Any) -> float:
-    """A number of pixels or seconds; 0 where it is none."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return min(float(value), 1e9) if is_number and 0 < value < math.inf else 0

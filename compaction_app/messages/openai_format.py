@@ -43,8 +43,6 @@ _SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio
 #: Of a message that came; what a reply's content parts have.
 _NOT_SENT_BACK = ("function_call", "name", "tool_call_id")
 _CONTENTS: dict[str, Any] = {"text": str, "refusal": str, "image_url": (str, dict)}
-#: What a host may tell of an attachment, in a content part too; no provider knows these keys.
-_OURS = ("tokens", "width", "height", "duration")
 
 
 def to_openai(
@@ -243,20 +241,13 @@ def attachment_of(part: Mapping[str, Any], number: int, count: int) -> dict[str,
     name = flat.get("filename") or flat.get("title") or flat.get("file_id")
     attachment = {"type": label, "name": str(name or f"{label} {count}")}
     attachment |= {key: str(flat[key]) for key in ("url", "detail", "file_id") if flat.get(key)}
-    attachment |= {key: flat[key] for key in _OURS if flat.get(key) is not None}
     if mime := media_type(url):
         attachment["mime_type"] = mime
     # The chat format has the payload of a part under its type; the forms of other APIs are translated.
-    if kind in part and kind != "image" and not (kind == "image_url" and isinstance(part[kind], str)):
-        inner = _without_ours(part[kind]) if isinstance(part[kind], Mapping) else part[kind]
-        whole = {**_without_ours(part), kind: inner}
-        if content_part(attachment) != whole:
-            attachment["part"] = {**whole, kind: _filled(inner, "")}
+    is_translated = kind == "image" or (kind == "image_url" and isinstance(part.get(kind), str))
+    if kind in part and not is_translated and content_part(attachment) != part:
+        attachment["part"] = {**part, kind: _filled(part[kind], "")}
     return attachment
-
-
-def _without_ours(part: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in part.items() if key not in _OURS}
 
 
 def _filled(inner: Any, address: str) -> Any:

@@ -4,10 +4,8 @@ A marker replaces a call and its result, so it names the argument that matters m
 and the outcome where the result shows it. A registry maps tool names to markers; hosts add their own with
 :func:`register_tool_marker`. An unknown tool gets a generic marker: no call is left out.
 
-Success is never guessed: most failed commands print a line and no exit status, so a result without any sign of its
-outcome is neither a success nor a failure. Failure is read line by line from what the tool or the shell reports. A
-command that shows other text (a log, a file, a diff) may print any of these lines and still succeed, so only its
-first words count.
+Neither success nor failure is guessed: most commands print lines and no exit status, and the result stands beside the
+marker.
 """
 
 from __future__ import annotations
@@ -32,8 +30,6 @@ Marker = Callable[[Arguments, "str | None"], str]
 MARKER_CHARS = 240
 _LABEL_CHARS = 120
 _EDGE_CHARS = 400
-#: How much of a command is read to find out its kind.
-_COMMAND_CHARS = 4_000
 
 _ARGUMENTS_KEYS = ("arguments", "args", "input", "action")
 _PATH_KEYS = "path file_path filepath file filename file_name target_file relative_path uri".split()
@@ -51,8 +47,6 @@ _COUNTED = re.compile(r"(\d+)\s+(error|warning)s?\b", re.IGNORECASE)
 _ERROR_CHARS = 100
 #: Larger results are not parsed as JSON: the outcome is at the start or the end of a tool's output.
 _JSON_CHARS = 65_536
-#: Failures are searched in the first and the last lines; a long build reports further from its end.
-_HEAD_CHARS, _TAIL_CHARS = 1_000, 2_000
 
 _EXIT = re.compile(
     r"(?:exit(?:ed)?(?: with)?(?: (?:code|status))|return ?code|exit[_ ]status)\W{0,3}(-?\d{1,5})\b", re.IGNORECASE
@@ -66,36 +60,8 @@ _ERROR_START = re.compile(r"\A\W{0,3}(?:[\w.]*(?:error|exception)\W{0,2}(?::|\Z|
 _NOTHING = r"[ \t]*\(?(?:none|null|nil|false|no|0)?\)?[ \t.]*(?:\n|\Z)"
 _NO_ERROR = re.compile(rf"\A\W{{0,3}}errors?:{_NOTHING}", re.IGNORECASE)
 _TRACEBACK = "Traceback (most recent call last)"
-
-#: A line that says so first, after what speaks ("psql: error:", "a.c:3:5: error:", "make: *** [all] Error 2"), or last,
-#: the operating system's words among them.
-_FAILING = re.compile(
-    rf"\A\W{{0,6}}(?:\S{{1,120}}:\s+){{0,2}}(?:\*\*\* |npm err(?:or|!)|(?-i:FAIL(?:ED)?\b)"
-    r"|(?:could not|unable to|failed to|cannot) "
-    rf"|(?:[\w.]*(?:error|exception)|fatal|panic|failed|failure)(?:\s?\[\w+\])?:(?!{_NOTHING}))"
-    r"|\bnot found(?:: \S+)?\Z|: permission denied \(.{1,60}\Z|\b(?:failed|core dumped)\W*\Z"
-    r"|: (?:no such file or directory|permission denied|operation not permitted|connection refused|is a directory"
-    r"|not a directory|no space left on device|read-only file system|address already in use)\.*\Z",
-    re.IGNORECASE,
-)
-_N = r"(?<![\d.,])[1-9][\d,]*"
-_FAILURES = re.compile(
-    rf"{_N} (?:tests? |specs? |checks? )?(?:failed|failing)(?=\W*\Z|[,;] | in | \()"
-    rf"|(?:\A\W*|\b(?:found|with|generated|due to) |, ){_N} (?:errors?|failures?)\b"
-    r"|\b(?:failures|errors|failed)[=:] ?[1-9]",
-    re.IGNORECASE,
-)
-_MENDED = re.compile(r"\bfixed\b|\bcorrected\b|\bwarnings? treated\b", re.IGNORECASE)
-
-#: Commands that print other text: files, logs, web pages.
-_SHOWS = frozenset(
-    "cat bat head tail less more nl tac sed awk gawk grep egrep fgrep rg ag ack find fd jq yq strings diff echo printf "
-    "curl wget http journalctl dmesg sqlite3 psql mysql xxd type get-content select-string".split()
-)
-_GIT_SHOWS = frozenset("log show diff grep blame cat-file reflog".split())
-_STAGES = re.compile(r"&&|\|\||;|\n")
-_WRAPPED = re.compile(r"\A\s*(?:\S*/)?(?:ba|z|da)?sh\s+-(?=\w*c)\w+\s+[\"']?")
-_ASSIGNED = re.compile(r"\A(?:\w+=\S*|sudo|time|env|command|exec)\Z")
+#: It hides the exit code of what stands before it.
+_PIPE = re.compile(r"(?<!\|)\|(?!\|)")
 
 
 def register_tool_marker(tool_name: str, marker: Marker) -> None:
@@ -210,21 +176,16 @@ def _shell(arguments: Arguments, result: str | None) -> str:
     if result is None:
         return f"[shell: {label}]"
     outcome = outcome_of(result, _command(arguments))
-    how = "timed out" if outcome.timed_out else "✓" if outcome.succeeded else ""
+    how, error = "timed out" if outcome.timed_out else "✓" if outcome.succeeded else "", outcome.error
     if not how and outcome.exit_code is not None:
-        how = f"exit {outcome.exit_code}"
-    error = outcome.error if outcome.exit_code != 0 else ""
+        how, error = f"exit {outcome.exit_code}", (error or _last_line(_printed(result))) if outcome.exit_code else ""
     return f"[shell: {label}{' → ' + how if how else ''}]" + (f" ✗ {error}" if error else "")
 
 
 def _command(arguments: Arguments) -> str:
     """The shell command; "" where the argument is code, or missing."""
-    for key in _RUN_KEYS:
-        value = arguments.get(key)
-        text = " ".join(map(str, value[:50])) if isinstance(value, list) else value
-        if isinstance(text, str) and text.strip():
-            return text[:_COMMAND_CHARS]
-    return ""
+    value = next((arguments[key] for key in _RUN_KEYS if arguments.get(key)), "")
+    return " ".join(map(str, value[:50])) if isinstance(value, list) else str(value)
 
 
 def _searched(arguments: Arguments, result: str | None) -> str:
@@ -328,36 +289,29 @@ def find_error(result: str | None) -> str:
         message = error if isinstance(error, str) and error else fields.get("message") or fields.get("stderr")
         return one_line(str(message or ""), _ERROR_CHARS) or "error"
     if _TRACEBACK in start:
-        return _last_line(result)
+        return _last_line(result) or "error"
     if _ERROR_START.match(start) and not _NO_ERROR.match(start):
         return one_line(result.strip().lstrip("✗ ").partition("\n")[0], _ERROR_CHARS) or "error"
     return ""
 
 
 def outcome_of(result: str, command: str | None = None) -> Outcome:
-    """How a call ended; ``command``: of a shell, "" where it ran code.
-
-    Exit code 0 together with a line that reports a failure is not a success, because a pipe hides the exit code of its
-    first command.
-    """
+    """How a call ended; ``command``: of a shell, "" where it ran code."""
     fields = json_fields(result)
     inner = fields.get("metadata")
     places = (fields, inner if isinstance(inner, Mapping) else {})
     codes = [place[key] for place in places for key in _EXIT_KEYS if type(place.get(key)) is int]
-    error = find_error(result)
     if command is not None:
         edges = result if len(result) <= 2 * _EDGE_CHARS else f"{result[:_EDGE_CHARS]}\n{result[-_EDGE_CHARS:]}"
         if fields.get("timed_out") is True or _TIMED_OUT.search(edges):
             return Outcome(timed_out=True)
         if not fields:
             codes = [int(code) for code in _EXIT.findall(edges)[-1:]]
-        shows = _shows_text(command)
-        texts = (fields.get(key) for key in ("stdout", "output", "result", "content", "stderr"))
-        printed = "\n".join(text for text in texts if isinstance(text, str)) if fields else result
-        error = ("" if shows and not fields else error) or _failure_line(command, shows, printed)
-    code = codes[0] if codes else None
-    succeeded = not error and not code and (code == 0 or _verdict(fields) is True)
-    return Outcome(code, error=error, succeeded=succeeded)
+    # A command may show other text, which begins as it likes.
+    is_read = command is None or bool(fields) or len(result) <= _EDGE_CHARS
+    code, error = codes[0] if codes else None, find_error(result) if is_read else ""
+    is_told = (code == 0 and not _PIPE.search(command or "")) or _verdict(fields) is True
+    return Outcome(code, error=error, succeeded=is_told and not error and not code)
 
 
 def json_fields(result: str) -> Mapping[str, Any]:
@@ -382,39 +336,13 @@ def _verdict(fields: Mapping[str, Any]) -> bool | None:
     return True if True in said or status in ("ok", "success", "succeeded", "passed") else None
 
 
-def _failure_line(command: str, shows: bool, printed: str) -> str:
-    """The line that reports a command's failure, "" if none does. Code may print anything: there only a traceback
-    counts."""
-    if _TRACEBACK in printed and not shows:
-        return _last_line(printed)
-    if shows or not command:
-        # The command's own error, or the shell's: "cat: /x: No such file or directory".
-        lines = [line for line in printed[:_HEAD_CHARS].splitlines() if line.strip()][:1]
-        complains = re.match(r"\s*(?:\S*/)?([\w-]{1,30}): ", "".join(lines))
-        name = complains[1].lower() if complains else ""
-        if name not in _SHOWS and not name.endswith("sh") and not (name == "fatal" and "git" in command):
-            return ""
-    elif len(printed) <= _HEAD_CHARS + _TAIL_CHARS:
-        lines = printed.splitlines()
-    else:
-        # Without those cut in the middle, which could begin with any word.
-        lines = [*printed[:_HEAD_CHARS].splitlines()[:-1], *printed[-_TAIL_CHARS:].splitlines()[1:]]
-    for line in map(str.rstrip, lines):
-        if _FAILING.search(line) or (_FAILURES.search(line) and not _MENDED.search(line)):
-            return one_line(line, _ERROR_CHARS)
-    return ""
-
-
-def _shows_text(command: str) -> bool:
-    """Whether the output may be other text. Not for ``pytest | tail``, which shows how the tests ended."""
-    for stage in _STAGES.split(_WRAPPED.sub("", command)):
-        words = [word for word in stage.partition("|")[0].split()[:12] if not _ASSIGNED.match(word)]
-        name = words[0].rpartition("/")[2].lower() if words else ""
-        if name in _SHOWS or "logs" in words[1:4] or (name == "git" and _GIT_SHOWS.intersection(words[1:5])):
-            return True
-    return False
+def _printed(result: str) -> str:
+    fields = json_fields(result)
+    texts = (fields.get(key) for key in ("stdout", "output", "result", "content", "stderr"))
+    return "\n".join(text for text in texts if isinstance(text, str)) if fields else result
 
 
 def _last_line(text: str) -> str:
-    lines = [line for line in text[-2000:].splitlines() if line.strip()]
-    return one_line(lines[-1], _ERROR_CHARS) if lines else "error"
+    """The last line that is more than an exit status."""
+    lines = (line for line in reversed(text[-2000:].splitlines()) if line.strip() and not _EXIT.search(line))
+    return one_line(next(lines, ""), _ERROR_CHARS)

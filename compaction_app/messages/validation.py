@@ -10,7 +10,7 @@ import json
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, NoReturn
@@ -29,17 +29,12 @@ _LONG_TEXTS = ("content", "tool_call_id")
 _JSON = ("tool_calls", "reasoning", "original", "attachments", "usage", "metadata", "sent_context")
 _SESSION_TEXTS = {"title": _SHORT_TEXT, "model": _SHORT_TEXT, "external_id": _SHORT_TEXT, "system_prompt": None}
 _SESSION_JSON = ("settings", "token_calibration", "metadata")
-#: How much of the path to a value in JSON an error shows: steps, and characters of each key.
-_SHOWN_STEPS = 8
+#: Characters of a key that the place of a value shows.
 _SHOWN_KEY = 40
 #: Far more tokens than any model reads at once: a larger number is wrong, and a column would overflow.
 MAX_REPORTED = 10**8
 #: Not every JSON parser reads larger whole numbers; the largest float has 309 digits.
 _MAX_BITS = 1024
-#: Variation selectors, and letters and marks without a shape that Unicode does not call format characters.
-_FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0").union(
-    map(chr, range(0xFE00, 0xFE10)), map(chr, range(0xE0100, 0xE01F0))
-)
 #: One year less than ``datetime`` allows at either end, so that any time zone can show it.
 _FIRST_YEAR, _LAST_YEAR = 2, 9998
 
@@ -135,44 +130,34 @@ def open_calls_at_end(messages: Sequence[Said]) -> list[str]:
 
 
 def check_json(value: Any, field: str) -> None:
-    """Refuse what not every database accepts as JSON, naming the place: ``metadata.a[0]["a key"]``."""
-    steps: list[str | int] = []
-    if wrong := _wrong_json(value, steps):
-        place = field
-        for step in steps[:_SHOWN_STEPS]:
-            if isinstance(step, str) and step.isidentifier() and len(step) <= _SHOWN_KEY:
-                place += f".{step}"
-            else:
-                cut = step if isinstance(step, int) or len(step) <= _SHOWN_KEY else f"{step[:_SHOWN_KEY]}…"
-                place += f"[{json.dumps(cut, ensure_ascii=False)}]"
-        raise InvalidMessage(f"{place}{'…' * (len(steps) > _SHOWN_STEPS)} {wrong}.", field=field)
+    """Refuse what not every database accepts as JSON, naming the place: ``metadata['a'][0]``."""
+    if wrong := _wrong_json(value, field, MAX_JSON_DEPTH):
+        raise InvalidMessage(f"{wrong}.", field=field)
 
 
-def _wrong_json(value: Any, steps: list[str | int]) -> str:
-    """What is wrong with the first wrong value, to which ``steps`` lead then; "" if none is."""
-    if len(steps) > MAX_JSON_DEPTH:
-        return f"is nested deeper than {MAX_JSON_DEPTH} levels"
-    if isinstance(value, str):
-        return _wrong_text(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"contains {value}, which is not JSON"
-    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
-        return f"contains a number of more than {_MAX_BITS} bits"
-    if value is None or isinstance(value, bool | int | float):
+def _wrong_json(value: Any, place: str, levels: int) -> str:
+    """The place of the first wrong value, and what is wrong with it; "" if none is."""
+    if levels < 0:
+        return f"{place} is nested deeper than {MAX_JSON_DEPTH} levels"
+    if isinstance(value, dict | list | tuple):
+        for step, item in value.items() if isinstance(value, dict) else enumerate(value):
+            if isinstance(value, dict) and not isinstance(step, str):
+                return f"{place} has the key {step!r}; JSON keys are strings"
+            if isinstance(step, str) and (wrong := _wrong_text(step)):
+                return f"{place} has a key that {wrong}"
+            if wrong := _wrong_json(item, f"{place}[{repr(step)[:_SHOWN_KEY]}]", levels - 1):
+                return wrong
         return ""
-    if not isinstance(value, dict | list | tuple):
-        return f"contains a value of type {type(value).__name__}, which is not JSON"
-    for key in value if isinstance(value, dict) else ():
-        if not isinstance(key, str):
-            return f"has the key {key!r}; JSON keys are strings"
-        if wrong := _wrong_text(key):
-            return f"has a key that {wrong}"
-    for step, item in value.items() if isinstance(value, dict) else enumerate(value):
-        steps.append(step)
-        if wrong := _wrong_json(item, steps):
-            return wrong
-        steps.pop()
-    return ""
+    wrong = ""
+    if isinstance(value, str):
+        wrong = _wrong_text(value)
+    elif isinstance(value, float) and not math.isfinite(value):
+        wrong = f"contains {value}, which is not JSON"
+    elif isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        wrong = f"contains a number of more than {_MAX_BITS} bits"
+    elif not isinstance(value, int | float | None):
+        wrong = f"contains a value of type {type(value).__name__}, which is not JSON"
+    return f"{place} {wrong}" if wrong else ""
 
 
 def canonical(value: Any) -> Any:
@@ -217,8 +202,8 @@ def is_storable(text: str) -> bool:
 
 
 def visible(text: str) -> str:
-    """The text, stripped, without the characters that nobody sees: zero-width, format and filler characters."""
-    return "".join(c for c in text if unicodedata.category(c) != "Cf" and c not in _FILLERS).strip()
+    """The text, stripped, without format characters such as those of no width."""
+    return "".join(character for character in text if unicodedata.category(character) != "Cf").strip()
 
 
 def make_storable(text: str) -> str:
@@ -315,32 +300,9 @@ def check_budget_arguments(model: Any, tools: Any, reserved_tokens: Any) -> None
         check_whole_number(reserved_tokens, "reserved_tokens")
 
 
-def check_summarize(summarize: Any) -> None:
-    """A function, or an object with a ``summarize`` method; None means not given."""
-    is_right = callable(getattr(summarize, "summarize", summarize)) and not isinstance(summarize, type)
-    what = "a function or an object with a summarize method"
-    _check_type(summarize is None or is_right, summarize, "summarize", what)
-
-
-def checked_counter(count: Any) -> Callable[[Sequence[str]], list[int]]:
-    """The counter of texts, with each answer checked: one whole number per text."""
-    _check_type(callable(count) and not isinstance(count, type), count, "count", "a function of a list of texts")
-
-    def counted(texts: Sequence[str]) -> list[int]:
-        numbers = count(texts)
-        if not isinstance(numbers, Sequence) or [*map(_is_whole_number, numbers)] != [True] * len(texts):
-            words = f"count must return a list with a whole number for each text, not {_type_of(numbers)}."
-            raise InvalidMessage(words, field="count")
-        return list(numbers)
-
-    return counted
-
-
 def _is_whole_number(value: Any, low: int = 0) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= low
 
 
 def _type_of(value: Any) -> str:
-    if isinstance(value, type):
-        return f"the class {value.__name__}: pass an instance"
     return "None" if value is None else type(value).__name__

@@ -13,7 +13,6 @@ from typing import Any
 from celery.exceptions import SoftTimeLimitExceeded
 
 from compaction_app.conf import Settings, load, load_function
-from compaction_app.context import windows
 from compaction_app.context.overflow import Overflow
 from compaction_app.exceptions import ConfigurationError, SummarizerError
 from compaction_app.memory.extractive import extractive_draft
@@ -81,13 +80,10 @@ class Drafting:
     #: What each model takes for which the request was too large.
     too_small: list[Capacity] = field(default_factory=list)
 
-    async def request_draft(
-        self, ask: _Ask, model: str, size: int = 0, usual_share: float | None = None, limits: Sequence[int] = ()
-    ) -> SummaryDraft | None:
+    async def request_draft(self, ask: _Ask, model: str) -> SummaryDraft | None:
         """An accepted draft of one model, which is asked once more if its draft is too long or tells nothing.
 
-        None if no draft was accepted; the reasons are then in ``failures``. ``size``: tokens of the request, where
-        known. ``usual_share`` and ``limits``: see :func:`windows.read_usage`.
+        None if no draft was accepted; the reasons are then in ``failures``.
         """
         request = self.request
         for is_last in (False, True):
@@ -100,10 +96,6 @@ class Drafting:
             self.calls += answer.paid_calls
             is_far_too_long = len(answer.text) > CHARACTERS_A_TOKEN * request.max_output_tokens
             answer = answer if is_far_too_long else mended(answer)
-            if overflow := windows.read_usage(answer, size, usual_share, limits):
-                detail = f"read {overflow.sent} of {size} tokens"
-                self.fail(Failure(model=model, code=ErrorCode.INPUT_TOO_LARGE, detail=detail, overflow=overflow))
-                return None
             code: ErrorCode | None = ErrorCode.OVERSIZE
             if not is_far_too_long:
                 # It counts with a host's counter.

@@ -1,8 +1,8 @@
 """The HTTP client with which a model's endpoint is asked: what it sends back has bounds, and it sends us nowhere else.
 
 A redirect is not followed: it would carry the whole prompt, and the key where the host stays the same, to an address
-that nobody chose. A reply is counted while it is decompressed, since 300 kB of gzip can hold a gigabyte, and its time
-while it arrives, since a client's own ``timeout`` starts again with each byte.
+that nobody chose. A reply's bytes and its time are counted while it arrives, since a client's own ``timeout`` starts
+again with each byte. It is asked for as it is, and refused if it is compressed: 300 kB of gzip can hold a gigabyte.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import importlib
 import json
 import ssl
 import time
-import zlib
 from collections.abc import AsyncIterator, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -28,13 +27,11 @@ else:
 
     openai = _ImportedWhenUsed()
 
-#: Decoded bytes of one reply, streamed or not: the longest that models write have a few, of images some ten.
+#: Bytes of one reply, streamed or not: the longest that models write have a few MiB, of images some ten.
 MOST_BYTES = 64 * 2**20
 #: A stream may go on as long as it brings events, but not longer than this; nor may a reply without a ``timeout``.
 LONGEST_SECONDS = 60 * 60.0
-_PIECE = 2**16
-#: The one encoding that is bounded here.
-_HEADERS = {"Accept-Encoding": "gzip"}
+_HEADERS = {"Accept-Encoding": "identity"}
 
 
 def is_unreadable(error: Exception) -> bool:
@@ -82,14 +79,13 @@ def _bound(response: Any) -> None:
 
 
 class _Bounded:
-    """The body of a response, decompressed, within its bounds."""
+    """The body of a response, within its bounds."""
 
     def __init__(self, response: Any) -> None:
         self._response, self._body = response, response.stream
-        encoding = response.headers.pop("content-encoding", "identity").lower()
-        if encoding not in ("gzip", "identity"):
+        encoding = response.headers.get("content-encoding", "identity").lower()
+        if encoding != "identity":
             raise self._invalid(f"is encoded in a way that was not asked for ({encoding[:20]})")
-        self._decoder = zlib.decompressobj(31) if encoding == "gzip" else None
         self._room = MOST_BYTES
         self._seconds: float = (response.request.extensions.get("timeout") or {}).get("read") or LONGEST_SECONDS
         self._is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
@@ -97,12 +93,11 @@ class _Bounded:
 
     def __iter__(self) -> Iterator[bytes]:
         for data in self._body:
-            yield from self._pieces(data)
+            yield self._checked(data)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for data in self._body:
-            for piece in self._pieces(data):
-                yield piece
+            yield self._checked(data)
 
     def close(self) -> None:
         self._body.close()
@@ -110,31 +105,18 @@ class _Bounded:
     async def aclose(self) -> None:
         await self._body.aclose()
 
-    def _pieces(self, data: bytes) -> Iterator[bytes]:
-        """The decompressed data, never much of it at once."""
-        while data:
-            # What follows the end is not read, but it is counted.
-            decoder = None if self._decoder and self._decoder.eof else self._decoder
-            try:
-                piece = decoder.decompress(data, _PIECE) if decoder else data
-            except zlib.error as error:
-                raise self._invalid("cannot be decompressed") from error
-            data = decoder.unconsumed_tail if decoder else b""
-            self._room -= len(piece)
-            if self._room < 0:
-                raise self._invalid(f"has more than {MOST_BYTES} bytes")
-            self._check_time(piece)
-            if decoder is self._decoder:
-                yield piece
-
-    def _check_time(self, piece: bytes) -> None:
+    def _checked(self, data: bytes) -> bytes:
+        self._room -= len(data)
+        if self._room < 0:
+            raise self._invalid(f"has more than {MOST_BYTES} bytes")
         now = time.monotonic()
-        if self._is_stream and b"data:" in piece:
+        if self._is_stream and b"data:" in data:
             # A comment keeps a connection alive and brings nothing.
             self._last_event = now
         longest = max(self._seconds, LONGEST_SECONDS) if self._is_stream else self._seconds
         if now - self._last_event > self._seconds or now - self._began > longest:
             raise openai.APITimeoutError(request=self._response.request)
+        return data
 
     def _invalid(self, wrong: str) -> Exception:
         return openai.APIResponseValidationError(

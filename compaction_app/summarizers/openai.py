@@ -362,17 +362,14 @@ def _detail(error: openai.APIStatusError, model: str, prompt: str) -> str:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds from ``retry-after-ms`` or ``retry-after`` (a number or an HTTP date), at most an hour."""
-    for name, divisor in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        value = headers.get(name) or ""
+    """Seconds from ``retry-after``, a number or an HTTP date; at most an hour."""
+    value = headers.get("retry-after") or ""
+    try:
+        seconds = float(value)
+    except ValueError:
         try:
-            seconds = float(value) / divisor
+            seconds = max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
         except ValueError:
-            try:
-                seconds = max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-            except ValueError:
-                continue
-        # False for NaN too.
-        if seconds >= 0:
-            return min(seconds, MAX_RETRY_AFTER)
-    return None
+            return None
+    # False for NaN too.
+    return min(seconds, MAX_RETRY_AFTER) if seconds >= 0 else None

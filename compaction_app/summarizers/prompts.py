@@ -6,9 +6,9 @@ wrote, so it is escaped and declared to be data. The marker contains the run's n
 message can forge it. What changes from request to request stands behind the material: the length, the name of the
 cutoff, the note of a tighter retry. A provider's prompt cache keeps what precedes.
 
-Every text that people or models wrote passes through `_Material.redacted`, which applies the redactor.
-:func:`request_for` joins the same parts that :class:`SummarizerLimit` counts, so planning can fit a request before it
-is written. What comes back is judged in :mod:`drafts`.
+Every text that people or models wrote passes through the redactor. :func:`request_for` joins the same parts that
+:class:`SummarizerLimit` counts, so planning can fit a request before it is written. What comes back is judged in
+:mod:`drafts`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from compaction_app.values import (
 
 #: Increased when the wording below, or how the material is shown, changes in a way that changes summaries. Stored with
 #: every run.
-PROMPT_VERSION = "6"
+PROMPT_VERSION = "7"
 #: Characters of a person's instructions that are sent.
 MAX_INSTRUCTIONS = 2_000
 #: Characters of a policy's line that are sent.
@@ -140,28 +140,17 @@ def prompt_version(settings_prompt: str | None) -> str:
     return f"{PROMPT_VERSION}+{hashlib.sha256(settings_prompt.encode()).hexdigest()[:8]}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Material:
-    """The texts of a request."""
-
-    covered: Sequence[Message] = ()
-    lookahead: Sequence[Message] = ()
-    pinned: Message | None = None
-    base: Summary | None = None
-    instructions: str = ""
-    policy_line: str = ""
-
-    def redacted(self, redact: Redact | None) -> _Material:
-        """As it is shown. Texts are cut after the redactor has read them whole: it would not recognize half a key."""
-        clean, base = redact or str, self.base
-        return _Material(
-            covered=tuple(apply_redactor(m, redact) for m in self.covered),
-            lookahead=tuple(apply_redactor(m, redact) for m in self.lookahead),
-            pinned=apply_redactor(self.pinned, redact) if self.pinned else None,
-            base=redact_summary(base, clean) if base else None,
-            instructions=clean(self.instructions).strip()[:MAX_INSTRUCTIONS],
-            policy_line=" ".join(clean(self.policy_line).split())[:MAX_POLICY_LINE],
-        )
+def _redacted(
+    base: Summary | None, pinned: Message | None, instructions: str, policy_line: str, redact: Redact | None
+) -> tuple[Summary | None, Message | None, str, str]:
+    """As they are shown. Texts are cut after the redactor has read them whole: it would not recognize half a key."""
+    clean = redact or str
+    return (
+        redact_summary(base, clean) if base else None,
+        apply_redactor(pinned, redact) if pinned else None,
+        clean(instructions).strip()[:MAX_INSTRUCTIONS],
+        " ".join(clean(policy_line).split())[:MAX_POLICY_LINE],
+    )
 
 
 def request_for(
@@ -175,44 +164,37 @@ def request_for(
     redact: Redact | None = None,
 ) -> SummaryRequest:
     """The request of a plan. ``limits``: bytes of the messages that are shown head-and-tail, by id."""
-    material = _Material(
-        covered=plan.covered,
-        lookahead=plan.lookahead,
-        pinned=plan.pinned,
-        base=plan.base,
-        instructions=instructions,
-        policy_line=policy_line,
-    ).redacted(redact)
-    base = material.base.text if material.base else ""
+    base, pinned, instructions, policy_line = _redacted(plan.base, plan.pinned, instructions, policy_line, redact)
+    covered, lookahead = (tuple(apply_redactor(m, redact) for m in part) for part in (plan.covered, plan.lookahead))
     hint = ""
-    if material.base and base:
+    if base and base.text:
         # The ledger is written again whatever the model does, so the model can shorten only the prose before it.
-        prose, _ = split_former_ledger(material.base.content)
-        hint = size_hint(material.base.tokens * len(prose) // len(base), plan.target_tokens)
+        prose, _ = split_former_ledger(base.content)
+        hint = size_hint(base.tokens * len(prose) // len(base.text), plan.target_tokens)
     # The longest draft that is accepted; the plan's target is always allowed.
     most = largest_saving_summary(plan.replaced_tokens, settings.min_saving_ratio)
     saving = most - SUMMARY_WRAPPER_TOKENS - 1
     ceiling = max(plan.target_tokens, min(int(OVERSIZE_FACTOR * plan.target_tokens), saving))
     user = [
-        *_before(material, settings.reasoning, limits),
-        *render_messages(material.covered, reasoning=settings.reasoning, limits=limits),
+        *_before(base, pinned, settings.reasoning, limits),
+        *render_messages(covered, reasoning=settings.reasoning, limits=limits),
         marker(nonce),
-        *render_messages(material.lookahead, reasoning=settings.reasoning, limits=limits),
-        *_after(material, nonce, plan.target_tokens, ceiling, hint),
+        *render_messages(lookahead, reasoning=settings.reasoning, limits=limits),
+        *_after(instructions, nonce, plan.target_tokens, ceiling, hint),
     ]
     entry = settings.summarizer_entry
     return SummaryRequest(
-        system=_system(material, entry.prompt),
+        system=_system(base, policy_line, entry.prompt),
         user="\n".join(user),
         target_tokens=plan.target_tokens,
         max_output_tokens=entry.max_output_tokens,
-        previous_summary=base,
-        previous_ledger=material.base.ledger if material.base else "",
-        previous_is_extract=plan.base is not None and plan.base.is_extract,
-        previous_extract=material.base.extract if material.base else "",
-        covered=tuple(material.covered),
-        lookahead=tuple(material.lookahead),
-        instructions=material.instructions,
+        previous_summary=base.text if base else "",
+        previous_ledger=base.ledger if base else "",
+        previous_is_extract=base is not None and base.is_extract,
+        previous_extract=base.extract if base else "",
+        covered=covered,
+        lookahead=lookahead,
+        instructions=instructions,
         nonce=nonce,
     )
 
@@ -242,11 +224,11 @@ def how_to_write(prompt: str | None, *, goes_on: bool) -> str:
     return prompt or (f"{WRITING}\n{GOING_ON}" if goes_on else WRITING)
 
 
-def _system(material: _Material, prompt: str | None) -> str:
+def _system(base: Summary | None, policy_line: str, prompt: str | None) -> str:
     """How to read the material cannot be overridden."""
-    goes_on = bool(material.base and material.base.text)
+    goes_on = bool(base and base.text)
     rules = f"{RULES}\n{RULES_GOING_ON.format(ledger=LEDGER_NAME)}" if goes_on else RULES
-    policy = [f"A rule of this application: {material.policy_line}"] if material.policy_line else []
+    policy = [f"A rule of this application: {policy_line}"] if policy_line else []
     return "\n\n".join([how_to_write(prompt, goes_on=goes_on), rules, *policy])
 
 
@@ -254,20 +236,21 @@ def _system(material: _Material, prompt: str | None) -> str:
 # there, so the count of the joined text is at most the sum of the counts and one for each line end.
 
 
-def _before(material: _Material, reasoning: str, limits: Mapping[int, int] | None) -> list[str]:
+def _before(
+    base: Summary | None, pinned: Message | None, reasoning: str, limits: Mapping[int, int] | None
+) -> list[str]:
     """What comes before the covered messages."""
     parts = []
-    if material.base and material.base.text:
-        parts.append(f"<previous-summary>\n{_escape(material.base.text)}\n</previous-summary>")
-    if material.pinned:
-        block = "\n".join(render_messages([material.pinned], reasoning=reasoning, limits=limits))
+    if base and base.text:
+        parts.append(f"<previous-summary>\n{_escape(base.text)}\n</previous-summary>")
+    if pinned:
+        block = "\n".join(render_messages([pinned], reasoning=reasoning, limits=limits))
         parts.append(f"<pinned>\n{block}\n</pinned>")
     return parts
 
 
-def _after(material: _Material, nonce: str, target_tokens: int, ceiling: int, hint: str) -> list[str]:
+def _after(instructions: str, nonce: str, target_tokens: int, ceiling: int, hint: str) -> list[str]:
     """What comes after the look-ahead."""
-    instructions = f"<instructions>\n{_escape(material.instructions)}\n</instructions>"
     closing = _CLOSING.format(
         end=END_OF_MATERIAL,
         marker=marker(nonce),
@@ -276,7 +259,7 @@ def _after(material: _Material, nonce: str, target_tokens: int, ceiling: int, hi
         ceiling=ceiling,
         hint=f" {hint}" if hint else "",
     )
-    return [instructions, closing] if material.instructions else [closing]
+    return [f"<instructions>\n{_escape(instructions)}\n</instructions>", closing] if instructions else [closing]
 
 
 def _escape(text: str) -> str:
@@ -305,7 +288,7 @@ class SummarizerLimit:
 
         A call is shown with its result's outcome, so calls and results must be measured together.
         """
-        shown = _Material(covered=messages).redacted(self.redact).covered
+        shown = [apply_redactor(message, self.redact) for message in messages]
         return [n + 1 for n in self.count(render_messages(shown, reasoning=self.settings.reasoning, limits=limits))]
 
     def overhead(self, base: Summary | None, pinned: Message | None, lookahead: Sequence[Message]) -> int:
@@ -334,13 +317,13 @@ class SummarizerLimit:
 
     def _frame(self, base: Summary | None, pinned: Message | None) -> int:
         """Tokens without covered and look-ahead messages, with the largest possible target, hint and nonce."""
-        material = _Material(
-            pinned=pinned, base=base, instructions=self.instructions, policy_line=self.policy_line
-        ).redacted(self.redact)
-        frames = [_after(material, _WIDEST_NONCE, _WIDEST_TARGET, _WIDEST_TARGET, hint) for hint in _HINTS]
+        base, pinned, instructions, policy_line = _redacted(
+            base, pinned, self.instructions, self.policy_line, self.redact
+        )
+        frames = [_after(instructions, _WIDEST_NONCE, _WIDEST_TARGET, _WIDEST_TARGET, hint) for hint in _HINTS]
         texts = [
-            _system(material, self.settings.summarizer_entry.prompt),
-            *_before(material, self.settings.reasoning, limits=None),
+            _system(base, policy_line, self.settings.summarizer_entry.prompt),
+            *_before(base, pinned, self.settings.reasoning, limits=None),
             marker(_WIDEST_NONCE),
             _TIGHTER.format(tokens=_WIDEST_TARGET),
         ]

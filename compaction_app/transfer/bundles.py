@@ -22,7 +22,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from compaction_app.exceptions import BundleError
-from compaction_app.messages.transcript import render_messages
+from compaction_app.messages.transcript import leaks_wrapper, render_messages
 from compaction_app.summarizers.prompts import how_to_write
 from compaction_app.transfer.rebuild import Rebuilt
 from compaction_app.values import SummaryRequest, with_ledger
@@ -151,6 +151,7 @@ def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
         "created_at": run.created_at,
         "finished_at": run.finished_at,
         "retired_at": summary.retired_at,
+        "leaks": leaks_wrapper(texts[OUTPUT], run.nonce),
     }
 
 

@@ -1,17 +1,14 @@
 """Writes every compaction of a database as a replay bundle, and an index that says what could not be rebuilt.
 
-The database may be a copy of a SQLite file, opened for reading only. A session's messages are read once, to look for
-text of other branches in all of its summaries.
+The database may be a copy of a SQLite file, opened for reading only.
 """
 
 from __future__ import annotations
 
-import html
-import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,23 +18,17 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models import Count, Q, QuerySet
 
 from compaction_app.exceptions import ConfigurationError
-from compaction_app.messages.transcript import leaks_wrapper
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.transfer import bundles
-from compaction_app.transfer.rebuild import NotRebuilt, Proof, Rebuilt, rebuild, succeeded_runs
-from compaction_app.tree import branches
+from compaction_app.transfer.rebuild import NotRebuilt, Proof, rebuild, succeeded_runs
 from compaction_app.values import Kind
 
 #: Characters of a title in the name of a folder. File systems allow 255 bytes; a character has up to four.
 TITLE_CHARACTERS = 50
 _BATCH = 500
-#: Words in a row that two texts do not share by chance.
-RUN_OF_WORDS = 8
-#: A token with a digit is distinctive from this length on: "7391-alpha", not "2024".
-DISTINCTIVE_CHARACTERS = 6
 
-_WORD = re.compile(r"\w+")
-_TOKEN = re.compile(r"\w(?:[\w./:@-]*\w)?")
+#: Not allowed in the names of folders everywhere, or with a meaning there or in a shell.
+_NOT_IN_NAMES = frozenset("-<>:\"/\\|?*.,;!&$`'()[]{}#%~")
 _SQLITE_MAGIC = b"SQLite format 3\0"
 #: Byte of the header with the write version; 2 is a write-ahead log.
 _WRITE_VERSION, _WAL = 18, 2
@@ -58,7 +49,7 @@ class Entry:
     proof: str = ""
     #: :class:`rebuild.NotRebuilt`, or "" if it was.
     reason: str = ""
-    #: The summary contains a tag of the wrapper, the marker or another branch's text.
+    #: The summary contains a tag of the wrapper, or the marker.
     leaks: bool = False
 
     @property
@@ -107,33 +98,16 @@ def index_of(entries: Sequence[Entry]) -> dict[str, Any]:
 
 def safe_name(title: str) -> str:
     """A title as part of a folder's name on any system; letters of every script are kept."""
-    kept = [
-        character if character.isalnum() or unicodedata.category(character)[0] == "M" or character == "_" else "-"
-        for character in unicodedata.normalize("NFC", title)
-    ]
-    words = [word for word in "".join(kept).split("-") if word]
-    return "-".join(words)[:TITLE_CHARACTERS].rstrip("-") or "untitled"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Written:
-    """What is kept of a bundle until its session's messages have been searched."""
-
-    folder: Path
-    metadata: dict[str, Any]
-    #: By the id and depth of a message: what nothing at or above it explains. Of the text the anchor, of the extract
-    #: the cutoff.
-    foreign_pieces: dict[tuple[int, int], set[str]]
-    leaks_wrapper: bool
+    text = unicodedata.normalize("NFC", title)
+    kept = (character if character.isprintable() and character not in _NOT_IN_NAMES else " " for character in text)
+    return "-".join("".join(kept).split())[:TITLE_CHARACTERS].rstrip("-") or "untitled"
 
 
 def _export(session: ChatSession, folder: Path, name: str, on_done: Callable[[], object]) -> list[Entry]:
-    """The bundles of one session: written as they are rebuilt, then checked for other branches' text in one pass."""
     # Not where it is written: this may be a copy that the host has named.
     using = session._state.db or DEFAULT_DB_ALIAS
     of_session: dict[str, Any] = {"session": str(session.pk), "title": session.title}
     entries: list[Entry] = []
-    written: dict[int, _Written] = {}
     for run in succeeded_runs(using).filter(session=session).iterator(chunk_size=_BATCH):
         of_run = {**of_session, "generation": run.generation, "run": run.pk, "summary": run.summary_id}
         rebuilt = rebuild(run)
@@ -141,82 +115,15 @@ def _export(session: ChatSession, folder: Path, name: str, on_done: Callable[[],
             entries.append(Entry(**of_run, reason=rebuilt))
         else:
             place = f"{name}/compaction-{run.generation:03d}"
-            assert run.summary_id is not None
-            written[run.summary_id] = _write(folder / place, rebuilt)
-            entries.append(Entry(**of_run, folder=place, proof=rebuilt.proof))
+            texts = bundles.texts_of(rebuilt)
+            metadata = bundles.metadata_of(rebuilt, texts)
+            bundles.write_texts(folder / place, {**texts, bundles.METADATA: bundles.as_json(metadata)})
+            entries.append(Entry(**of_run, folder=place, proof=rebuilt.proof, leaks=metadata["leaks"]))
         on_done()
     runs = CompactionRun.objects.using(using).filter(session=session, summary__isnull=False)
     summaries = ChatMessage.objects.using(using).summaries().filter(session=session)
     by_hand = summaries.exclude(pk__in=runs.values("summary_id")).order_by("pk").values_list("pk", flat=True)
-    entries += [Entry(**of_session, summary=pk, reason=NotRebuilt.NO_RUN) for pk in by_hand]
-    leaking = set()
-    quoted = _find_quoted_messages(session, using, written)
-    for pk, one in written.items():
-        leaks = {"wrapper": one.leaks_wrapper, "other_branch": sorted(quoted[pk])}
-        content = bundles.as_json({**one.metadata, "leaks": leaks})
-        bundles.write_texts(one.folder, {bundles.METADATA: content})
-        if any(leaks.values()):
-            leaking.add(pk)
-    return [replace(entry, leaks=entry.summary in leaking) for entry in entries]
-
-
-def _write(folder: Path, rebuilt: Rebuilt) -> _Written:
-    texts = bundles.texts_of(rebuilt)
-    bundles.write_texts(folder, texts)
-    plan, request = rebuilt.plan, rebuilt.request
-    # Whole messages as well: the ledger quotes what the prompt showed head-and-tail.
-    covered = [request.previous_extract, *(message.content for message in request.covered)]
-    extract = _foreign_pieces(texts[bundles.EXTRACT], covered)
-    text = _foreign_pieces(texts[bundles.OUTPUT], [request.system, request.user, *covered])
-    return _Written(
-        folder=folder,
-        metadata=bundles.metadata_of(rebuilt, texts),
-        foreign_pieces={(plan.cutoff.id, plan.cutoff.depth): extract, (plan.anchor_id, plan.anchor_depth): text},
-        leaks_wrapper=leaks_wrapper(texts[bundles.OUTPUT], rebuilt.run.nonce),
-    )
-
-
-def _find_quoted_messages(session: ChatSession, using: str, written: Mapping[int, _Written]) -> dict[int, list[int]]:
-    """For each summary the messages with text of it that it cannot have from its own branch."""
-    looking: dict[str, list[tuple[int, int, int]]] = {}
-    for pk, one in written.items():
-        for (end, end_depth), pieces in one.foreign_pieces.items():
-            for piece in pieces:
-                looking.setdefault(piece, []).append((pk, end, end_depth))
-    found: dict[int, list[int]] = {pk: [] for pk in written}
-    if not looking:
-        return found
-    rows = ChatMessage.objects.using(using).messages().filter(session=session)
-    for message, depth, text in rows.values_list("pk", "depth", "content").iterator(chunk_size=_BATCH):
-        for pk, end, end_depth in {place for piece in _pieces(text) for place in looking.get(piece, ())}:
-            # A message that is newer than the summary may quote it, on any branch.
-            if message > pk or message in found[pk]:
-                continue
-            if depth > end_depth or not branches.is_on_branch(message, depth, end, using):
-                found[pk].append(message)
-    return found
-
-
-def _foreign_pieces(text: str, sources: Iterable[str]) -> set[str]:
-    """Runs of words and distinctive tokens of ``text`` that are in none of the ``sources``."""
-    found = set(_pieces(text))
-    for source in sources:
-        if not found:
-            break
-        # As it was sent and as it was written: a prompt is escaped, a summary is not.
-        found.difference_update(_pieces(source), _pieces(html.unescape(source)))
-    return found
-
-
-def _pieces(text: str) -> Iterator[str]:
-    lowered = text.lower()
-    words = _WORD.findall(lowered)
-    for start in range(len(words) - RUN_OF_WORDS + 1):
-        yield " ".join(words[start : start + RUN_OF_WORDS])
-    for match in _TOKEN.finditer(lowered):
-        token = match[0]
-        if len(token) >= DISTINCTIVE_CHARACTERS and any(map(str.isdigit, token)):
-            yield token
+    return entries + [Entry(**of_session, summary=pk, reason=NotRebuilt.NO_RUN) for pk in by_hand]
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 """Reads conversations of other programs as trees of messages that can be stored. Pure: text in, values out.
 
 Two formats are supported. Open-Assistant trees: one a line, ``prompt`` is the root, ``replies`` nest. The OpenAI chat
-format: an object with ``messages``, or the bare list; one for the file, or one a line. Its messages may have ``id``
-and ``parent`` (or ``parentId``, ``parent_id`` …), which makes the list a tree.
+format: an object with ``messages``, or the bare list; one for the file, or one a line. Its messages are those that
+``append_messages`` takes, and may have ``id`` and ``parent`` (or ``parentId``, ``parent_id`` …), which makes the list a
+tree.
 
 A file is imported whole or not at all, so everything that storing would refuse is refused here, with its place.
 """
@@ -15,10 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain, repeat
 from typing import Any
 
 from compaction_app.exceptions import ImportFailed, InvalidMessage
-from compaction_app.messages.originals import read_message
+from compaction_app.messages.originals import PROVIDER_KEYS, messages_of
 from compaction_app.messages.validation import check_datetime, open_calls_after, validate_message, validate_session
 from compaction_app.values import Role
 
@@ -29,13 +31,26 @@ _DIGEST_CHARACTERS = 40
 
 _OASST_ROLES = {"prompter": Role.USER, "assistant": Role.ASSISTANT}
 _OASST_KEYS = frozenset({"text", "role", "replies", "message_id", "parent_id", "created_date", "model_name"})
-#: Stored as they are; every unknown key of a message goes to its metadata, so that nothing of a file is lost.
-_OPENAI_STORED = ("tool_calls", "tool_call_id", "name", "reasoning", "original", "usage", "model", "finish_reason")
+#: Read as ``append_messages`` reads them; every other key of a message goes to its metadata, so that nothing is lost.
+_OPENAI_KEYS = PROVIDER_KEYS | {
+    *(
+        "role",
+        "content",
+        "tool_calls",
+        "tool_call_id",
+        "name",
+        "reasoning",
+        "original",
+        "attachments",
+        "usage",
+        "model",
+    ),
+    "finish_reason",
+}
 #: As programs name them, the first that a message has counts.
 _IDS = ("id", "message_id", "messageId")
 _PARENTS = ("parent", "parent_id", "parentId", "parent_message_id", "parentMessageId")
 _SYSTEM_PROMPTS = ("system_prompt", "systemPrompt", "system")
-_OPENAI_KEYS = frozenset({*_OPENAI_STORED, *_PARENTS, "role", "content", "created_at", "attachments", "metadata"})
 
 _KNOWN = (
     "Supported are Open-Assistant trees (an object with 'prompt' a line) and the OpenAI chat format (an object with "
@@ -51,8 +66,6 @@ class ImportedMessage:
     parent: int | None
     #: For errors: "line 3, message 2".
     place: str
-    #: Lower is better; None if not ranked.
-    rank: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,16 +81,14 @@ class Conversation:
     place: str = ""
 
 
-def read_file(data: bytes, *, is_lines: bool, max_bytes: int, join: bool = False) -> list[Conversation]:
-    """Read a file that is one JSON value, or has one a line: so ``is_lines`` says, or the first of several lines."""
-    lines = [(number, line.rstrip()) for number, line in enumerate(data.split(b"\n"), start=1) if line.strip()]
-    if is_lines or (len(lines) > 1 and _is_json(lines[0][1])):
-        if not lines:
-            raise ImportFailed("The file is empty.")
+def read_file(data: bytes, *, max_bytes: int) -> list[Conversation]:
+    """Read a file that is one JSON value, or has one a line, as the first of several lines says."""
+    lines = [(number, line) for number, line in enumerate(data.split(b"\n"), start=1) if line.strip()]
+    if len(lines) > 1 and _is_json(lines[0][1]):
         found = [_recognize_format(_parse(line, number), f"line {number}") for number, line in lines]
     else:
         found = [_recognize_format(_parse(data), "")]
-    return [_checked_conversation(one, max_bytes) for one in ([_joined(found)] if join else found)]
+    return [checked(one, max_bytes) for one in found]
 
 
 def _is_json(data: bytes) -> bool:
@@ -111,7 +122,7 @@ def _recognize_format(document: Any, place: str) -> Conversation:
     """Recognize a format by its content, not by the name of the file."""
     with _at(place):
         if isinstance(document, dict) and isinstance(document.get("prompt"), dict):
-            return Conversation(messages=tuple(_oasst_messages(document["prompt"], place)), place=place)
+            return _openai_conversation({"messages": _oasst_items(document["prompt"])}, place)
         if isinstance(document, dict) and isinstance(document.get("messages"), list):
             return _openai_conversation(document, place)
         if isinstance(document, list) and all(isinstance(item, dict) and "role" in item for item in document):
@@ -126,51 +137,48 @@ def _recognize_format(document: Any, place: str) -> Conversation:
 # -- Open-Assistant trees -------------------------------------------------------------------------------
 
 
-def _oasst_messages(prompt: Mapping[str, Any], place: str) -> list[ImportedMessage]:
-    """Depth first, with a stack: a tree may be deeper than Python can recurse."""
-    messages: list[ImportedMessage] = []
-    waiting: list[tuple[Any, int | None]] = [(prompt, None)]
+def _oasst_items(prompt: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """As messages of the other format, depth first with a stack: a tree may be deeper than Python can recurse."""
+    items: list[dict[str, Any]] = []
+    waiting: list[tuple[Any, str | None]] = [(prompt, None)]
     while waiting:
         node, parent = waiting.pop()
         replies = (node.get("replies") or []) if isinstance(node, dict) else None
         if not isinstance(replies, list):
             raise InvalidMessage("a message of a tree must be an object, and its 'replies' a list.")
-        external_id, rank = _text_id(node.get("message_id")), node.get("rank")
-        fields = {
-            "role": _OASST_ROLES.get(str(node.get("role")), node.get("role")),
-            "content": node.get("text"),
-            "external_id": external_id,
-            "model": node.get("model_name") or "",
-            "created_at": _moment(node.get("created_date")),
-            "metadata": {key: node[key] for key in node if key not in _OASST_KEYS},
-        }
-        ranked = rank if isinstance(rank, int | float) else None
-        named = ", ".join(filter(None, [place, external_id and f"message {external_id[:40]}"]))
-        messages.append(ImportedMessage(fields=fields, parent=parent, place=named, rank=ranked))
-        waiting.extend((reply, len(messages) - 1) for reply in reversed(replies))
-    return messages
+        own_id = _text_id(node.get("message_id")) or f"message {len(items) + 1}"
+        others = {key: node[key] for key in node if key not in _OASST_KEYS}
+        role = _OASST_ROLES.get(str(node.get("role")), node.get("role"))
+        read = {"role": role, "content": node.get("text"), "created_at": node.get("created_date")}
+        items.append({**others, **read, "model": node.get("model_name"), "id": own_id, "parent": parent})
+        waiting.extend((reply, own_id) for reply in reversed(replies))
+    return items
 
 
 # -- The OpenAI chat format -----------------------------------------------------------------------------
 
 
 def _openai_conversation(document: Mapping[str, Any], place: str) -> Conversation:
-    items = document["messages"]
-    position: dict[str, int] = {}
-    for index, item in enumerate(items):
-        if not isinstance(item, dict):
-            raise InvalidMessage(f"message {index + 1} must be an object, not {type(item).__name__}.")
-        # An id that is used a second time is refused later, with every other one.
-        position.setdefault(_text_id(_first(item, _IDS)), index)
-    messages = []
-    for index, item in enumerate(items):
-        named = ", ".join(filter(None, [place, f"message {index + 1}"]))
-        with _at(named):
-            messages.append(_openai_message(item, _parent(item, index, position), named))
-    if system_prompt := _first(document, _SYSTEM_PROMPTS):
+    items = list(document["messages"])
+    if prompt := _first(document, _SYSTEM_PROMPTS):
         # As the opening message, so that one rule covers both ways to write it.
-        opening = _openai_message({"role": Role.SYSTEM, "content": system_prompt}, None, place)
-        messages = [opening, *(replace(m, parent=0 if m.parent is None else m.parent + 1) for m in messages)]
+        items.insert(0, {"role": Role.SYSTEM, "content": prompt})
+    found: list[tuple[dict[str, Any], dict[str, Any], str]] = []
+    position: dict[str, int] = {}
+    for number, item in enumerate(items, start=0 if prompt else 1):
+        named = ", ".join(filter(None, [place, f"message {number}"]))
+        with _at(named):
+            if not isinstance(item, dict):
+                raise InvalidMessage(f"a message must be an object, not {type(item).__name__}.")
+            # Of several results of tools each is a message, behind the one before.
+            for fields, source in zip(_openai_messages(item), chain([item], repeat({})), strict=False):
+                # An id that is used a second time is refused later, with every other one.
+                position.setdefault(fields.get("external_id", ""), len(found))
+                found.append((fields, source, named))
+    messages = []
+    for index, (fields, source, named) in enumerate(found):
+        with _at(named):
+            messages.append(ImportedMessage(fields=fields, parent=_parent(source, index, position), place=named))
     return Conversation(
         messages=tuple(messages),
         title=str(document.get("title") or ""),
@@ -195,28 +203,19 @@ def _first(item: Mapping[str, Any], keys: Iterable[str]) -> Any:
     return next((item[key] for key in keys if item.get(key) not in (None, "")), None)
 
 
-def _openai_message(item: Mapping[str, Any], parent: int | None, place: str) -> ImportedMessage:
-    if item.get("function_call") or item.get("role") == "function":
-        raise InvalidMessage("function_call is not supported; write it as tool_calls and messages of role tool.")
-    came = {key: item[key] for key in ("role", "content", "tool_calls") if item.get(key) is not None}
-    reading = read_message(came, writer="client" if isinstance(item.get("content"), list) else "host")
-    content = reading.text() if isinstance(item.get("content"), list) else item.get("content")
-    fields = {key: item[key] for key in _OPENAI_STORED if item.get(key) is not None}
-    if isinstance(fields.get("tool_calls"), list):
-        fields["tool_calls"] = reading.calls
-    used = {*_OPENAI_KEYS, next((key for key in _IDS if item.get(key) not in (None, "")), "id")}
+def _openai_messages(item: Mapping[str, Any]) -> list[dict[str, Any]]:
+    own_id = next((key for key in _IDS if item.get(key) not in (None, "")), "id")
+    used = {*_OPENAI_KEYS, *_PARENTS, own_id, "created_at", "metadata"}
     others = {key: item[key] for key in item if key not in used and item[key] is not None}
-    attachments, metadata = item.get("attachments") or [], item.get("metadata") or {}
-    fields |= {
-        "role": item.get("role"),
-        "content": "" if content is None else content,
-        "external_id": _text_id(_first(item, _IDS)),
+    metadata = item.get("metadata") or {}
+    given = {key: item[key] for key in _OPENAI_KEYS if item.get(key) is not None}
+    given |= {
+        "external_id": _text_id(item.get(own_id)),
         "created_at": _moment(item.get("created_at")),
         # What is of another type is refused with every other field.
-        "attachments": ([*attachments, *reading.attachments] or None) if isinstance(attachments, list) else attachments,
         "metadata": {**others, **metadata} if isinstance(metadata, dict) else metadata,
     }
-    return ImportedMessage(fields=fields, parent=parent, place=place)
+    return messages_of(given, "host")
 
 
 # -- Both formats ---------------------------------------------------------------------------------------
@@ -243,30 +242,6 @@ def _moment(value: Any) -> datetime | None:
     return moment
 
 
-def _joined(conversations: Sequence[Conversation]) -> Conversation:
-    """One conversation of all trees: each tree is attached to the end of the best-ranked branch of the tree before."""
-    messages: list[ImportedMessage] = []
-    leaf: int | None = None
-    for conversation in conversations:
-        offset = len(messages)
-        messages += [
-            replace(message, parent=leaf if message.parent is None else message.parent + offset)
-            for message in conversation.messages
-        ]
-        if conversation.messages:
-            leaf = offset + _best_leaf(conversation.messages)
-    return replace(conversations[0], messages=tuple(messages))
-
-
-def _best_leaf(messages: Sequence[ImportedMessage]) -> int:
-    """The leaf reached by the lowest rank at each level; unranked replies last, ties by file order."""
-    below = children_of(messages)
-    best: int | None = None
-    while replies := below.get(best):
-        best = min(replies, key=lambda index: (messages[index].rank is None, messages[index].rank or 0.0, index))
-    return best or 0
-
-
 def children_of(messages: Iterable[ImportedMessage]) -> dict[int | None, list[int]]:
     """Return the positions of the children of each position; the roots are those of None."""
     below: dict[int | None, list[int]] = {}
@@ -285,7 +260,8 @@ def _from_the_roots(messages: Sequence[ImportedMessage]) -> Iterator[int]:
         waiting.extend(reversed(below.get(index, [])))
 
 
-def _checked_conversation(conversation: Conversation, max_bytes: int) -> Conversation:
+def checked(conversation: Conversation, max_bytes: int) -> Conversation:
+    """The conversation as it can be stored: with its system prompt, a title, and an id that tells its content."""
     _check_messages(conversation.messages, max_bytes)
     system_prompt, messages = _without_opening_system(conversation.messages)
     with _at(conversation.place):

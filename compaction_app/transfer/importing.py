@@ -27,7 +27,6 @@ logger = logging.getLogger("compaction_app.importing")
 _BATCH = 500
 #: From this number on, an import refreshes the database's statistics.
 MANY_MESSAGES = 1_000
-_LINE_SUFFIXES = frozenset({".jsonl", ".ndjson"})
 
 #: Called with the number of messages stored since the last call.
 Advance = Callable[[int], object]
@@ -44,17 +43,13 @@ class Imported:
     already_there: bool = False
 
 
-def read(path: Path, *, join: bool = False) -> list[Conversation]:
-    """The checked conversations of a file. ``join``: all of its trees as one.
-
-    Raises :class:`ImportFailed` with the place of what cannot be stored.
-    """
+def read(path: Path) -> list[Conversation]:
+    """The checked conversations of a file; :class:`ImportFailed` with the place of what cannot be stored."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise ImportFailed(f"{path} cannot be read: {error.strerror or error}.") from error
-    is_lines = path.suffix.lower() in _LINE_SUFFIXES
-    return read_file(data, is_lines=is_lines, max_bytes=site_setting("MAX_MESSAGE_BYTES"), join=join)
+    return read_file(data, max_bytes=site_setting("MAX_MESSAGE_BYTES"))
 
 
 def store(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ from django.core.management import call_command
 from django.db import DatabaseError, connection
 
 from compaction_app import chat
+from compaction_app.conf import site_setting
 from compaction_app.exceptions import ImportFailed
 from compaction_app.models import ChatSession
-from compaction_app.transfer import importing
-from compaction_app.transfer.formats import Conversation
+from compaction_app.transfer import formats, importing
+from compaction_app.transfer.formats import Conversation, ImportedMessage
 from compaction_app.transfer.importing import Imported
 from project.demo.processes import DemoFailed
 
@@ -70,9 +71,37 @@ def _write(file: Path, password: str) -> None:
 
 def read_conversations(file: Path, *, join: bool) -> list[Conversation]:
     try:
-        return importing.read(file, join=join)
+        conversations = importing.read(file)
     except ImportFailed as error:
         raise DemoFailed(f"{file}: {error}") from error
+    return [joined(conversations)] if join else conversations
+
+
+def joined(conversations: Sequence[Conversation]) -> Conversation:
+    """One conversation of all trees: each goes on where the best-ranked branch of the tree before ends."""
+    messages: list[ImportedMessage] = []
+    leaf: int | None = None
+    for conversation in conversations:
+        offset = len(messages)
+        for message in conversation.messages:
+            parent = leaf if message.parent is None else message.parent + offset
+            messages.append(replace(message, parent=parent))
+        leaf = offset + _best_leaf(conversation.messages)
+    return formats.checked(replace(conversations[0], messages=tuple(messages)), site_setting("MAX_MESSAGE_BYTES"))
+
+
+def _best_leaf(messages: Sequence[ImportedMessage]) -> int:
+    """The leaf reached by the lowest rank at each level; replies without one last, ties by the order of the file."""
+    below = formats.children_of(messages)
+    best: int | None = None
+
+    def place(index: int) -> tuple[bool, float, int]:
+        rank = messages[index].fields["metadata"].get("rank")
+        return rank is None, rank or 0, index
+
+    while replies := below.get(best):
+        best = min(replies, key=place)
+    return best or 0
 
 
 def store_conversations(

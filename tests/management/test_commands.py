@@ -24,6 +24,7 @@ from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.transfer import importing
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import RunStatus
+from project.demo.loading import read_conversations
 from tests.conftest import StartWorker
 from tests.small import small
 from tests.transfer.bundling import run
@@ -184,7 +185,7 @@ def test_every_branch_of_a_joined_file_is_compacted_by_a_worker(
 ):
     """1,167 messages with 260 forks: one task, and all 527 branches fit."""
     settings.COMPACTION = {"CONTEXT_WINDOW": 4_000, "SUMMARIZER": "extractive", "COOLDOWN_SECONDS": 0}
-    (one,) = importing.store(importing.read(shared_data / "oasst_en_100_tree.jsonl", join=True))
+    (one,) = importing.store(read_conversations(shared_data / "oasst_en_100_tree.jsonl", join=True))
     session, resolved = one.session, resolve_request(one.session)
     tips = chat.tips(session)
     assert sum(tip.path_tokens > resolved.budget.threshold for tip in tips) > 400

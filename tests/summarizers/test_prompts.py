@@ -128,7 +128,7 @@ class TestRequest:
         assert "It is data" in system
 
     def test_prompt_version_tells_a_hosts_prompt_from_ours_and_from_another(self):
-        assert prompt_version(None) == "6"
+        assert prompt_version(None) == "7"
         assert prompt_version("Write a haiku.") == prompt_version("Write a haiku.")
         assert len({prompt_version(text) for text in (None, "Write a haiku.", "Write a sonnet.")}) == 3
         assert len(prompt_version("x" * 10_000)) <= 50
@@ -358,7 +358,7 @@ class TestDrafts:
         [
             (draft(""), ErrorCode.EMPTY),
             # Characters that nobody sees are no text and do not count as any.
-            *((draft(c * 60), ErrorCode.EMPTY) for c in "\u200b\u2060\u3164\u2800\ufe0f\u00ad\ufeff"),
+            *((draft(c * 60), ErrorCode.EMPTY) for c in "\u200b\u2060\u2800\ufe0f\u00ad\ufeff"),
             (draft("\u200b".join("x" * 29)), ErrorCode.TOO_SHORT),
             (draft("* … — *" * 9), ErrorCode.EMPTY),
             (draft("می‌خواهم که این خلاصه را بخوانی و بپذیری."), None),

@@ -38,9 +38,9 @@ class Line:
 
 def read_line(path: Path, *, tip: str | None = None) -> Line:
     """The branch down to the message with the id ``tip``, or to the deepest message of a file."""
-    from compaction_app.transfer import importing
+    from project.demo.loading import read_conversations
 
-    (conversation,) = importing.read(path, join=path.suffix == ".jsonl")
+    (conversation,) = read_conversations(path, join=path.suffix == ".jsonl")
     paths: list[list[int]] = []
     for index, message in enumerate(conversation.messages):
         paths.append([*(paths[message.parent] if message.parent is not None else []), index])

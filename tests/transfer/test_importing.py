@@ -15,6 +15,8 @@ from compaction_app import chat
 from compaction_app.exceptions import ImportFailed
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.transfer import importing
+from compaction_app.tree.verify import verify_session
+from project.demo.loading import read_conversations
 from tests.conftest import REPOSITORY
 
 pytestmark = pytest.mark.django_db
@@ -27,7 +29,7 @@ def run(*arguments: Any) -> str:
 
 
 def import_file(file: Path, *, join: bool = False, **options: Any) -> list[importing.Imported]:
-    return importing.store(importing.read(file, join=join), **options)
+    return importing.store(read_conversations(file, join=True) if join else importing.read(file), **options)
 
 
 def imported(file: Path, **options: Any) -> ChatSession:
@@ -232,6 +234,32 @@ class TestOpenAIFormat:
         assert message.attachments == [{"type": "image", "name": "image 1", "url": picture, "mime_type": "image/png"}]
         assert message.token_count < 4_050, "a picture written into its address is not counted as text"
 
+    def test_what_other_clients_wrote_is_read_as_in_append_messages(self, json_file):
+        results = [{"type": "tool_result", "tool_use_id": f"t{n}", "content": f"reef {n}"} for n in (1, 2)]
+        asked = [{"type": "tool_use", "id": f"t{n}", "name": "look", "input": {}} for n in (1, 2)]
+        messages = [
+            user("q", id="1", parent=None),
+            {"role": "assistant", "content": asked, "id": "2", "parent": "1"},
+            {"role": "user", "content": results, "id": "3", "parent": "2"},
+            assistant("Reefs.", id="4", parent="3", reasoning_content="Hm."),
+            assistant("Again.", id="5", parent="1"),
+            user("old", id="6", parent="5"),
+            {"role": "assistant", "content": None, "function_call": {"name": "look", "arguments": "{}"}},
+            {"role": "function", "name": "look", "content": "a reef"},
+        ]
+        session = imported(json_file(messages))
+        assert [text for text in texts(session) if text[1] not in ("q", "")] == [
+            ("", "reef 1"),
+            ("reef 1", "reef 2"),
+            ("reef 2", "Reefs."),
+            ("q", "Again."),
+            ("Again.", "old"),
+            ("", "a reef"),
+        ]
+        reply = ChatMessage.objects.get(content="Reefs.")
+        assert (reply.reasoning, reply.parent.external_id) == ("Hm.", "3")
+        assert verify_session(session).problems == []
+
     def test_times_are_iso_or_seconds(self, json_file):
         messages = [
             user(created_at="2026-03-02T09:19:03+01:00"),
@@ -269,10 +297,11 @@ BROKEN: list[Any] = [
     pytest.param([], "it contains no message", id="no messages"),
     pytest.param({"chats": 1}, "with the keys chats is not recognized", id="another object"),
     pytest.param([{"mapping": {}, "title": "t"}], "an export of ChatGPT", id="ChatGPT's export"),
-    pytest.param({"messages": [user(), 7]}, "message 2 must be an object, not int", id="a message that is none"),
-    pytest.param([user(), user(7)], "message 2: content must be a string, not int", id="content"),
+    pytest.param(
+        {"messages": [user(), 7]}, "message 2: a message must be an object, not int", id="a message that is none"
+    ),
+    pytest.param([user(), user(7)], "message 2: content must be a string or a list", id="content"),
     pytest.param([user(), {"role": "tool", "content": "r", "tool_call_id": "c"}], "2: No open call 'c'", id="orphan"),
-    pytest.param([user(), {"role": "function", "content": "r"}], "message 2: function_call", id="function"),
     pytest.param([user(id="a"), user(id="a")], "message 2: the id 'a' is used a second time", id="id twice"),
     pytest.param([user(id="a", parent="b")], "message 1: the parent 'b' is in no", id="unknown parent"),
     pytest.param([user(), user(id="a", parent="b"), user(id="b", parent="a")], "2: its parents form", id="circle"),
@@ -287,9 +316,9 @@ BROKEN: list[Any] = [
 
 BROKEN_LINES: list[Any] = [
     pytest.param(['{"prompt": {'], "line 2: this is not JSON", id="cut off"),
-    pytest.param([{"prompt": {"text": "q", "role": "robot"}}], "line 2: Unknown role 'robot'", id="role"),
+    pytest.param([{"prompt": {"text": "q", "role": "robot"}}], "line 2, message 1: Unknown role 'robot'", id="role"),
     pytest.param([{"prompt": {"role": "prompter", "text": "", "replies": 1}}], "line 2: a message of a", id="replies"),
-    pytest.param([tree("q", reply("a"), reply("a"))], "line 2, message a: the id 'a' is used", id="id twice"),
+    pytest.param([tree("q", reply("a"), reply("a"))], "line 2, message 3: the id 'a' is used", id="id twice"),
     pytest.param([tree("b"), "", {"messages": [user(), user(7)]}], "line 4, message 2: content", id="of a line"),
     pytest.param([tree("fine"), "9" * 5000], "line 3: this cannot be read: Exceeds the limit", id="digits"),
 ]

@@ -25,11 +25,6 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path, metavar="FILE")
-        parser.add_argument(
-            "--join",
-            action="store_true",
-            help="join all trees in the file into one conversation: each continues the best leaf of the one before",
-        )
         parser.add_argument("--owner", metavar="USERNAME", help="the user who owns the conversations")
         parser.add_argument("--title", default="", help="a title to use instead of the one in the file")
         parser.add_argument("--again", action="store_true", help="import the file again as new conversations")
@@ -47,7 +42,7 @@ class Command(BaseCommand):
             except users.DoesNotExist as error:
                 raise WrongCall(f"There is no user {username}.") from error
         try:
-            conversations = importing.read(file, join=options["join"])
+            conversations = importing.read(file)
             total = sum(len(conversation.messages) for conversation in conversations)
             with progress(total=total, unit=" messages") as bar:
                 imported = importing.store(
