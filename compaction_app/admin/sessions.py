@@ -40,8 +40,7 @@ from compaction_app.exceptions import CompactionError, InvalidMessage, MessageNo
 from compaction_app.messages.validation import validate_session
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.spending import session_spending
-from compaction_app.tree.branches import database_of
-from compaction_app.tree.lanes import histories_at
+from compaction_app.tree.branches import database_of, histories_at
 from compaction_app.values import Budget, Kind, RunStatus
 
 #: In an address: the lane before which the list of branches continues.

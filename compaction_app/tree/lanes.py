@@ -15,7 +15,7 @@ from django.db.models import Exists, Q, Subquery
 
 from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, sql
-from compaction_app.tree.branches import TipHistory, check_tip, database_of
+from compaction_app.tree.branches import check_tip, database_of, histories_at, places
 
 _ANY_ID = 2**63 - 1
 #: Of a session's branches the newest, where all of them are looked at.
@@ -87,15 +87,6 @@ def newest_tip_below(message: ChatMessage) -> ChatMessage | None:
     return found.select_related("session").defer("reasoning", "original").order_by("-id").first()
 
 
-def histories_at(tip_ids: Collection[int], using: str) -> dict[int, TipHistory]:
-    """The history at each of these tips, in one query from lane to lane. Deleted tips are left out."""
-    if not tip_ids:
-        return {}
-    with connections[using].cursor() as cursor:
-        cursor.execute(sql.HISTORIES_AT_TIPS.format(tips=_places(tip_ids)), list(tip_ids))
-        return {row[0]: TipHistory(*row) for row in cursor.fetchall()}
-
-
 def tips_at_or_below(message_id: int, tip_ids: Collection[int], using: str) -> set[int]:
     """Those of the tips whose branch contains a message, in one query from lane to lane."""
     return {tip for _, tip in _tips_at_or_below([message_id], tip_ids, using)}
@@ -105,7 +96,7 @@ def _tips_at_or_below(message_ids: Collection[int], tip_ids: Collection[int], us
     """(message, tip) of each tip whose branch contains the message."""
     if not tip_ids or not message_ids:
         return set()
-    statement = sql.TIPS_AT_OR_BELOW.format(tips=_places(tip_ids), messages=_places(message_ids))
+    statement = sql.TIPS_AT_OR_BELOW.format(tips=places(tip_ids), messages=places(message_ids))
     with connections[using].cursor() as cursor:
         cursor.execute(statement, [*tip_ids, *message_ids])
         return set(cursor.fetchall())
@@ -131,7 +122,3 @@ def borrowers(summaries: Collection[ChatMessage], available: int) -> list[int]:
         for tip in too_long
         if any((cutoff, tip) in below and (anchor, tip) not in below for cutoff, anchor in places)
     )
-
-
-def _places(values: Collection[int]) -> str:
-    return ", ".join(["%s"] * len(values))

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from compaction_app import chat
 from compaction_app.exceptions import InvalidParent, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.tree.branches import TipHistory, history_at
-from compaction_app.tree.lanes import histories_at, read_lanes, tips_at_or_below
+from compaction_app.tree.branches import TipHistory, histories_at, history_at
+from compaction_app.tree.lanes import read_lanes, tips_at_or_below
 from compaction_app.tree.verify import Finding, verify_session
 from compaction_app.values import Kind
 from tests.trees import chain, deep_chain, start_session, summarize
