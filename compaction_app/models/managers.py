@@ -372,13 +372,13 @@ class ChatMessageManager(_NodeManager):
 
 
 def calls_unanswered_before(node: ChatMessage, using: str) -> int:
-    """How many results a context supplies before a stored message: they are counted with it."""
-    if node.parent_message_id is None or node.role == Role.TOOL:
+    """:meth:`_Position.closed_by` of a stored message."""
+    if node.parent_message_id is None:
         return 0
     connection = connections[using]
     with connection.cursor() as cursor:
         cursor.execute(sql.CALL_GROUP, {"parent": node.parent_message_id})
-        return len(_Position.at(rows_of(cursor), node, connection).open_calls)
+        return _Position.at(rows_of(cursor), node, connection).closed_by(node)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -441,13 +441,15 @@ class _Position:
             node.lane_id = self.lane_id
             return
         node.lane_id = None if self.has_messages else self.lane_id
-        unanswered = self.open_calls
-        self.open_calls = open_calls_after(unanswered, vars(node))
-        if node.role != Role.TOOL and not goes_on_calling(unanswered, vars(node)):
-            # A context supplies a result for each call that this message leaves unanswered.
-            node.token_count += len(unanswered) * TOKENS_PER_MISSING_RESULT
+        node.token_count += self.closed_by(node) * TOKENS_PER_MISSING_RESULT
+        self.open_calls = open_calls_after(self.open_calls, vars(node))
         _check_tokens(node)
         node.path_tokens = self.path_tokens + node.token_count
+
+    def closed_by(self, node: ChatMessage) -> int:
+        """How many calls a message leaves unanswered: a context supplies a result for each, counted with it."""
+        waits_on = node.role == Role.TOOL or goes_on_calling(self.open_calls, vars(node))
+        return 0 if waits_on else len(self.open_calls)
 
     def move_below(self, node: ChatMessage) -> None:
         self.parent_id, self.depth, self.path_tokens = node.pk, node.depth, node.path_tokens
