@@ -19,7 +19,8 @@ from compaction_app.spending import session_spending
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.server import ScriptedOpenAIServer
-from compaction_app.tree.lanes import histories_at, read_lanes
+from compaction_app.tree.branches import histories_at
+from compaction_app.tree.lanes import read_lanes
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import RunStatus
 from tests.databases import second_database

@@ -19,8 +19,8 @@ from compaction_app.admin.display import bar, joined, moment, number, percent, s
 from compaction_app.admin.links import Links
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.models.words import words
-from compaction_app.tree.branches import TipHistory, database_of
-from compaction_app.tree.lanes import Lane, histories_at, read_lanes
+from compaction_app.tree.branches import TipHistory, database_of, histories_at
+from compaction_app.tree.lanes import Lane, read_lanes
 from compaction_app.values import Budget, EventKind, RunStatus, Suppression
 
 #: Lanes of one page.

@@ -37,7 +37,7 @@ from compaction_app.context.reading import resolve_request
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, sql
 from compaction_app.tree.branches import database_of, history_at
-from compaction_app.tree.lanes import newest_tip_below
+from compaction_app.tree.lanes import borrowers, newest_tip_below, tips_at_or_below
 from compaction_app.values import Kind
 
 #: Live summaries that a page names, and branches.
@@ -179,6 +179,7 @@ class ErasingAdmin(RecordAdmin):
             changes += [
                 *_counts({_("Live summaries that are retired and emptied"): affected["live"]}),
                 _named(links, live),
+                *_borrowed(links, live),
                 _("The messages that were summarized are sent in full again, as far as they fit."),
             ]
             # On the newest branch with the message, without the summaries whose anchor is at the message or below it.
@@ -230,7 +231,11 @@ class ErasingAdmin(RecordAdmin):
     def _told_of_retiring(self, links: Links, summary: ChatMessage, retiring: Sequence[ChatMessage]) -> Told:
         run, anchor = summary.made_by.first(), summary.parent
         return {
-            CHANGES: [_("Taken out of use:"), [links.record(one) for one in retiring]],
+            CHANGES: [
+                _("Taken out of use:"),
+                [links.record(one) for one in retiring],
+                *_borrowed(links, retiring),
+            ],
             KEPT: [_("The summaries themselves, as a record, and every message.")],
             # What the summary was built on still applies.
             UNSEEN: _unseen(links, newest_tip_below(anchor) if anchor else None, run.base_id if run else None),
@@ -257,7 +262,8 @@ class ErasingAdmin(RecordAdmin):
             _("Ends of branches"): affected["tips"],
             _("Live summaries"): affected["live"],
         }
-        told = [str(obj), *_counts(counts), *([_named(links, live)] if live else []), *_cleared_title(obj)]
+        summaries = [_named(links, live), *_borrowed(links, live, without=obj)] if live else []
+        told = [str(obj), *_counts(counts), *summaries, *_cleared_title(obj)]
         kept = [_("Every other message."), _("Runs, without instructions and links to the messages.")]
         question: str = _("This message and everything after it are deleted. This cannot be undone.")
         if links.may("redact_chatmessage"):
@@ -272,6 +278,18 @@ class ErasingAdmin(RecordAdmin):
     def after_deletion(self, links: Links, obj: ChatMessage) -> str:
         """The page of its session, for people who may view sessions."""
         return links.page_of(obj.session) or super().after_deletion(links, obj)
+
+
+def _borrowed(links: Links, summaries: Sequence[ChatMessage], without: ChatMessage | None = None) -> list[Any]:
+    """The branches that lose an extract with these summaries; not those that end at or below a message."""
+    using, session = database_of(summaries[0]), summaries[0].session
+    tips = set(borrowers(summaries, resolve_request(session).budget.available))
+    tips -= tips_at_or_below(without.pk, tips, using) if without else set()
+    rows = (
+        ChatMessage.objects.using(using).filter(pk__in=sorted(tips)[:_MOST_NAMED]).defer(*SUMMARY_TEXTS).order_by("id")
+    )
+    said = _("Branches that are shown an extract of theirs, and lose it until they are compacted. They end at:")
+    return [said, _named(links, list(rows))] if tips else []
 
 
 def _named(links: Links, summaries: Sequence[ChatMessage]) -> list[str]:

@@ -37,8 +37,7 @@ from compaction_app.context.reading import ResolvedRequest, resolve_request
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.spending import session_spending
-from compaction_app.tree.branches import database_of
-from compaction_app.tree.lanes import histories_at
+from compaction_app.tree.branches import database_of, histories_at
 from compaction_app.values import OPEN_RUN_STATUSES, Budget, Kind, RunStatus
 
 #: In an address: the lane before which the list of branches continues.

@@ -19,8 +19,8 @@ from compaction_app.admin.links import Links
 from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.models import ChatMessage
-from compaction_app.tree.branches import database_of, path_ids
-from compaction_app.tree.lanes import histories_at, newest_tip_below
+from compaction_app.tree.branches import database_of, histories_at, path_ids
+from compaction_app.tree.lanes import newest_tip_below
 from compaction_app.values import Origin
 
 #: Messages of a page, and characters of each that are read.

@@ -130,11 +130,8 @@ def redact_message(message: ChatMessage, *, replacement: str = REDACTED) -> Chat
 def blank_message(row: ChatMessage, replacement: str, using: str) -> None:
     """Replace the text of a locked session's message; the summaries that may repeat it are left to the caller."""
     content, before = row.content, row.token_count
-    # What the count includes beyond the message's own text stays: placeholder results for calls without an answer.
-    # An attachment may have been counted by another rule, so the rest of the count does not tell how many.
-    beyond = before - count_messages([vars(row)], get_token_counter())[0]
-    if row.attachments:
-        beyond = calls_unanswered_before(row, using) * TOKENS_PER_MISSING_RESULT
+    # They stay. The count before does not tell how many they are: it may be another counter's.
+    missing_results = calls_unanswered_before(row, using) * TOKENS_PER_MISSING_RESULT
     row.content = replacement
     row.tool_calls = [blanked_call(call) for call in row.tool_calls or ()] or None
     row.reasoning = row.attachments = row.original = None
@@ -144,7 +141,7 @@ def blank_message(row: ChatMessage, replacement: str, using: str) -> None:
         # A person's name. A tool result has the name of its function, which the call keeps too.
         row.name = ""
     row.redacted_at = timezone.now()
-    row.token_count = beyond + count_messages([vars(row)], get_token_counter())[0]
+    row.token_count = missing_results + count_messages([vars(row)], get_token_counter())[0]
     row.save_base(using=using, update_fields=_BLANKED_FIELDS)
     _clear_title(row.session_id, content, using)
     with connections[using].cursor() as cursor:

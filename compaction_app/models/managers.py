@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from django.db import connections, models, router, transaction
 from django.db.models import Q
@@ -21,7 +21,7 @@ from django.db.models.expressions import RawSQL
 from django.db.models.signals import post_save, pre_save
 from django.utils import timezone
 from treebeard.al_tree import AL_NodeManager
-from treebeard.utils import check_create_args as _check_create_args
+from treebeard.utils import check_create_args
 
 from compaction_app.conf import MAX_INTEGER, get_token_counter, site_setting
 from compaction_app.exceptions import ImmutableTree, InvalidMessage, InvalidParent, MessageNotFound
@@ -33,8 +33,6 @@ from compaction_app.values import Kind, Role, RunStatus
 
 if TYPE_CHECKING:
     from compaction_app.models import ChatMessage, ChatSession, CompactionRun  # noqa: F401  # named in a string
-
-_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 #: A run that is still ready this long after it was enqueued was lost by its broker, or waits behind others.
 LOST_AFTER_SECONDS = 60
@@ -148,12 +146,6 @@ class ChatMessageQuerySet(models.QuerySet["ChatMessage"]):
         following = self.model._base_manager.filter(parent=models.OuterRef("pk"), kind=Kind.MESSAGE)
         return self.messages().filter(~models.Exists(following))
 
-    def tips_of(self, session_id: Any) -> ChatMessageQuerySet:
-        """The tips of one session. The cost depends on the lanes, not on the messages."""
-        # SQLite stores a UUID as text.
-        key = self.model._meta.get_field("session").get_db_prep_value(session_id, connections[self.db])
-        return self.filter(pk__in=RawSQL(sql.TIPS, [key, UNLIMITED]))
-
     def in_session(self, session_id: Any) -> ChatMessageQuerySet:
         """A session's nodes in the order of their ids, in a form that only the index on (session, id) serves.
 
@@ -195,14 +187,10 @@ if TYPE_CHECKING:
         def using(self, alias: str | None) -> ChatMessageQuerySet: ...
         def filter(self, *args: Any, **kwargs: Any) -> ChatMessageQuerySet: ...
         def messages(self) -> ChatMessageQuerySet: ...
-        def summaries(self) -> ChatMessageQuerySet: ...
         def _prepare_pos_var_for_add_sibling(self, pos: str | None) -> str: ...
-
-    def check_create_args(method: _Method) -> _Method: ...
 
 else:
     _NodeManager = AL_NodeManager.from_queryset(ChatMessageQuerySet)
-    check_create_args = _check_create_args
 
 
 class ChatMessageManager(_NodeManager):
@@ -231,31 +219,14 @@ class ChatMessageManager(_NodeManager):
         roots = self.in_database_of(node).raw(sql.ROOT_ROW, {"node": node.pk, "min_depth": 1})
         return next(iter(roots), node)
 
-    def is_ancestor(self, ancestor: ChatMessage, node: ChatMessage) -> bool:
-        """Whether ``ancestor`` is above ``node``."""
-        with connections[self.in_database_of(node).db].cursor() as cursor:
-            cursor.execute(sql.IS_ANCESTOR, {"node": node.pk, "ancestor": ancestor.pk, "min_depth": ancestor.depth})
-            return cursor.fetchone() is not None
-
-    def get_descendants(
-        self, node: ChatMessage, include_self: bool = False, max_depth: int | None = None
-    ) -> list[ChatMessage]:
-        tree = self.get_tree(node, max_depth=max_depth)
-        return tree if include_self else tree[1:]
-
-    def get_descendant_count(self, node: ChatMessage, max_depth: int | None = None) -> int:
-        with connections[self.in_database_of(node).db].cursor() as cursor:
-            cursor.execute(sql.SUBTREE_COUNT, {"node": node.pk, "levels": max_depth or UNLIMITED})
-            # 0 rows for a node that was deleted.
-            return max(int(cursor.fetchone()[0]) - 1, 0)
-
     def get_tree(self, parent: ChatMessage | None = None, max_depth: int | None = None) -> list[ChatMessage]:
         """Depth first, siblings in order, ``parent`` first. Without a parent all trees: of ``session.messages`` its."""
-        levels = max_depth or UNLIMITED
-        if parent is None:
-            return depth_first(self.filter(depth__lte=levels), None)
-        rows = self.in_database_of(parent).raw(sql.SUBTREE_ROWS, {"node": parent.pk, "levels": levels})
-        return depth_first(rows, parent.pk)
+        rows = self.in_database_of(parent)
+        if parent is not None:
+            rows = rows.filter(pk__in=RawSQL(sql.NODE_AND_BELOW, [parent.pk]))
+        if max_depth:
+            rows = rows.filter(depth__lte=max_depth + (parent.depth if parent else 0))
+        return depth_first(rows, parent and parent.pk)
 
     def get_root_nodes(self, session: ChatSession | None = None) -> ChatMessageQuerySet:
         roots = self.in_database_of(session).filter(parent__isnull=True).order_by("session", "sib_order")
@@ -265,10 +236,8 @@ class ChatMessageManager(_NodeManager):
         return self.in_database_of(node).filter(parent=node).order_by("sib_order")
 
     def get_siblings(self, node: ChatMessage) -> ChatMessageQuerySet:
-        siblings = self.in_database_of(node).filter(parent_message_id=node.parent_message_id)
-        if node.parent_message_id is None:
-            siblings = self.in_database_of(node).filter(session_id=node.session_id, parent__isnull=True)
-        return siblings.order_by("sib_order")
+        above = {"session_id": node.session_id, "parent_message_id": node.parent_message_id}
+        return self.in_database_of(node).filter(**above).order_by("sib_order")
 
     # -- writes -----------------------------------------------------------------------------------------
 
@@ -403,13 +372,13 @@ class ChatMessageManager(_NodeManager):
 
 
 def calls_unanswered_before(node: ChatMessage, using: str) -> int:
-    """How many results a context supplies before a stored message: they are counted with it."""
-    if node.parent_message_id is None or node.role == Role.TOOL:
+    """:meth:`_Position.closed_by` of a stored message."""
+    if node.parent_message_id is None:
         return 0
     connection = connections[using]
     with connection.cursor() as cursor:
         cursor.execute(sql.CALL_GROUP, {"parent": node.parent_message_id})
-        return len(_Position.at(rows_of(cursor), node, connection).open_calls)
+        return _Position.at(rows_of(cursor), node, connection).closed_by(node)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -472,13 +441,15 @@ class _Position:
             node.lane_id = self.lane_id
             return
         node.lane_id = None if self.has_messages else self.lane_id
-        unanswered = self.open_calls
-        self.open_calls = open_calls_after(unanswered, vars(node))
-        if node.role != Role.TOOL and not goes_on_calling(unanswered, vars(node)):
-            # A context supplies a result for each call that this message leaves unanswered.
-            node.token_count += len(unanswered) * TOKENS_PER_MISSING_RESULT
+        node.token_count += self.closed_by(node) * TOKENS_PER_MISSING_RESULT
+        self.open_calls = open_calls_after(self.open_calls, vars(node))
         _check_tokens(node)
         node.path_tokens = self.path_tokens + node.token_count
+
+    def closed_by(self, node: ChatMessage) -> int:
+        """How many calls a message leaves unanswered: a context supplies a result for each, counted with it."""
+        waits_on = node.role == Role.TOOL or goes_on_calling(self.open_calls, vars(node))
+        return 0 if waits_on else len(self.open_calls)
 
     def move_below(self, node: ChatMessage) -> None:
         self.parent_id, self.depth, self.path_tokens = node.pk, node.depth, node.path_tokens

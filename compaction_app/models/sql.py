@@ -51,41 +51,27 @@ walk(id, parent_id, depth, role, calls, n, shown, newest_group, users, summary_i
 )"""
 
 
-# The columns of ``tree.branches.Row``. Where only positions are needed, content is not read; times are for summarizers.
-_COLUMNS = """m.id, m.session_id, m.parent_message_id, m.kind, m.role, {content} AS content, m.tool_calls,
-    m.tool_call_id, m.name, {reasoning} AS reasoning, {original} AS original, m.attachments, m.token_count,
-    m.path_tokens, m.depth, {created_at} AS created_at, {ledger} AS ledger, m.is_extract, {extract} AS extract"""
-VALUES = _COLUMNS.format(
-    content="m.content",
-    reasoning="m.reasoning",
-    original="m.original",
-    created_at="m.created_at",
-    ledger="m.ledger",
-    extract="m.extract",
-)
-_STRUCTURE = _COLUMNS.format(
-    content="''", reasoning="NULL", original="NULL", created_at="NULL", ledger="''", extract="''"
-)
-# A cutoff can be a long tool result. Extracts are read for summarizers, as times are, or in place of a summary's text.
-_ALL, _WITHOUT_TIMES, _SHARED = (
-    _COLUMNS.format(
-        content=f"CASE shown.part WHEN 'cutoff' THEN '' WHEN 'summary' THEN {text} ELSE m.content END",
-        reasoning="CASE WHEN shown.part = 'cutoff' THEN NULL ELSE m.reasoning END",
-        original="CASE WHEN shown.part = 'cutoff' THEN NULL ELSE m.original END",
-        created_at=created_at,
-        ledger=ledger,
-        extract=extract,
-    )
-    for text, created_at, ledger, extract in (
-        ("m.content", "m.created_at", "m.ledger", "m.extract"),
-        ("m.content", "NULL", "m.ledger", "''"),
-        ("m.extract", "NULL", "''", "''"),
-    )
-)
+def _columns(**instead: str) -> str:
+    """The columns of ``tree.branches.Row`` in their order; what is not needed is read as something else."""
+    names = """id session_id parent_message_id kind role content tool_calls tool_call_id name reasoning original
+        attachments token_count path_tokens depth created_at ledger is_extract extract""".split()
+    return ", ".join(f"{instead.get(name, f'm.{name}')} AS {name}" for name in names)
 
 
-# The walk, its summary, and that one's pin and cutoff, of which only the position is needed. Where a summary's anchor
-# is its cutoff, the walk contains the cutoff too: callers leave out what is not deeper.
+VALUES = _columns()
+_STRUCTURE = _columns(content="''", reasoning="NULL", original="NULL", created_at="NULL", ledger="''", extract="''")
+# Of a cutoff, which can be a long tool result, only the position is needed.
+_UNLESS_CUTOFF = {
+    name: f"CASE WHEN shown.part = 'cutoff' THEN NULL ELSE m.{name} END"
+    for name in ("content", "reasoning", "original")
+}
+_ALL = _columns(**_UNLESS_CUTOFF)
+# Times are for summarizers, and so are extracts.
+_TO_SHOW = _columns(**_UNLESS_CUTOFF, created_at="NULL", extract="''")
+
+
+# The walk, its summary, and that one's pin and cutoff. Where a summary's anchor is its cutoff, the walk contains the
+# cutoff too: callers leave out what is not deeper.
 _BASE = f"FROM {MESSAGES} s WHERE s.id = (SELECT id FROM base)"
 _PARTS = f"""
     SELECT id, 'summary' FROM base
@@ -120,7 +106,7 @@ FROM {SESSIONS} c WHERE c.id = (SELECT t.session_id FROM {MESSAGES} t WHERE t.id
 #: over.
 CONTEXT = (
     _tail_rows(
-        _WITHOUT_TIMES,
+        _TO_SHOW,
         "w.shown <= %(limit)s OR w.n <= %(preserve)s OR w.newest_group = 1 OR (w.role = 'user' AND w.users = 1)",
         " AND s.token_count <= %(largest_summary)s",
     )
@@ -131,9 +117,8 @@ CONTEXT = (
 STRUCTURE = _tail_rows(_STRUCTURE)
 WHOLE_TAIL = _tail_rows(_ALL)
 
-#: Of the live summaries that are anchored on another branch the one with the deepest cutoff above a tip, with its
-#: extract for its content, its pin and its cutoff. Walked is only what %(limit)s tokens can show, and down to the depth
-#: %(above)s, that of the cutoff in use.
+#: Of the live summaries that are anchored on another branch the one with the deepest cutoff above a tip, its pin and
+#: its cutoff. Walked is only what %(limit)s tokens can show, and down to the depth %(above)s of the cutoff in use.
 SHARED_EXTRACT = f"""
 WITH RECURSIVE walk(id, parent_id, depth, shown, summary_id) AS (
     SELECT CAST(NULL AS bigint), CAST(%(tip)s AS bigint), 0, CAST(0 AS bigint), CAST(NULL AS bigint)
@@ -149,46 +134,45 @@ base(id) AS (
         AND NOT EXISTS (SELECT 1 FROM walk WHERE walk.id = s.parent_message_id)
 ),
 shown(id, part) AS ({_PARTS})
-SELECT {_SHARED}, shown.part FROM shown JOIN {MESSAGES} m ON m.id = shown.id
+SELECT {_ALL}, shown.part FROM shown JOIN {MESSAGES} m ON m.id = shown.id
 """
 
-# The numbers that the trigger compares, without content. It walks from lane to lane, so a long branch without a summary
-# costs no more than a short one, and ends at the first live summary.
-_LIVE_ON_LANE = (
-    f"(SELECT s.id FROM {MESSAGES} s WHERE s.lane_id = {{lane}} AND s.kind = 'summary' AND s.retired_at IS NULL"
-    " AND s.depth <= {depth} + 1 ORDER BY s.depth DESC, s.id DESC LIMIT 1)"
-)
-_LANE = "COALESCE({row}.lane_id, {row}.id)"
-_LIVE_ON_LANE_OF_P = _LIVE_ON_LANE.format(lane=_LANE.format(row="p"), depth="p.depth")
-_UP = f"""
-WITH RECURSIVE up(parent_id, summary_id) AS (
-    SELECT CAST(%(tip)s AS bigint), CAST(NULL AS bigint)
-    UNION ALL
-    SELECT l.parent_message_id, {_LIVE_ON_LANE_OF_P}
-    FROM up u JOIN {MESSAGES} p ON p.id = u.parent_id JOIN {MESSAGES} l ON l.id = {_LANE.format(row="p")}
-    WHERE u.summary_id IS NULL
-)
-"""
-_HISTORY = f"""
-       t.path_tokens AS path_tokens,
-       (SELECT max(summary_id) FROM up) AS applied_summary_id,
-       (SELECT s.token_count FROM {MESSAGES} s WHERE s.id = (SELECT max(summary_id) FROM up)) AS summary_tokens,
-       (SELECT c.path_tokens FROM {MESSAGES} c WHERE c.id = (SELECT s.last_summarized_message_id
-            FROM {MESSAGES} s WHERE s.id = (SELECT max(summary_id) FROM up))) AS cutoff_path_tokens,
-       (SELECT p.token_count FROM {MESSAGES} p WHERE p.id = (SELECT s.pinned_message_id
-            FROM {MESSAGES} s WHERE s.id = (SELECT max(summary_id) FROM up))) AS pinned_tokens
-"""
 #: The session of a message. As text, since making the statement costs Django more than reading the row.
 SESSION = f"SELECT c.* FROM {MESSAGES} t JOIN {SESSIONS} c ON c.id = t.session_id WHERE t.id = %(tip)s"
 
-#: One row; the second begins with the columns of the tip's session.
-HISTORY_TOKENS = f"{_UP} SELECT {_HISTORY} FROM {MESSAGES} t WHERE t.id = %(tip)s"
-SESSION_AND_HISTORY = (
-    f"{_UP} SELECT c.*, {_HISTORY} FROM {MESSAGES} t JOIN {SESSIONS} c ON c.id = t.session_id WHERE t.id = %(tip)s"
+_LANE = "COALESCE({row}.lane_id, {row}.id)"
+
+
+# The numbers that the trigger compares, without content. It walks from lane to lane, so a long branch without a summary
+# costs no more than a short one, and ends at the first live summary or above a root. Subqueries again, not joins: they
+# are planned in half the time.
+_HISTORIES = f"""
+WITH RECURSIVE up(tip, parent_id, summary_id) AS (
+    SELECT t.id, t.id, CAST(NULL AS bigint) FROM {MESSAGES} t WHERE t.id IN ({{tips}})
+    UNION ALL
+    SELECT up.tip, l.parent_message_id,
+           (SELECT s.id FROM {MESSAGES} s WHERE s.lane_id = {_LANE.format(row="p")} AND s.kind = 'summary'
+                AND s.retired_at IS NULL AND s.depth <= p.depth + 1 ORDER BY s.depth DESC, s.id DESC LIMIT 1)
+    FROM up JOIN {MESSAGES} p ON p.id = up.parent_id JOIN {MESSAGES} l ON l.id = {_LANE.format(row="p")}
+    WHERE up.summary_id IS NULL
+)
+SELECT {{columns}}, up.summary_id AS applied_summary_id, t.path_tokens + COALESCE((
+           SELECT s.token_count
+                - (SELECT c.path_tokens FROM {MESSAGES} c WHERE c.id = s.last_summarized_message_id)
+                + COALESCE((SELECT p.token_count FROM {MESSAGES} p WHERE p.id = s.pinned_message_id), 0)
+           FROM {MESSAGES} s WHERE s.id = up.summary_id
+       ), 0) AS history_tokens
+FROM up JOIN {MESSAGES} t ON t.id = up.tip {{and_session}} WHERE up.parent_id IS NULL OR up.summary_id IS NOT NULL
+"""
+
+#: For each of some tips its newest applicable summary and the tokens of its history; and of one tip with its session.
+HISTORIES = _HISTORIES.format(tips="{tips}", columns="up.tip", and_session="")
+SESSION_AND_HISTORY = _HISTORIES.format(
+    tips="%s", columns="c.*", and_session=f"JOIN {SESSIONS} c ON c.id = t.session_id"
 )
 
 #: Ids and depths of the path root → node, the node included. Code outside this module may add a SELECT of its own to
-#: this one and to SUBTREE.
+#: this one.
 PATH = f"""
 WITH RECURSIVE path(id, parent_id, depth) AS (
     SELECT m.id, m.parent_message_id, m.depth FROM {MESSAGES} m WHERE m.id = %(node)s
@@ -221,22 +205,7 @@ _JOINED = f"FROM path JOIN {MESSAGES} m ON m.id = path.id "
 #: How many of its messages end at or before a place in tokens, and their tokens.
 PATH_BEFORE = PATH + f"SELECT count(*), COALESCE(sum(m.token_count), 0) {_JOINED} WHERE m.path_tokens <= %(end)s"
 
-#: Whether %(ancestor)s is above %(node)s: the walk stops at the ancestor's depth.
-IS_ANCESTOR = PATH + "SELECT 1 FROM path WHERE id = %(ancestor)s AND id <> %(node)s"
-
-#: A node and all below it. Children are found through the (parent, sib_order) index, level by level.
-SUBTREE = f"""
-WITH RECURSIVE subtree(id, level) AS (
-    SELECT m.id, 0 FROM {MESSAGES} m WHERE m.id = %(node)s
-    UNION ALL
-    SELECT c.id, subtree.level + 1 FROM subtree JOIN {MESSAGES} c ON c.parent_message_id = subtree.id
-    WHERE subtree.level < %(levels)s
-)
-"""
-SUBTREE_ROWS = SUBTREE + f"SELECT m.* FROM subtree JOIN {MESSAGES} m ON m.id = subtree.id"
-SUBTREE_COUNT = SUBTREE + "SELECT count(*) FROM subtree"
-SUBTREE_IDS = SUBTREE + "SELECT id FROM subtree"
-
+# Ids of a node and all below it. Children are found through the (parent, sib_order) index, level by level.
 _NODE_AND_BELOW = f"""
     WITH RECURSIVE subtree(id) AS (
         SELECT m.id FROM {MESSAGES} m WHERE m.id = {{node}}
@@ -245,21 +214,22 @@ _NODE_AND_BELOW = f"""
     )
     SELECT id FROM subtree
 """
+SUBTREE_IDS = _NODE_AND_BELOW.format(node="%(node)s")
 
-#: Ids of a node and all below it as a subquery with one positional parameter, for ``RawSQL``.
+#: The same as a subquery with one positional parameter, for ``RawSQL``.
 NODE_AND_BELOW = _NODE_AND_BELOW.format(node="%s")
 
 #: A redaction changes one count, and every prefix sum at or below it by the same amount. SQL adds, so two concurrent
 #: redactions do not overwrite each other. Summaries have their anchor's sum and change with it.
 SHIFT_PATH_TOKENS = f"""
 UPDATE {MESSAGES} SET path_tokens = path_tokens + %(delta)s
-WHERE id IN ({_NODE_AND_BELOW.format(node="%(node)s")})
+WHERE id IN ({SUBTREE_IDS})
 """
 
 #: A subtree is deleted in one statement: row by row would leave children without parents for a moment, and Django's
 #: collector recurses once per level.
 DELETE_SUBTREE = f"""
-DELETE FROM {MESSAGES} WHERE id IN ({_NODE_AND_BELOW.format(node="%(node)s")})
+DELETE FROM {MESSAGES} WHERE id IN ({SUBTREE_IDS})
 """
 
 #: Makes a transaction the only writer of a session. As text, since making it costs Django as much as carrying it out.
@@ -319,33 +289,11 @@ FROM lanes l JOIN {MESSAGES} e ON e.id = l.end_id LEFT JOIN {MESSAGES} p ON p.id
 ORDER BY l.id DESC
 """
 
-#: Ids of a session's tips as a subquery for ``RawSQL``, with the session and the number of its newest lanes as
-#: parameters. Each branch has one tip, at the end of a lane.
+#: Ids of a session's tips as a subquery for ``RawSQL``. Each branch has one tip, at the end of a lane.
 TIPS = f"""
 SELECT e.id FROM (
-    SELECT {_LANE_END.format(lane="m.id")} AS end_id FROM {MESSAGES} m
-    WHERE m.session_id = %s AND m.lane_id IS NULL ORDER BY m.id DESC LIMIT %s
+    SELECT {_LANE_END.format(lane="m.id")} AS end_id FROM {MESSAGES} m WHERE m.session_id = %s AND m.lane_id IS NULL
 ) l JOIN {MESSAGES} e ON e.id = l.end_id WHERE {_IS_TIP.format(row="e")}
-"""
-
-#: HISTORY_TOKENS for many tips at once.
-HISTORIES_AT_TIPS = f"""
-WITH RECURSIVE up(tip, lane, depth, summary_id) AS (
-    SELECT t.id, {_LANE.format(row="t")}, t.depth,
-           {_LIVE_ON_LANE.format(lane=_LANE.format(row="t"), depth="t.depth")}
-    FROM {MESSAGES} t WHERE t.id IN ({{tips}})
-    UNION ALL
-    SELECT up.tip, {_LANE.format(row="p")}, p.depth, {_LIVE_ON_LANE_OF_P}
-    FROM up JOIN {MESSAGES} l ON l.id = up.lane JOIN {MESSAGES} p ON p.id = l.parent_message_id
-    WHERE up.summary_id IS NULL
-)
-SELECT t.id, f.summary_id,
-       t.path_tokens - COALESCE(c.path_tokens, 0) + COALESCE(s.token_count, 0) + COALESCE(n.token_count, 0)
-FROM (SELECT tip, max(summary_id) AS summary_id FROM up GROUP BY tip) f
-JOIN {MESSAGES} t ON t.id = f.tip
-LEFT JOIN {MESSAGES} s ON s.id = f.summary_id
-LEFT JOIN {MESSAGES} c ON c.id = s.last_summarized_message_id
-LEFT JOIN {MESSAGES} n ON n.id = s.pinned_message_id
 """
 
 _LANE_START = f"(SELECT s.depth FROM {MESSAGES} s WHERE s.id = {_LANE})"

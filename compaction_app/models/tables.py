@@ -376,7 +376,8 @@ class ChatMessage(AL_Node):
         return self.parent_message_id == node.parent_message_id and self.session_id == node.session_id
 
     def is_descendant_of(self, node: ChatMessage) -> bool:
-        return type(self).objects.is_ancestor(node, self)
+        path = type(self).objects.in_database_of(self).raw(sql.PATH_IDS, {"node": self.pk, "min_depth": node.depth})
+        return node.pk in {row.pk for row in path if row.pk != self.pk}
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         """Refused: a row without its tokens, its depth or its lane would break every budget below it.

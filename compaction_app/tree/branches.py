@@ -8,10 +8,10 @@ API, a page of a transcript, the exporter) uses other statements of ``sql`` inst
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from functools import partial
+from functools import reduce
 from typing import Any, NamedTuple, cast
 from zoneinfo import ZoneInfo
 
@@ -84,20 +84,12 @@ def read_rows(statement: str, parameters: Mapping[str, Any], using: str) -> list
 
 def _converter(name: str, connection: Any) -> Callable[[Any], Any]:
     """As a query of the field would do it."""
-    column = ChatMessage._meta.get_field(name).get_col(ChatMessage._meta.db_table)
+    column = ChatMessage._meta.get_field(name).get_col(sql.MESSAGES)
     steps = [*connection.ops.get_db_converters(column), *column.get_db_converters(connection)]
-    calls = [partial(step, expression=column, connection=connection) for step in steps]
-
-    def convert(value: Any) -> Any:
-        for call in calls:
-            value = call(value)
-        return value
-
-    return convert
+    return lambda value: reduce(lambda given, step: step(given, column, connection), steps, value)
 
 
-@dataclass(frozen=True, slots=True)
-class TipHistory:
+class TipHistory(NamedTuple):
     """The history at a tip, read without content: the numbers that the trigger compares."""
 
     tip_id: int
@@ -132,28 +124,33 @@ def check_tip(tip: ChatMessage) -> None:
         )
 
 
-def history_at(tip_id: int, using: str) -> TipHistory:
-    """The history at a tip: one row, however long the branch is."""
+def histories_at(tip_ids: Collection[int], using: str) -> dict[int, TipHistory]:
+    """The history at each of these tips, in one query however long the branches are. Deleted tips are left out."""
+    if not tip_ids:
+        return {}
     with connections[using].cursor() as cursor:
-        cursor.execute(sql.HISTORY_TOKENS, {"tip": tip_id})
-        row = cursor.fetchone()
-    if row is None:
+        cursor.execute(sql.HISTORIES.format(tips=places(tip_ids)), list(tip_ids))
+        return {row[0]: TipHistory(*row) for row in cursor.fetchall()}
+
+
+def places(values: Collection[int]) -> str:
+    """For as many parameters of a statement."""
+    return ", ".join(["%s"] * len(values))
+
+
+def history_at(tip_id: int, using: str) -> TipHistory:
+    found = histories_at([tip_id], using).get(tip_id)
+    if found is None:
         raise MessageNotFound(f"Message {tip_id} does not exist any more.")
-    return _history(tip_id, *row)
+    return found
 
 
 def session_and_history(tip_id: int, using: str) -> tuple[ChatSession, TipHistory] | None:
     """The session of a tip and the history there in one statement; None if the message does not exist any more."""
-    found = next(iter(ChatSession.objects.using(using).raw(sql.SESSION_AND_HISTORY, {"tip": tip_id})), None)
+    found: Any = next(iter(ChatSession.objects.using(using).raw(sql.SESSION_AND_HISTORY, [tip_id])), None)
     if found is None:
         return None
-    names = ("path_tokens", "applied_summary_id", "summary_tokens", "cutoff_path_tokens", "pinned_tokens")
-    return found, _history(tip_id, *(getattr(found, name) for name in names))
-
-
-def _history(tip_id: int, path: int, summary_id: int | None, summary: int, cutoff: int, pinned: int) -> TipHistory:
-    """Of the columns of ``sql.HISTORY_TOKENS``; all but the first are None where no summary applies."""
-    return TipHistory(tip_id, summary_id, path - (cutoff or 0) + (summary or 0) + (pinned or 0))
+    return found, TipHistory(tip_id, found.applied_summary_id, found.history_tokens)
 
 
 def _pruned_tokens(prune_bytes: int) -> int:
@@ -202,7 +199,8 @@ def load_shared_extract(
     if "summary" not in parts:
         return None
     base = summary_value(parts["summary"], parts["cutoff"], parts.get("pinned"))
-    base = replace(base, tokens=count(base.content), is_extract=True, is_shared=True)
+    told, tokens = base.extract, count(base.extract)
+    base = replace(base, content=told, tokens=tokens, ledger="", extract="", is_extract=True, is_shared=True)
     tail = tuple(message for message in branch.tail if message.depth > base.cutoff_depth)
     unread = branch.tip_depth - base.cutoff_depth - len(tail)
     return None if unread else replace(branch, base=base, tail=tail, unread=0, unread_tokens=0)
@@ -282,7 +280,11 @@ def tips_below(session: ChatSession, message_id: int) -> list[ChatMessage]:
 
 
 def _tips(session: ChatSession) -> QuerySet[ChatMessage]:
-    found: QuerySet[ChatMessage] = ChatMessage.objects.using(database_of(session)).tips_of(session.pk)
+    """The cost depends on the lanes, not on the messages."""
+    using = database_of(session)
+    # SQLite stores a UUID as text.
+    key = ChatSession._meta.pk.get_db_prep_value(session.pk, connections[using])
+    found = ChatMessage.objects.using(using).filter(pk__in=RawSQL(sql.TIPS, [key]))  # noqa: S611  # as above
     return found.order_by("id").defer("reasoning", "original")
 
 
@@ -297,7 +299,12 @@ def variants(message: ChatMessage) -> list[ChatMessage]:
 
 
 def message_value(row: Row | ChatMessage, zone: str | None = None) -> Message:
-    """``zone``: the setting ``TIME_ZONE``, in which its time is given."""
+    """``zone``: the setting ``TIME_ZONE``, in which its time is given; None means Django's.
+
+    Whatever zone a request has activated: a summary contains dates, and the worker that makes it must see the same ones
+    as the page that shows it.
+    """
+    in_zone = ZoneInfo(zone) if zone else timezone.get_default_timezone()
     return Message(
         id=row.id,
         parent_id=row.parent_message_id,
@@ -312,14 +319,8 @@ def message_value(row: Row | ChatMessage, zone: str | None = None) -> Message:
         reasoning=row.reasoning and canonical(row.reasoning),
         original=row.original and canonical(row.original),
         attachments=tuple(canonical(row.attachments)) if row.attachments else (),
-        created_at=_in_time_zone(row.created_at, zone),
+        created_at=row.created_at and timezone.localtime(row.created_at, in_zone),
     )
-
-
-def _in_time_zone(moment: datetime | None, zone: str | None) -> datetime | None:
-    """None: in Django's ``TIME_ZONE``, whatever zone a request has activated: a summary contains dates, and the worker
-    that makes it must see the same ones as the page that shows it."""
-    return moment and timezone.localtime(moment, ZoneInfo(zone) if zone else timezone.get_default_timezone())
 
 
 def summary_value(

@@ -15,9 +15,11 @@ from django.db.models import Exists, Q, Subquery
 
 from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, sql
-from compaction_app.tree.branches import TipHistory, check_tip, database_of
+from compaction_app.tree.branches import check_tip, database_of, histories_at, places
 
 _ANY_ID = 2**63 - 1
+#: Of a session's branches the newest, where all of them are looked at.
+_MOST_LANES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,23 +87,38 @@ def newest_tip_below(message: ChatMessage) -> ChatMessage | None:
     return found.select_related("session").defer("reasoning", "original").order_by("-id").first()
 
 
-def histories_at(tip_ids: Collection[int], using: str) -> dict[int, TipHistory]:
-    """The history at each of these tips, in one query from lane to lane. Deleted tips are left out."""
-    if not tip_ids:
-        return {}
-    with connections[using].cursor() as cursor:
-        cursor.execute(sql.HISTORIES_AT_TIPS.format(tips=_places(tip_ids)), list(tip_ids))
-        return {row[0]: TipHistory(*row) for row in cursor.fetchall()}
-
-
 def tips_at_or_below(message_id: int, tip_ids: Collection[int], using: str) -> set[int]:
     """Those of the tips whose branch contains a message, in one query from lane to lane."""
-    if not tip_ids:
+    return {tip for _, tip in _tips_at_or_below([message_id], tip_ids, using)}
+
+
+def _tips_at_or_below(message_ids: Collection[int], tip_ids: Collection[int], using: str) -> set[tuple[int, int]]:
+    """(message, tip) of each tip whose branch contains the message."""
+    if not tip_ids or not message_ids:
         return set()
+    statement = sql.TIPS_AT_OR_BELOW.format(tips=places(tip_ids), messages=places(message_ids))
     with connections[using].cursor() as cursor:
-        cursor.execute(sql.TIPS_AT_OR_BELOW.format(tips=_places(tip_ids), messages="%s"), [*tip_ids, message_id])
-        return {tip for _, tip in cursor.fetchall()}
+        cursor.execute(statement, [*tip_ids, *message_ids])
+        return set(cursor.fetchall())
 
 
-def _places(values: Collection[int]) -> str:
-    return ", ".join(["%s"] * len(values))
+def borrowers(summaries: Collection[ChatMessage], available: int) -> list[int]:
+    """Tips of the branches that are shown the extract of one of these summaries of a session, in three queries.
+
+    These contain its cutoff and not its anchor, and have more than ``available`` tokens with the summary in use there.
+    The newest branches alone are looked at.
+    """
+    of_live = [one for one in summaries if one.retired_at is None]
+    if not of_live:
+        return []
+    using = database_of(of_live[0])
+    lanes = _lanes(of_live[0].session_id, using, limit=_MOST_LANES, after=0, before=_ANY_ID)
+    histories = histories_at([lane.end_id for lane in lanes if lane.is_tip], using)
+    too_long = [tip for tip, history in histories.items() if history.tokens > available]
+    spans = [(one.last_summarized_message_id or 0, one.parent_message_id or 0) for one in of_live]
+    below = _tips_at_or_below({pk for span in spans for pk in span}, too_long, using)
+    return sorted(
+        tip
+        for tip in too_long
+        if any((cutoff, tip) in below and (anchor, tip) not in below for cutoff, anchor in spans)
+    )

@@ -2,8 +2,7 @@
 
 Messages are streamed in the order of their ids, in which a parent comes before its children. So one pass knows
 everything above each row: depth, token sums, open calls, turn. A summary is checked when its row comes, runs at the
-end. A jump pointer in each node answers "is this above that?" in a few steps at any depth; every other check costs the
-same for each row. A wrong row is reported once: what only follows from it further down is not.
+end. A wrong row is reported once: what only follows from it further down is not.
 
 No column says which ``TOKEN_COUNTER`` counted a message, but the sums show it. If the setting has changed since, the
 sums continue from the old counts; if a count was changed afterwards, they do not. Messages counted by another counter
@@ -95,8 +94,8 @@ class _Node:
     """What the checks of later rows need to know about a row."""
 
     __slots__ = (
-        "cutoff depth has_messages id is_joined jump kind lanes last_order open_calls retired role row_depth row_path"
-        " sums turn up wrong"
+        "cutoff depth has_messages id kind lanes last_order open_calls retired role row_depth row_path sums turn up"
+        " wrong"
     ).split()
 
     def __init__(self, row: Mapping[str, Any], up: _Node | None) -> None:
@@ -106,10 +105,6 @@ class _Node:
         self.role: str = row["role"]
         self.retired = row["retired_at"] is not None
         self.depth: int = up.depth + 1 if up else 1
-        #: The parent, or as far up again as the parent's own jump: log n jumps lead to any depth.
-        self.jump: _Node = self
-        if up:
-            self.jump = up.jump.jump if up.depth - up.jump.depth == up.jump.depth - up.jump.jump.depth else up
         self.row_depth: int = row["depth"]
         self.row_path: int = row["path_tokens"]
         #: Tokens from the root to here: the sum of the stored counts, and of new ones. They differ below a row
@@ -119,8 +114,6 @@ class _Node:
         self.open_calls: Sequence[str] | None = ()
         #: The user message at or above.
         self.turn: _Node | None = self if row["role"] == Role.USER else up.turn if up else None
-        #: Whether its calls, or those that it answers, are of several messages that follow each other.
-        self.is_joined = False
         self.cutoff: _Node | None = None
         #: Of its children.
         self.last_order = 0
@@ -134,7 +127,7 @@ class _Node:
         """The node of that depth on the path from the root to here; self if this is not deeper."""
         node = self
         while node.depth > depth and node.up is not None:
-            node = node.jump if node.jump.depth >= depth else node.up
+            node = node.up
         return node
 
     def is_on_path_to(self, other: _Node) -> bool:
@@ -326,18 +319,9 @@ class _Verification:
                 node.open_calls = open_calls_after(waiting or (), row)
             except InvalidMessage as error:
                 self._wrong(Finding.TOOL_RESULT, str(error), node=node)
-        goes_on, above = goes_on_calling(waiting, row), node.up is not None and node.up.is_joined
-        node.is_joined = goes_on or (above and node.role == Role.TOOL)
-        if tokens is None or node.role == Role.TOOL:
+        if tokens is None or node.role == Role.TOOL or goes_on_calling(waiting, row):
             return tokens
-        if waiting is None:
-            return None
-        closed = 0 if goes_on else len(waiting)
-        if goes_on or above:
-            # Versions that did not join messages with calls supplied a result for those of the first one at once.
-            supplied, rest = divmod(row["token_count"] - tokens, TOKENS_PER_MISSING_RESULT)
-            closed = supplied if not rest and 0 <= supplied <= len(waiting) else closed
-        return tokens + closed * TOKENS_PER_MISSING_RESULT
+        return None if waiting is None else tokens + len(waiting) * TOKENS_PER_MISSING_RESULT
 
     # -- summaries --------------------------------------------------------------------------------------
 

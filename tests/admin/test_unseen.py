@@ -27,8 +27,9 @@ def compacted(session, settings, monkeypatch):
 
 
 def number_said(page: str) -> int:
-    said = r"its oldest messages without a summary are not sent to the model: ([\d,]+) messages, about [\d,]+ tokens"
-    found = re.search(said, page)
+    found = re.search(
+        r"the oldest ([\d,]+) messages without a summary \(about [\d,]+ tokens\) are not sent to the model", page
+    )
     assert found, page
     return int(found[1].replace(",", ""))
 
@@ -96,6 +97,19 @@ def test_the_page_takes_the_same_queries_at_any_length(eraser, settings):
     assert len(counts) == 1
 
 
+@pytest.mark.parametrize("by", ["emptied by a redaction", "retired"])
+def test_context_here_says_that_a_summary_was_taken_out_of_use(eraser, compacted, by):
+    """It is not a late compaction that leaves the messages out."""
+    if "redaction" in by:
+        chat.redact_message(compacted[3])
+    else:
+        chat.retire_summary(chat.find_summary(compacted[-1]))
+    page = eraser.get(page_of(compacted[-1])).text
+    assert f"A summary of this branch was {by}" in page
+    other = grow(compacted[0].session, None, "u a " * 120)
+    assert "no summary covers them yet" in eraser.get(page_of(other[-1])).text
+
+
 @pytest.fixture
 def borrowed(session, settings, monkeypatch):
     """A branch with a summary, and three forks of it: between cutoff and anchor, below the anchor, and a short one."""
@@ -105,6 +119,46 @@ def borrowed(session, settings, monkeypatch):
     summary = anchored_summary(path[155], path[149], extract="user: never sand the mast")
     forks = [grow(session, path[at], "u")[0] for at in (152, 170, 2)]
     return path, summary, forks
+
+
+BORROWED = "Branches that are shown an extract of theirs"
+
+
+def test_before_a_summary_goes_the_branches_that_borrow_its_extract_are_named(eraser, borrowed):
+    path, summary, (fork, *others) = borrowed
+    assert chat.get_context(fork).strategy == "shared_extract"
+    for address in (
+        url("chatmessage_retire", summary.pk),
+        url("chatmessage_redact", path[100].pk),
+        url("chatmessage_delete", path[153].pk),
+    ):
+        page = eraser.get(address).text
+        assert BORROWED in page
+        said = page.partition(BORROWED)[2].partition("</ul>")[0]
+        assert page_of(fork) in said
+        assert not any(page_of(other) in said for other in (*others, path[-1]))
+    # With the fork itself nothing is lost.
+    assert BORROWED not in eraser.get(url("chatmessage_delete", path[152].pk)).text
+
+
+def test_where_no_branch_borrows_nothing_is_said(eraser, borrowed):
+    _, summary, (fork, *_) = borrowed
+    chat.delete_message(fork)
+    assert BORROWED not in eraser.get(url("chatmessage_retire", summary.pk)).text
+
+
+def test_a_thousand_forks_cost_the_page_no_more_queries(eraser, session, settings):
+    settings.COMPACTION = small(CONTEXT_WINDOW=2_100)
+    path = chain(session, 20)
+    summary = anchored_summary(path[15], path[10], extract="user: never sand the mast")
+    queries = []
+    for more in (1, 120):
+        for _ in range(more):
+            chat.append_message(session, path[12], role="user", content="x " * 1_700)
+        queries.append(len(queries_of(eraser, url("chatmessage_retire", summary.pk))))
+    page = eraser.get(url("chatmessage_retire", summary.pk)).text
+    assert page.partition(BORROWED)[2].partition("</ul>")[0].count("<a ") == 50
+    assert queries[0] == queries[1]
 
 
 def test_the_page_of_a_message_says_that_an_extract_is_shown_now_and_was_then(eraser, borrowed, session):

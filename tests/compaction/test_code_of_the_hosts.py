@@ -53,6 +53,10 @@ def raising(error):
     raise error
 
 
+def away(*_):
+    raise InterfaceError("already closed")
+
+
 class Answering(Summarizer):
     """A host's summarizer that gives back what it should not."""
 
@@ -61,8 +65,6 @@ class Answering(Summarizer):
     def summarize(self, request):
         return ANSWERS[self.answer](request)
 
-
-class Awaited(Answering):
     async def asummarize(self, request):
         return self.summarize(request)
 
@@ -84,10 +86,6 @@ class Counted(FakeSummarizer):
 class TestCodeOfTheHosts:
     """Whatever a host's code does between claim and commit, the run is over or put off, and says so."""
 
-    @pytest.fixture(params=[chat.compact, async_to_sync(chat.acompact)], ids=["compact", "acompact"])
-    def compact(self, request):
-        return request.param
-
     def ended(self, session):
         """The one run is over, the conversation as it was, and the next run finds nothing in its way."""
         run = CompactionRun.objects.get(session=session)
@@ -99,14 +97,14 @@ class TestCodeOfTheHosts:
         return run
 
     @pytest.mark.parametrize(
-        ("answer", "named"),
-        [*((answer, "Answering") for answer in ANSWERS), ("an error", "Awaited")],
+        ("answer", "compact"),
+        [*((answer, chat.compact) for answer in ANSWERS), ("an error", async_to_sync(chat.acompact))],
     )
     def test_what_a_summarizer_should_not_give_back_ends_the_run(
-        self, session, branch, settings, monkeypatch, compact, answer, named, caplog
+        self, session, branch, settings, monkeypatch, compact, answer, caplog
     ):
         monkeypatch.setattr(Answering, "answer", answer)
-        settings.COMPACTION = small(SUMMARIZERS={"default": {"BACKEND": f"{__name__}.{named}"}})
+        settings.COMPACTION = small(SUMMARIZERS={"default": {"BACKEND": f"{__name__}.Answering"}})
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             with pytest.raises(CompactionFailed):
@@ -118,38 +116,34 @@ class TestCodeOfTheHosts:
         settings.COMPACTION = small()
         assert compact(branch[-1]).status == "succeeded"
 
-    def test_what_raises_while_a_draft_is_judged_ends_the_run_and_its_call_is_paid(
-        self, session, branch, settings, compact
-    ):
+    def test_what_raises_while_a_draft_is_judged_ends_the_run_and_its_call_is_paid(self, session, branch, settings):
         settings.COMPACTION = small(
             SUMMARIZERS={"default": {"BACKEND": f"{__name__}.Counted"}}, TOKEN_COUNTER=f"{__name__}.Miscounting"
         )
         with pytest.raises(CompactionFailed):
-            compact(branch[-1])
+            chat.compact(branch[-1])
         run = self.ended(session)
         assert (run.error_code, run.input_tokens, run.output_tokens) == ("provider_error", 700, 20)
         assert run.error_detail == "Counted wrote a draft whose check raised ArithmeticError"
 
-    def test_what_raises_once_the_summary_is_stored_loses_nothing(
-        self, session, branch, settings, compact, monkeypatch, caplog
-    ):
+    def test_what_raises_once_the_summary_is_stored_loses_nothing(self, branch, settings, monkeypatch, caplog):
         """It was called before, and threw a paid summary away."""
         monkeypatch.setattr(Counted, "learn", lambda self, code="": raising(KeyError(SECRET)))
         settings.COMPACTION = small(asked={"BACKEND": f"{__name__}.Counted"})
-        run = compact(branch[-1])
+        run = chat.compact(branch[-1])
         assert (run.status, run.input_tokens) == ("succeeded", 700)
         assert "step=learn" in caplog.text
         assert SECRET not in caplog.text
 
-    def test_what_raises_inside_the_commit_ends_the_run_and_leaves_nothing(self, session, branch, compact, caplog):
+    def test_what_raises_inside_the_commit_ends_the_run_and_leaves_nothing(self, session, branch, caplog):
         with commits_raising(LookupError(SECRET)), pytest.raises(CompactionFailed) as caught:
-            compact(branch[-1])
+            chat.compact(branch[-1])
         run = self.ended(session)
         assert (run.error_code, run.summary_id, run.generation) == ("provider_error", None, None)
         assert caught.value.error_detail == run.error_detail == "LookupError while the summary was made"
         assert "error run=" in caplog.text
         assert "teal-heron" not in caplog.text
-        assert compact(branch[-1]).generation == 1
+        assert chat.compact(branch[-1]).generation == 1
 
     def test_a_database_that_is_briefly_away_puts_a_background_run_off(self, session, branch):
         run = chat.request_compaction(branch[-1])
@@ -161,23 +155,15 @@ class TestCodeOfTheHosts:
         CompactionRun.objects.update(next_attempt_at=None)
         assert compact_chat_history(run.pk).run.status == "succeeded"
 
-    @pytest.mark.parametrize("error", [OperationalError("the connection is lost"), InterfaceError("already closed")])
-    def test_one_that_is_away_while_the_branch_is_read_does_too(self, session, branch, monkeypatch, error):
-        def away(*_):
-            raise error
-
+    def test_one_that_is_away_while_the_branch_is_read_does_too(self, branch, monkeypatch):
         run = chat.request_compaction(branch[-1])
         with monkeypatch.context() as patched:
             patched.setattr("compaction_app.compaction.execute.branches.load_whole_tail", away)
             outcome = compact_chat_history(run.pk)
         assert (outcome.run.status, outcome.run.error_code) == ("ready", "provider_error")
 
-    @pytest.mark.parametrize("error", [OperationalError("the connection is lost"), InterfaceError("already closed")])
-    def test_one_that_is_away_at_the_end_too_leaves_the_first_error(self, session, branch, monkeypatch, error):
+    def test_one_that_is_away_at_the_end_too_leaves_the_first_error(self, branch, monkeypatch):
         """The claim ends with its lease."""
-
-        def away(*_):
-            raise error
 
         def then():
             monkeypatch.setattr("compaction_app.compaction.commit.write_if_claimed", away)

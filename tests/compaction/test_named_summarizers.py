@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from compaction_app import chat
+from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed, ConfigurationError
-from compaction_app.models import ChatSession
+from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.server import ScriptedOpenAIServer
@@ -61,6 +62,18 @@ def test_where_the_site_removes_one_its_sessions_go_on_and_only_their_compaction
     assert caught.value.error_code == "bad_request"
     assert caught.value.error_detail == "SUMMARIZERS has no 'local', which this session has chosen."
     assert (local.requests, FakeSummarizer.requests) == ([], [])
+
+
+@pytest.mark.parametrize("broken", [{"PRIVATE_ENDPOINT": "http://10.0.0.7"}, {"SUMMARIZERS": {"default": 7}}])
+def test_a_run_whose_settings_can_not_be_read_fails_and_asks_nobody(broken):
+    """A key that is not known may have said where the conversation may be sent."""
+    run = chat.request_compaction(grow(chat.start_session(), None, "u a " * 35)[-1])
+    CompactionRun.objects.filter(pk=run.pk).update(settings={**run.settings, **broken})
+    compact_chat_history(run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.error_code) == ("failed", "bad_request")
+    assert run.error_detail.startswith("The run's settings cannot be read: ")
+    assert FakeSummarizer.requests == []
 
 
 @pytest.fixture

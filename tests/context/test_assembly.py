@@ -101,11 +101,6 @@ class TestContributions:
         assert (plain.dropped, context.strategy) == (0, "truncated")
         assert context.tokens <= context.window - 2_000
 
-    def test_they_count_towards_the_trigger(self):
-        tip = grow(chat.start_session(), None, "u a " * 28)[-1]
-        assert not chat.should_compact(tip)
-        assert chat.should_compact(tip, contributions=[{"role": "system", "content": words(1_004)}])
-
 
 class TestTriggerRatios:
     @pytest.fixture(autouse=True)

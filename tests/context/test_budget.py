@@ -114,20 +114,6 @@ def test_nothing_left_for_the_conversation_is_a_configuration_error():
     assert (caught.value.window, caught.value.reserved) == (10_000, 12_000)
 
 
-def test_the_window_comes_from_the_longest_matching_prefix():
-    settings = get_settings({})
-    assert window_of("gpt-4o-mini-2024", settings) == 128_000
-    assert window_of("gpt-4.1-nano", settings) == 1_047_576
-    assert window_of("gpt-4-0613", settings) == 8_192
-    assert window_of("house-model", settings) is None
-
-
 def test_an_explicit_window_beats_the_table():
     with override_settings(COMPACTION={"CONTEXT_WINDOW": 4_000}):
         assert window_of("gpt-4o", get_settings()) == 4_000
-
-
-def test_a_window_of_one_s_own_stands_beside_the_table():
-    with override_settings(COMPACTION={"MODELS": {"house-": {"window": 9_000}, "gpt-4o": {"window": 5_000}}}):
-        settings = get_settings()
-        assert [window_of(m, settings) for m in ("house-1", "gpt-4o", "o3")] == [9_000, 5_000, 200_000]

@@ -226,8 +226,7 @@ LARGE_RESULTS = st.builds(
 RESULTS = st.lists(st.one_of(st.text(max_size=60), LARGE_RESULTS, LARGE_RESULTS), min_size=100, max_size=100)
 
 
-# Ten thousand results in all.
-@settings(max_examples=100, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(
     results=RESULTS,
     sizes=st.lists(st.integers(1, 4), min_size=1, max_size=5),

@@ -191,10 +191,9 @@ class TestCost:
                 chat.get_context(tip)
             assert len(captured) == queries
 
-    @pytest.mark.long
     def test_it_walks_no_further_than_the_window_reaches(self, settings):
-        """At a depth of 50,000, and with nothing to be found: as many rows as 8,000 tokens have."""
-        tip = deep_chain(start_session(), 50_000)[-1]
+        """At a depth of 2,000, and with nothing to be found: as many rows as 8,000 tokens have."""
+        tip = deep_chain(start_session(), 2_000)[-1]
         walk = sql.SHARED_EXTRACT.partition("base(id)")[0].rstrip(", \n") + " SELECT count(*) FROM walk"
         with connection.cursor() as cursor:
             cursor.execute(walk, {"tip": tip.pk, "above": 0, "limit": 8_000, "pruned": 128})
@@ -205,9 +204,10 @@ class TestCost:
         for node in chain(start_session(), 100):
             anchored_summary(node, node, extract=EXTRACT)
         nodes = chain(session, 4)
-        forks = [chat.append_message(session, nodes[1], role="user", content="x") for _ in range(1_000)]
-        for fork in forks:
-            anchored_summary(fork, nodes[1], extract=EXTRACT)
+        place = {"session": session, "role": "user", "depth": 3}
+        forks = [ChatMessage(**place, parent=nodes[1], sib_order=n) for n in range(2, 1_002)]
+        told = {**place, "kind": "summary", "last_summarized_message": nodes[1], "extract": EXTRACT}
+        ChatMessage.objects.bulk_create(ChatMessage(**told, parent=f) for f in ChatMessage.objects.bulk_create(forks))
         analyze()
         explain = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF)"
         asked = {"tip": nodes[3].pk, "above": 0, "limit": 8_000, "pruned": 128}

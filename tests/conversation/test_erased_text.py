@@ -207,6 +207,12 @@ class TestRedaction:
         assert ([call["id"] for call in redacted.tool_calls], redacted.usage) == ([c["id"] for c in calls], {})
         assert columns_with(MARK) == set()
 
+    def test_a_message_that_another_counter_counted_can_be_redacted(self, session: ChatSession, settings: Any) -> None:
+        """Its count went below 0, which no database stores."""
+        message = grow(session, None, "u")[0]
+        settings.COMPACTION = small(TOKEN_COUNTER="compaction_app.tokens.CharacterTokenCounter")
+        assert 0 < chat.redact_message(message).token_count < message.token_count
+
     @pytest.mark.parametrize("replacement", ["\ud800", "\x00", 7])
     def test_a_replacement_that_can_not_be_stored_is_refused(self, session: ChatSession, replacement: Any) -> None:
         message = grow(session, None, "u")[0]

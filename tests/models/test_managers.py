@@ -122,48 +122,20 @@ def reread(nodes: Iterable[Any]) -> list[Any]:
     return [type(node).objects.get(pk=node.pk) for node in nodes]
 
 
-@settings(max_examples=15, deadline=None)
-@given(steps=STEPS)
-def test_every_read_answers_as_a_stock_tree_of_one_session(steps: list[Step]) -> None:
+@settings(max_examples=8, deadline=None)
+@given(steps=STEPS, target=st.integers(0, 50))
+def test_a_session_answers_as_a_stock_tree_before_and_after_a_deletion(steps: list[Step], target: int) -> None:
     with transaction.atomic():
         trees = plant(steps)
         for number, (session, messages) in enumerate(trees.items()):
             stock = plant_stock(steps, number)
             expected = answers_of(StockNode.objects, reread(stock))
             assert answers_of(session.messages, reread(messages)) == expected
-        transaction.set_rollback(True)
-
-
-@settings(max_examples=25, deadline=None)
-@given(steps=STEPS, target=st.integers(0, 50))
-def test_deleting_a_node_leaves_what_a_stock_tree_leaves(steps: list[Step], target: int) -> None:
-    with transaction.atomic():
-        trees = plant(steps)
-        session = next(iter(session for session in trees if trees[session]))
-        number = list(trees).index(session)
-        others = {other: as_keys(other.messages.get_tree()) for other in trees if other != session}
-        stock = plant_stock(steps, number)
-        index = target % len(stock)
-        stock[index].delete()
-        trees[session][index].delete()
-        assert as_keys(session.messages.get_tree()) == as_keys(StockNode.objects.get_tree())
-        assert others == {other: as_keys(other.messages.get_tree()) for other in others}
+            for nodes in (stock, messages):
+                if nodes:
+                    nodes[target % len(nodes)].delete()
+            assert as_keys(session.messages.get_tree()) == as_keys(StockNode.objects.get_tree())
         connection.check_constraints()
-        transaction.set_rollback(True)
-
-
-@settings(max_examples=25, deadline=None)
-@given(steps=STEPS, anchors=st.lists(st.integers(0, 50), max_size=4, unique=True))
-def test_summaries_change_neither_leaves_nor_tips(steps: list[Step], anchors: list[int]) -> None:
-    """A summary is a node, but no message: what is a leaf or a tip stays one with summaries below it."""
-    with transaction.atomic():
-        nodes = [node for tree in plant(steps).values() for node in tree]
-        leaves = {node.pk: node.is_leaf() for node in nodes}
-        tips = {node.pk for node in ChatMessage.objects.tips()}
-        for anchor in {nodes[index % len(nodes)] for index in anchors}:
-            summarize(anchor, anchor)
-        assert {node.pk: node.is_leaf() for node in nodes} == leaves
-        assert {node.pk for node in ChatMessage.objects.tips()} == tips
         transaction.set_rollback(True)
 
 
@@ -205,18 +177,13 @@ PRICES = {
     **{f"{name} of {which}": 0 for name in ("get_depth", "is_root") for which in ("top", "tip")},
 }
 
-SHAPES: dict[str, Callable[[ChatSession], list[ChatMessage]]] = {
-    "a chain of 5": lambda session: chain(session, 5),
-    "a chain of 3,000": lambda session: deep_chain(session, 3000),
-    "5 siblings": lambda session: star(session, 5),
-    "3,000 siblings": lambda session: star(session, 3000),
-}
+SHAPES: dict[str, Callable[[ChatSession, int], list[ChatMessage]]] = {"chain": deep_chain, "siblings": star}
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_reads_cost_the_same_at_any_size(shape: str) -> None:
+def test_reads_take_one_statement_however_many_there_are(shape: str) -> None:
     """No read of the node API asks once an ancestor, a level or a sibling, and none recurses in Python."""
-    nodes = SHAPES[shape](start_session())
+    nodes = SHAPES[shape](start_session(), 1_200)
     analyze()
     reads = dict(READS_OF_MANY)
     for name, read in READS_OF_A_NODE.items():
@@ -229,33 +196,6 @@ def test_reads_cost_the_same_at_any_size(shape: str) -> None:
             as_keys(read(ChatMessage.objects, top, tip))
         paid[name] = len(queries)
     assert paid == dict.fromkeys(reads, 1) | PRICES
-
-
-#: (objects, top, tip, fields) → the new node
-WRITES: dict[str, Callable[[Any, Any, Any, dict[str, Any]], Any]] = {
-    "a root": lambda objects, top, tip, fields: objects.add_root(fields),
-    "a child of the root": lambda objects, top, tip, fields: objects.add_child(top, fields),
-    "a child of the tip": lambda objects, top, tip, fields: objects.add_child(tip, fields),
-    "a variant of the root": lambda objects, top, tip, fields: objects.add_sibling(top, None, fields),
-    "a variant of the tip": lambda objects, top, tip, fields: objects.add_sibling(tip, "last-sibling", fields),
-}
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_every_append_costs_the_same_at_any_size(shape: str) -> None:
-    """Lock and insert: beside many messages, below many and, with the number of the last root read, as a root alike."""
-    session = start_session()
-    nodes = SHAPES[shape](session)
-    paid = {}
-    for name, write in WRITES.items():
-        top, tip = reread([nodes[0], nodes[-1]])
-        fields = {"session": session, "role": Role.USER, "content": "x"}
-        with CaptureQueriesContext(connection) as queries:
-            write(ChatMessage.objects, top, tip, fields)
-        paid[name] = [query["sql"].split()[0] for query in queries]
-    once = ["SAVEPOINT", "UPDATE", "INSERT", "RELEASE"]
-    root = ["SAVEPOINT", "UPDATE", "SELECT", "INSERT", "RELEASE"]
-    assert paid == {name: root if name in ("a root", "a variant of the root") else once for name in WRITES}
 
 
 # -- what is written -------------------------------------------------------------------------------------
@@ -380,13 +320,3 @@ def test_no_door_leads_into_another_session() -> None:
     with pytest.raises(InvalidParent, match="another session"):
         objects.add_child(impostor, {"role": "user"})
     assert ChatMessage.objects.count() == 2
-
-
-# -- treebeard's deprecated doors ------------------------------------------------------------------------
-
-
-@DEPRECATED
-def test_deprecated_appends_lead_to_the_manager() -> None:
-    root = ChatMessage.add_root(session=start_session(), role="user", token_count=3)
-    nodes = [root, child := root.add_child(role="user", token_count=4), child.add_sibling(role="user", token_count=5)]
-    assert [(node.depth, node.sib_order, node.path_tokens) for node in nodes] == [(1, 1, 3), (2, 1, 7), (2, 2, 8)]

@@ -30,17 +30,11 @@ APP = "compaction_app"
 RECORDED = sorted(Path(__file__).parent.glob("*.json"))
 
 
-@pytest.fixture(scope="module")
-def second(django_db_setup: None, django_db_blocker: Any) -> Iterator[str]:
+@pytest.fixture
+def old_database(django_db_setup: None, django_db_blocker: Any) -> Iterator[str]:
+    """Migrated, and without rows."""
     with second_database("old", django_db_blocker) as alias:
         yield alias
-
-
-@pytest.fixture
-def old_database(second: str) -> Iterator[str]:
-    """Migrated and without rows; whatever a test migrates is migrated again after it."""
-    yield second
-    migrate(None, second)
 
 
 def migrate(target: str | None, database: str) -> None:
