@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -21,7 +22,6 @@ from compaction_app import chat
 from compaction_app.admin import display
 from compaction_app.admin.display import call_line, counted, messages, moment, number, percent, place, shortened
 from compaction_app.conf import Mode, get_settings, get_token_counter
-from compaction_app.context.assembly import as_sent
 from compaction_app.exceptions import CompactionError, ContextOverflow
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.transcript import count_summary, summary_message
@@ -358,11 +358,9 @@ class _Record:
                 origin, text = Origin.SHARED_EXTRACT, row.extract
                 tokens = count_summary(text, get_token_counter())
             content = summary_message(text) if text else ""
-            parts.append(
-                ContextMessage(role=Role.USER, content=content, origin=origin, tokens=tokens, message_id=row.pk)
-            )
+            parts.append(ContextMessage(role=Role.USER, content=content, origin=origin, tokens=tokens, id=row.pk))
         if row := self._row(self.pinned_id, _("The pinned message")):
-            parts.append(as_sent(branches.message_value(row), Origin.PINNED))
+            parts.append(replace(branches.message_value(row), origin=Origin.PINNED))
             self._note_redacted([row])
         return parts
 
@@ -385,8 +383,7 @@ class _Record:
             self.notes.append(said.format(number(self.pruned)))
         cutoff = self.named.get(self.cutoff_id or 0)
         left_out = _left_out(parent, self.using, cutoff.depth if cutoff else 0, first, self.dropped, self.notes)
-        sent = (as_sent(branches.message_value(row), Origin.VERBATIM) for row in found)
-        return [*left_out, *([older] if older else []), *sent]
+        return [*left_out, *([older] if older else []), *map(branches.message_value, found)]
 
     def _note_redacted(self, found: Sequence[ChatMessage]) -> None:
         then = self.reply.created_at

@@ -9,7 +9,6 @@ import time
 from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any
 
 from django.core.management.base import BaseCommand
@@ -138,11 +137,8 @@ def plan_of(count: Count) -> CompactionPlan:
     texts = [" ".join(text.split()) for text in CONVERSATION.split("\n\n")]
     roles = [(Role.USER, Role.ASSISTANT)[n % 2] for n in range(len(texts))]
     tokens = count_messages([{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)], count)
-    rows = enumerate(zip(roles, texts, tokens, accumulate(tokens), strict=True), start=1)
-    messages = tuple(
-        Message(id=n, depth=n, role=role, content=text, tokens=size, path_tokens=total)
-        for n, (role, text, size, total) in rows
-    )
+    rows = enumerate(zip(roles, texts, tokens, strict=True), start=1)
+    messages = tuple(Message(id=n, depth=n, role=role, content=text, tokens=size) for n, (role, text, size) in rows)
     covered, kept = messages[:-2], messages[-2:]
     return CompactionPlan(
         covered=covered,
@@ -154,7 +150,7 @@ def plan_of(count: Count) -> CompactionPlan:
         anchor_id=kept[-1].id,
         anchor_depth=kept[-1].depth,
         target_tokens=TARGET_TOKENS,
-        replaced_tokens=covered[-1].path_tokens,
+        replaced_tokens=sum(tokens[:-2]),
     )
 
 
