@@ -19,7 +19,7 @@ from typing import Any
 
 from compaction_app.compaction.planning import plan_compaction
 from compaction_app.conf import Mode, Settings, load_function, settings_from
-from compaction_app.context.assembly import ShownHistory, apply_layers, tokens_after_pruning
+from compaction_app.context.assembly import ShownHistory, apply_layers, prune_branch
 from compaction_app.context.budget import make_budget, reply_reserve, window_or_default, with_trigger_of
 from compaction_app.context.pruning import prune
 from compaction_app.exceptions import InvalidMessage
@@ -121,7 +121,7 @@ def check_and_compact(
     if (
         summarize is not None
         and settings.mode != Mode.OFF
-        and tokens_after_pruning(branch, budget, settings, count) > budget.threshold
+        and prune_branch(branch, budget, settings, count)[0].history_tokens > budget.threshold
     ):
         branch, covered, failure = _compact(branch, budget, settings, count, summarize)
     shown = apply_layers(branch, budget, settings, count)
@@ -130,7 +130,7 @@ def check_and_compact(
     return Compacted(
         messages=history.rebuilt(shown),
         strategy=shown.strategy,
-        pruned=len(shown.left_out),
+        pruned=shown.pruned_messages,
         dropped=shown.dropped + pins_gone,
         covered=covered,
         tokens=history.fixed_tokens + shown.tokens,
@@ -158,7 +158,7 @@ def apply_tool_result_budget(
     validation.check_whole_number(keep_turns, "keep_turns")
     history = _History(messages, "", _no_count)
     pruned = prune(history.branch.tail, keep_turns=keep_turns, max_bytes=max_bytes, count=_no_count)
-    return [*history.fixed(), *map(history.message, pruned.messages)]
+    return [*history.fixed(), *map(history.message, pruned)]
 
 
 def extract(request: SummaryRequest) -> SummaryDraft:
@@ -181,7 +181,6 @@ class _History:
         self.fixed_tokens = sum(count_messages([_countable(message) for message in self._fixed], count))
         tail = tuple(_as_values(rest, count))
         self.branch = Branch(
-            session_id=None,
             tip_id=len(tail),
             tip_depth=len(tail),
             tip_path_tokens=sum(message.tokens for message in tail),
@@ -305,11 +304,9 @@ def _as_values(messages: Sequence[Mapping[str, Any]], count: Count) -> list[Mess
     return [
         Message(
             id=number,
-            parent_id=number - 1 or None,
             depth=number,
             role=str(message["role"]),
             tokens=tokens,
-            path_tokens=path_tokens,
             content=message["content"],
             tool_calls=tuple(message.get("tool_calls") or ()),
             tool_call_id=str(message.get("tool_call_id") or ""),
@@ -317,9 +314,7 @@ def _as_values(messages: Sequence[Mapping[str, Any]], count: Count) -> list[Mess
             reasoning=message.get("reasoning"),
             attachments=tuple(message["attachments"]),
         )
-        for number, message, tokens, path_tokens in zip(
-            range(1, len(read) + 1), read, sizes, itertools.accumulate(sizes), strict=True
-        )
+        for number, (message, tokens) in enumerate(zip(read, sizes, strict=True), 1)
     ]
 
 

@@ -23,7 +23,7 @@ from compaction_app.values import Branch, ContextMessage, Json, Message, Summary
 
 Redact = Callable[[str], str]
 
-AnyMessage = TypeVar("AnyMessage", Message, ContextMessage)
+AnyMessage = TypeVar("AnyMessage", bound=ContextMessage)
 
 #: Replaces an argument that the redactor changed into something that is not JSON.
 UNREADABLE = "[removed]"

@@ -218,9 +218,11 @@ class Origin(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Said:
-    """What a message says, stored or as it is sent."""
+class ContextMessage:
+    """A message as a model is sent it, and its origin."""
 
+    #: Its row; None for the system prompt and contributions.
+    id: int | None = None
     #: One of :class:`Role`.
     role: str
     #: Text; empty where only the structure was read.
@@ -239,20 +241,22 @@ class Said:
     attachments: tuple[Mapping[str, Json], ...] = ()
     #: Tokens of what is sent for it, wrapper included.
     tokens: int
+    origin: Origin = Origin.VERBATIM
+    #: Bytes of what is stored that pruning left out.
+    left_out_bytes: int = 0
+
+    @property
+    def message_id(self) -> int | None:
+        return self.id
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Message(Said):
-    """One message of a branch, as planning and transcripts see it."""
+class Message(ContextMessage):
+    """One message of a branch, as planning, transcripts and contexts see it."""
 
-    #: Primary key of its row.
     id: int
-    #: Primary key of its parent, None for a root.
-    parent_id: int | None = None
     #: 1 for a root.
     depth: int
-    #: Sum of tokens from the root to here, inclusive.
-    path_tokens: int = 0
     #: When it was written; never used for order, and read for summarizers alone.
     created_at: datetime | None = None
 
@@ -296,7 +300,6 @@ class Summary:
 class Branch:
     """What is known of the path root → tip: the newest applicable summary and the messages after its cutoff."""
 
-    session_id: Any
     #: The last message, structure only unless it is in the tail.
     tip_id: int
     tip_depth: int
@@ -455,17 +458,6 @@ class SummaryDraft(ModelCall):
     def paid_calls(self) -> tuple[ModelCall, ...]:
         """All calls made for this draft, its own included."""
         return self.calls or (ModelCall(**{one.name: getattr(self, one.name) for one in fields(ModelCall)}),)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ContextMessage(Said):
-    """One message as it is sent to the model, and its origin."""
-
-    origin: Origin
-    #: Its row; None for the system prompt and contributions.
-    message_id: int | None = None
-    #: Bytes of the original that pruning left out.
-    left_out_bytes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

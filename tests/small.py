@@ -67,36 +67,31 @@ def turns_with_results(*results):
     return messages
 
 
-def messages_of(shorthand, *, first_id=1, first_depth=1, before=0):
-    """Return a chain of message values with ascending ids and depths. ``before``: the path's tokens above them."""
-    made, path_tokens = [], before
+def messages_of(shorthand, *, first_id=1, first_depth=1):
+    """Return a chain of message values with ascending ids and depths."""
     written = openai_messages(shorthand)
-    for offset, (message, tokens) in enumerate(zip(written, count_messages(written, WordTokenCounter()), strict=True)):
-        path_tokens += tokens
-        made.append(
-            Message(
-                id=first_id + offset,
-                parent_id=first_id + offset - 1 or None,
-                depth=first_depth + offset,
-                role=message["role"],
-                tokens=tokens,
-                path_tokens=path_tokens,
-                content=f"message {first_id + offset}",
-                tool_calls=tuple(message.get("tool_calls", ())),
-                tool_call_id=message.get("tool_call_id", ""),
-            )
+    sizes = count_messages(written, WordTokenCounter())
+    return [
+        Message(
+            id=first_id + offset,
+            depth=first_depth + offset,
+            role=message["role"],
+            tokens=tokens,
+            content=f"message {first_id + offset}",
+            tool_calls=tuple(message.get("tool_calls", ())),
+            tool_call_id=message.get("tool_call_id", ""),
         )
-    return made
+        for offset, (message, tokens) in enumerate(zip(written, sizes, strict=True))
+    ]
 
 
 def branch_of(tail, base=None, *, already_compacted=False):
     """Return a branch value with this tail."""
     last = tail[-1] if tail else None
     return Branch(
-        session_id="session",
         tip_id=last.id if last else 0,
         tip_depth=last.depth if last else 0,
-        tip_path_tokens=last.path_tokens if last else 0,
+        tip_path_tokens=sum(message.tokens for message in tail),
         base=base,
         tail=tuple(tail),
         already_compacted=already_compacted,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from django.utils.translation import gettext as _
@@ -19,7 +20,6 @@ from compaction_app import chat
 from compaction_app.admin import display
 from compaction_app.admin.display import call_line, counted, messages, number, percent, place, shortened
 from compaction_app.conf import Mode, get_settings, get_token_counter
-from compaction_app.context.assembly import as_sent
 from compaction_app.exceptions import CompactionError, ContextOverflow
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.transcript import count_summary, summary_message
@@ -306,11 +306,9 @@ class _Record:
                 origin, text = Origin.SHARED_EXTRACT, row.extract
                 tokens = count_summary(text, get_token_counter())
             content = summary_message(text) if text else ""
-            parts.append(
-                ContextMessage(role=Role.USER, content=content, origin=origin, tokens=tokens, message_id=row.pk)
-            )
+            parts.append(ContextMessage(role=Role.USER, content=content, origin=origin, tokens=tokens, id=row.pk))
         if row := self._row(self.pinned_id, _("The pinned message")):
-            parts.append(as_sent(branches.message_value(row), Origin.PINNED))
+            parts.append(replace(branches.message_value(row), origin=Origin.PINNED))
         return parts
 
     def _tail(self) -> list[ContextMessage | Unlisted]:
@@ -323,5 +321,4 @@ class _Record:
         rows = ChatMessage.objects.using(self.using).filter(pk__in=branches.path_ids(parent, self.using, first_listed))
         cutoff = self.named.get(self.cutoff_id or 0)
         left_out = _left_out(parent, self.using, cutoff.depth if cutoff else 0, first, self.dropped, self.notes)
-        sent = (as_sent(branches.message_value(row), Origin.VERBATIM) for row in rows.order_by("depth"))
-        return [*left_out, *([older] if older else []), *sent]
+        return [*left_out, *([older] if older else []), *map(branches.message_value, rows.order_by("depth"))]

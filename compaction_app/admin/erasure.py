@@ -285,9 +285,7 @@ def _borrowed(links: Links, summaries: Sequence[ChatMessage], without: ChatMessa
     using, session = database_of(summaries[0]), summaries[0].session
     tips = set(borrowers(summaries, resolve_request(session).budget.available))
     tips -= tips_at_or_below(without.pk, tips, using) if without else set()
-    rows = (
-        ChatMessage.objects.using(using).filter(pk__in=sorted(tips)[:_MOST_NAMED]).defer(*SUMMARY_TEXTS).order_by("id")
-    )
+    rows = ChatMessage.objects.using(using).filter(pk__in=sorted(tips)[:_MOST_NAMED]).defer(*TEXTS).order_by("id")
     said = _("Branches that are shown an extract of theirs, and lose it until they are compacted. They end at:")
     return [said, _named(links, list(rows))] if tips else []
 

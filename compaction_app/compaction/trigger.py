@@ -27,7 +27,7 @@ from django.utils import timezone
 from compaction_app import signals, telemetry
 from compaction_app.compaction import runs
 from compaction_app.compaction.planning import plan_compaction
-from compaction_app.conf import Mode, Settings, load, load_function
+from compaction_app.conf import Mode, load, load_function
 from compaction_app.context.budget import calibration_of
 from compaction_app.context.reading import ResolvedRequest, pruned_history_tokens
 from compaction_app.messages.validation import is_storable
@@ -40,7 +40,6 @@ from compaction_app.tree import branches
 from compaction_app.tree.lanes import tips_at_or_below
 from compaction_app.values import (
     Branch,
-    Budget,
     CompactionPlan,
     ErrorCode,
     EventKind,
@@ -174,7 +173,7 @@ def open_under_lock(request: CompactionRequest) -> Decision:
         return _nothing_to_compact(request, branch)
     # A follow-up run does not wait for the cool-down: it would leave the work half done.
     guarded = request.by_threshold and not request.forced
-    if guarded and (found := find_suppression(branch, resolved.budget, resolved.settings, request.using)):
+    if guarded and (found := find_suppression(request, branch)):
         return _suppress(request, *found)
     lock_owner(resolved.session)
     if overspent := find_overspending(resolved.session):
@@ -288,17 +287,16 @@ def _new_run(request: CompactionRequest, branch: Branch) -> CompactionRun:
     )
 
 
-def find_suppression(
-    branch: Branch, budget: Budget, settings: Settings, using: str
-) -> tuple[Suppression, dict[str, Any]] | None:
+def find_suppression(request: CompactionRequest, branch: Branch) -> tuple[Suppression, dict[str, Any]] | None:
     """Breaker or cool-down, with the numbers behind it; None if neither suppresses a threshold compaction now."""
+    settings = request.resolved.settings
     if settings.mode == Mode.DETERMINISTIC:
         # The clock must not decide what the same history looks like; and this summarizer costs next to nothing.
         return None
     now, base = timezone.now(), branch.base
     finished = (
-        CompactionRun.objects.using(using)
-        .filter(session_id=branch.session_id, status__in=[RunStatus.FAILED, RunStatus.SUCCEEDED])
+        CompactionRun.objects.using(request.using)
+        .filter(session_id=request.tip.session_id, status__in=[RunStatus.FAILED, RunStatus.SUCCEEDED])
         .order_by("-id")
         .only("id", "anchor_id", "summary_id", "base_id", "status", "error_code", "finished_at")[:_RECENT_RUNS]
     )
@@ -323,7 +321,7 @@ def find_suppression(
         return None
     seconds = (now - last.finished_at).total_seconds()
     covered = base.cutoff_path_tokens / branch.tip_path_tokens
-    fits = branch.history_tokens <= budget.available
+    fits = branch.history_tokens <= request.resolved.budget.available
     if seconds < settings.cooldown_seconds and covered >= COVERAGE_RATIO and fits:
         return Suppression.COOLDOWN, {"seconds_since": round(seconds, 1), "covered": round(covered, 3)}
     return None

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from compaction_app.conf import Mode, PruneWhen, Settings, load_function
 from compaction_app.context.budget import CALIBRATION_RANGE, ReservedParts
@@ -52,8 +53,8 @@ def assemble(
         branch = redact_branch(branch, redact, count)
         reserved_parts, budget = _redact_reserved_parts(reserved_parts, budget, redact, count)
     shown = apply_layers(branch, budget, settings, count)
-    history = _history_messages(shown)
-    history_tokens = sum(message.tokens for message in history)
+    history = (*_before_the_tail(shown), *shown.tail)
+    history_tokens = shown.tokens
     return ChatContext(
         messages=(*reserved_parts.messages, *history),
         tokens=history_tokens + reserved_parts.tokens,
@@ -67,7 +68,7 @@ def assemble(
         cutoff_id=shown.summary.cutoff_id if shown.summary else None,
         pinned_id=shown.pinned.id if shown.pinned else None,
         strategy=shown.strategy,
-        pruned=len(shown.left_out),
+        pruned=shown.pruned_messages,
         dropped=shown.dropped,
         tip_id=branch.tip_id,
         first_shown_depth=shown.tail[0].depth if shown.tail else None,
@@ -98,8 +99,6 @@ class ShownHistory:
     summary: Summary | None
     pinned: Message | None
     tail: tuple[Message, ...]
-    #: Message id → bytes of it that are not shown.
-    left_out: dict[int, int]
     #: Messages after the cutoff that are not shown.
     dropped: int = 0
     strategy: Strategy
@@ -109,16 +108,21 @@ class ShownHistory:
         parts = [part for part in (self.summary, self.pinned, *self.tail) if part is not None]
         return sum(part.tokens for part in parts)
 
+    @property
+    def pruned_messages(self) -> int:
+        return sum(message.origin == Origin.PRUNED for message in self.tail)
+
 
 def apply_layers(branch: Branch, budget: Budget, settings: Settings, count: Count) -> ShownHistory:
     """All layers for a branch; raises :class:`ContextOverflow` only if the newest turn alone is too large."""
-    branch, left_out, strategy = prune_branch(branch, budget, settings, count)
+    branch, strategy = prune_branch(branch, budget, settings, count)
     base = branch.base
     pinned = base.pinned if base else None
-    if settings.mode != Mode.OFF and (base or branch.history_tokens > budget.threshold):
+    history = branch.history_tokens
+    if settings.mode != Mode.OFF and (base or history > budget.threshold):
         strategy = Strategy.SHARED_EXTRACT if base and base.is_shared else Strategy.AUTO_COMPACT
-    if settings.mode == Mode.OFF or (branch.history_tokens <= budget.available and not branch.unread):
-        return ShownHistory(summary=base, pinned=pinned, tail=branch.tail, left_out=left_out, strategy=strategy)
+    if settings.mode == Mode.OFF or (history <= budget.available and not branch.unread):
+        return ShownHistory(summary=base, pinned=pinned, tail=branch.tail, strategy=strategy)
     fit_to = partial(
         fit,
         branch.tail,
@@ -138,87 +142,46 @@ def apply_layers(branch: Branch, budget: Budget, settings: Settings, count: Coun
         fitted = fit_to(available=max(budget.available, min(overflow.needed, budget.limit + estimated)))
     if strategy != Strategy.SHARED_EXTRACT or fitted.dropped or not fitted.summary:
         strategy = Strategy.TRUNCATED
-    kept = {message.id for message in fitted.messages}
-    left_out = _added(left_out, fitted.left_out)
     return ShownHistory(
         summary=base if fitted.summary else None,
         pinned=pinned if fitted.pinned else None,
         tail=fitted.messages,
-        left_out={message_id: size for message_id, size in left_out.items() if message_id in kept},
         dropped=fitted.dropped,
         strategy=strategy,
     )
 
 
-def prune_branch(
-    branch: Branch, budget: Budget, settings: Settings, count: Count
-) -> tuple[Branch, dict[int, int], Strategy]:
-    """The branch after the free layers, the bytes that each message lost, and the last layer that changed it."""
-    over = branch.history_tokens > budget.threshold
-    if settings.mode == Mode.OFF or not (over or settings.prune == PruneWhen.ALWAYS):
-        return branch, {}, Strategy.NONE
-    keep_turns = settings.prune_keep_turns
+def prune_branch(branch: Branch, budget: Budget, settings: Settings, count: Count) -> tuple[Branch, Strategy]:
+    """The branch after the free layers, and the last one that changed it."""
+    history, strategy = branch.history_tokens, Strategy.NONE
+    if settings.mode == Mode.OFF or not (history > budget.threshold or settings.prune == PruneWhen.ALWAYS):
+        return branch, strategy
     # What the messages of the tail may take: up to the threshold if that can be, or else up to what is available.
-    around = branch.history_tokens - sum(message.tokens for message in branch.tail)
+    around = history - sum(message.tokens for message in branch.tail)
     rooms = (budget.threshold - around, budget.available - around)
-    max_bytes = settings.prune_tool_result_bytes
-    pruned = prune(branch.tail, keep_turns=keep_turns, max_bytes=max_bytes, count=count, rooms=rooms)
-    branch = replace(branch, tail=pruned.messages)
+    about: dict[str, Any] = {"keep_turns": settings.prune_keep_turns, "count": count, "rooms": rooms}
+    pruned = replace(branch, tail=prune(branch.tail, max_bytes=settings.prune_tool_result_bytes, **about))
+    if pruned != branch:
+        branch, strategy = pruned, Strategy.TOOL_RESULT_BUDGET
     if settings.micro_compact and branch.history_tokens > budget.threshold:
-        collapsed = micro_compact(branch.tail, keep_turns=keep_turns, count=count, rooms=rooms)
-        if collapsed.left_out:
-            branch = replace(branch, tail=collapsed.messages)
-            return branch, _added(pruned.left_out, collapsed.left_out), Strategy.MICRO_COMPACT
-    return branch, pruned.left_out, Strategy.TOOL_RESULT_BUDGET if pruned.left_out else Strategy.NONE
+        collapsed = replace(branch, tail=micro_compact(branch.tail, **about))
+        if collapsed != branch:
+            branch, strategy = collapsed, Strategy.MICRO_COMPACT
+    return branch, strategy
 
 
-def tokens_after_pruning(branch: Branch, budget: Budget, settings: Settings, count: Count) -> int:
-    """Tokens of the history after the free layers: over the threshold a compaction is needed."""
-    pruned, _, _ = prune_branch(branch, budget, settings, count)
-    return pruned.history_tokens
-
-
-def _added(first: Mapping[int, int], second: Mapping[int, int]) -> dict[int, int]:
-    return {key: first.get(key, 0) + second.get(key, 0) for key in (*first, *second)}
-
-
-def _history_messages(shown: ShownHistory) -> list[ContextMessage]:
-    messages = []
+def _before_the_tail(shown: ShownHistory) -> Iterator[ContextMessage]:
     if shown.summary:
-        messages.append(
-            ContextMessage(
-                # Untrusted text: it never has the system role.
-                role=Role.USER,
-                content=summary_message(shown.summary.text),
-                origin=Origin.SHARED_EXTRACT if shown.summary.is_shared else Origin.SUMMARY,
-                tokens=shown.summary.tokens,
-                message_id=shown.summary.id,
-            )
+        yield ContextMessage(
+            # Untrusted text: it never has the system role.
+            role=Role.USER,
+            content=summary_message(shown.summary.text),
+            origin=Origin.SHARED_EXTRACT if shown.summary.is_shared else Origin.SUMMARY,
+            tokens=shown.summary.tokens,
+            id=shown.summary.id,
         )
     if shown.pinned:
-        messages.append(as_sent(shown.pinned, Origin.PINNED))
-    for message in shown.tail:
-        origin = Origin.PRUNED if message.id in shown.left_out else Origin.VERBATIM
-        messages.append(as_sent(message, origin, shown.left_out.get(message.id, 0)))
-    return messages
-
-
-def as_sent(message: Message, origin: Origin, left_out_bytes: int = 0) -> ContextMessage:
-    """A message of the tail, or a pinned one, as a model is sent it."""
-    return ContextMessage(
-        role=message.role,
-        content=message.content,
-        origin=origin,
-        tokens=message.tokens,
-        message_id=message.id,
-        tool_calls=message.tool_calls,
-        tool_call_id=message.tool_call_id,
-        name=message.name,
-        reasoning=message.reasoning,
-        original=None if left_out_bytes else message.original,
-        attachments=message.attachments,
-        left_out_bytes=left_out_bytes,
-    )
+        yield replace(shown.pinned, origin=Origin.PINNED)
 
 
 def _redact_reserved_parts(
@@ -247,7 +210,11 @@ def with_reasoning_that_fits(context: ChatContext, count: Count, *, room: int | 
     """
     sizes = reasoning_sizes(context.messages, count, room=room)
     messages = [
-        replace(message, reasoning=None) if size is None else replace(message, tokens=message.tokens + size)
+        message
+        if message.reasoning is None
+        else replace(message, reasoning=None)
+        if size is None
+        else replace(message, tokens=message.tokens + size)
         for message, size in zip(context.messages, sizes, strict=True)
     ]
     added = sum(size or 0 for size in sizes)
@@ -260,9 +227,7 @@ def with_reasoning_that_fits(context: ChatContext, count: Count, *, room: int | 
     )
 
 
-def reasoning_sizes(
-    messages: Sequence[Message | ContextMessage], count: Count, *, room: int | None
-) -> list[int | None]:
+def reasoning_sizes(messages: Sequence[ContextMessage], count: Count, *, room: int | None) -> list[int | None]:
     """Tokens that each message's reasoning adds, with ``room`` for all of them; None: it has none, or none is sent.
 
     A message's reasoning is sent whole and as it came, or not at all; once one does not fit, no older one is sent. What

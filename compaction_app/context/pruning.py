@@ -14,13 +14,13 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import accumulate, chain, pairwise
 
 from compaction_app.exceptions import ContextOverflow
 from compaction_app.messages.truncate import shorten
 from compaction_app.tokens import Count, count_messages
-from compaction_app.values import Message, Role
+from compaction_app.values import Message, Origin, Role
 
 _BLANKS = re.compile(r"[ \t\r\f\v]+")
 #: A shorter result would be useless: the notice alone is a third of it.
@@ -33,21 +33,19 @@ MOST_TURNS_BEHIND = 8
 _STEPS = 8
 
 
-@dataclass(frozen=True)
-class Pruned:
-    """Messages after pruning."""
-
-    messages: tuple[Message, ...]
-    #: Message id → bytes left out, for each shortened message.
-    left_out: dict[int, int] = field(default_factory=dict)
-
-
-def recount(message: Message, content: str, count: Count) -> Message:
-    """The message with other content. Only the difference is counted: its count may also include results supplied
-    for unanswered calls."""
+def _shown_as(message: Message, content: str, count: Count) -> Message:
+    """The message with less content. Only the difference is counted: its count may also include results supplied for
+    unanswered calls."""
     kept = {"content": message.content, "original": message.original}
     before, after = count_messages([kept, {"content": content}], count)
-    return replace(message, content=content, original=None, tokens=message.tokens - before + after)
+    return replace(
+        message,
+        content=content,
+        original=None,
+        tokens=message.tokens - before + after,
+        origin=Origin.PRUNED,
+        left_out_bytes=message.left_out_bytes + len(message.content.encode()) - len(content.encode()),
+    )
 
 
 def protected_from(messages: Sequence[Message], keep_turns: int) -> int:
@@ -60,18 +58,20 @@ def protected_from(messages: Sequence[Message], keep_turns: int) -> int:
 
 def prune(
     messages: Sequence[Message], *, keep_turns: int, max_bytes: int, count: Count, rooms: Sequence[int] = ()
-) -> Pruned:
+) -> tuple[Message, ...]:
     """Old tool results over ``max_bytes`` become head + notice + tail. Idempotent.
 
     ``rooms``: tokens that the messages may take, the smallest first. Within the first that all pruning can reach, the
     boundary lies up to eight turns behind; without one every old result is shortened.
     """
-    return _rewrite_old_results(messages, keep_turns, rooms, lambda text: shorten(text, max_bytes), count)
+    return _with_old_results(messages, keep_turns, rooms, lambda text: shorten(text, max_bytes), count)
 
 
-def micro_compact(messages: Sequence[Message], *, keep_turns: int, count: Count, rooms: Sequence[int] = ()) -> Pruned:
+def micro_compact(
+    messages: Sequence[Message], *, keep_turns: int, count: Count, rooms: Sequence[int] = ()
+) -> tuple[Message, ...]:
     """White space in old tool results collapsed. It hurts code and diffs, so it is off by default."""
-    return _rewrite_old_results(messages, keep_turns, rooms, collapse_blanks, count)
+    return _with_old_results(messages, keep_turns, rooms, collapse_blanks, count)
 
 
 def collapse_blanks(text: str) -> str:
@@ -79,20 +79,16 @@ def collapse_blanks(text: str) -> str:
     return "\n".join(filter(None, lines))
 
 
-def _rewrite_old_results(
+def _with_old_results(
     messages: Sequence[Message], keep_turns: int, rooms: Sequence[int], rewrite: Callable[[str], str], count: Count
-) -> Pruned:
+) -> tuple[Message, ...]:
+    end = protected_from(messages, keep_turns)
     rewritten = {}
-    for index, message in enumerate(messages[: protected_from(messages, keep_turns)]):
+    for index, message in enumerate(messages[:end]):
         if message.role == Role.TOOL and (content := rewrite(message.content)) != message.content:
-            rewritten[index] = recount(message, content, count)
-    result, left_out = list(messages), {}
-    boundary = _boundary(messages, protected_from(messages, keep_turns), rewritten, rooms)
-    for index, message in rewritten.items():
-        if index < boundary:
-            result[index] = message
-            left_out[message.id] = len(messages[index].content.encode()) - len(message.content.encode())
-    return Pruned(messages=tuple(result), left_out=left_out)
+            rewritten[index] = _shown_as(message, content, count)
+    boundary = _boundary(messages, end, rewritten, rooms) if rewritten else 0
+    return tuple(rewritten.get(at, message) if at < boundary else message for at, message in enumerate(messages))
 
 
 def _boundary(messages: Sequence[Message], end: int, rewritten: Mapping[int, Message], rooms: Sequence[int]) -> int:
@@ -126,7 +122,6 @@ class Fitted:
     """The part of a history that is shown when not all of it fits."""
 
     messages: tuple[Message, ...]
-    left_out: dict[int, int]
     dropped: int
     summary: bool = True
     pinned: bool = True
@@ -224,7 +219,6 @@ class _Fitting:
         self.summary_tokens = summary_tokens
         self.pinned = pinned
         self.count = count
-        self.left_out: dict[int, int] = {}
         self.show_summary = True
         self.show_pinned = pinned is not None
         self.newest_user = next((g for g in reversed(self.groups) if g[0].starts_turn), None)
@@ -294,12 +288,9 @@ class _Fitting:
             content = shorten(message.content, max_bytes)
             if content == message.content:
                 continue
-            shorter = recount(message, content, self.count)
+            shorter = _shown_as(message, content, self.count)
             if shorter.tokens >= message.tokens:
                 continue
-            self.left_out[message.id] = self.left_out.get(message.id, 0) + (
-                len(message.content.encode()) - len(content.encode())
-            )
             total += shorter.tokens - message.tokens
             self.groups[g] = [*self.groups[g][:m], shorter, *self.groups[g][m + 1 :]]
 
@@ -307,7 +298,6 @@ class _Fitting:
         messages = tuple(message for group in self.groups for message in group)
         return Fitted(
             messages=messages,
-            left_out=self.left_out,
             dropped=count - len(messages),
             summary=self.show_summary,
             pinned=self.show_pinned,

@@ -16,7 +16,7 @@ from typing import Any, TypedDict, Unpack
 
 from compaction_app.conf import Mode, Settings, get_settings, get_token_counter
 from compaction_app.context import budget, windows
-from compaction_app.context.assembly import assemble, reasoning_sizes, tokens_after_pruning, with_reasoning_that_fits
+from compaction_app.context.assembly import assemble, prune_branch, reasoning_sizes, with_reasoning_that_fits
 from compaction_app.context.budget import ReservedParts
 from compaction_app.context.pruning import call_groups, has_its_calls, room_for_summary
 from compaction_app.exceptions import ConfigurationError, ContextOverflow, InvalidMessage, MessageNotFound
@@ -287,8 +287,8 @@ def pruned_history_tokens(tip: ChatMessage, resolved: ResolvedRequest) -> int:
     tokens = known.tokens
     if tokens <= resolved.budget.threshold and not resolved.include_reasoning:
         return tokens
-    branch = window_at(tip, resolved)
-    tokens = tokens_after_pruning(branch, resolved.budget, resolved.settings, resolved.count)
+    branch, _ = prune_branch(window_at(tip, resolved), resolved.budget, resolved.settings, resolved.count)
+    tokens = branch.history_tokens
     if not resolved.include_reasoning:
         return tokens
     sizes = reasoning_sizes(branch.tail, resolved.count, room=resolved.budget.available - tokens)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import socket
 import threading
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice, pairwise
@@ -124,15 +125,42 @@ class OpenedStream:
     way: Way
     #: Until the first chunk is taken: that chunk, or :data:`END`.
     first: list[Any] = field(default_factory=list)
+    #: Held by a thread while it waits for a chunk.
+    _being_read: threading.Lock = field(default_factory=threading.Lock)
 
     async def read(self) -> Any:
         """The next chunk; :data:`END` after the last one."""
         if self.first:
             return self.first.pop()
-        return await self.way.call(anext if self.way.is_awaited else next, self.source, END)
+        if self.way.is_awaited:
+            return await anext(self.source, END)
+        with self._being_read:
+            return next(self.source, END)
 
     async def close(self) -> None:
+        if self._being_read.locked() and _hang_up(self.source):
+            # Closed before the reader has left, the socket's number may at once be that of another connection, a
+            # database's for example, and the reader would go on waiting for that one.
+            with self._being_read:
+                pass
         await self.way.call(self.source.close)
+
+
+def _hang_up(source: Any) -> bool:
+    """End the connection of a stream that another thread reads; False where it cannot be reached.
+
+    Closing a socket neither wakes a thread that waits for it nor tells the other side, as long as the thread waits.
+    """
+    response: Any = getattr(source, "response", None)
+    connection = getattr(response, "extensions", {}).get("network_stream")
+    raw = connection.get_extra_info("socket") if connection else None
+    # Of HTTP/2 other requests have the same socket; so may they, where the response was read to its end.
+    if not isinstance(raw, socket.socket) or response.http_version != "HTTP/1.1" or response.is_closed:
+        return False
+    with suppress(OSError):
+        # Not that of an SSLSocket, which would have its reader read what is encrypted.
+        socket.socket.shutdown(raw, socket.SHUT_RDWR)
+    return True
 
 
 async def open_stream(client: Any, request: Mapping[str, Any], way: Way) -> OpenedStream:

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any, NoReturn
 
 from compaction_app.exceptions import InvalidMessage
-from compaction_app.values import Role, Said
+from compaction_app.values import ContextMessage, Role
 
 #: Of ``original``: OpenAI's chat format is ``openai``.
 FORMATS = ("openai", "openai-responses", "anthropic", "pydantic-ai", "langchain")
@@ -115,7 +115,7 @@ def goes_on_calling(open_calls: Sequence[str] | None, message: Mapping[str, Any]
     return isinstance(open_calls, _JustCalled) and bool(open_calls) and bool(message.get("tool_calls"))
 
 
-def open_calls_at_end(messages: Sequence[Said]) -> list[str]:
+def open_calls_at_end(messages: Sequence[ContextMessage]) -> list[str]:
     """The ids of the calls of the last call group that still wait for a result."""
     answered: Counter[str] = Counter()
     called: list[str] = []

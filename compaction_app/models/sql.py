@@ -11,13 +11,15 @@ SESSIONS = "compaction_app_chatsession"
 MESSAGES = "compaction_app_chatmessage"
 RUNS = "compaction_app_compactionrun"
 
-# The newest live summary anchored at a message. A scalar subquery, because joining the summary's row made SQLite
-# build a bloom filter over the whole table (1 → 10 ms at a million rows). The partial unique index on (parent, cutoff)
-# of live summaries serves it.
-_LIVE_SUMMARY = (
-    f"(SELECT s.id FROM {MESSAGES} s WHERE s.parent_message_id = p.id AND s.kind = 'summary'"
-    " AND s.retired_at IS NULL{which} ORDER BY s.id DESC LIMIT 1)"
+_LANE = "COALESCE({row}.lane_id, {row}.id)"
+# The newest live summary that is anchored on a lane, at a depth or above it. A scalar subquery, because joining the
+# summary's row made SQLite build a bloom filter over the whole table (1 → 10 ms at a million rows).
+_LIVE_ON_LANE = (
+    f"(SELECT s.id FROM {MESSAGES} s WHERE s.lane_id = {{lane}} AND s.kind = 'summary' AND s.retired_at IS NULL"
+    " AND s.depth <= {depth} + 1{which} ORDER BY s.depth DESC, s.id DESC LIMIT 1)"
 )
+#: Deeper than any message.
+_BELOW_ALL = 2**31 - 1
 
 # The fewest tokens that a message can have when it is shown: pruning may shorten an old tool result, so with its full
 # count the walk would stop too early and lose messages that fit. %(pruned)s is the lower bound of a pruned result.
@@ -28,32 +30,39 @@ _CALLS = "CASE WHEN {row}.tool_calls IS NULL THEN 0 ELSE 1 END"
 
 
 # tip → the message after the newest applicable summary's cutoff, or the root if there is no summary.
-# n: rows so far; shown: the fewest tokens they can have; newest_group: 1 within the tip's own call group; users: user
-# messages so far. The first summary found ends the search, and the walk then stops above its cutoff. ``which`` is a
-# condition that it must meet. The first row is no message, only the place below the tip: with the tip there, every
-# expression would be in the statement twice, and PostgreSQL plans it anew for each read, which takes longer than to
-# carry it out.
+# The summary is looked for first, from lane to lane: asked for at each message it takes a third of the read. ``which``
+# is a condition that it must meet. Then n: rows so far; shown: the fewest tokens they can have; newest_group: 1 within
+# the tip's own call group; users: user messages so far. The first row is no message, only the place below the tip: with
+# the tip there, every expression would be in the statement twice, and PostgreSQL plans it anew for each read, which
+# takes longer than to carry it out.
 def _walk(which: str = "") -> str:
     return f"""
-walk(id, parent_id, depth, role, calls, n, shown, newest_group, users, summary_id) AS (
-    SELECT CAST(NULL AS bigint), CAST(%(tip)s AS bigint), 0, CAST('tool' AS varchar), 0, 0, CAST(0 AS bigint), 1, 0,
-           CAST(NULL AS bigint)
+up(parent_id, summary_id) AS (
+    SELECT CAST(%(tip)s AS bigint), CAST(NULL AS bigint)
+    UNION ALL
+    SELECT (SELECT l.parent_message_id FROM {MESSAGES} l WHERE l.id = {_LANE.format(row="p")}),
+           {_LIVE_ON_LANE.format(lane=_LANE.format(row="p"), depth="p.depth", which=which)}
+    FROM up u JOIN {MESSAGES} p ON p.id = u.parent_id
+    WHERE u.summary_id IS NULL
+),
+base(id) AS (SELECT max(summary_id) FROM up),
+walk(id, parent_id, depth, role, calls, n, shown, newest_group, users) AS (
+    SELECT CAST(NULL AS bigint), CAST(%(tip)s AS bigint), {_BELOW_ALL}, CAST('tool' AS varchar), 0, 0,
+           CAST(0 AS bigint), 1, 0
     UNION ALL
     SELECT p.id, p.parent_message_id, p.depth, p.role, {_CALLS.format(row="p")}, w.n + 1, w.shown + {_LEAST},
            CASE WHEN w.newest_group = 1 AND (w.role = 'tool' OR w.calls + {_CALLS.format(row="p")} = 2)
                 THEN 1 ELSE 0 END,
-           w.users + CASE WHEN p.role = 'user' THEN 1 ELSE 0 END,
-           COALESCE(w.summary_id, {_LIVE_SUMMARY.format(which=which)})
+           w.users + CASE WHEN p.role = 'user' THEN 1 ELSE 0 END
     FROM walk w JOIN {MESSAGES} p ON p.id = w.parent_id
-    WHERE w.summary_id IS NULL OR w.depth > 1 + (
-        SELECT c.depth FROM {MESSAGES} c
-        WHERE c.id = (SELECT s.last_summarized_message_id FROM {MESSAGES} s WHERE s.id = w.summary_id))
+    WHERE w.depth > 1 + COALESCE((SELECT c.depth FROM {MESSAGES} c WHERE c.id = (
+        SELECT s.last_summarized_message_id FROM {MESSAGES} s WHERE s.id = (SELECT id FROM base))), 0)
 )"""
 
 
 def _columns(**instead: str) -> str:
     """The columns of ``tree.branches.Row`` in their order; what is not needed is read as something else."""
-    names = """id session_id parent_message_id kind role content tool_calls tool_call_id name reasoning original
+    names = """id parent_message_id role content tool_calls tool_call_id name reasoning original
         attachments token_count path_tokens depth created_at ledger is_extract extract""".split()
     return ", ".join(f"{instead.get(name, f'm.{name}')} AS {name}" for name in names)
 
@@ -83,7 +92,6 @@ _PARTS = f"""
 def _tail_rows(columns: str, condition: str = "w.id IS NOT NULL", which: str = "") -> str:
     return f"""
 WITH RECURSIVE {_walk(which)},
-base(id) AS (SELECT max(summary_id) FROM walk),
 shown(id, part) AS (
     SELECT w.id, 'tail' FROM walk w WHERE {condition}
     UNION ALL {_PARTS}
@@ -94,8 +102,8 @@ SELECT {columns}, shown.part FROM shown JOIN {MESSAGES} m ON m.id = shown.id
 
 #: What a context depends on of its session, as a row more, in columns of the same types.
 _SESSION_ROW = f"""
-UNION ALL SELECT 0, c.id, NULL, '', '', c.system_prompt, c.settings, '', c.model, c.token_calibration, NULL, NULL,
-       0, 0, 0, NULL, '', FALSE, '', 'session'
+UNION ALL SELECT 0, NULL, '', c.system_prompt, c.settings, '', c.model, c.token_calibration, NULL, NULL, 0, 0, 0,
+       NULL, '', FALSE, '', 'session'
 FROM {SESSIONS} c WHERE c.id = (SELECT t.session_id FROM {MESSAGES} t WHERE t.id = %(tip)s)
 """
 
@@ -140,8 +148,6 @@ SELECT {_ALL}, shown.part FROM shown JOIN {MESSAGES} m ON m.id = shown.id
 #: The session of a message. As text, since making the statement costs Django more than reading the row.
 SESSION = f"SELECT c.* FROM {MESSAGES} t JOIN {SESSIONS} c ON c.id = t.session_id WHERE t.id = %(tip)s"
 
-_LANE = "COALESCE({row}.lane_id, {row}.id)"
-
 
 # The numbers that the trigger compares, without content. It walks from lane to lane, so a long branch without a summary
 # costs no more than a short one, and ends at the first live summary or above a root. Subqueries again, not joins: they
@@ -151,8 +157,7 @@ WITH RECURSIVE up(tip, parent_id, summary_id) AS (
     SELECT t.id, t.id, CAST(NULL AS bigint) FROM {MESSAGES} t WHERE t.id IN ({{tips}})
     UNION ALL
     SELECT up.tip, l.parent_message_id,
-           (SELECT s.id FROM {MESSAGES} s WHERE s.lane_id = {_LANE.format(row="p")} AND s.kind = 'summary'
-                AND s.retired_at IS NULL AND s.depth <= p.depth + 1 ORDER BY s.depth DESC, s.id DESC LIMIT 1)
+           {_LIVE_ON_LANE.format(lane=_LANE.format(row="p"), depth="p.depth", which="")}
     FROM up JOIN {MESSAGES} p ON p.id = up.parent_id JOIN {MESSAGES} l ON l.id = {_LANE.format(row="p")}
     WHERE up.summary_id IS NULL
 )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import reduce
+from operator import attrgetter
 from typing import Any, NamedTuple, cast
 from zoneinfo import ZoneInfo
 
@@ -37,10 +38,7 @@ class Row(NamedTuple):
     """
 
     id: int
-    #: As the driver returns it.
-    session_id: Any
     parent_message_id: int | None
-    kind: str
     role: str
     content: str
     tool_calls: Any
@@ -307,11 +305,9 @@ def message_value(row: Row | ChatMessage, zone: str | None = None) -> Message:
     in_zone = ZoneInfo(zone) if zone else timezone.get_default_timezone()
     return Message(
         id=row.id,
-        parent_id=row.parent_message_id,
         depth=row.depth,
         role=row.role,
         tokens=row.token_count,
-        path_tokens=row.path_tokens,
         content=row.content,
         tool_calls=tuple(canonical(row.tool_calls)) if row.tool_calls else (),
         tool_call_id=row.tool_call_id,
@@ -352,11 +348,11 @@ def _branch(tip_id: int, rows: Sequence[Row], zone: str | None = None) -> Branch
     if "summary" in parts:
         cutoff_depth, cutoff_tokens = parts["cutoff"].depth, parts["cutoff"].path_tokens
         base = summary_value(parts["summary"], parts["cutoff"], parts.get("pinned"), zone)
-    tail = [message_value(row, zone) for row in rows if row.part == "tail" and row.depth > cutoff_depth]
-    tail.sort(key=lambda message: message.depth)
-    tip_depth, tip_tokens = (tail[-1].depth, tail[-1].path_tokens) if tail else (cutoff_depth, cutoff_tokens)
+    after = [row for row in rows if row.depth > cutoff_depth and row.part == "tail"]
+    after.sort(key=attrgetter("depth"))
+    tip_depth, tip_tokens = (after[-1].depth, after[-1].path_tokens) if after else (cutoff_depth, cutoff_tokens)
+    tail = [message_value(row, zone) for row in after]
     return Branch(
-        session_id=ChatSession._meta.pk.to_python(rows[0].session_id),
         tip_id=tip_id,
         tip_depth=tip_depth,
         tip_path_tokens=tip_tokens,

@@ -34,7 +34,7 @@ def summary_at(cutoff, anchor, *, tokens=30, pinned=None):
         anchor_depth=anchor.depth,
         cutoff_id=cutoff.id,
         cutoff_depth=cutoff.depth,
-        cutoff_path_tokens=cutoff.path_tokens,
+        cutoff_path_tokens=0,
         tokens=tokens,
         content="earlier matter",
         pinned=pinned,

@@ -20,6 +20,10 @@ def ids(messages):
     return [message.id for message in messages]
 
 
+def shortened(messages):
+    return [message.id for message in messages if message.origin == "pruned"]
+
+
 def conversation(*texts, sizes=(1,), every=1):
     """Messages with tool calls, each followed by its results.
 
@@ -47,7 +51,7 @@ def conversation(*texts, sizes=(1,), every=1):
 class TestPrune:
     def pruned(self, text, limit=4_096):
         messages = conversation(text, "b", "c", "d")
-        return messages[2], prune(messages, keep_turns=3, max_bytes=limit, count=ExactTokenCounter()).messages[2]
+        return messages[2], prune(messages, keep_turns=3, max_bytes=limit, count=ExactTokenCounter())[2]
 
     def test_a_limit_smaller_than_the_notice_still_shortens(self):
         _, after = self.pruned("y" * 101, limit=100)
@@ -60,15 +64,16 @@ class TestPrune:
         boundaries = []
         for turns in range(4, 34):
             pruned = self.behind(turns, rooms=(20_000,))
-            boundaries.append(max(pruned.left_out))
-            assert len(pruned.left_out) >= turns - 3 - 8
+            boundaries.append(max(shortened(pruned)))
+            assert len(shortened(pruned)) >= turns - 3 - 8
         assert boundaries == sorted(boundaries)
         assert len(set(boundaries)) <= 9
 
     def test_without_room_every_old_result_is_shortened(self):
-        assert len(self.behind(20, rooms=(100,)).left_out) == len(self.behind(20, rooms=()).left_out) == 17
-        least = sum(message.tokens for message in self.behind(20, rooms=()).messages)
-        assert len(self.behind(20, rooms=(100, least)).left_out) == 17
+        pruned = self.behind(20, rooms=())
+        assert len(shortened(self.behind(20, rooms=(100,)))) == len(shortened(pruned)) == 17
+        least = sum(message.tokens for message in pruned)
+        assert len(shortened(self.behind(20, rooms=(100, least)))) == 17
 
     def behind(self, turns, rooms):
         messages = conversation(*["z " * 300] * turns)
@@ -77,7 +82,7 @@ class TestPrune:
     def test_white_space_is_collapsed_in_old_results_only(self):
         messages = conversation("a   b\n\n\n c", "a   b", "c", "d")
         collapsed = micro_compact(messages, keep_turns=3, count=ExactTokenCounter())
-        assert [collapsed.messages[i].content for i in (2, 5)] == ["a b\nc", "a   b"]
+        assert [collapsed[i].content for i in (2, 5)] == ["a b\nc", "a   b"]
 
 
 def fitted(shorthand, room, **options):
@@ -96,9 +101,9 @@ class TestFit:
         """The turns of two large results were left out, and the third was shown in full."""
         result = fitted(conversation(*["big " * 3_000] * 3), 6_000, count=ExactTokenCounter())
         assert result.dropped == 0
-        assert set(result.left_out) == {3, 6}, "the oldest of like size, and no more than a step"
+        assert shortened(result.messages) == [3, 6], "the oldest of like size, and no more than a step"
         result = fitted(conversation(*["big " * 3_000, "small"] * 2), 5_000, count=ExactTokenCounter())
-        assert (result.dropped, set(result.left_out)) == (0, {3})
+        assert (result.dropped, shortened(result.messages)) == (0, [3])
 
     def test_the_boundary_moves_in_steps(self):
         """It moved in each of these turns, and with it the beginning of the prompt."""
@@ -138,7 +143,7 @@ class TestFit:
         messages = conversation("small " * 10, "big " * 9_000)
         result = fitted(messages, 900, summary_tokens=300, count=ExactTokenCounter())
         assert result.summary
-        assert 6 in result.left_out
+        assert 6 in shortened(result.messages)
         assert sum(m.tokens for m in result.messages) <= 600
 
     def test_a_pin_goes_before_the_summary_unless_it_is_the_newest_user_message(self):
@@ -239,19 +244,21 @@ def test_no_result_gets_larger_or_invalid_and_no_pair_is_split(results, sizes, l
     exact = ExactTokenCounter()
     messages = conversation(*results, sizes=sizes, every=3)
     pruned = prune(messages, keep_turns=keep_turns, max_bytes=limit, count=exact)
-    collapsed = micro_compact(pruned.messages, keep_turns=keep_turns, count=exact)
+    collapsed = micro_compact(pruned, keep_turns=keep_turns, count=exact)
     protected = protected_from(messages, keep_turns)
-    for before, after, last in zip(messages, pruned.messages, collapsed.messages, strict=True):
+    for before, after, last in zip(messages, pruned, collapsed, strict=True):
         assert is_valid(before, after)
         assert is_valid(after, last)
         if before.role == Role.TOOL and before.id <= protected:
             is_too_large = len(before.content.encode()) > limit
             assert len(after.content.encode()) <= limit if is_too_large else after == before
-        if before.id in pruned.left_out:
+        if after.origin == "pruned":
             left = len(before.content.encode()) - len(after.content.encode())
-            assert pruned.left_out[before.id] == left > 0
-    assert pruned.messages[protected:] == tuple(messages[protected:]) == collapsed.messages[protected:]
-    assert prune(pruned.messages, keep_turns=keep_turns, max_bytes=limit, count=exact).messages == pruned.messages
+            assert after.left_out_bytes == left > 0
+        else:
+            assert after == before
+    assert pruned[protected:] == tuple(messages[protected:]) == collapsed[protected:]
+    assert prune(pruned, keep_turns=keep_turns, max_bytes=limit, count=exact) == pruned
     available = max(1, int(sum(message.tokens for message in messages) * share))
     options = {"summary_tokens": 0, "preserve": preserve, "max_bytes": limit, "count": exact}
-    assert_fits(collapsed.messages, available, **options)
+    assert_fits(collapsed, available, **options)

@@ -326,6 +326,15 @@ class TestClosedElsewhere:
         assert [(reply.content, reply.finish_reason) for reply in replies()] == stored
         assert not ReplyClaim.objects.exists()
 
+    @pytest.mark.parametrize("close", [closed_elsewhere, aclosed_elsewhere])
+    def test_neither_its_reader_nor_its_provider_waits(self, tip, server, close):
+        """The provider is silent, and the client would wait for thirty seconds."""
+        server.script([steps.stream_of("Aye", then=steps.hang())])
+        began = time.monotonic()
+        assert text_of(close(tip, server, "discard")) == "Aye"
+        server.wait_for_disconnects(1)
+        assert time.monotonic() - began < 15
+
     def test_while_it_is_being_opened(self, tip, server):
         server.script([steps.late(0.5, steps.stream_of("Aye", ", aye", then=steps.hang(5)))])
         assert aclosed_elsewhere(tip, server, "keep", 0.2) == []

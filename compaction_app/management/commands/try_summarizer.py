@@ -140,13 +140,12 @@ def _models_of(settings: Settings, timeout: int | None) -> Iterator[Settings]:
 
 
 def plan_of(count: Count) -> CompactionPlan:
-    messages, total = [], 0
-    for n, text in enumerate(CONVERSATION.split("\n\n"), start=1):
-        role, content = (Role.ASSISTANT, Role.USER)[n % 2], " ".join(text.split())
-        [tokens] = count_messages([{"role": role, "content": content}], count)
-        total += tokens
-        messages.append(Message(id=n, depth=n, role=role, content=content, tokens=tokens, path_tokens=total))
-    covered, kept = tuple(messages[:-2]), tuple(messages[-2:])
+    texts = [" ".join(text.split()) for text in CONVERSATION.split("\n\n")]
+    roles = [(Role.USER, Role.ASSISTANT)[n % 2] for n in range(len(texts))]
+    tokens = count_messages([{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)], count)
+    rows = enumerate(zip(roles, texts, tokens, strict=True), start=1)
+    messages = tuple(Message(id=n, depth=n, role=role, content=text, tokens=size) for n, (role, text, size) in rows)
+    covered, kept = messages[:-2], messages[-2:]
     return CompactionPlan(
         covered=covered,
         lookahead=kept,
@@ -157,7 +156,7 @@ def plan_of(count: Count) -> CompactionPlan:
         anchor_id=kept[-1].id,
         anchor_depth=kept[-1].depth,
         target_tokens=TARGET_TOKENS,
-        replaced_tokens=covered[-1].path_tokens,
+        replaced_tokens=sum(tokens[:-2]),
     )
 
 
