@@ -11,7 +11,7 @@ from compaction_app import chat
 from compaction_app.admin import sessions
 from compaction_app.models import ChatSession, CompactionEvent
 from tests.admin.pages import branches_of, figures_of, listed, log_in, page_of, queries_of, url
-from tests.admin.records import conversation, forked, run_at, summarized, words
+from tests.admin.records import conversation, forked, run_at, words
 from tests.trees import chain, star, start_session
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
@@ -69,17 +69,6 @@ def test_settings_that_can_not_be_used_are_told_and_the_branches_are_there(viewe
     [branch] = branches_of(viewer, session)
     assert branch.fullness == "30 tokens"
     assert "<meter" not in response.text
-
-
-def test_the_page_leads_to_the_search_of_its_messages(viewer, client):
-    session, *_ = forked()
-    page = viewer.get(page_of(session)).text
-    search = f'<form id="compaction-find" method="get" action="{url("chatmessage_changelist")}">'
-    assert f'{search}<input type="hidden" name="session" value="{session.pk}"></form>' in page
-    assert page.count('form="compaction-find"') == 2
-    # A form within the page's own would be none.
-    assert page.index(search) > page.index("</form>", page.index('id="chatsession_form"'))
-    assert "compaction-find" not in log_in(client, "view_chatsession").get(page_of(session)).text
 
 
 # -- constant work ------------------------------------------------------------------------------------------
@@ -182,12 +171,6 @@ def test_a_sessions_page_says_what_is_reserved_and_what_the_limits_are_divided_b
     assert found["Reserved"] == f"{200 + prompt} tokens ({prompt} of them for the system prompt)"
     assert found["Token counts corrected by"] == "× 0.8131"
     assert found["Available"] == f"{int((4000 - 200 - prompt) / 0.8131):,} tokens"
-
-
-def test_the_strategy_says_whether_there_is_a_summary(viewer):
-    said = (("A summary is used", summarized()[0][-1]), ("A summary is needed; there is none yet", conversation(6)[1]))
-    for strategy, tip in said:
-        assert figures_of(viewer.get(page_of(tip)).text, "compaction-context")["Strategy"] == strategy
 
 
 def test_where_compaction_is_off_both_pages_say_so_and_leave_away_what_does_not_apply(operator):
