@@ -171,6 +171,8 @@ def celery_worker(
         environment |= {"DATABASE_URL": live_database_url(), "CELERY_BROKER_URL": broker} | dict(env or {})
         worker = CeleryWorker(command, log=tmp_path / f"{name}.log", cwd=REPOSITORY, env=environment)
         stack.callback(worker.stop)
+        # In order it would end seconds later, with its next look at the broker.
+        stack.callback(worker.kill)
         workers.append(worker)
         worker.wait_until(lambda: " ready." in worker.said or not worker.is_running(), WORKER_START_SECONDS)
         assert worker.is_running(), f"the worker ended while starting; its log:\n{worker.said}"

@@ -67,7 +67,9 @@ _MIXED = """a_|1,|1.|<_|"N|A.|a-|a/|a:|a@|>_|-_|1._|#_|```_|`a|
 'a_|(a|N_|_N|RN|aN|aNN|</|<a_|<user_|</user|<cutoff_|{}|[]|{"a":
 key-|-----BEGIN PRIVATE KEY-----|eyJaaaaaaaaaa.|password is_|TOKEN_|--a-|://a|sk-|secret="|user_|user a_|(user:_|no_
 never_|not 1_|·_|[quoted]_|error_|a error:_|exit code_|x:_|today_|last_|2024-01-01_|On a_|10 maximum_|> 1|limit of_|##_
-Kept word for word|## Kept word for wordN"""
+-----BEGIN RSA PRIVATE KEY-----Zm9vYmFyMTIz|-eyJ|eyJaaaaaaaaa.eyJaaaaaaaaa|glpat-a1.|://a:|password='|token: "a
+Bearer a.|A_|--password_|--a-a-a-|-u a:|set-cookie: a=|sess|secret: "a_|PASSWORD='a_|API_KEY_|<think>|</think>
+sorry_|I can't_|<answer>|```N|Kept word for word|## Kept word for wordN"""
 _MIXED_UNITS = [
     unit.replace("_", " ").replace("N", "\n").replace("R", "\r") for unit in re.split(r"[|\n]", _MIXED) if unit
 ]
@@ -207,7 +209,7 @@ OWN = {
 }
 
 
-UNITS = (*_ALONE, *_MIXED_UNITS)
+UNITS = (*_ALONE, *_MIXED_UNITS, "<|channel|>x")
 #: What the short run repeats: what patterns most often repeat, and every tenth of the others.
 SAMPLE = (*" \na7", *UNITS[3::10])
 
@@ -269,6 +271,13 @@ def _sent_again(number: int) -> None:
     openai_format.to_openai([asked], endpoint="e")
 
 
+def _answered(number: int) -> None:
+    about: dict[str, Any] = {"origin": Origin.VERBATIM, "tokens": 1, "content": "-"}
+    calls = tuple({**_call("{}"), "id": f"c{index}"} for index in range(number))
+    results = [ContextMessage(role=Role.TOOL, tool_call_id=call["id"], **about) for call in calls]
+    openai_format.to_openai([ContextMessage(role=Role.ASSISTANT, tool_calls=calls, **about), *results])
+
+
 def _streamed(deltas: list[dict[str, Any]]) -> None:
     draft = chat_model.PartialReply()
     for delta in deltas:
@@ -277,9 +286,11 @@ def _streamed(deltas: list[dict[str, Any]]) -> None:
 
 
 _CUT = {"index": 0, "id": "c1", "function": {"arguments": "}"}}
-#: What a reply may have thousands of, whole and streamed.
+#: What a history or a reply may have thousands of, whole and streamed.
 MANY: dict[str, Callable[[int], Any]] = {
+    "items": lambda n: originals.items_joined([{"role": "user"}] * n),
     "calls with one id": _sent_again,
+    "calls with results": _answered,
     "streamed calls": lambda n: _streamed([{"tool_calls": [{**_CUT, "id": f"c{i}", "index": i}]} for i in range(n)]),
     "calls in one chunk": lambda n: _streamed([{"tool_calls": _calls(n, "")}]),
     "pieces of one call": lambda n: _streamed([{"tool_calls": [_CUT]}] * n),
@@ -290,7 +301,7 @@ MANY: dict[str, Callable[[int], Any]] = {
 
 
 @pytest.mark.parametrize("kind", MANY)
-def test_four_times_the_pieces_of_a_reply_take_about_four_times_as_long(kind: str) -> None:
+def test_four_times_the_pieces_take_about_four_times_as_long(kind: str) -> None:
     short, long = (_seconds(MANY[kind], n, 2) for n in (750, 3_000))
     assert long <= FLOOR or long < MOST_GROWTH * short
 

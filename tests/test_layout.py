@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
@@ -134,8 +135,13 @@ def is_pure(path: Path) -> bool:
     return within.parts[0] in PURE or str(within) in PURE
 
 
-IMPORTS = [found for path in sources() for found in imports_in(path)]
-OWN_IMPORTS = [one for one in IMPORTS if member(one.imported) and member(one.importer) not in BESIDE]
+@cache
+def all_imports() -> list[Import]:
+    return [found for path in sources() for found in imports_in(path)]
+
+
+def own_imports() -> list[Import]:
+    return [one for one in all_imports() if member(one.imported) and member(one.importer) not in BESIDE]
 
 
 def test_every_file_belongs_to_a_room() -> None:
@@ -148,7 +154,7 @@ def test_every_file_belongs_to_a_room() -> None:
 def test_rooms_import_only_rooms_below_them() -> None:
     climbing = [
         f"{found.place}: {found.imported}"
-        for found in OWN_IMPORTS
+        for found in own_imports()
         if LEVEL.get(member(found.imported), len(ROOMS)) > LEVEL[member(found.importer)]
     ]
     assert climbing == []
@@ -157,7 +163,7 @@ def test_rooms_import_only_rooms_below_them() -> None:
 def test_files_do_not_import_each_other_in_a_circle() -> None:
     """In whatever order they are loaded, each finds what it needs. Types may know each other: nothing is loaded."""
     graph: dict[str, set[str]] = {}
-    for found in OWN_IMPORTS:
+    for found in own_imports():
         if found.when != NEVER and (found.importer, found.imported) not in LATE_IMPORTS:
             graph.setdefault(found.importer.removesuffix(".__init__"), set()).add(found.imported)
     try:
@@ -167,7 +173,7 @@ def test_files_do_not_import_each_other_in_a_circle() -> None:
 
 
 def test_no_import_hides_inside_a_function() -> None:
-    hidden = {(found.importer, found.imported): found.place for found in OWN_IMPORTS if found.when == CALLED}
+    hidden = {(found.importer, found.imported): found.place for found in own_imports() if found.when == CALLED}
     assert set(hidden) == LATE_IMPORTS, hidden
 
 
@@ -175,7 +181,7 @@ def test_pure_files_reach_for_nothing_outside() -> None:
     """No ORM, clock, network, file or chance, and of this package only what is pure as well."""
     assert [name for name in PURE if not (PACKAGE / name).exists()] == []
     impure = []
-    for found in IMPORTS:
+    for found in all_imports():
         importer, imported = source_of(found.importer), source_of(found.imported)
         if found.when == NEVER or importer is None or not is_pure(importer):
             continue

@@ -7,12 +7,10 @@ import pytest
 
 from compaction_app import chat
 from compaction_app.exceptions import CompactionRefused
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.summarizers.prompts import PROMPT_VERSION
+from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.server import ScriptedOpenAIServer
-from compaction_app.testing.summarizers import FakeSummarizer
 from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -79,35 +77,3 @@ class TestDeterministic:
         assert "[Conversation Summary]" not in str(first)
         assert second["messages"][0]["content"].startswith("[Conversation Summary]")
         assert CompactionRun.objects.get().status == "succeeded"
-
-
-def test_a_hosts_own_wording_is_in_the_prompt_and_on_the_record(settings):
-    settings.COMPACTION = small(asked={"PROMPT": "Write it as a ship's log."})
-    tip = grow(chat.start_session(), None, "u a " * 35)[-1]
-    run = chat.compact(tip)
-    [asked] = FakeSummarizer.requests
-    assert asked.system.startswith("Write it as a ship's log.")
-    assert run.prompt_version.startswith(f"{PROMPT_VERSION}+")
-
-
-@pytest.mark.parametrize("is_stored", [True, False], ids=["on the session", "as an argument"])
-def test_a_turn_of_a_smaller_model_is_answered_at_once_and_compacted_for_its_window(settings, is_stored):
-    settings.COMPACTION = {
-        **small(MODELS={"ocean": {"window": 40_000}, "pond": {"window": 6_000}}),
-        "CONTEXT_WINDOW": None,
-        "RESERVED_TOKENS": 1_000,
-    }
-    session = chat.start_session(model="ocean-1")
-    tip = grow(session, None, "u a " * 120 + "u")[-1]
-    assert chat.get_context(tip).dropped == 0
-    options = {} if is_stored else {"model": "pond-1"}
-    if is_stored:
-        ChatSession.objects.filter(pk=session.pk).update(model="pond-1")
-    with ScriptedOpenAIServer(default=steps.reply("Aye.")) as server:
-        client = openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
-        reply = chat.complete(tip, client=client, **options)
-    [sent] = server.requests
-    assert sent["model"] == "pond-1"
-    assert sum(4 + len(m["content"].split()) for m in sent["messages"]) <= 5_000
-    run = CompactionRun.objects.get()
-    assert (run.trigger, run.budget["window"], reply.sent_context["strategy"]) == ("threshold", 6_000, "truncated")

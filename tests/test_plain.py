@@ -142,14 +142,6 @@ class TestSummaries:
         assert "the model is away" not in caplog.text
         assert result.tokens <= 8_000
 
-    def test_one_too_long_is_asked_for_once_more(self):
-        long = "word " * 3_000
-        summarizing = Summarizing(long, RECAP)
-        assert check_and_compact(history("u a " * 35), small(), summarizing).summary == RECAP
-        first, second = summarizing.requests
-        assert second.target_tokens < first.target_tokens
-        assert check_and_compact(history("u a " * 35), small(), Summarizing(long, long)).failure == "oversize"
-
     def test_a_redactor_sees_what_leaves_for_the_summarizer(self):
         messages = history("u a " * 35)
         messages[0]["content"] += " password: hunter2"

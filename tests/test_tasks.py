@@ -44,11 +44,20 @@ def has_succeeded(run):
 
 
 class TestWorkers:
-    def test_a_worker_carries_out_the_run_that_a_turn_requested(self, celery_worker):
-        tip = talk(chat.start_session())
+    def test_a_worker_carries_out_the_run_that_a_turn_requested_and_the_one_that_the_sweep_picks_up(
+        self, celery_worker
+    ):
+        """The second was requested while the broker was away."""
+        tip, other = (talk(chat.start_session()) for _ in range(2))
         worker = celery_worker()
         run = chat.request_compaction(tip)
-        worker.wait_until(lambda: has_succeeded(run))
+        celery_app.conf.broker_url, url = "redis://127.0.0.1:1/0", celery_app.conf.broker_url
+        missed = chat.request_compaction(other)
+        celery_app.conf.broker_url = url
+        missed.refresh_from_db()
+        assert (missed.status, missed.enqueued_at) == ("ready", None)
+        assert tasks.recover_compactions().items() >= {"enqueued": 1, "given_up": 0}.items()
+        worker.wait_until(lambda: has_succeeded(run) and has_succeeded(missed))
         run.refresh_from_db()
         assert run.task_id
         assert chat.get_context(tip).summary_id == run.summary_id
@@ -100,8 +109,8 @@ class TestWorkers:
         first.kill()
         run.refresh_from_db()
         assert run.status == "running"
-        # All but three of its seconds are up.
-        run.lease_expires_at -= timedelta(seconds=57)
+        # All but one of its seconds are up.
+        run.lease_expires_at -= timedelta(seconds=59)
         run.save(update_fields=["lease_expires_at"])
         celery_worker(env=keys, beat=True).wait_until(lambda: has_succeeded(run), seconds=60)
         run.refresh_from_db()
@@ -130,18 +139,6 @@ class TestWorkers:
 
 
 class TestSweep:
-    def test_a_run_that_was_never_enqueued_is_picked_up(self, celery_worker):
-        """Requested while the broker was away; the sweep hands it over once it is back."""
-        tip = talk(chat.start_session())
-        celery_app.conf.broker_url, url = "redis://127.0.0.1:1/0", celery_app.conf.broker_url
-        run = chat.request_compaction(tip)
-        celery_app.conf.broker_url = url
-        run.refresh_from_db()
-        assert (run.status, run.enqueued_at) == ("ready", None)
-        worker = celery_worker()
-        assert tasks.recover_compactions().items() >= {"enqueued": 1, "given_up": 0}.items()
-        worker.wait_until(lambda: has_succeeded(run))
-
     def test_what_was_just_enqueued_or_is_not_due_is_left_alone(self, broker):
         run = chat.request_compaction(talk(chat.start_session()))
         assert tasks.recover_compactions()["enqueued"] == 0

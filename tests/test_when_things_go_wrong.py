@@ -23,7 +23,6 @@ from django.urls import reverse
 from django.utils import translation
 
 from compaction_app import chat, tasks
-from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.exchange import Exchange
@@ -131,14 +130,18 @@ class TestEveryModelFails:
     def test_for_now_it_is_tried_again_later_and_the_prompt_fits_meanwhile(
         self, server, celery_worker, worker_env, admin_client
     ):
-        """A worker, and a provider that asks for six seconds: the same run, the same task, one summary."""
-        server.script([steps.rate_limited(retry_after=6)], model="first")
+        """A worker, and a provider that asks for a minute: the same run, one summary. The minute is not waited for."""
+        server.script([steps.rate_limited(retry_after=60)], model="first")
         server.script([steps.server_error()], model="second")
         tip = talk(chat.start_session())[-1]
         run = requested(tip)
         worker = celery_worker(pool="solo", env=worker_env)
-        worker.wait_until(lambda: CompactionRun.objects.filter(pk=run.pk, status="ready", attempts=1).exists())
-        waited_from = CompactionRun.objects.get(pk=run.pk).next_attempt_at
+        worker.wait_until(lambda: f"enqueued run={run.pk} " in worker.said)
+        [countdown] = re.findall(rf"enqueued run={run.pk} .*countdown=([\d.]+)", worker.said)
+        assert 55 < float(countdown) < 65
+        assert f"retry run={run.pk} code=provider_error" in worker.said
+        run.refresh_from_db()
+        assert (run.status, run.attempts) == ("ready", 1)
         context = chat.get_context(tip)
         assert (context.strategy, context.summary_id) == ("truncated", None)
         assert context.dropped > 0
@@ -146,11 +149,11 @@ class TestEveryModelFails:
         page = page_of(admin_client, run)
         assert "first: provider_error" in page
         assert "second: provider_error" in page
+        CompactionRun.objects.filter(pk=run.pk).update(next_attempt_at=None)
+        assert tasks.enqueue(run)
         worker.wait_until(lambda: CompactionRun.objects.filter(pk=run.pk, status="succeeded").exists())
         run.refresh_from_db()
-        assert run.started_at >= waited_from
         assert (run.attempts, run.error_code, run.error_detail) == (2, "", "")
-        assert f"retry run={run.pk} code=provider_error" in worker.said
         assert [server.count(model) for model in ("first", "second")] == [2, 1]
         assert [payload["attempt"] for payload in events(tip.session, "started")] == [1, 2]
         assert events(tip.session, "failed") == []
@@ -192,47 +195,6 @@ class TestEveryModelFails:
         assert tasks.compact_branch(again.pk) == "succeeded"
         again.refresh_from_db()
         assert (again.error_code, again.base_id, again.summary.is_extract) == ("", run.summary_id, False)
-
-    def test_without_an_extract_the_run_keeps_code_and_cause_and_the_prompt_still_fits(
-        self, server, admin_client, settings, caplog
-    ):
-        settings.COMPACTION = {**settings.COMPACTION, "EXTRACT_FALLBACK": False}
-        server.script(model="first", default=steps.unauthorized())
-        server.script(model="second", default=steps.bad_request("No such model."))
-        tip = talk(chat.start_session())[-1]
-        run = requested(tip)
-        assert tasks.compact_branch(run.pk) == "failed"
-        run.refresh_from_db()
-        assert run.error_code == "authentication"
-        assert "second: bad_request (HTTP 400: No such model.)" in run.error_detail
-        assert KEY not in run.error_detail
-        [failed] = events(tip.session, "failed")
-        assert failed["code"] == "authentication"
-        assert f"failed run={run.pk} code=authentication" in caplog.text
-        page = page_of(admin_client, run)
-        for words in ("Failed : authentication", "No such model.", "code authentication"):
-            assert words in page
-        context = chat.get_context(tip)
-        assert (context.strategy, context.history_tokens <= context.available_tokens) == ("truncated", True)
-        chat.append_message(tip.session, tip, role="user", content="and then?", context=context)
-        [fallback] = events(tip.session, "fallback_used")
-        assert fallback["dropped"] == context.dropped > 0
-        assert f"fallback session={tip.session_id} tip={tip.pk}" in caplog.text
-
-
-def test_of_a_manual_compaction_that_fails_the_caller_is_told_and_nothing_is_changed(server, admin_client):
-    server.script(default=steps.server_error())
-    tip = talk(chat.start_session(), turns=10)[-1]
-    before = list(ChatMessage.objects.order_by("id").values())
-    with pytest.raises(CompactionFailed, match="nothing was changed") as caught:
-        chat.compact(tip, instructions="Keep the berths.")
-    error = caught.value
-    assert (error.code, error.error_code) == ("compaction_failed", "provider_error")
-    assert "HTTP 500" in error.error_detail
-    assert list(ChatMessage.objects.order_by("id").values()) == before
-    run = CompactionRun.objects.get(pk=error.run_id)
-    assert (run.status, run.trigger) == ("failed", "manual")
-    assert "Failed : provider error" in page_of(admin_client, run)
 
 
 def test_a_summary_that_does_not_shrink_twice_in_a_row_opens_the_breaker(server, settings, admin_client):
@@ -321,24 +283,3 @@ def test_a_tip_deleted_while_compacting_leaves_nothing_and_the_record_says_why(s
     assert events(session, "invalidated") == [{"messages": 1, "erasure": "deletion"}]
     assert "Skipped : branch gone" in page_of(admin_client, run)
     assert tasks.compact_branch(requested(messages[-2]).pk) == "succeeded"
-
-
-class TestRetirement:
-    def test_the_originals_are_back_on_the_next_read(self, server, admin_client):
-        """Retired by a person in the admin, with every summary built on it."""
-        session = chat.start_session()
-        messages = talk(session, turns=8)
-        first = chat.compact(messages[-1]).summary
-        messages += talk(session, messages[-1], turns=8)
-        second = chat.compact(messages[-1]).summary
-        confirm = reverse("admin:compaction_app_chatmessage_retire", args=[first.pk])
-        assert admin_client.post(confirm, {"reason": "It got the berths wrong."}).status_code == 302
-        context = chat.get_context(messages[-1])
-        assert (context.summary_id, context.strategy) == (None, "none")
-        assert [m.message_id for m in context.messages] == [m.pk for m in messages]
-        [retired] = events(session, "retired")
-        assert (retired["summaries"], retired["summary"]) == (2, first.pk)
-        for summary in (first, second):
-            summary.refresh_from_db()
-            assert summary.content.startswith(GOOD), "the record stays"
-            assert "It got the berths wrong." in page_of(admin_client, summary)

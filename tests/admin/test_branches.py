@@ -83,20 +83,6 @@ def test_the_summary_of_a_branch_is_shaded_with_its_cutoff_and_anchor(viewer):
     assert str(gone.pk) not in first.summary
 
 
-def test_what_a_real_compaction_leaves_is_in_the_list(operator, settings, transactional_db):
-    session = chat.start_session()
-    said = [{"role": "user", "content": words(40, "harbour")} for _ in range(40)]
-    tip = chat.append_messages(session, None, said)[-1]
-    run = chat.compact(tip)
-    [branch] = branches_of(operator, session)
-    name = f"Summary {run.summary_id}, compaction {run.generation}"
-    assert branch.summary == link(url("chatmessage_change", run.summary_id), name)
-    assert f"%: {chat.get_context(tip).history_tokens:,} of " in branch.fullness
-    page = operator.get(page_of(session)).text
-    assert f'<a href="{url("chatmessage_transcript", tip.pk)}">Transcript</a>' in page
-    assert f'<a href="{url("chatmessage_compact", tip.pk)}">Compact</a>' in page
-
-
 def test_a_branch_over_its_threshold_says_so_in_words_and_has_a_meter(viewer):
     session = start_session()
     chat.append_message(session, role="user", content=words(1000, "harbour"))

@@ -128,21 +128,6 @@ def test_a_page_does_not_read_a_whole_branch_where_compaction_is_switched_off(vi
     assert not any("FROM path" in query for query in queries_of(viewer, page_of(nodes[-1])))
 
 
-def test_a_tool_call_is_written_once_and_whole_where_its_line_is_cut(viewer):
-    session = start_session()
-    question = chat.append_message(session, role="user", content="read both")
-    asked = chat.append_message(session, question, role="assistant", content="Yes.", tool_calls=calls("c1"))
-    row = table_of(viewer, asked).rows[1]
-    assert row.text.startswith("Yes. ")
-    assert row.text.count("(") == 1
-    assert row.whole == ""
-    long_call = calls("c2")
-    long_call[0]["function"]["arguments"] = json.dumps({"text": "x" * 300})
-    row = table_of(viewer, chat.append_message(session, question, role="assistant", tool_calls=long_call)).rows[1]
-    assert row.whole.count("x" * 300) == 1
-    assert row.text.endswith("…")
-
-
 def test_what_was_pruned_says_how_much_is_missing(viewer, settings):
     settings.COMPACTION |= {"PRUNE": "always", "PRUNE_KEEP_TURNS": 1, "PRUNE_TOOL_RESULT_BYTES": 200}
     found = table_of(viewer, with_tool_result()[-1])

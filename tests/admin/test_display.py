@@ -67,12 +67,3 @@ class TestPages:
             text = viewer.get(page).text
             assert f'<time datetime="{year}' in text, page
             assert year not in re.sub(r'(datetime|href)="[^"]*"', "", text), page
-
-    def test_json_runs_from_left_to_right_and_a_title_as_its_language_does(self, superuser):
-        session, *_ = compacted()
-        text = superuser.get(page_of(session)).text
-        field = next(part for part in text.split("<textarea") if 'name="settings"' in part)
-        assert 'dir="ltr"' in field.split(">")[0]
-        field = next(part for part in text.split("<input") if 'name="title"' in part)
-        assert 'dir="auto"' in field.split(">")[0]
-        assert 'class="compaction-code" dir="ltr"' in display.json_block({"a": 1})

@@ -10,7 +10,7 @@ from compaction_app.admin import messages
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from tests.admin.pages import page_of, url
 from tests.admin.records import compacted, run_at
-from tests.trees import start_session, summarize
+from tests.trees import summarize
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
@@ -51,14 +51,6 @@ def test_a_message_leads_to_its_parent_variants_children_and_summaries(viewer, m
     chat.append_message(session, nodes[1], role="user", content="and again")
     monkeypatch.setattr(messages, "_MOST_NAMED", 1)
     assert "and more</dd>" in viewer.get(page_of(nodes[2])).text
-
-
-def test_tool_calls_are_set_out(viewer):
-    call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": '{"path":"a","deep":{"b":[1]}}'}}
-    message = chat.append_message(start_session(), role="assistant", tool_calls=[call])
-    page = viewer.get(page_of(message)).text
-    assert "read({&quot;path&quot;:&quot;a&quot;" in page
-    assert f'<a href="{url("chatmessage_text", message.pk, "tool_calls")}">tool calls</a>' in page
 
 
 # -- without a model -------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from compaction_app import chat
-from tests.admin.pages import listed, page_of, queries_of, url
+from tests.admin.pages import listed, queries_of, url
 from tests.admin.records import compacted, run_at
 from tests.trees import chain, start_session, summarize
 
@@ -29,13 +29,6 @@ def test_a_row_of_summaries_says_which_compaction_it_was(viewer):
     _, _, summary, run, _ = compacted()
     page = viewer.get(url("chatmessage_changelist", kind="summary")).text
     assert f">Summary {summary.pk}, compaction {run.generation}</a>" in page
-
-
-def test_the_filter_of_a_session_does_not_name_its_id(viewer):
-    session, *_ = compacted()
-    page = viewer.get(url("chatmessage_changelist", session=session.pk)).text
-    assert "This session</a>" in page
-    assert f"session {session.pk}<" not in page
 
 
 def test_lists_are_narrowed_to_what_belongs_to_one_record(viewer):
@@ -193,19 +186,6 @@ def test_every_filter_beside_a_narrowed_list_leads_to_a_list(viewer):
         links = [html.unescape(link) for link in re.findall(r'<a href="(\?[^"]*)"', sidebar)]
         assert len(links) > 3
         assert [link for link in links if viewer.get(url("chatmessage_changelist") + link).status_code != 200] == []
-
-
-def test_the_narrowing_stands_above_the_list_in_words_with_a_way_out(viewer):
-    session, *_ = compacted()
-    page = viewer.get(url("chatmessage_changelist", session=session.pk)).text
-    [told] = re.findall(r'<p class="compaction-narrowing">(.*?)</p>', page)
-    words = re.sub("<[^>]*>", "", told)
-    assert words == "Only session Harbour. Show all"
-    assert f'href="{page_of(session)}"' in told
-    assert 'href="?"' in told
-    assert "compaction-narrowing" not in viewer.get(url("chatmessage_changelist")).text
-    empty = start_session()
-    assert f"Only session {empty.pk}." in viewer.get(url("chatmessage_changelist", session=empty.pk)).text
 
 
 @pytest.mark.parametrize(

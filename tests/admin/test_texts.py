@@ -13,7 +13,7 @@ from compaction_app.conversation.usage import ProviderCompaction
 from compaction_app.models.words import words
 from tests import catalog
 from tests.admin.pages import ARABIC, MARKUP, page_of, url
-from tests.admin.records import compacted, reply_to
+from tests.admin.records import compacted
 from tests.browser import admin_pages, conversations
 from tests.trees import start_session
 
@@ -37,15 +37,6 @@ def test_texts_of_any_script_are_shown_in_their_own_direction(viewer):
     page = viewer.get(page_of(message)).text
     assert f'dir="auto" tabindex="0">{ARABIC}\n\n  🜁 ﷽</div>' in page
     assert f'<span dir="auto">{ARABIC}</span>' in viewer.get(url("chatmessage_changelist")).text
-
-
-def test_pages_need_no_inline_script_and_no_inline_style(superuser):
-    """So they work under a strict Content-Security-Policy."""
-    harbour = conversations.harbour()
-    for page in [*admin_pages.addresses(harbour), page_of(reply_to(harbour.tip))]:
-        text = superuser.get(page).text
-        assert not re.search(r"<style|\sstyle=|\son[a-z]+=|javascript:", text), page
-        assert all("src=" in tag or "application/json" in tag for tag in re.findall(r"<script[^>]*>", text)), page
 
 
 @pytest.fixture

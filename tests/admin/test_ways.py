@@ -1,6 +1,5 @@
 """Where a page leads back to, what stands above it, and that red is kept for what can not be undone."""
 
-import html
 import re
 
 import pytest
@@ -62,17 +61,3 @@ def test_a_retry_is_offered_for_what_failed_only(everything):
         assert answer.headers["Location"] == page_of(run)
         assert "only a failed run whose tip is still there can be retried." in told(answer)
         assert url("compactionrun_retry", run.pk) not in everything.get(page_of(run)).text
-
-
-def test_closing_leads_to_the_list_that_one_came_from_else_to_that_of_the_session(viewer):
-    session, nodes, summary, *_ = compacted()
-    search = url("chatmessage_changelist", session=session.pk, q="m1")
-    for page, close in (
-        (page_of(nodes[1]), url("chatmessage_changelist", session=session.pk, kind="message")),
-        (page_of(summary), url("chatmessage_changelist", session=session.pk, kind="summary")),
-        (page_of(nodes[1], _changelist_filters=search.partition("?")[2]), search),
-    ):
-        text = html.unescape(viewer.get(page).text)
-        assert f'<a href="{close}" class="closelink">' in text
-    now = re.findall(r'href="(\?[^"]*sent=now)#', text)
-    assert f'<a href="{search}" class="closelink">' in html.unescape(viewer.get(page_of(nodes[1]) + now[0]).text)

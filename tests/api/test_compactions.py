@@ -79,6 +79,8 @@ class TestPolling:
         response = ask.post(path, {"wait": False})
         assert response.status_code == 202
         run = response.json()
+        assert response["Location"] == f"{MOUNT}runs/{run['run_id']}"
+        assert ask.client.get(response["Location"]).json() == run
         assert [run.pk for run in enqueued] == [run["run_id"]]
         assert (run["status"], run["generation"], run["summary_id"]) == ("ready", None, None)
         compact_chat_history(run["run_id"])
@@ -105,10 +107,6 @@ class TestRefusals:
     def test_a_message_that_is_not_of_the_session(self, ask, path, ann, wait):
         other = chat.append_message(chat.start_session(owner=ann), role="user", content="elsewhere")
         problem(ask.post(path, {"wait": wait, "message_id": other.pk}), 404, "not_found")
-
-    def test_a_summary(self, ask, world, wait):
-        body = {"wait": wait, "message_id": world.summary.pk}
-        problem(ask.post(f"{world.path}/compact", body), 422, "invalid_parent")
 
 
 @pytest.mark.parametrize("wait", [True, False])
@@ -144,16 +142,8 @@ def test_a_worker_who_was_faster_has_it_open(ask, path, monkeypatch):
     assert (failed.value.error_code, failed.value.run_id) == ("claimed", CompactionRun.objects.latest("pk").pk)
 
 
-def test_an_accepted_one_says_where_it_is_polled(ask, path):
-    response = ask.post(path, {"wait": False})
-    assert response.status_code == 202
-    assert response["Location"] == f"{MOUNT}runs/{response.json()['run_id']}"
-    assert ask.client.get(response["Location"]).json() == response.json()
-    assert "Location" not in ask.get(f"runs/{response.json()['run_id']}")
-
-
 @pytest.mark.urls("tests.token_urls")
-def test_wherever_a_host_has_mounted_it():
+def test_an_accepted_one_says_where_it_is_polled_wherever_a_host_has_mounted_it():
     world, ask = World(user("ann")), Asker(mount="/of/sessions/chats/v1/")
     body = {"wait": False, "instructions": "again"}
     response = ask.post(f"{world.path}/compact", body, headers={"Authorization": "Bearer nna"})

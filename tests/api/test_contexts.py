@@ -77,10 +77,6 @@ def test_a_reserve_that_leaves_nothing_is_refused(ask, ann):
     problem(ask.get(f"messages/{tip.pk}/context?reserved_tokens=-1"), 422, "invalid")
 
 
-def test_a_summary_is_no_tip(ask, ann):
-    problem(ask.get(f"messages/{World(ann).summary.pk}/context"), 422, "invalid_parent")
-
-
 def explode(text):
     raise ValueError(text)
 

@@ -8,7 +8,7 @@ from django.db import connection
 from compaction_app import chat
 from compaction_app.models import ChatMessage
 from compaction_app.testing.builders import grow, words
-from tests.api.asking import Asker, World, problem, user
+from tests.api.asking import Asker, problem, user
 
 pytestmark = pytest.mark.usefixtures("small_window")
 
@@ -33,10 +33,6 @@ class TestAppend:
         foreign = ask.post(path, {"parent_id": other.pk, "role": "user", "content": "x"})
         missing = ask.post(path, {"parent_id": 10**9, "role": "user", "content": "x"})
         assert problem(foreign, 422, "invalid_parent") == problem(missing, 422, "invalid_parent")
-
-    def test_a_summary_is_no_parent(self, ask, world):
-        body = {"parent_id": world.summary.pk, "role": "user", "content": "x"}
-        problem(ask.post(f"{world.path}/messages", body), 422, "invalid_parent")
 
     def test_an_external_id_is_taken_once_a_session(self, ask, path):
         """A typed conflict, which names the id."""
@@ -95,28 +91,6 @@ class TestAppend:
         assert response.json()["compaction_requested"] is False
         assert "step=request_compaction" in caplog.text
         assert "secret" not in caplog.text
-
-
-class TestAnAnswersContext:
-    """A gateway sends back the figures of the context that it has sent to its model."""
-
-    def test_they_are_kept_and_teach_how_the_model_counts(self, ask, session, path):
-        tip = grow(session, None, "u a u")[-1]
-        figures = ask.get(f"messages/{tip.pk}/context?model=gpt-4o-mini").json()["figures"]
-        reply = {
-            "parent_id": tip.pk,
-            "role": "assistant",
-            "content": "at four",
-            "model": "gpt-4o-mini-2024",
-            "usage": {"prompt_tokens": 2 * figures["tokens"]},
-            "context": figures,
-        }
-        assert ask.post(path, reply).status_code == 201
-        stored = ChatMessage.objects.order_by("-id").first()
-        assert stored.sent_context["tokens"] == figures["tokens"]
-        assert stored.sent_context["strategy"] == "none"
-        session.refresh_from_db()
-        assert session.token_calibration["gpt-4o-mini"]["offset"] == figures["tokens"]
 
 
 class TestIdempotency:
@@ -246,9 +220,6 @@ class TestRead:
             cursor = page["next_cursor"] and f"&cursor={page['next_cursor']}"
         assert ids == sorted(session.messages.values_list("pk", flat=True), reverse=True)
         assert pages == [2, 2, 1, 1], "a message that is larger than a page is one of its own"
-
-    def test_a_branch_is_one_of_messages(self, ask, ann):
-        problem(ask.get(f"messages/{World(ann).summary.pk}/branch"), 422, "invalid_parent")
 
 
 class TestErase:

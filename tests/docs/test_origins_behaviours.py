@@ -11,10 +11,11 @@ import pytest
 
 from compaction_app import chat
 from compaction_app.compaction.execute import compact_chat_history
+from compaction_app.compaction.planning import get_messages_to_summarize
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
-from tests.small import small, turns_with_results
+from tests.small import messages_of, small, turns_with_results
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -53,6 +54,13 @@ class TestLogs:
         assert warnings(caplog) == [], "looking is free"
         chat.append_message(session, tip, role="user", content="x", context=context)
         assert any("fallback" in line and f"dropped={context.dropped}" in line for line in warnings(caplog))
+
+    @pytest.mark.pure
+    def test_a_single_message_over_the_tail_budget_is_kept_and_logged(self, caplog):
+        caplog.set_level(logging.INFO, logger="compaction_app.planning")
+        _, kept = get_messages_to_summarize(messages_of("u a u a(5000)"), 300)
+        assert [message.id for message in kept] == [3, 4]
+        assert "keep message=4 tokens=5000 budget=300" in caplog.text
 
 
 class TestRecord:
@@ -150,13 +158,6 @@ class TestNeverCompacted:
         assert [m["content"] for m in sent[:2]] == ["You keep the harbour's books.", "Tide tables of today."]
         assert sent[2]["content"].startswith("[Conversation Summary]")
         assert "Tide" not in str(chat.get_context(branch[-1]).to_openai())
-
-    def test_tools_are_reserved_for(self, session):
-        tip = grow(session, None, "u")[0]
-        tool = {"type": "function", "function": {"name": "tide_at", "description": "The tide at an hour."}}
-        bare, with_tool = chat.get_context(tip), chat.get_context(tip, tools=[tool])
-        assert with_tool.reserved_tokens > bare.reserved_tokens
-        assert with_tool.available_tokens == bare.available_tokens - (with_tool.reserved_tokens - bare.reserved_tokens)
 
 
 def test_the_providers_own_editing_is_passed_on(session, server):

@@ -9,7 +9,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
-import anthropic
 import openai
 import pytest
 from celery.signals import worker_process_init
@@ -74,7 +73,7 @@ def provider():
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as httpd:
-        Thread(target=httpd.serve_forever, daemon=True).start()
+        Thread(target=httpd.serve_forever, args=(0.02,), daemon=True).start()
         yield f"http://127.0.0.1:{httpd.server_address[1]}", answers, asked
         httpd.shutdown()
 
@@ -86,6 +85,9 @@ def after(reply: ChatMessage, result: str) -> ChatMessage:
 
 def test_anthropics_blocks_go_back_as_they_came(known, provider):
     """.ci/test-newest-django installs the client."""
+    # To import it takes longer than the test.
+    import anthropic
+
     url, answers, asked = provider
     usage = {"input_tokens": 30, "output_tokens": 9}
     common = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude", "usage": usage}

@@ -3,6 +3,7 @@
 ``make docs`` builds it, strictly, in ``make test-all``.
 """
 
+import ast
 import inspect
 import re
 import subprocess
@@ -14,9 +15,11 @@ import pytest
 from django.utils import timezone
 
 from compaction_app import chat, conf, exceptions, plain, signals
-from compaction_app.conf import DEFAULTS, KEYS, SITE_ONLY
+from compaction_app.compaction.trigger import COVERAGE_RATIO
+from compaction_app.conf import DEFAULTS, KEYS, SITE_ONLY, SummarizerEntry
 from compaction_app.management import checks
 from compaction_app.models import CompactionRun
+from compaction_app.summarizers.drafts import MIN_SUMMARY_CHARS
 from compaction_app.tokens import TOKENS_PER_ATTACHMENT
 from compaction_app.values import ErrorCode, EventKind, RunStatus, SkipReason, Strategy, Suppression
 from tests.conftest import REPOSITORY
@@ -86,12 +89,38 @@ class TestTroubleshooting:
         assert len(named) > 10
 
 
-def test_every_setting_is_explained() -> None:
+#: A default that is written as it is, and not in words.
+LITERAL = re.compile(r"[\d,.]+|`(None|True|False|{}|\"\w+\")`")
+
+
+def test_every_setting_is_explained_with_its_default() -> None:
     _, _, keys = (DOCS / "settings.md").read_text().partition("## Keys")
     table, _, rest = keys.partition("\nA session cannot override")
     assert set(DEFAULTS) - set(re.findall(r"`([A-Z_]+)`", table)) == set()
     assert set(re.findall(r"`([A-Z_]+)`", rest.partition("## Presets")[0])) == SITE_ONLY
-    assert f"{DEFAULTS['DEFAULT_CONTEXT_WINDOW']:,}" in table
+    told: dict[str, Any] = {}
+    for named, cell in re.findall(r"^\| (`.*?`) \| (.*?) \|", table, re.MULTILINE):
+        names, values = re.findall(r"[A-Z_]+", named), cell.split(", ")
+        if len(names) == len(values) and all(LITERAL.fullmatch(value) for value in values):
+            told |= zip(names, (ast.literal_eval(value.strip("`").replace(",", "")) for value in values), strict=True)
+    # Names an entry, as which it is read.
+    assert told.pop("SUMMARIZER") == DEFAULTS["SUMMARIZER"].name
+    assert told == {key: DEFAULTS[key] for key in told}
+    assert len(told) > 25
+
+
+def test_the_figures_of_a_summarizer() -> None:
+    entry = SummarizerEntry()
+    assert ([one.model for one in entry.models], entry.timeout) == (["gpt-5.4-nano"], 30)
+    assert (entry.max_output_tokens, MIN_SUMMARY_CHARS, COVERAGE_RATIO) == (20_000, 30, 0.70)
+
+
+def test_the_readme_says_loudly_what_is_not_deterministic() -> None:
+    """In bold: who builds replayable workflows must not learn it from the consequences."""
+    readme = " ".join((REPOSITORY / "README.md").read_text().split())
+    assert "**Important: a model's summaries are not deterministic.**" in readme
+    assert "a model says afterwards may differ" in readme
+    assert '`MODE = "deterministic"`' in readme
 
 
 def test_figures_of_the_guide() -> None:

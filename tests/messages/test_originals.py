@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from time import process_time
 from typing import Any
 
 import openai
@@ -16,12 +14,10 @@ from hypothesis import strategies as st
 
 from compaction_app import chat
 from compaction_app.exceptions import IdempotencyConflict, InvalidMessage
-from compaction_app.messages.openai_format import CONVERSATION_BEGINS, NO_RESULT, made_id, sent_name, to_openai
-from compaction_app.messages.originals import items_joined
+from compaction_app.messages.openai_format import CONVERSATION_BEGINS, NO_RESULT, made_id, sent_name
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tokens import message_texts
 from compaction_app.tree.verify import verify_session
-from compaction_app.values import ContextMessage, Origin
 
 pytestmark = pytest.mark.django_db
 
@@ -131,25 +127,6 @@ class TestCalls:
             ("user", "Well?"),
         ]
         assert verify_session(session).problems == []
-
-
-def sends_many_calls(count: int) -> None:
-    calls = tuple(call(f"c{n}") for n in range(count))
-    about: dict[str, Any] = {"content": "-", "origin": Origin.VERBATIM, "tokens": 1}
-    results = [ContextMessage(role="tool", tool_call_id=one["id"], **about) for one in calls]
-    to_openai([ContextMessage(role="assistant", tool_calls=calls, **about), *results])
-
-
-@pytest.mark.parametrize("work", [sends_many_calls, lambda count: items_joined([{"role": "user"}] * count)])
-def test_many_calls_and_a_long_history_take_linear_time(work: Callable[[int], Any]) -> None:
-    """Each result took a walk over all calls, and each message copied the list."""
-
-    def seconds(count: int) -> float:
-        begun = process_time()
-        work(count)
-        return process_time() - begun
-
-    assert min(seconds(10_000) for _ in range(3)) < 50 * min(seconds(1_000) for _ in range(3))
 
 
 class TestKept:

@@ -185,34 +185,29 @@ def test_the_tokens_that_a_host_states_count_also_where_they_are_none() -> None:
     assert attachment_tokens([{**picture, "tokens": 300}, {**picture, "tokens": 0}]) == 300
 
 
-LOADED = "import sys; print('toktok' in sys.modules)"
-CLIENT_LOADED = "import sys; print('openai' in sys.modules)"
+PROGRAM = """
+import sys, django
+from django.conf import settings
+settings.COMPACTION = {"TOKEN_COUNTER": "compaction_app.tokens.%s"}
+django.setup()
+from compaction_app import admin, chat, tasks
+for _ in range(2):
+    print("openai" in sys.modules, "toktok" in sys.modules)
+    chat.warm_up()
+"""
 
 
-@pytest.mark.parametrize("server", ["wsgi", "asgi"])
-def test_a_server_has_the_tokenizer_before_its_first_request(server):
-    assert _output(f"import project.{server}; {LOADED}") == "True"
-
-
-def test_a_process_that_asks_no_model_does_not_import_the_client():
-    assert _output(f"from compaction_app import admin, chat, tasks; {CLIENT_LOADED}") == "False"
-    assert _output(f"from compaction_app import chat; chat.warm_up(); {CLIENT_LOADED}") == "True"
-
-
-def test_a_host_that_counts_characters_needs_no_tokenizer():
-    counted = "from compaction_app import chat; chat.warm_up()"
-    assert _output(f"{counted}; {LOADED}", COMPACTION_TOKEN_COUNTER="characters") == "False"
-
-
-def _output(code: str, **environment: str) -> str:
-    settings_and_apps = (
-        "from django.conf import settings; import django, os; settings.COMPACTION |="
-        " {'TOKEN_COUNTER': 'compaction_app.tokens.CharacterTokenCounter'}"
-        " if 'COMPACTION_TOKEN_COUNTER' in os.environ else {}; django.setup();"
-    )
-    variables = os.environ | {"DJANGO_SETTINGS_MODULE": "tests.settings"} | environment
-    command = [sys.executable, "-c", f"{settings_and_apps} {code}"]
-    return subprocess.run(command, env=variables, capture_output=True, text=True, check=True).stdout.strip()
+@pytest.mark.parametrize(
+    ("counter", "warm"), [("ExactTokenCounter", "True True"), ("CharacterTokenCounter", "True False")]
+)
+def test_the_client_and_the_tokenizer_are_loaded_where_they_are_used(counter: str, warm: str) -> None:
+    """A process that asks no model does without the client, and one that counts characters without the tokenizer."""
+    environment = os.environ | {"DJANGO_SETTINGS_MODULE": "tests.settings"}
+    command = [sys.executable, "-c", PROGRAM % counter]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    cold, after = done.stdout.splitlines()
+    assert cold.startswith("False ")
+    assert after == warm
 
 
 class TestWithoutTheTokenizer:

@@ -145,6 +145,8 @@ def get(port: int, path: str) -> int:
 
 
 class TestOnce:
+    # .ci/run carries it out with nothing but what it needs; what it prints is looked at here.
+    @pytest.mark.long
     def test_it_shows_all_that_came_of_it(self, demo):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]

@@ -54,22 +54,12 @@ def test_it_says_where_a_quote_stands(message, label):
     assert reply == f"{offline_assistant.FOUND}\n\n“The harbour code is 4711.”\n— {label}"
 
 
-def test_the_wrapper_of_a_summary_is_not_quoted():
-    reply = answer(summary("- user: The boat is called Alma."), said("What do tags in this conversation recap?"))
-    assert reply.startswith("No model configured. Nothing in the 2 messages of the current context")
-
-
 def test_an_extractive_summary_is_quoted_clause_by_clause():
     reply = answer(
         summary("## 2026-03-02\n\nuser: the roof leaks · the boat is called Alma\nassistant: noted"),
         said("What is the name of the boat?"),
     )
     assert "“the boat is called Alma”\n— the summary" in reply
-
-
-def test_neither_the_question_nor_earlier_questions_are_quoted():
-    reply = answer(said("What is the colour of the door?"), said("What colour is the door?"))
-    assert "of the current context answers “What colour is the door?”" in reply
 
 
 def test_it_does_not_quote_itself():

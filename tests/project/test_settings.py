@@ -13,8 +13,7 @@ from urllib.parse import quote
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from compaction_app.conf import Mode, settings_from
-from compaction_app.context.budget import window_of
+from compaction_app.conf import Mode
 from project import settings as project_settings
 from tests.conftest import REPOSITORY
 
@@ -72,10 +71,6 @@ class TestCompaction:
             "MODELS": {"small-model": {"window": 16384}, "large-model": {"window": 16384}},
         }
 
-    def test_a_window_without_a_name_is_that_of_any_model(self):
-        found = settings_with(OPENAI_BASE_URL="http://localhost:9", COMPACTION_SUMMARIZER_WINDOW="16384").COMPACTION
-        assert window_of("whatever", settings_from(found, where="")) == 16384
-
     def test_the_modes_are_those_of_the_app(self):
         assert set(project_settings.COMPACTION_MODES) == {str(mode) for mode in Mode}
 
@@ -125,12 +120,6 @@ def test_debug_is_off_and_a_secret_key_is_demanded():
 class TestDatabase:
     def test_by_default_it_is_a_sqlite_file_below_the_project(self):
         assert settings_with().DATABASES["default"]["NAME"] == str(REPOSITORY / "var" / "db.sqlite3")
-
-    def test_postgresql_goes_through_psycopg_with_no_option_of_sqlite(self):
-        database = settings_with(DATABASE_URL="postgresql://u:p@h:5433/n?sslmode=require").DATABASES["default"]
-        assert database["ENGINE"] == "django.db.backends.postgresql"
-        assert (database["USER"], database["HOST"], database["PORT"], database["NAME"]) == ("u", "h", 5433, "n")
-        assert database["OPTIONS"] == {"sslmode": "require"}
 
     def test_sqlite_runs_with_a_write_ahead_log_and_a_path_may_hold_any_character(self, tmp_path):
         path = tmp_path / "a b#c?d.sqlite3"
@@ -194,12 +183,16 @@ class TestCelery:
         assert set(project_settings.CELERY_BROKER_TRANSPORT_OPTIONS) <= set(Channel.from_transport_options)
 
 
+#: A server loads it before its first request.
+HAS_THE_TOKENIZER = "import sys; assert 'toktok' in sys.modules"
+
+
 @pytest.mark.pure
 @pytest.mark.parametrize(
     ("arguments", "env"),
     [
-        (["-c", "import project.wsgi"], {}),
-        (["-c", "import project.asgi"], {}),
+        (["-c", f"import project.wsgi; {HAS_THE_TOKENIZER}"], {}),
+        (["-c", f"import project.asgi; {HAS_THE_TOKENIZER}"], {}),
         pytest.param(["-W", "error::DeprecationWarning:project", "manage.py", "check"], {}, marks=pytest.mark.long),
         # Looking for a missing migration needs no key.
         pytest.param(["manage.py", "makemigrations", "--check", "--dry-run"], {"DEBUG": ""}, marks=pytest.mark.long),

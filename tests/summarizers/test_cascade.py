@@ -68,24 +68,21 @@ class TestOneModel:
         assert server.calls[0].headers["authorization"] == f"Bearer {KEY}"
 
     @pytest.mark.parametrize(("step", "code", "transient"), FAILURES)
-    def test_each_failure_has_its_code_and_is_asked_once(self, server, summarize, step, code, transient):
+    def test_each_failure_has_its_code_is_asked_once_and_leads_to_the_next_model(
+        self, server, summarize, step, code, transient
+    ):
         """The client's own retries are off; it says which failures waiting may help."""
-        server.script([step])
+        server.script([step], model="first")
+        server.script([steps.refusal()], model="second")
         with pytest.raises(SummarizerError) as caught:
-            summarize(cascade(server, "first"), request(), ACCEPT)
+            summarize(cascade(server, "first", "second"), request(), ACCEPT)
         error: Any = caught.value
-        assert (error.error_code, error.transient, error.model) == (code, transient, "first")
+        assert error.transient == transient
         assert str(error).startswith(f"first: {code}")
-        assert server.count("first") == 1
+        assert [server.count(model) for model in ("first", "second")] == [1, 1]
 
 
 class TestCascade:
-    @pytest.mark.parametrize(("step", "code", "transient"), FAILURES)
-    def test_after_any_failure_the_next_model_is_asked(self, server, step, code, transient):
-        server.script([step], model="first")
-        assert run_summarizer(cascade(server, "first", "second", "third"), request(), ACCEPT).model == "second"
-        assert [server.count(model) for model in ("first", "second", "third")] == [1, 1, 0]
-
     def test_after_a_client_that_cannot_be_made_the_next_model_is_asked(self, server, summarize, caplog):
         """Where it happened is logged."""
 

@@ -6,8 +6,6 @@ they sum up.
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from compaction_app.summarizers.drafts import is_error_text, speaks_of_its_request, tells_nothing
@@ -211,14 +209,3 @@ def test_a_heading_shows_a_summary_and_a_placeholder_below_it_does_not():
         "## Zusammenfassung\n\nLeider kann ich das Gespräch nicht zusammenfassen, versuche es später.", LONG
     )
     assert not is_error_text("## Goal\n\nWe decided not to send the request before Monday, Mirela asks for 80 chairs.")
-
-
-@pytest.mark.parametrize(
-    "piece", ["x", " ", "\u00a0", "#", "# ", "{", "<p", "<p>", "sorry ", "I can't ", "\n", "我", "1", "A "]
-)
-def test_long_runs_take_no_longer_than_their_length(piece):
-    began = time.process_time()
-    is_error_text(piece * 40_000)
-    tells_nothing(piece * 130, piece * 40_000)
-    tells_nothing(piece * 40_000, "")
-    assert time.process_time() - began < 2

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from compaction_app.messages.transcript import leaks_wrapper
@@ -85,12 +83,3 @@ def test_a_leak_that_cannot_be_cut_out_stays_and_is_refused(written):
 def test_an_extract_is_left_alone():
     extract = SummaryDraft(text="user: why </think>\n\nagain?", model=EXTRACTIVE_MODEL, is_extract=True)
     assert mended(extract) is extract
-
-
-@pytest.mark.parametrize(
-    "piece", ["<think>", "</think>", "<|channel|>x", "<user>\n", "</user>\n", "<answer>", "`a", "```\n"]
-)
-def test_long_runs_take_no_longer_than_their_length(piece):
-    began = time.process_time()
-    leaks_wrapper(text_of(piece * 40_000), "")
-    assert time.process_time() - began < 2

@@ -66,13 +66,6 @@ class TestRequest:
         positions = [user.index(part) for part in parts]
         assert positions == sorted(positions)
 
-    def test_the_request_carries_what_went_into_it(self):
-        made = request(base_text="## Before", instructions="dates")
-        assert (made.target_tokens, made.max_output_tokens, made.nonce) == (1000, 5000, NONCE)
-        assert (made.previous_summary, made.instructions) == ("## Before", "dates")
-        assert [m.id for m in made.covered] == [1, 2]
-        assert [m.id for m in made.lookahead] == [3]
-
     @pytest.mark.parametrize(
         "asked",
         [
@@ -98,11 +91,11 @@ class TestRequest:
     @pytest.mark.parametrize(
         ("previous", "hint"),
         [
-            (1, prompts._KEEP_WHOLE),
-            (599, prompts._KEEP_WHOLE),
-            (600, prompts._CONDENSE_LIGHTLY),
-            (849, prompts._CONDENSE_LIGHTLY),
-            (850, prompts._CONDENSE_RESOLVED),
+            (1, "keep all of it"),
+            (599, "do not shorten it"),
+            (600, "shorten its oldest sections a little"),
+            (849, "leave the recent ones as they are"),
+            (850, "shorten its oldest sections where the topic is fully resolved"),
         ],
     )
     def test_the_size_of_the_previous_summary_picks_the_hint(self, previous, hint):

@@ -156,18 +156,17 @@ def test_every_code_is_made_to_happen():
 
 
 class TestManual:
-    @pytest.fixture(params=["compact", "acompact"])
-    def compact(self, request):
-        return chat.compact if request.param == "compact" else async_to_sync(chat.acompact)
-
-    @pytest.mark.parametrize("case", ALL)
+    @pytest.mark.parametrize(
+        ("case", "is_awaited"), [*((case, False) for case in ALL), ("empty", True), ("timeout", True), ("quota", True)]
+    )
     def test_each_code_is_on_the_run_and_in_the_event_and_nothing_is_changed(
-        self, server, settings, compact, case, caplog
+        self, server, settings, case, is_awaited, caplog
     ):
         """A person who waits is told at once, also where waiting might help."""
         settings.COMPACTION = site(server, case)
         tip = long_branch()
         before = stored(tip)
+        compact = async_to_sync(chat.acompact) if is_awaited else chat.compact
         with pytest.raises(CompactionFailed) as caught:
             compact(tip)
         run = CompactionRun.objects.get(session_id=tip.session_id)
@@ -184,10 +183,10 @@ class TestManual:
         ]
         assert [record.levelno for record in told] == [logging.WARNING]
 
-    def test_an_oversize_draft_that_is_shorter_the_second_time_is_taken(self, server, compact):
+    def test_an_oversize_draft_that_is_shorter_the_second_time_is_taken(self, server):
         server.script([fill_target(2.0), fill_target(0.9)])
         tip = long_branch()
-        assert compact(tip).status == "succeeded"
+        assert chat.compact(tip).status == "succeeded"
         assert kinds(tip.session) == ["started", "summary_oversize", "completed"]
 
 

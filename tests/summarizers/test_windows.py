@@ -362,18 +362,6 @@ class TestAtRest:
             assert asked[0] != [rebuilt.request.system, rebuilt.request.user], "the first request was refused"
             assert run.request["max_input_tokens"] < 7_000
 
-    def test_a_provider_that_gives_way_by_a_little_each_time_is_not_asked_for_ever(self, settings):
-        """It names a window that is a token smaller than what it was sent."""
-
-        def stingy(exchange):
-            sent = whole_request(exchange)
-            message = f"maximum context length is {sent * 4 // 3 - 2} tokens, however you requested more"
-            exchange.send_error(400, message=message, type="x", code="context_length_exceeded")
-
-        with ScriptedOpenAIServer(default=stingy) as server:
-            assert self.refused(server, settings, 40_000, CONTEXT_WINDOW=None) == "input_too_large"
-            assert len(server.requests) <= 60
-
     def test_a_tokenizer_that_counts_half_as_much_costs_two_calls_at_most(self, settings):
         """Its usage looks like that of a server that cuts, until the smaller request looks the same."""
 

@@ -61,7 +61,3 @@ def over_threshold(session=None):
 
 def telling_redactor(text):
     raise UnicodeError(text)
-
-
-def telling_policy(tip, budget):
-    raise UnicodeError(tip.content or SECRET)

@@ -77,13 +77,3 @@ def test_the_pace_of_a_conversation_decides_nothing(monkeypatch):
     line = read_line(DEMO, tip=DEMO_TIP).first(80)
     monkeypatch.setattr("compaction_app.compaction.trigger.COVERAGE_RATIO", 0.01)
     assert digest(line, COOLDOWN_SECONDS=3600) == digest(line, COOLDOWN_SECONDS=0)
-
-
-def test_each_summary_stands_before_the_next_message_can_be_appended():
-    """Inline, right after the commit: the context at the tip that asked for it shows it already."""
-    steps = [step for step in replay(read_line(DEMO, tip=DEMO_TIP).first(60)) if step[0]]
-    assert len(steps) >= 2
-    for summary, context in steps:
-        assert summary.text
-        assert context.summary_id == summary.pk
-        assert context.history_tokens <= context.available_tokens

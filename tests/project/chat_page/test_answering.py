@@ -6,7 +6,7 @@ from compaction_app import chat
 from compaction_app.models import ChatSession
 from project import offline_assistant
 from project.chat import turns
-from tests.project.chat_page.pages import grow, newest, send, text_of, url
+from tests.project.chat_page.pages import newest, send, text_of, url
 
 pytestmark = pytest.mark.django_db
 
@@ -23,19 +23,6 @@ class TestOfflineAssistant:
         page = text_of(browser.get(url("session", session)))
         assert "the <strong>offline assistant</strong> quotes from the current context" in page
         assert '<span class="speaker" dir="auto">Offline assistant</span>' in page
-
-    def test_it_finds_a_fact_that_stands_in_the_summary_only(self, browser, session):
-        """So that one sees without a key what a summary has kept."""
-        fact = {"role": "user", "content": "Decision: the boat is called Alma Svartnakken."}
-        tip = chat.append_messages(session, None, [fact, {"role": "assistant", "content": "Noted."}])[-1]
-        tip = grow(session, 20, parent=tip, content="And tell me about the leaking roof. " * 8)
-        chat.compact(tip)
-        shown = [m for m in chat.get_context(tip).messages if "Alma" in m.content]
-        assert [m.origin for m in shown] == ["summary"]
-        send(browser, session, "What is the boat called?", parent=tip)
-        content = newest(session).content
-        assert "Alma Svartnakken" in content
-        assert "— the summary" in content
 
 
 @pytest.mark.pure

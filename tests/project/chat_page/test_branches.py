@@ -6,7 +6,6 @@ import pytest
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage
-from compaction_app.testing import steps
 from compaction_app.values import Role
 from project.chat import reading
 from project.chat.shown import PAGE_SIZE
@@ -56,33 +55,11 @@ class TestBranches:
         assert ">Edit<" not in page
         assert "redacted" in page
 
-    def test_regenerating_makes_a_sibling_of_the_reply(self, browser, session, endpoint):
-        send(browser, session, "Hello")
-        first = newest(session)
-        endpoint.script([steps.reply("Another answer.")])
-        browser.post(url("regenerate", session, first))
-        second = newest(session)
-        assert (second.content, second.parent) == ("Another answer.", first.parent)
-        assert endpoint.requests[0]["messages"] == endpoint.requests[1]["messages"]
-        assert [m.content for m in chat.variants(first)] == ["Ahoy from the model.", "Another answer."]
-
     def test_a_message_that_answers_nothing_has_no_other_answer(self, browser, session):
         greeting = chat.append_message(session, role=Role.ASSISTANT, content="Welcome!")
         response = browser.post(url("regenerate", session, greeting))
         assert "This message is not a reply" in text_of(browser.get(response.url))
         assert stored(session) == 1
-
-    def test_the_switch_leads_to_the_variant_before_and_after(self, browser, session):
-        question = grow(session, 1)
-        replies = [
-            chat.append_message(session, question, role=Role.ASSISTANT, content=f"Answer {n}.") for n in range(3)
-        ]
-        page = text_of(browser.get(url("branch", session, replies[1])))
-        assert "2/3" in page
-        assert f'href="{url("branch", session, replies[0])}#m{replies[0].pk}"' in page
-        assert f'href="{url("branch", session, replies[2])}#m{replies[2].pk}"' in page
-        assert "Answer 1." in page
-        assert "Answer 0." not in page
 
     def test_a_message_leads_to_the_newest_tip_below_it_and_a_tip_to_its_own_branch(self, browser, session):
         fork = grow(session, 2)
@@ -128,15 +105,6 @@ class TestPages:
         assert "Show earlier" not in page
         page = text_of(browser.get(url("branch", session, tip), {"end": 2**62}))
         assert f">Message {2 * PAGE_SIZE + 9}<" in page, "an end beyond the branch is its end"
-
-    def test_a_variant_far_above_the_tip_is_on_the_page_that_it_leads_to(self, browser, session):
-        root = grow(session, 2)
-        grow(session, 1, parent=root, content="One way ")
-        other = chat.append_message(session, root, role=Role.USER, content="Another way")
-        grow(session, 3 * PAGE_SIZE, parent=other)
-        page = text_of(browser.get(url("branch", session, other)))
-        assert f'id="m{other.pk}"' in page
-        assert "2/2" in page
 
     def test_a_long_text_is_cut_and_shown_whole_on_demand(self, browser, session):
         long = "word " * reading.SHOWN_CHARACTERS

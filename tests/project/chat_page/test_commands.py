@@ -8,7 +8,7 @@ from compaction_app import chat
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.values import RunStatus
 from project.chat import commands
-from tests.project.chat_page.pages import WINDOW, grow, send, stored, text_of, url
+from tests.project.chat_page.pages import grow, send, stored, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -55,23 +55,6 @@ class TestCommands:
         told = self.told(browser, send(browser, session, "/compact", parent=elsewhere))
         assert told == ["Compaction is off for this conversation."]
 
-    def test_in_an_empty_conversation_there_is_nothing_to_compact_or_to_list(self, browser, session):
-        assert self.told(browser, send(browser, session, "/compact")) == ["There is nothing to compact yet."]
-        response = send(browser, session, "/compactions")
-        assert "Nothing in this conversation is summarized yet." in text_of(browser.get(response.url))
-
-    def test_compact_says_what_came_of_it_where_it_runs_inline(self, browser, session, full):
-        session.settings = {**WINDOW, "MODE": "deterministic"}
-        session.save()
-        (told,) = self.told(browser, send(browser, session, "/compact", parent=full))
-        assert re.fullmatch(r"Compacted: generation 1, [\d,]+ → [\d,]+ tokens\.", told)
-
-    def test_instructions_that_are_too_long_come_back(self, browser, session, full):
-        response = send(browser, session, "/compact " + "x" * 2001, parent=full)
-        assert response.status_code == 422
-        assert "instructions have 2001 characters; 2000 are allowed." in text_of(response)
-        assert not CompactionRun.objects.exists()
-
     def test_compactions_lists_the_generations_newest_first(self, browser, session, full):
         chat.compact(full)
         tip = grow(session, 20, parent=full, content="And what about the harbour wall? " * 8)
@@ -86,15 +69,6 @@ class TestCommands:
         assert page.count("in use here") == 1
         assert "this branch, superseded" in page
         assert stored(session) == 40
-
-    def test_compactions_tells_another_branchs_generation_and_a_retired_one(self, browser, session, full):
-        run = chat.compact(full)
-        elsewhere = grow(session, 2, content="Another beginning ")
-        page = text_of(browser.get(url("branch", session, elsewhere), {"compactions": ""}))
-        assert "<td>another branch</td>" in page
-        chat.retire_summary(run.summary)
-        page = text_of(browser.get(url("branch", session, full), {"compactions": ""}))
-        assert "<td>retired</td>" in page
 
     def test_an_unknown_command_is_explained_and_not_stored(self, browser, session):
         response = send(browser, session, "/compakt <b>now</b>", parent=grow(session, 2))

@@ -9,7 +9,7 @@ from django.urls import reverse
 from compaction_app import chat
 from compaction_app.models import ChatSession
 from project.chat import reading
-from tests.project.chat_page.pages import counted_queries, grow, text_of, url
+from tests.project.chat_page.pages import text_of, url
 
 pytestmark = pytest.mark.django_db
 
@@ -40,19 +40,3 @@ class TestConversations:
         assert "Talk 0." in second
         assert "?page=1" in second
         assert browser.get(reverse("chat:sessions"), {"page": "x"}).status_code == 404
-
-    def test_a_title_that_is_too_long_comes_back_with_the_reason(self, browser):
-        response = browser.post(reverse("chat:new"), {"title": "x" * 256})
-        assert response.status_code == 422
-        assert "at most 255 characters" in text_of(response)
-        assert not ChatSession.objects.exists()
-
-    def test_the_list_takes_the_same_queries_for_one_conversation_and_for_many(self, browser, marit):
-        chat.start_session(owner=marit)
-        with counted_queries() as one:
-            browser.get(reverse("chat:sessions"))
-        for _ in range(20):
-            grow(chat.start_session(owner=marit), 3)
-        with counted_queries() as many:
-            browser.get(reverse("chat:sessions"))
-        assert len(one) == len(many) == 3

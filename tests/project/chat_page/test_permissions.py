@@ -82,14 +82,6 @@ class TestPermissions:
                 assert browser.put(address).status_code == 405, address
         assert stored(session) == 1
 
-    def test_staff_sees_the_way_to_the_admin(self, browser, marit, session):
-        assert "/admin/" not in text_of(browser.get(reverse("chat:sessions")))
-        marit.is_staff = True
-        marit.save()
-        assert 'href="/admin/"' in text_of(browser.get(reverse("chat:sessions")))
-        in_admin = reverse("admin:compaction_app_chatsession_change", args=[session.pk])
-        assert f'href="{in_admin}"' in text_of(browser.get(url("session", session)))
-
     def test_one_signs_in_and_is_led_back(self, marit, session):
         client = Client()
         wanted = url("session", session)

@@ -43,18 +43,6 @@ class TestPosting:
         assert [m["content"] for m in endpoint.requests[0]["messages"]][-1] == "Back to the fork"
         assert len(endpoint.requests[0]["messages"]) == 3
 
-    def test_the_first_message_names_a_conversation_without_a_title(self, browser, session, marit):
-        untitled = chat.start_session(owner=marit)
-        for one in (session, untitled):
-            send(browser, one, "  The roof\r\n leaks, " + "and leaks " * 20)
-            # Browsers send CRLF; what was typed is stored.
-            assert newest(one).parent.content == "  The roof\n leaks, " + "and leaks " * 20
-            one.refresh_from_db()
-        assert session.title == "The lighthouse", "one that was given stays"
-        assert untitled.title.startswith("The roof leaks, and leaks")
-        assert len(untitled.title) <= 60
-        assert untitled.title.endswith("…")
-
     @pytest.mark.parametrize("name", ["post", "post_async"])
     def test_what_can_not_be_stored_comes_back_with_the_reason(self, browser, session, settings, name):
         settings.COMPACTION = {**settings.COMPACTION, "MAX_MESSAGE_BYTES": 100_000}

@@ -58,9 +58,6 @@ class TestQueries:
         # The list, and the ids that say which of them are on this branch.
         assert queries_of(browser, url("session", session) + "?compactions") == self.COMPACTED + 2
 
-    def test_an_empty_conversation_takes_four(self, browser, session):
-        assert queries_of(browser, url("session", session)) == 4
-
     def test_the_page_reads_the_text_of_its_own_messages_only(self, browser, session):
         """50,000 messages must not be loaded to show forty."""
         grow(session, 200, content="Message ")

@@ -7,7 +7,6 @@ import pytest
 from compaction_app import chat
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.values import ErrorCode, RunStatus, Strategy
-from project.chat.shown import PAGE_SIZE
 from tests.project.chat_page.pages import grow, text_of, url
 
 pytestmark = pytest.mark.django_db
@@ -36,20 +35,6 @@ class TestState:
         for figure in (context.window, context.reserved_tokens, context.target, context.tokens):
             assert f"<dd>{figure:,}</dd>" in page
 
-    def test_the_pinned_message_is_marked(self, browser, session):
-        call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-        work = [
-            {"role": "assistant", "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": "c", "name": "look", "content": "The roof leaks. " * 30},
-        ]
-        asked = {"role": "user", "content": "Mend the roof"}
-        tip = chat.append_messages(session, None, [asked, *(work * 15)])[-1]
-        chat.compact(tip)
-        page = text_of(browser.get(url("session", session)))
-        assert chat.get_context(tip).pinned_id == ChatMessage.objects.get(parent=None).pk
-        assert page.count(">pinned</span>") == 1
-        assert "Message 1 is pinned." in page
-
     def test_an_open_compaction_is_shown_until_it_is_over(self, browser, session, full):
         run = chat.request_compaction(full, trigger="manual")
         panel = url("panel", session, full)
@@ -75,15 +60,3 @@ class TestState:
         assert f"Fallback in use: the oldest {context.dropped} messages are left out" in page
         assert f"{context.dropped} messages above left out" in page
         assert len(re.findall(r'class="message \w+ left-out"', page)) == context.dropped
-
-    def test_a_summary_in_use_where_the_cutoff_is_on_an_earlier_page(self, browser, session, full):
-        chat.compact(full)
-        session.settings = {"CONTEXT_WINDOW": 100_000}
-        session.save()
-        tip = grow(session, 2 * PAGE_SIZE, parent=full)
-        cutoff = chat.find_summary(tip).last_summarized_message
-        page = text_of(browser.get(url("session", session)))
-        assert 'id="cutoff"' not in page
-        address = f"{url('branch', session, tip)}?end={cutoff.depth + PAGE_SIZE // 2}"
-        assert f'href="{address}#cutoff"' in page
-        assert 'id="cutoff"' in text_of(browser.get(address))

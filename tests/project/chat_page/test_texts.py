@@ -71,22 +71,6 @@ class TestText:
         assert newest(session).parent.content == content
         assert f'dir="auto">{content}</div>' in text_of(browser.get(url("session", session)))
 
-    def test_the_page_has_its_landmarks_and_labels(self, browser, session):
-        """A screen reader needs them, and so does whoever uses the keyboard."""
-        tip = grow(session, 3)
-        page = text_of(browser.get(url("branch", session, tip)))
-        assert '<html lang="en">' in page
-        assert len(re.findall(r"<main[ >]", page)) == len(re.findall(r"<h1[ >]", page)) == 1
-        assert re.search(r'class="skip" href="#(?:message-content)"', page)
-        assert '<label class="hidden" for="message-content">Your message</label>' in page
-        assert 'id="message-content"' in page
-        assert 'role="status" aria-live="polite"' in page
-        assert page.count("<article") == 3
-        ids = re.findall(r'\sid="([^"]+)"', page)
-        assert len(ids) == len(set(ids))
-        for name in re.findall(r'aria-(?:labelledby|describedby)="([^"]+)"', page):
-            assert set(name.split()) <= set(ids)
-
 
 @pytest.mark.pure
 class TestWords:
