@@ -132,20 +132,3 @@ def test_a_record_that_names_rows_of_another_session_shows_none_of_them(viewer):
     assert f"Summary {summary.pk} was sent and is deleted now." in notes
     assert f"The pinned message {there[0].pk} was sent and is deleted now." in notes
     assert "Said elsewhere." not in viewer.get(page_of(reply)).text
-
-
-@pytest.mark.parametrize(
-    "kept",
-    [
-        {"tokens": "many", "strategy": 7, "first_shown_depth": -1, "estimate_error": "x"},
-        {"summary_id": True, "first_shown_depth": 1, "dropped": 10**6, "pruned": 3},
-        {MARKUP: MARKUP, "strategy": MARKUP},
-        [1],
-    ],
-)
-def test_a_record_that_a_host_wrote_is_read_as_far_as_it_goes(viewer, kept):
-    nodes = talk(start_session(), ["a", "b", "c", "d"])
-    ChatMessage.objects.filter(pk=nodes[-1].pk).update(sent_context=kept)
-    page = viewer.get(page_of(nodes[-1]))
-    assert page.status_code == 200
-    assert "<script>alert" not in page.text
