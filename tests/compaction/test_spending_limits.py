@@ -203,7 +203,8 @@ class TestSeen:
         address = f"/admin/compaction_app/chatsession/{session.pk}/compact/"
         for given in ({}, {"instructions": "Keep the times."}):
             page = admin_client.post(address, given, follow=True).text
-            assert "A limit of SPENDING_LIMITS is reached" in page
+            assert "nothing was started" in page
+            assert "SPENDING_LIMITS: 1 (runs per hour, of this session); used: 1." in page
 
 
 def test_sessions_of_one_user_that_ask_at_once_do_not_pass_the_limit_together(settings, ann, monkeypatch):
