@@ -199,12 +199,6 @@ class TestSeen:
         events = admin_client.get("/admin/compaction_app/compactionevent/").text
         assert "reason spend" in events
 
-    def test_compacting_from_the_admin_says_why_nothing_started(self, session, admin_client):
-        address = f"/admin/compaction_app/chatsession/{session.pk}/compact/"
-        for given in ({}, {"instructions": "Keep the times."}):
-            page = admin_client.post(address, given, follow=True).text
-            assert "A limit of SPENDING_LIMITS is reached" in page
-
 
 def test_sessions_of_one_user_that_ask_at_once_do_not_pass_the_limit_together(settings, ann, monkeypatch):
     monkeypatch.setattr(tasks, "enqueue", lambda run, *, countdown=0.0: True)
