@@ -127,13 +127,8 @@ def histories_at(tip_ids: Collection[int], using: str) -> dict[int, TipHistory]:
     if not tip_ids:
         return {}
     with connections[using].cursor() as cursor:
-        cursor.execute(sql.HISTORIES.format(tips=places(tip_ids)), list(tip_ids))
+        cursor.execute(sql.HISTORIES.format(tips=", ".join(["%s"] * len(tip_ids))), list(tip_ids))
         return {row[0]: TipHistory(*row) for row in cursor.fetchall()}
-
-
-def places(values: Collection[int]) -> str:
-    """For as many parameters of a statement."""
-    return ", ".join(["%s"] * len(values))
 
 
 def history_at(tip_id: int, using: str) -> TipHistory:

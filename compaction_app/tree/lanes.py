@@ -15,7 +15,7 @@ from django.db.models import Exists, Q, Subquery
 
 from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, sql
-from compaction_app.tree.branches import check_tip, database_of, histories_at, places
+from compaction_app.tree.branches import check_tip, database_of, histories_at
 
 _ANY_ID = 2**63 - 1
 #: Of a session's branches the newest, where all of them are looked at.
@@ -96,7 +96,7 @@ def _tips_at_or_below(message_ids: Collection[int], tip_ids: Collection[int], us
     """(message, tip) of each tip whose branch contains the message."""
     if not tip_ids or not message_ids:
         return set()
-    statement = sql.TIPS_AT_OR_BELOW.format(tips=places(tip_ids), messages=places(message_ids))
+    statement = sql.TIPS_AT_OR_BELOW.format(tips=_places(tip_ids), messages=_places(message_ids))
     with connections[using].cursor() as cursor:
         cursor.execute(statement, [*tip_ids, *message_ids])
         return set(cursor.fetchall())
@@ -122,3 +122,7 @@ def borrowers(summaries: Collection[ChatMessage], available: int) -> list[int]:
         for tip in too_long
         if any((cutoff, tip) in below and (anchor, tip) not in below for cutoff, anchor in spans)
     )
+
+
+def _places(values: Collection[int]) -> str:
+    return ", ".join(["%s"] * len(values))

@@ -11,9 +11,8 @@ import pytest
 from compaction_app import chat
 from compaction_app.models import ChatMessage
 from compaction_app.summarizers import Summarizer
-from compaction_app.testing.builders import grow
 from compaction_app.values import SummaryDraft, SummaryRequest
-from tests.small import anchored_summary, asks, small
+from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -99,30 +98,8 @@ def test_an_edit_below_a_cutoff_leaves_nothing_out_and_keeps_what_was_summarized
 class TestAnchor:
     """A summarizer that does not look ahead has its summary at its cutoff, so that every fork below shares it."""
 
-    @pytest.fixture(autouse=True)
-    def window(self, settings):
-        settings.COMPACTION = small(**asks(BACKEND="tests.compaction.test_forks.Forgetful"))
-
-    def extractive(self, session):
-        session.settings = {"SUMMARIZER": "extractive"}
-        session.save()
-
-    def test_it_is_the_cutoff(self, session):
-        self.extractive(session)
-        path = grow(session, None, "u a " * 35)
-        summary = chat.compact(path[-1]).summary
+    def test_it_is_the_cutoff(self, settings, branch):
+        settings.COMPACTION = small(SUMMARIZER="extractive")
+        summary = chat.compact(branch[-1]).summary
         assert summary.parent_message_id == summary.last_summarized_message_id
         assert (summary.extract, summary.ledger) == (summary.content, "")
-
-    def test_it_is_the_bases_where_that_is_deeper(self, session):
-        self.extractive(session)
-        path = grow(session, None, "u a " * 35)
-        anchored_summary(path[67], path[40])
-        summary = chat.compact(path[-1]).summary
-        assert path[40].pk < summary.last_summarized_message_id < path[67].pk == summary.parent_message_id
-
-    def test_with_instructions_it_is_the_tip(self, session):
-        self.extractive(session)
-        path = grow(session, None, "u a " * 35)
-        summary = chat.compact(path[-1], instructions="Dwell on words.").summary
-        assert summary.parent_message_id == path[-1].pk

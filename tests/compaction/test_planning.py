@@ -185,6 +185,11 @@ class TestAnchors:
         assert made.anchor_id == made.cutoff.id
         assert made.lookahead == ()
 
+    def test_it_is_never_above_that_of_the_base(self):
+        messages = messages_of(self.LONG)
+        made = plan(messages[2:], base=summary_at(messages[1], messages[96]), settings={"LOOKAHEAD": "none"})
+        assert made.cutoff.id < made.anchor_id == 97
+
     def test_the_anchor_stays_where_it_was_when_the_lookahead_is_exhausted(self, monkeypatch):
         monkeypatch.setattr("compaction_app.compaction.planning.LOOKAHEAD_TOKENS", 250)
         made = plan(self.LONG)

@@ -65,7 +65,6 @@ def tip():
 #: What is no answer → what the log line says that it was.
 WRONG: dict[str, tuple[Any, str]] = {
     "the word": ("allow", "str"),
-    "the class": (lambda: PolicyDecision, "type"),
     "a coroutine": (deferring, "coroutine"),
     "an action in words": (PolicyDecision(action="Ida said: not now"), "PolicyDecision"),  # type: ignore[arg-type]
     "a reason that is no text": (PolicyDecision(action="defer", reason=7), "PolicyDecision"),  # type: ignore[arg-type]
@@ -130,7 +129,6 @@ def test_it_is_asked_over_the_threshold_only(tip):
     assert ASKED == []
 
 
-@pytest.mark.parametrize("name", ["always_asked", "AlwaysAsked"])
 class TestBelowTheThreshold:
     """``POLICY="force"`` below the threshold did nothing."""
 
@@ -140,10 +138,12 @@ class TestBelowTheThreshold:
         return grow(chat.start_session(model="house-model"), None, "u a " * 5)[-1]
 
     @pytest.fixture(autouse=True)
-    def _asked(self, settings, name):
-        settings.COMPACTION = small(POLICY=f"{__name__}.{name}")
+    def _asked(self, settings):
+        settings.COMPACTION = small(POLICY=f"{__name__}.always_asked")
 
-    def test_force_compacts(self, quiet):
+    @pytest.mark.parametrize("name", ["always_asked", "AlwaysAsked"])
+    def test_force_compacts(self, settings, quiet, name):
+        settings.COMPACTION = small(POLICY=f"{__name__}.{name}")
         ANSWER[0] = PolicyDecision(action="force", prompt_line="Keep every berth number.")
         assert not chat.should_compact(quiet)
         run = chat.request_compaction(quiet)
@@ -169,18 +169,10 @@ class TestBelowTheThreshold:
         assert suppressed() == []
 
 
-def test_below_the_threshold_deciding_is_one_statement_where_nobody_wants_to_be_asked(django_assert_num_queries, tip):
-    """The session with the history's size."""
-    quiet = grow(tip.session, None, "u a")[-1]
-    with django_assert_num_queries(1):
-        assert chat.request_compaction(quiet) is None
-
-
-@pytest.mark.parametrize("decision", [None, PolicyDecision()])
-def test_a_session_that_is_brought_to_rest_waits_for_no_cool_down(settings, tip, decision, monkeypatch):
+def test_a_session_that_is_brought_to_rest_waits_for_no_cool_down(settings, tip, monkeypatch):
     monkeypatch.setattr("compaction_app.compaction.trigger.COVERAGE_RATIO", 0.3)
     settings.COMPACTION = small(POLICY=f"{__name__}.policy", COOLDOWN_SECONDS=600)
-    ANSWER[0] = decision
+    ANSWER[0] = PolicyDecision()
     chat.compact(tip)
     later = grow(tip.session, tip, "u a " * 26)[-1]
     assert chat.request_compaction(later) is None, "held by the cool-down"

@@ -94,8 +94,7 @@ class TestAppend:
         session.refresh_from_db()
         assert session.system_prompt == "Be brief."
 
-    @pytest.mark.parametrize("name", ["title", "model", "system_prompt"])
-    @pytest.mark.parametrize("value", [None, 5, {"a": 1}])
+    @pytest.mark.parametrize(("name", "value"), [("title", None), ("model", 5), ("system_prompt", {"a": 1})])
     def test_a_session_has_texts(self, name, value):
         with pytest.raises(InvalidMessage, match=f"{name} must be a string"):
             chat.start_session(**{name: value})

@@ -176,11 +176,11 @@ class TestStreams:
 
 
 def test_a_lease_is_renewed_while_a_model_answers(tip, server, monkeypatch):
-    monkeypatch.setattr(claim, "LEASE_SECONDS", 0.6)
-    server.script([steps.late(1.5, steps.reply("Aye."))])
+    monkeypatch.setattr(claim, "LEASE_SECONDS", 0.4)
+    server.script([steps.late(1, steps.reply("Aye."))])
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(closing(lambda: completed(tip, server)))
-        time.sleep(1.1)
+        time.sleep(0.7)
         with pytest.raises(ReplyUnderWay):
             completed(tip, server)
         assert slow.result().content == "Aye."

@@ -179,7 +179,6 @@ class TestNoReply:
     @pytest.mark.parametrize(
         ("step", "finish_reason"),
         [
-            pytest.param(steps.empty(), "stop", id="no content"),
             pytest.param(steps.reply(" \n\t"), "stop", id="blanks"),
             pytest.param(steps.length(""), "length", id="cut off while it was thinking"),
         ],

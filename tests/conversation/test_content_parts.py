@@ -33,13 +33,6 @@ def test_texts_are_joined_and_images_become_attachments(session: ChatSession):
     assert sent["content"] == [text("Which boat\n\nis this?"), image("https://boats.example/1.png")]
 
 
-def test_attachments_that_are_given_as_well_come_first(session):
-    given = [{"type": "file", "name": "chart.pdf"}]
-    message = chat.append_message(session, role="user", content=[image("https://x.example/1.png")], attachments=given)
-    assert [attachment["name"] for attachment in message.attachments] == ["chart.pdf", "image 1"]
-    assert given == [{"type": "file", "name": "chart.pdf"}]
-
-
 def test_a_picture_in_the_message_is_counted_as_an_attachment_and_not_as_text(session):
     """Its address has a hundred thousand characters (markusylisiurunen/tau#452), and no size that can be read."""
     linked, embedded = (
@@ -78,12 +71,6 @@ def test_what_cannot_be_stored_names_the_part(session, parts, detail):
         chat.append_message(session, role="user", content=parts)
     assert caught.value.field == "content"
     assert not ChatMessage.objects.exists()
-
-
-def test_attachments_of_a_wrong_type_are_refused_by_name(session):
-    with pytest.raises(InvalidMessage, match="attachments must be a list of dicts, not int") as caught:
-        chat.append_message(session, role="user", content=[text("Look.")], attachments=5)  # type: ignore[arg-type]
-    assert caught.value.field == "attachments"
 
 
 SENT = {

@@ -75,7 +75,6 @@ class TestReplyRoom:
             ({"max_tokens": 4_000}, 4_000),
             ({"max_completion_tokens": 4_000}, 4_000),
             ({"extra_body": {"max_output_tokens": 4_000}}, 4_000),
-            ({"max_tokens": None, "extra_body": None}, 2_000),
             ({"max_tokens": 100_000}, 7_500),
             ({"max_tokens": 4_000, "reserved_tokens": 1_000}, 1_000),
         ],

@@ -74,12 +74,11 @@ def completion(text: str = "Aye.") -> bytes:
 
 
 class TestRedirects:
-    @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-    def test_a_redirect_is_not_followed_and_says_so(self, here, tip, ask, status):
+    def test_a_redirect_is_not_followed_and_says_so(self, here, tip, ask):
         """The prompt would go to an address that nobody chose."""
         with ScriptedOpenAIServer() as other:
-            here.script(default=raw(status, b"", Location=f"{other.url}/chat/completions"))
-            with pytest.raises(openai.APIStatusError, match=str(status)):
+            here.script(default=raw(307, b"", Location=f"{other.url}/chat/completions"))
+            with pytest.raises(openai.APIStatusError, match="307"):
                 ask(tip)
             assert other.calls == []
         assert ChatMessage.objects.count() == 1
@@ -152,11 +151,10 @@ def talking(seconds: float) -> Step:
 
 
 class TestTime:
-    @pytest.mark.parametrize("name", CHATS)
+    @pytest.mark.parametrize("name", ["complete", "astream"])
     def test_a_blank_or_a_comment_now_and_then_is_no_sign_of_life(self, here, tip, name):
         """It would start a client's time-out again and again."""
-        is_streamed = name in ("stream", "astream")
-        drip = (b": still here\n\n", "text/event-stream") if is_streamed else (b" ", "application/json")
+        drip = (b": still here\n\n", "text/event-stream") if name == "astream" else (b" ", "application/json")
         here.script(default=dripping(*drip))
         began = time.monotonic()
         with pytest.raises(openai.APITimeoutError):

@@ -8,7 +8,6 @@ from django.db import transaction
 from compaction_app import chat, tasks
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing.builders import grow
-from compaction_app.tree.verify import verify_session
 from tests.small import small, talk
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -17,25 +16,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def small_world(small_window):
     """Some tests change it."""
-
-
-def test_a_redacted_middle_message_does_not_hide_those_before_it_for_long(celery_worker, settings):
-    """200 messages before it: without a summary they do not fit, so a worker makes a new one at once."""
-    settings.COMPACTION = {"CONTEXT_WINDOW": 4_000, "SUMMARIZER": "extractive", "COOLDOWN_SECONDS": 0}
-    session = chat.start_session()
-    path = talk(session, None, 120)
-    tip = path[-1]
-    chat.compact(tip)
-    assert chat.get_context(tip).dropped == 0
-    worker = celery_worker(env={"COMPACTION_CONTEXT_WINDOW": "4000"})
-    chat.redact_message(path[150])
-    assert chat.get_context(tip).dropped > 100, "as long as the worker is at it"
-    worker.wait_until(lambda: chat.find_summary(tip), seconds=60)
-    worker.wait_until(lambda: not chat.should_compact(tip), seconds=60)
-    context = chat.get_context(tip)
-    assert (context.dropped, context.strategy) == (0, "auto_compact")
-    assert "tables for 75," not in str(context.to_openai())
-    assert verify_session(session).problems == []
 
 
 @pytest.fixture

@@ -11,9 +11,13 @@ import pytest
 from compaction_app import chat
 from compaction_app.exceptions import EmptyReply, InvalidReply
 from compaction_app.models import ChatMessage
+from compaction_app.tasks import compact_branch
 from compaction_app.testing import steps
+from compaction_app.testing.builders import words
 from compaction_app.testing.exchange import Exchange, Step
+from compaction_app.tree.verify import verify_session
 from tests.conversation.asking import drained_whole
+from tests.small import small
 from tests.small import tool_call as call
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
@@ -50,6 +54,29 @@ def again(reply: ChatMessage, ask: Ask, client: Any, server: Any) -> list[dict[s
     ask(tip, client=client)
     messages: list[dict[str, Any]] = server.requests[-1]["messages"]
     return messages
+
+
+def wrong_with(messages: list[dict[str, Any]]) -> str:
+    """What a strict provider would refuse in a request; "" if nothing."""
+    waiting: list[str] = []
+    for one in messages:
+        content, made = one.get("content"), one.get("tool_calls") or []
+        if one["role"] == "tool":
+            if one["tool_call_id"] not in waiting:
+                return f"a result without its call: {one['tool_call_id']!r}"
+            waiting.remove(one["tool_call_id"])
+            continue
+        if waiting:
+            return f"no result for {waiting}"
+        if (isinstance(content, str) and not content.strip()) or not (content or made or one.get("audio")):
+            return f"a {one['role']} message of nothing"
+        waiting = [asked["id"] for asked in made]
+        if len(set(waiting)) < len(waiting) or not all(call_id.strip() for call_id in waiting):
+            return f"ids {waiting}"
+        for asked in made:
+            if asked["type"] == "function" and not isinstance(json.loads(asked["function"]["arguments"]), dict):
+                return "arguments that are no object"
+    return f"no result for {waiting}" if waiting else ""
 
 
 ODD: dict[str, dict[str, Any]] = {
@@ -89,18 +116,28 @@ def test_a_tool_loop_goes_on_however_a_model_writes(tip, client, server, ask, ca
     reply.refresh_from_db()
     sent = again(reply, ask, client, server)[2:]
     assert sent[0]["role"] == "assistant"
-    called = sent[0].get("tool_calls") or []
     parts = sent[0]["content"] if isinstance(sent[0]["content"], list) else []
     assert all(part.get(part["type"]) for part in parts), "a part has what it says"
     assert not sent[0].keys() & {"name", "tool_call_id"}
-    assert all(one["id"].strip() for one in called)
     assert sent[0].get("audio") in (None, {"id": "a1"})
-    assert len(called) == len(reply.tool_calls or ())
-    assert len({one["id"] for one in called}) == len(called)
-    assert [one["id"] for one in called] == [m["tool_call_id"] for m in sent if m["role"] == "tool"]
-    for one in called:
-        assert isinstance(json.loads(one["function"]["arguments"]), dict) if "function" in one else one["custom"]
+    assert len(sent[0].get("tool_calls") or ()) == len(reply.tool_calls or ())
+    assert wrong_with(server.requests[-1]["messages"]) == ""
     assert chat.append_message(tip.session, tip, role="assistant", tool_calls=reply.tool_calls, content=reply.content)
+
+
+def test_a_long_chat_of_all_of_them_is_compacted_and_every_prompt_is_valid(settings, session, client, server):
+    settings.COMPACTION = small(CONTEXT_WINDOW=2_000, RESERVED_TOKENS=400)
+    tip = None
+    for written in ODD.values():
+        server.script([message(**{"content": None, **written})])
+        tip = drained_whole(chat.append_message(session, tip, role="user", content=words(100)), client=client)
+        for one in tip.tool_calls or ():
+            tip = chat.append_message(session, tip, role="tool", tool_call_id=one["id"], content=words(50))
+        for run in session.runs.open():
+            compact_branch(run.pk)
+    assert session.messages.summaries().count() > 1
+    assert [wrong for request in server.requests if (wrong := wrong_with(request["messages"]))] == []
+    assert verify_session(session).problems == []
 
 
 class TestWhatIsUnknown:

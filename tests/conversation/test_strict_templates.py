@@ -17,7 +17,7 @@ from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.exchange import Exchange
 from compaction_app.testing.server import ScriptedOpenAIServer
-from tests.small import small, tool_call
+from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -99,21 +99,3 @@ def test_images_of_joined_messages_are_kept(session, settings):
     [_, sent] = chat.get_context(third).to_openai()
     texts = [{"type": "text", "text": text} for text in ("This one.", "Which boat is it?")]
     assert sent["content"] == [texts[0], picture, texts[1], picture]
-
-
-def test_an_assistants_words_go_together_with_the_calls_after_them(session, settings):
-    settings.COMPACTION = small(ALTERNATE_ROLES=True)
-    tip = chat.append_messages(
-        session,
-        None,
-        [
-            {"role": "user", "content": "Look."},
-            {"role": "assistant", "content": "I will."},
-            {"role": "assistant", "tool_calls": [tool_call()]},
-            {"role": "tool", "content": "a reef", "tool_call_id": "c1"},
-            {"role": "assistant", "content": "A reef."},
-        ],
-    )[-1]
-    [_, _, asked, _, answer] = chat.get_context(tip).to_openai()
-    assert (asked["content"], asked["tool_calls"]) == ("I will.", [tool_call()])
-    assert answer == {"role": "assistant", "content": "A reef."}

@@ -30,15 +30,9 @@ def test_no_shape_of_a_report_raises_or_gives_more_than_numbers(usage: Any, meta
     assert all(type(number) is int and number >= 0 for number in numbers)
     counted = prompt_tokens(usage)
     assert counted is None or (type(counted) is int and counted >= 0)
-    report = report_of(metadata)
-    assert set(report) <= {"context_management", "compaction_blocks"}
-
-
-@given(reported=SHAPES)
-def test_what_is_kept_of_a_report_says_the_same_when_it_is_read_again(reported: Any) -> None:
-    kept = report_of(reported)
-    assert report_of(kept) == kept
-    assert provider_compaction(None, kept) == provider_compaction(None, report_of(kept))
+    kept = report_of(metadata)
+    assert set(kept) <= {"context_management", "compaction_blocks"}
+    assert report_of(kept) == kept, "read again it says the same"
 
 
 @pytest.mark.parametrize(
@@ -97,9 +91,3 @@ def test_what_a_block_says_is_not_kept() -> None:
         "context_management": {"applied_edits": [{"type": "compact_20260112", "n": 4}]},
         "compaction_blocks": [{"type": "compaction"}],
     }
-
-
-@pytest.mark.parametrize("reported", [None, "truncated", 3, [], {}, {"edits": []}, {"applied_edits": "none"}])
-def test_a_report_that_says_nothing_is_empty(reported: Any) -> None:
-    assert report_of(reported) == {}
-    assert not provider_compaction(None, reported if isinstance(reported, dict) else None).ran
