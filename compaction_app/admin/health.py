@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from celery import current_app
+from django.conf import settings as django_settings
 from django.db.models import Count, F, Min, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
@@ -22,8 +23,7 @@ from django.utils.translation import gettext as _
 from compaction_app import tasks
 from compaction_app.admin import display
 from compaction_app.admin.display import counted
-from compaction_app.conf import Mode, site_setting
-from compaction_app.exceptions import ConfigurationError
+from compaction_app.conf import Mode
 from compaction_app.models import CompactionRun
 from compaction_app.models.managers import LOST_AFTER_SECONDS
 from compaction_app.models.words import why_it_failed, words
@@ -86,17 +86,14 @@ def knock() -> None:
         )
 
 
-def _setting(name: str) -> Any:
-    """None where the settings are invalid: other pages say so."""
-    try:
-        return site_setting(name)
-    except ConfigurationError:
-        return None
+def _configured(name: str) -> Any:
+    """As the site has it: what is wrong with its settings other pages say."""
+    return getattr(django_settings, "COMPACTION", {}).get(name)
 
 
 def _broker() -> Iterator[dict[str, Any]]:
     # A mode for the whole site that enqueues nothing needs no broker.
-    if current_app.conf.task_always_eager or _setting("MODE") in (Mode.OFF, Mode.DETERMINISTIC):
+    if current_app.conf.task_always_eager or _configured("MODE") in (Mode.OFF, Mode.DETERMINISTIC):
         return
     try:
         knock()
@@ -124,7 +121,7 @@ def _open_runs(now: datetime) -> Iterator[dict[str, Any]]:
         count = _("more than {}").format(count) if found["late"] > MOST_OPEN else count
         if status == RunStatus.READY:
             said = _("Waiting for too long: {}.")
-            queue = _setting("TASK_QUEUE")
+            queue = _configured("TASK_QUEUE")
             worker = f"celery -A {current_app.main or 'yourproject'} worker" + (f" -Q {queue}" if queue else "")
             remedy = _(
                 "Start the broker and a worker, and beat for its sweep: {}. Where workers are busy, start another one, "

@@ -7,10 +7,10 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import Count, Q, QuerySet, Sum
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.timesince import timesince
@@ -177,11 +177,9 @@ class CompactionRunAdmin(records.RecordAdmin):
         return {_("Retry"): links.url("compactionrun_retry", obj.pk)} if may_retry else {}
 
     def retry_view(self, request: HttpRequest, links: Links, obj: CompactionRun) -> HttpResponse:
-        here, tip = links.page_of(obj), obj.tip
+        tip = obj.tip
         if obj.status != RunStatus.FAILED or tip is None:
-            refused = _("{}: only a failed run whose tip is still there can be retried.").format(obj)
-            self.message_user(request, refused, messages.WARNING)
-            return HttpResponseRedirect(here)
+            raise Http404("There is no such failed run whose tip is still there.")
 
         def act(_given: dict[str, Any]) -> None:
             if started := compact_branch(self, links, tip, obj.instructions):
@@ -200,7 +198,7 @@ class CompactionRunAdmin(records.RecordAdmin):
             title=_("Retry"),
             question=display.joined(question, " "),
             tell=told_of_compacting,
-            back=here,
+            back=links.page_of(obj),
         )
 
 

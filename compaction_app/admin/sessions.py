@@ -198,15 +198,15 @@ class ChatSessionAdmin(records.RecordAdmin):
             budget = shown_budget(resolved)
         except CompactionError as error:
             problem = str(error)
-        is_off = resolved is not None and resolved.settings.mode == Mode.OFF
         before = records.as_id(links.request.GET.get(OLDER_THAN, ""))
-        may_compact = links.may("compact_chatsession") and not is_off
+        off = is_off(obj)
+        may_compact = links.may("compact_chatsession") and not off
         found = BranchList(links, obj, budget, before, may_compact=may_compact)
         here = links.page_of(obj)
         return {
             "branches": found,
             "over": [branch for branch in found if branch["is_over"]],
-            "is_off": is_off,
+            "is_off": off,
             "older_url": f"{here}?{OLDER_THAN}={found.older_before}#compaction-branches" if found.older_before else "",
             "newest_url": f"{here}#compaction-branches" if found.is_older_page else "",
             "counts": {
@@ -216,7 +216,7 @@ class ChatSessionAdmin(records.RecordAdmin):
             "spending": session_spending(obj),
             "resolved": resolved,
             "settings_problem": problem,
-            "held_back": held_back(obj) if resolved and not is_off else "",
+            "held_back": held_back(obj) if resolved and not off else "",
             "search_url": links.url("chatmessage_changelist") if found.lanes else "",
         }
 
