@@ -112,10 +112,10 @@ def _safely(marker: Marker, arguments: Arguments, result: str | None) -> str:
     try:
         line: object = marker(arguments, result)
     except Exception as error:
-        # As telemetry.log_error() writes it.
+        # As telemetry.log_error() writes it, without the error's text, which may quote the call.
         fields = {"event": "error", "step": "tool_marker", "type": type(error).__name__}
-        line = f"error step=tool_marker type={fields['type']}\n{''.join(traceback.format_tb(error.__traceback__))}"
-        logger.error("%s", line, extra={"compaction": fields})  # noqa: TRY400  # its text may quote the call
+        frames = "".join(traceback.format_tb(error.__traceback__))
+        logger.error("error step=tool_marker type=%s\n%s", fields["type"], frames, extra={"compaction": fields})  # noqa: TRY400
         return ""
     return line if isinstance(line, str) else ""
 

@@ -2,9 +2,8 @@
 
 Providers quote keys, and any part of their input, in their errors: cut off, escaped or in other words. No search for
 such quotes finds all of them. So a word is kept only if it belongs to the language of such errors (:data:`WORDS`) or to
-the model's name, and a number only if the prompt does not contain it, with or without separators. Everything else
-becomes "…", and so does what stands in quotes, or has four words in a row with the prompt. A message of which little is
-left is dropped.
+the model's name, and a number only if the prompt does not contain its digits in a row. Everything else becomes "…", and
+so does what stands in quotes, or has four words in a row with the prompt. A message of which little is left is dropped.
 """
 
 from __future__ import annotations
@@ -26,9 +25,7 @@ _PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^_]")
 #: With a unit, as in "20s"; a longer one may be an account's or a card's.
 _NUMBER = re.compile(r"(\d{1,9})(?:ms|s|m|h|k|kb|mb|gb|kib|mib|gib)?", re.IGNORECASE)
 #: Between the groups in which people write the number of a card, an account or a telephone.
-_SEPARATOR = r"[\s.,'’/–‑-]"
-_BETWEEN_DIGITS = re.compile(rf"(?<=\d){_SEPARATOR}(?=\d)")
-_GROUPS = re.compile(rf"\d+(?:{_SEPARATOR}\d+)++")
+_BETWEEN_DIGITS = re.compile(r"(?<=\d)[\s.,'’/–‑-](?=\d)")
 _INDEX = re.compile(r"\d{1,3}")
 #: Something of several words in quotes, up to the end where they are not closed. Not the apostrophe in "model's".
 _QUOTED = re.compile(r"(?<!\w)(?:([\"'`])(?=\S)[^\s\"'`]*\s.*?(?:\1(?!\w)|\Z)|[“„«].*?(?:[”“»]|\Z))", re.DOTALL)
@@ -77,13 +74,7 @@ def safe_message(message: str, prompt: str, name: str = "") -> str:
     text = html.unescape(prompt)
     # The prompt, with its digits in one piece where people separate them, and its words alone.
     digits, said = _BETWEEN_DIGITS.sub("", text), f" {' '.join(_WORD.findall(text.casefold()))} "
-
-    def masked_groups(groups: re.Match[str]) -> str:
-        number = _BETWEEN_DIGITS.sub("", groups[0])
-        return groups[0] if number not in digits and _NUMBER.fullmatch(number) else MASK
-
-    message = _QUOTED.sub(MASK, " ".join(message[:_LONGEST_READ].split()))
-    message = _GROUPS.sub(masked_groups, _ODD.sub(MASK, message))
+    message = _ODD.sub(MASK, _QUOTED.sub(MASK, " ".join(message[:_LONGEST_READ].split())))
     words, names = _WORD.findall(message), set(_WORD.findall(name))
     numbers = (_NUMBER.fullmatch(word) for word in words)
     kept = [

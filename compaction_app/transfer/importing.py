@@ -17,7 +17,7 @@ from django.db import connections, transaction
 
 from compaction_app import chat
 from compaction_app.conf import site_setting
-from compaction_app.exceptions import DuplicateExternalId, ImportFailed, InvalidMessage
+from compaction_app.exceptions import ImportFailed, InvalidMessage
 from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.transfer.formats import Conversation, children_of, read_file
 
@@ -67,6 +67,7 @@ def store(
         with transaction.atomic(using=using):
             stored = [_store(one, owner, title or one.title, using, again, advance) for one in conversations]
     except InvalidMessage as error:
+        # Another import of the same file, say, that runs at the same time.
         raise ImportFailed(f"Nothing was imported: {error}") from error
     many = sum(imported.messages for imported in stored if not imported.already_there) >= MANY_MESSAGES
     if many and connections[using].vendor == "postgresql":
@@ -88,17 +89,14 @@ def _store(conversation: Conversation, owner: Any, title: str, using: str, again
         advance(len(conversation.messages))
         logger.info("skip session=%s reason=imported_before", session.pk)
         return Imported(session=session, messages=len(conversation.messages), tips=tips, already_there=True)
-    try:
-        session = chat.start_session(
-            owner=owner,
-            title=title,
-            model=conversation.model,
-            system_prompt=conversation.system_prompt,
-            external_id=external_id,
-            using=using,
-        )
-    except DuplicateExternalId as error:
-        raise ImportFailed("Another import of the same file is running; nothing was written.") from error
+    session = chat.start_session(
+        owner=owner,
+        title=title,
+        model=conversation.model,
+        system_prompt=conversation.system_prompt,
+        external_id=external_id,
+        using=using,
+    )
     if conversation.created_at is not None:
         session.created_at = conversation.created_at
         session.save(using=using, update_fields=["created_at"])
