@@ -11,6 +11,7 @@ from django.utils import timezone
 from compaction_app import chat
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.values import EventKind
+from tests.small import tool_call
 from tests.trees import chain, start_session, summarize
 
 #: What runs are dated from where the day matters, whatever day it is.
@@ -81,7 +82,7 @@ def long_words(about: str, count: int = 1500) -> str:
 
 def calls(*ids: str) -> list[dict[str, Any]]:
     """Tool calls with these ids."""
-    return [{"id": pk, "type": "function", "function": {"name": "read", "arguments": "{}"}} for pk in ids]
+    return [tool_call(pk, name="read") for pk in ids]
 
 
 def with_tool_result() -> list[ChatMessage]:

@@ -132,3 +132,17 @@ def test_a_record_that_names_rows_of_another_session_shows_none_of_them(viewer):
     assert f"Summary {summary.pk} was sent and is deleted now." in notes
     assert f"The pinned message {there[0].pk} was sent and is deleted now." in notes
     assert "Said elsewhere." not in viewer.get(page_of(reply)).text
+
+
+def test_of_many_messages_that_were_sent_the_newest_are_read(viewer, settings):
+    settings.COMPACTION |= {"MODE": "off", "CONTEXT_WINDOW": 1_000_000}
+    session = start_session()
+    nodes = chain(session, 700)
+    reply = reply_to(nodes[-1])
+    found = then(viewer, reply)
+    listed = contexts.MOST_LISTED
+    [folded] = [row for row in found.rows if row.origin == contexts.FOLDED]
+    assert len(found.rows) == listed + 1
+    assert (folded.notes, folded.tokens) == ([f"{700 - listed} messages"], 10 * (700 - listed))
+    assert ids(folded) == (nodes[0].pk, nodes[-listed - 1].pk)
+    assert [ids(row) for row in found.rows[1:]] == [(node.pk,) for node in nodes[-listed:]]

@@ -11,6 +11,7 @@ from django.utils import timezone
 from compaction_app import chat
 from tests.admin.pages import listed, queries_of, url
 from tests.admin.records import compacted, run_at
+from tests.small import tool_call
 from tests.trees import chain, start_session, summarize
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
@@ -146,15 +147,12 @@ def test_a_search_that_reads_no_texts_says_so(viewer):
 def test_every_text_that_a_redaction_erases_is_found(viewer, text):
     session = start_session()
 
-    def call(arguments):
-        return {"tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": arguments}}]}
-
     said = f"before {text} after"
     places = [
         {"role": "user", "content": said},
         {"role": "user", "content": "x", "name": said},
-        {"role": "assistant", **call(json.dumps({"deep": [said]}))},
-        {"role": "assistant", **call(json.dumps({"deep": [said]}, ensure_ascii=False))},
+        {"role": "assistant", "tool_calls": [tool_call("1", json.dumps({"deep": [said]}))]},
+        {"role": "assistant", "tool_calls": [tool_call("2", json.dumps({"deep": [said]}, ensure_ascii=False))]},
         {"role": "assistant", "content": "x", "reasoning": [{"text": said}]},
         {"role": "user", "content": "x", "attachments": [{"type": "file", "name": said}]},
         {"role": "user", "content": "x", "metadata": {"a": {said: [said]}}},

@@ -70,6 +70,17 @@ def test_settings_that_can_not_be_used_are_told_and_the_branches_are_there(viewe
     assert "<meter" not in response.text
 
 
+def test_the_page_leads_to_the_search_of_its_messages(viewer, client):
+    session, *_ = forked()
+    page = viewer.get(page_of(session)).text
+    search = f'<form id="compaction-find" method="get" action="{url("chatmessage_changelist")}">'
+    assert f'{search}<input type="hidden" name="session" value="{session.pk}"></form>' in page
+    assert page.count('form="compaction-find"') == 2
+    # A form within the page's own would be none.
+    assert page.index(search) > page.index("</form>", page.index('id="chatsession_form"'))
+    assert "compaction-find" not in log_in(client, "view_chatsession").get(page_of(session)).text
+
+
 # -- constant work ------------------------------------------------------------------------------------------
 
 
@@ -181,12 +192,3 @@ def test_where_compaction_is_off_both_pages_say_so_and_leave_away_what_does_not_
             assert text not in page, text
     assert " high=" not in operator.get(page_of(tip)).text
     assert figures_of(operator.get(page_of(session)).text)["Mode"] == "off: nothing is compacted, pruned or left out"
-
-
-def test_a_branch_that_does_not_fit_although_compaction_is_off_is_said_to_be_over_what_fits(viewer):
-    session, _ = conversation(turns=40, settings={"MODE": "off"})
-    for page in (page_of(session), url("chatsession_changelist")):
-        text = viewer.get(page).text
-        assert ">Over what fits<" in text
-        assert "threshold<" not in text
-        assert "Why it was not compacted" not in text

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, reverse
 
+from tests.admin.pages import url
 from tests.browser.conversations import Harbour
 
 PREFIX = "compaction_app_"
@@ -24,10 +24,6 @@ NO_PAGES = {
     "compactionrun_history": "Django's own page, as it is for a session",
     "compactionevent_history": "Django's own page, as it is for a session",
 }
-
-
-def url(name: str, *arguments: Any, **query: Any) -> str:
-    return reverse(f"admin:{PREFIX}{name}", args=arguments, query=query or None)
 
 
 #: Parts of a message that have an address of their own.

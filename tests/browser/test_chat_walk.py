@@ -71,16 +71,6 @@ def test_edit_puts_the_cursor_into_the_box_of_the_message(open_page, marit, scri
     expect(page.locator("article:has(form.edit) header")).to_be_in_viewport(ratio=1)
 
 
-def test_ctrl_and_enter_send_a_message(open_page, marit):
-    session = chat.start_session(owner=marit)
-    page = open_page(marit)
-    page.goto(reverse("chat:session", args=[session.pk]))
-    page.get_by_role("textbox", name="Message").fill("Ahoy!")
-    with page.expect_navigation():
-        page.keyboard.press("Control+Enter")
-    assert messages_of(page)[0] == "Ahoy!"
-
-
 def test_compact_is_followed_to_its_end_and_listed(open_page, marit):
     """The page watches the open run by itself, and says when a worker has carried it out."""
     session = chat.start_session(owner=marit, settings=conversations.SMALL_WINDOW)

@@ -9,9 +9,6 @@ import pytest
 from django.urls import reverse
 
 from compaction_app import chat
-from compaction_app.models import CompactionRun
-from compaction_app.tasks import compact_branch
-from compaction_app.values import RunStatus
 from tests.browser import conversations
 from tests.browser.admin_pages import url
 from tests.browser.clicking import follow, go_by_keyboard, press
@@ -22,11 +19,6 @@ pytestmark = pytest.mark.browser
 @pytest.fixture
 def admin() -> Any:
     return conversations.superuser()
-
-
-def told(page: Any) -> str:
-    """What the page says has come of the last thing that was asked for."""
-    return " ".join(page.locator(".messagelist li").all_inner_texts())
 
 
 def title(page: Any) -> str:
@@ -77,33 +69,3 @@ def test_the_same_way_with_the_keyboard_alone(open_page, admin):
 
 
 # -- doing ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.long
-def test_a_branch_is_compacted_with_instructions_and_a_failed_run_is_tried_again(open_page, admin):
-    harbour = conversations.harbour()
-    page = open_page(admin)
-    page.goto(url("chatmessage_change", harbour.tip.pk))
-    follow(page, "Compact now")
-    page.get_by_label("Instructions").fill("Keep the tides.")
-    press(page, "Compact now")
-    run = CompactionRun.objects.latest("id")
-    # No broker is there for the pages of a test: that is told, and the run waits.
-    assert told(page).startswith(f"Opened: Run {run.pk} (waiting).")
-    assert (run.instructions, run.tip_id, run.status) == ("Keep the tides.", harbour.tip.pk, RunStatus.READY)
-    follow(page.locator(".messagelist"), f"Run {run.pk} (waiting)")
-    assert compact_branch(run.pk) == RunStatus.SUCCEEDED
-    page.reload()
-    run.refresh_from_db()
-    assert "Succeeded" in page.locator("#content").inner_text()
-    follow(page.locator("#content"), f"Summary {run.summary_id}")
-    longer = chat.append_messages(harbour.session, harbour.tip, conversations.turns(40, 6))[-1]
-    failed = conversations.failed_run(longer)
-
-    page.goto(url("compactionrun_changelist", status__exact="failed"))
-    follow(page.locator("#result_list"), f"Run {failed.pk}")
-    follow(page, "Retry")
-    press(page, "Retry")
-    again = CompactionRun.objects.latest("id")
-    assert (again.pk > failed.pk, again.tip_id) == (True, longer.pk)
-    assert f"Run {again.pk}" in told(page)

@@ -15,7 +15,7 @@ from compaction_app.compaction.planning import get_messages_to_summarize
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
-from tests.small import messages_of, small, turns_with_results
+from tests.small import messages_of, small
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -114,33 +114,6 @@ class TestRecord:
         run = chat.compact(tip)
         assert (run.status, run.trigger, run.generation) == ("succeeded", "manual", 1)
         assert run.messages_compacted == 30 - 6
-
-
-class TestLayers:
-    CHARACTERS = "compaction_app.tokens.CharacterTokenCounter"
-
-    @pytest.mark.parametrize("collapse", [True, False])
-    def test_white_space_goes_before_a_summary_is_wanted(self, settings, session, collapse):
-        settings.COMPACTION = small(
-            TOKEN_COUNTER=self.CHARACTERS, MICRO_COMPACT=collapse, PRUNE_TOOL_RESULT_BYTES=100_000
-        )
-        airy = "tide\n\n\n      " * 2_000
-        tip = chat.append_messages(session, None, turns_with_results(airy, "a", "b", "c"))[-1]
-        context = chat.get_context(tip)
-        assert context.strategy == ("micro_compact" if collapse else "truncated")
-        assert chat.should_compact(tip) is not collapse
-        shown = next((m for m in context.messages if m.role == "tool"), None)
-        if collapse:
-            assert shown.content == "tide\n" * 1_999 + "tide"
-            assert context.history_tokens <= context.threshold
-
-    def test_a_summary_never_has_the_systems_role(self, session, branch):
-        chat.compact(branch[-1])
-        system, summary, *rest = chat.get_context(branch[-1]).to_openai()
-        assert system == {"role": "system", "content": "You keep the harbour's books."}
-        assert summary["role"] == "user"
-        assert summary["content"].startswith("[Conversation Summary]\n")
-        assert {message["role"] for message in rest} == {"user", "assistant"}
 
 
 class TestNeverCompacted:

@@ -3,7 +3,7 @@
 import pytest
 from django.core.management import call_command
 
-from benchmarks.speed import pages, report, results, tables
+from benchmarks.speed import pages, tables
 from compaction_app import chat
 from compaction_app.models import ChatMessage
 
@@ -29,13 +29,3 @@ def test_a_conversation_of_the_pages_is_one():
     stored = tables.stored_bytes()
     assert stored["messages"] == ChatMessage.objects.count()
     assert stored["table_bytes"] > stored["text_bytes"] > 100_000
-
-
-@pytest.mark.pure
-def test_the_settings_of_commits_are_the_same_for_all_systems_of_a_database():
-    said = report.durability(results.load(report.FOLDER / "results.json"))
-    assert said == (
-        "SQLite with `journal_mode` wal, `synchronous` 1; "
-        "PostgreSQL with `fsync` on, `synchronous_commit` off, `full_page_writes` off"
-    )
-    assert said in (report.FOLDER / "README.md").read_text()

@@ -40,10 +40,3 @@ def test_no_trap_is_found_in_the_words_of_the_others(traps: Traps) -> None:
         others = "\n".join(text for name, text in texts.items() if name != trap.id)
         assert not re.search(trap.claim, others), trap.id
         assert not re.search(trap.kept_true_by, others), trap.id
-
-
-@each
-def test_a_seed_gives_the_same_traps_and_another_one_others(traps: Traps) -> None:
-    assert hash(tuple(traps(7))) == hash(tuple(traps(7)))
-    assert len({trap.told for trap in [*traps(7), *traps(8)]}) > 1.9 * len(traps(7))
-    assert len({trap.id for trap in traps(7)}) == len(traps(7)) > 120

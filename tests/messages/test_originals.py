@@ -18,6 +18,7 @@ from compaction_app.messages.openai_format import CONVERSATION_BEGINS, NO_RESULT
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tokens import message_texts
 from compaction_app.tree.verify import verify_session
+from tests.small import tool_call as call
 
 pytestmark = pytest.mark.django_db
 
@@ -31,10 +32,6 @@ ODD_ARGUMENTS = {
     "nested without end": ("[" * 9999, {"invalid_arguments": "[" * 9999}),
     "two objects": ('{"a": 1}{"b": 2}', {"invalid_arguments": '{"a": 1}{"b": 2}'}),
 }
-
-
-def call(call_id: Any = "c1", arguments: Any = "{}", **more: Any) -> dict[str, Any]:
-    return {"id": call_id, "type": "function", "function": {"name": "look", "arguments": arguments}, **more}
 
 
 @pytest.fixture

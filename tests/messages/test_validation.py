@@ -18,13 +18,10 @@ from compaction_app.exceptions import ConfigurationError, InvalidMessage, Invali
 from compaction_app.messages.validation import MAX_JSON_DEPTH, canonical
 from compaction_app.models import ChatMessage
 from compaction_app.values import Role
+from tests.small import tool_call as call
 from tests.trees import chain, start_session, summarize
 
 pytestmark = pytest.mark.django_db
-
-
-def call(call_id: str = "c1", name: str = "search", arguments: str = "{}") -> dict[str, Any]:
-    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def nested(levels: int) -> Any:

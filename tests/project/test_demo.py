@@ -252,40 +252,12 @@ class TestStopping:
 
     @pytest.mark.pure
     @pytest.mark.long
-    @pytest.mark.parametrize("said", ["Database:", "Broker:", "Web server:", "1 task enqueued"])
-    def test_a_signal_while_it_starts_leaves_nothing(self, demo, said):
-        with demo() as running:
-            running.wait_for(said)
-            running.process.send_signal(signal.SIGTERM)
-            assert running.wait() == 128 + signal.SIGTERM
-        assert "Stopped by SIGTERM before it was complete; nothing is left running." in running.output
-        running.assert_nothing_is_left(seconds=1)
-
-    @pytest.mark.pure
-    @pytest.mark.long
     def test_a_demo_that_is_killed_leaves_nothing_either(self, demo):
         with demo() as running:
             running.wait_for("Worker:")
             running.process.kill()
             running.wait()
         running.assert_nothing_is_left()
-
-    @pytest.mark.pure
-    @pytest.mark.long
-    @pytest.mark.parametrize("name", ["celery", "runserver"])
-    def test_a_process_that_dies_is_told_with_the_end_of_its_log(self, demo, name):
-        with demo() as running:
-            running.wait_for("Press Ctrl-C to stop.")
-            (victim, *_) = sorted(
-                pid
-                for pid, command in running.processes().items()
-                if f" {name} " in command and "guard.py" not in command
-            )
-            os.kill(victim, signal.SIGKILL)
-            assert running.wait() == 1
-        what = {"celery": "worker", "runserver": "web server"}[name]
-        assert f"The {what} has ended. The end of its log" in running.output
-        running.assert_nothing_is_left(seconds=1)
 
 
 @pytest.mark.pure

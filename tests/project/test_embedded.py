@@ -13,7 +13,6 @@ from pathlib import Path
 
 import psycopg
 import pytest
-import redis
 
 from project import embedded
 from project.embedded import EmbeddedPostgres, EmbeddedServer, EmbeddedServerError, EmbeddedValkey
@@ -97,14 +96,6 @@ class TestServers:
 
 
 @pytest.mark.pure
-def test_valkey_keeps_nothing_on_disk():
-    with EmbeddedValkey() as server, redis.Redis.from_url(server.url) as client:
-        assert client.ping()
-        assert client.config_get("save")["save"] == ""
-        assert client.config_get("appendonly")["appendonly"] == "no"
-
-
-@pytest.mark.pure
 def test_postgres_makes_databases_and_changes_the_case_of_any_letter():
     with EmbeddedPostgres() as server:
         url = server.create_database("with a space")
@@ -154,11 +145,6 @@ class TestGuardedProcess:
             assert exists(child)
         assert not exists(process.pid)
         assert eventually(lambda: not exists(child))
-
-    def test_an_interrupt_at_the_terminal_does_not_reach_it(self, tmp_path):
-        with GuardedProcess(["sleep", "60"], log=tmp_path / "log", cwd=tmp_path) as process:
-            assert os.getpgid(process.pid) not in (os.getpgid(0), os.getpgid(process._guard.pid))
-            assert os.getsid(process.pid) != os.getsid(0)
 
     def test_the_environment_is_not_in_the_list_of_processes(self, tmp_path):
         environment = {"PATH": os.environ["PATH"], "OPENAI_API_KEY": "a-secret"}

@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import openai
@@ -144,13 +143,6 @@ class TestCascade:
         assert [server.count(model) for model in ("first", "second")] == [2, 2]
         assert caught.value.error_code == ErrorCode.OVERSIZE
         assert events == [EventKind.SUMMARY_OVERSIZE] * 2
-
-    def test_too_little_saved_goes_on_to_the_next_model(self, server, summarize):
-        accept = partial(ACCEPT, request=replace(request(), target_tokens=5000), most_tokens=81)
-        with pytest.raises(SummarizerError) as caught:
-            summarize(cascade(server, "first", "second"), request(), accept)
-        assert caught.value.error_code == ErrorCode.NO_PROGRESS
-        assert [server.count(model) for model in ("first", "second")] == [1, 1]
 
     @pytest.mark.parametrize(
         ("script", "code", "transient"),

@@ -289,19 +289,6 @@ class TestExtract:
         run.refresh_from_db()
         assert (run.error_code, run.summary_id) == ("quota", None)
 
-    def test_an_extract_that_a_hosts_code_fails_on_leaves_the_runs_own_reason(
-        self, server, settings, monkeypatch, caplog
-    ):
-        settings.COMPACTION = site(server, "quota", REDACTOR=f"{__name__}.redact_once")
-        monkeypatch.setattr(Redacting, "left", 1_000)
-        tip = long_branch()
-        run = chat.request_compaction(tip)
-        server.script([lambda exchange: (Redacting.stop(), steps.insufficient_quota()(exchange))], model="quota")
-        assert tasks.compact_branch(run.pk) == "failed"
-        run.refresh_from_db()
-        assert run.error_code == "quota"
-        assert "step=extract" in caplog.text
-
     def test_three_in_a_row_open_the_breaker_and_a_models_summary_closes_it(self, server, settings):
         settings.COMPACTION = site(server, "authentication")
         tip = long_branch()
@@ -316,22 +303,6 @@ class TestExtract:
         assert chat.compact(tip).error_code == ""
         tip = grow(tip.session, tip, "u a " * 8)[-1]
         assert chat.request_compaction(tip) is not None
-
-
-class Redacting:
-    """A host's redactor that stops working."""
-
-    left = 0
-
-    @classmethod
-    def stop(cls) -> None:
-        cls.left = 0
-
-
-def redact_once(text: str) -> str:
-    if not Redacting.left:
-        raise LookupError(text)
-    return text
 
 
 class TestBreaker:

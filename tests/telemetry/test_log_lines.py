@@ -47,20 +47,6 @@ class TestLogs:
         told += f"messages={run.messages_compacted} before=7000 after={run.tokens_after} "
         assert done == [told + "input_tokens=0 output_tokens=0 retention=1.0"]
 
-    def test_a_failure_says_failed_and_a_waiting_one_retry(self, lines, settings):
-        settings.COMPACTION = small(EXTRACT_FALLBACK=False)
-        FakeSummarizer.error = SummarizerError(f"the {SECRET}", error_code="timeout", transient=True)
-        tip = over_threshold()[-1]
-        run = chat.request_compaction(tip)
-        compact_chat_history(run.pk)
-        [retry] = lines("retry")
-        assert re.fullmatch(rf"retry run={run.pk} code=timeout attempt=1 delay=[\d.]+ session={run.session_id}", retry)
-        FakeSummarizer.error = SummarizerError(f"the {SECRET}", error_code="quota")
-        CompactionRun.objects.filter(pk=run.pk).update(next_attempt_at=None)
-        compact_chat_history(run.pk)
-        [failed] = [said for said in lines("failed") if "code=" in said]
-        assert failed == f"failed run={run.pk} code=quota attempts=2 session={run.session_id}"
-
     def test_a_suppression_says_its_numbers(self, lines, settings, monkeypatch):
         monkeypatch.setattr("compaction_app.compaction.trigger.COVERAGE_RATIO", 0.4)
         settings.COMPACTION = small(COOLDOWN_SECONDS=60)
@@ -98,12 +84,6 @@ class TestLogs:
         run = chat.request_compaction(tip, trigger="manual" if reason == "nothing_to_compact" else "threshold")
         assert run is None or run.status == "skipped"
         assert self.skipped(lines, caplog) == [(reason, level)]
-
-    def test_what_can_not_be_made_smaller_is_repeated_quietly(self, lines, caplog):
-        tip = grow(chat.start_session(), None, "u a(6500)")[-1]
-        for _ in range(2):
-            chat.request_compaction(tip)
-        assert self.skipped(lines, caplog) == [("irreducible", "INFO"), ("irreducible", "DEBUG")]
 
     def test_every_line_has_the_one_format_and_no_word_of_the_conversation(self, lines, caplog):
         """A life with all that can go wrong: every line in the format, and the record has the same as a dict."""
