@@ -213,7 +213,7 @@ OWN = {
 
 UNITS = (*_ALONE, *_MIXED_UNITS, "<|channel|>x")
 #: What the short run repeats: what patterns most often repeat, and every tenth of the others.
-SAMPLE = (*" \na7", *UNITS[3::10])
+SAMPLE = (*" \na7+", *UNITS[3::10])
 
 
 def _texts(size: int, units: Sequence[str]) -> Iterator[str]:

@@ -69,7 +69,8 @@ class Watch:
             self.known.add(run.pk)
             if run.status == RunStatus.SUCCEEDED and self.first_summary_at is None:
                 self.first_summary_at = run.finished_at
-            if run.status == RunStatus.FAILED:
+            # One that succeeded all the same stored an extract.
+            if run.error_code:
                 self.failures.add(run.error_code)
             self.console.print(finished_line(run))
         self._print_delayed()
@@ -91,7 +92,8 @@ def finished_line(run: CompactionRun) -> Text:
         text.append(
             f" (run {run.pk}, tip #{run.tip_id}): {number(run.messages_compacted or 0, 'message')} summarized, "
         )
-        return text.append(f"{run.tokens_before:,} → {run.tokens_after:,} tokens")
+        text.append(f"{run.tokens_before:,} → {run.tokens_after:,} tokens")
+        return text.append(f"; an extract: {run.error_code}", "yellow") if run.error_code else text
     if run.status == RunStatus.SKIPPED:
         return text.append("· ", "dim").append(f"run {run.pk} skipped: {run.skip_reason}", "dim")
     return text.append("✗ ", "red").append(f"run {run.pk} failed: {run.error_code}")

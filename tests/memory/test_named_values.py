@@ -53,6 +53,11 @@ def test_a_value_is_told_once_wherever_it_came_up() -> None:
     assert "HAT-271" in text
 
 
+def test_an_identifier_is_read_behind_any_sign() -> None:
+    text = listed(turns("Ticket #QX-4711 of @mira_k7: run it with --dry_run2 (see .env_local3), call +4790000017."))
+    assert all(one in text for one in ("QX-4711", "mira_k7", "dry_run2", "env_local3", "+4790000017"))
+
+
 def test_what_people_and_calls_used_comes_before_what_is_newer() -> None:
     many = [{"flight_id": f"HAT-{n}"} for n in range(300, 400)]
     told = [*BOOKED, *call(3, "cancel_flight", {}, flight_id="HAT-271"), *call(5, "search", many, day="2024-05-17")]
