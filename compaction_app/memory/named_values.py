@@ -29,7 +29,7 @@ _SAID = "said"
 _WORD = re.compile(r"(?:[\w~/]|\+(?=[\w/]))[\w.+@/:#-]*[\w/]")
 #: A digit, an underscore, an address, a file or a path, or an acronym.
 _SIGN = re.compile(r"[\d_@]|\.\w+/|/.*/|^[A-Z]{5,}$")
-_NUMBER = re.compile(r"[\d.,:+]+[a-z]{0,2}|\d{4}-\d\d-\d\dT[\d:.+Z-]+")
+_NUMBER = re.compile(r"[\d.,:]+(?:\+\d)?[a-z]{0,2}|\d{4}-\d\d-\d\dT[\d:.+Z-]+")
 _IDENTIFIER = re.compile(r"(?=.*[^\W\d_]).*\d")
 _LINE = re.compile(r"([\w-]{1,40}): (.*)")
 _NOT_IN_NAMES, _STEM = re.compile(r"[^\w-]+"), re.compile(r"[A-Za-z]?[a-z]{0,5}")
