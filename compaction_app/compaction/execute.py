@@ -198,9 +198,6 @@ def prepare_smaller(work: Work, error: SummaryDraft | SummarizerError) -> Work |
 
 def conclude(work: Work, result: SummaryDraft | SummarizerError) -> CompactionRun | None:
     """Record what came of the model's call, and let the summarizer learn from it; the run of the next generation."""
-    if isinstance(result, SummaryDraft) and (refused := work.refusal(result)):
-        told, calls = f"The draft was refused: {refused}.", result.paid_calls
-        result = SummarizerError(told, error_code=refused, model=result.model, calls=calls)
     failure = result if isinstance(result, SummarizerError) else None
     extract = extract_instead(work, failure) if failure else None
     follow_up = record_result(*(extract or (work, result)))
