@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from compaction_app.memory.statements import NOBODY, Statement
-from compaction_app.memory.word_tables import FIRST_PERSON
+from compaction_app.memory.word_tables import FAILURE, FIRST_PERSON
 from compaction_app.memory.words import stem
+from compaction_app.values import Role
 
 #: The worth of a name, a number or an identifier, where a plain word has 1.
 MARKED = 3.0
@@ -136,7 +137,10 @@ def _appraise(statements: Sequence[Statement], costs: Sequence[int], focus: froz
         factor = weight * (_RULE if is_rule else 1.0) * (_QUESTION if one.asks else 1.0)
         factor *= _OWN if FIRST_PERSON.search(one.text) else 1.0
         factor *= _FOCUS if focus and not focus.isdisjoint(words) else 1.0
-        bonus = (_FIRM_BONUS if one.is_firm else _RULE_BONUS * weight) if is_rule and not one.is_told else 0.0
+        # What a tool did not do is missed more than what it did.
+        bonus = _RULE_BONUS * (one.speaker.role == Role.TOOL and FAILURE.search(one.text) is not None)
+        if is_rule and not one.is_told:
+            bonus = _FIRM_BONUS if one.is_firm else _RULE_BONUS * weight
         ties = [[place[id(other)] for other in others if id(other) in place] for others in (one.needs, one.mentions)]
         found.append(_Worth(cost, factor, bonus, tuple(words.items()), *ties))
     return found

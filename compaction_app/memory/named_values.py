@@ -26,7 +26,7 @@ HEADING, _OTHERS = "Values seen:", "Others:"
 #: What stands under no name.
 _SAID = "said"
 # A plus sign begins a word only before a letter or digit: each of a long run of them would be tried to its end.
-_WORD = re.compile(r"(?:[\w~/]|\+(?=[\w/]))[\w.+@/:#-]*[\w/]")
+_WORD = re.compile(r"(?:[#@]?[\w~/]|\+(?=[\w/]))[\w.+@/:#-]*[\w/]")
 #: A digit, an underscore, an address, a file or a path, or an acronym.
 _SIGN = re.compile(r"[\d_@]|\.\w+/|/.*/|^[A-Z]{5,}$")
 _NUMBER = re.compile(r"[\d.,:]+(?:\+\d)?[a-z]{0,2}|\d{4}-\d\d-\d\dT[\d:.+Z-]+")

@@ -95,7 +95,7 @@ class Reader:
             target = self._target(turn, one)
             if target is not None and len(target.text) <= _FULL:
                 target.join(turn.speaker, one.text, one.words)
-                turn.mine = turn.mine or [target]
+                turn.mine, turn.subject = turn.mine or [target], turn.subject or target
             else:
                 self._add(turn, one, target)
         if turn.mine and not all(heard):
@@ -105,7 +105,9 @@ class Reader:
         """A statement of its own; ``full`` is what it changes where that takes no more."""
         if full is not None:
             full.needs.append(one)
-        if known.PRONOUN.match(one.text) is None:
+        # In a longer sentence "it" is mostly something in it.
+        has_object = turn.mine and count_words(one.text) <= _SHORT and known.OBJECT.search(one.text)
+        if known.PRONOUN.match(one.text) is None and not has_object:
             turn.subject = one
         elif turn.subject is not None:
             one.needs.append(turn.subject)

@@ -108,6 +108,8 @@ PRONOUN = compiled(
     """he she it they his her their this these those er sie es ihr* dies* il elle ils elles cela él ella ellos esto
     eso lui lei loro ele ela eles он она оно они его её это 他 她 它 这 那 彼 それ これ 그는 그녀 그것""",
 )
+#: The same inside a sentence: "Never paint it before Monday."
+OBJECT = compiled("it them him ihn ihm ihnen")
 #: Begins a question, where no mark ends it.
 QUESTION = compiled(
     "",
@@ -122,6 +124,10 @@ OUTCOME = compiled(
     """error* fail* pass passed exception* traceback fixed succe* warning* denied timeout timed_out killed commit*
     deploy* created wrote written edited updated deleted removed moved merged exit rejected refused not_found""",
     r"^\+\+\+ (?=\w)",
+)
+#: That it did not end well.
+FAILURE = compiled(
+    "error* fail* exception* traceback denied timeout timed_out killed rejected refused not_found cannot"
 )
 #: Begins a brief answer that makes somebody else's proposal one's own.
 ACCEPTANCE = compiled(

@@ -68,6 +68,7 @@ def test_a_claim_is_never_told_without_what_takes_it_back(said: list[Said], clai
         (["The red car is Anna's. The blue car belongs to Carl Moe. It must stay in Oslo."], "It must", "blue car"),
         (["Frau Weber wohnt in Köln. Sie zahlt 900 Euro an Bob."], "Sie zahlt", "Weber"),
         (["Mme Lefèvre habite à Lyon. Elle paie 900 EUR à Bob."], "Elle paie", "Lefèvre"),
+        (["Room 7 of Anna has two windows. Never paint it before 5 May."], "paint it", "Room 7"),
         (["There is the new cook.", "He is allergic to nuts and to Anna Nowak's cake."], "He is", "cook"),
     ],
 )  # fmt: skip

@@ -58,6 +58,18 @@ def test_an_identifier_is_read_behind_any_sign() -> None:
     assert all(one in text for one in ("QX-4711", "mira_k7", "dry_run2", "env_local3", "+4790000017"))
 
 
+def test_a_sign_before_an_identifier_is_a_part_of_it() -> None:
+    assert "order_id: #W2378467" in listed(call(1, "get_order", {"status": "sent"}, order_id="#W2378467")).splitlines()
+
+
+def test_times_that_nobody_used_come_last() -> None:
+    flights = [{"flight_number": f"HAT{n}", "departs": f"{n % 24:02}:15:00"} for n in range(100, 140)]
+    text = listed(call(1, "search", flights, day="2024-05-17"), room=100)
+    assert "day: 2024-05-17" in text
+    assert "HAT100" in text
+    assert "15:00" not in text
+
+
 def test_what_people_and_calls_used_comes_before_what_is_newer() -> None:
     many = [{"flight_id": f"HAT-{n}"} for n in range(300, 400)]
     told = [*BOOKED, *call(3, "cancel_flight", {}, flight_id="HAT-271"), *call(5, "search", many, day="2024-05-17")]
