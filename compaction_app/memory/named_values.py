@@ -85,10 +85,9 @@ class NamedValues:
         named = [value for value, one in self._values.items() if one.name and not self._is_bare(value)]
         return count([self._written(named)])[0] if named else 0
 
-    def text(self, room: int, count: Count, *, with_bare: bool = True) -> str:
+    def text(self, room: int, count: Count) -> str:
         """As many as have room."""
         ordered = sorted(self._values, key=self._worth, reverse=True)
-        ordered = [value for value in ordered if with_bare or not self._is_bare(value)]
         low, high = 0, max(0, min(len(ordered), room))
         while low < high:
             middle = (low + high + 1) // 2

@@ -53,8 +53,7 @@ def compose(
     if wanted := values.size(count):
         said = sum(count([one.text for one in statements if one.speaker.role != Role.TOOL]))
         share = min(_MOST_NAMED, wanted**2 / (wanted**2 + _SPEECH * said**2))
-    # Bare numbers take what room the statements leave.
-    named = values.text(int(room * share), count, with_bare=False)
+    named = values.text(int(room * share), count)
     left = room - (count([named])[0] + EDGE if named else 0)
     text = _compose(statements, left, count, day_mark, told or {}, focus, keeps_last=keeps_last)
     # What a statement tells is not told twice.
