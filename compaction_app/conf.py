@@ -627,10 +627,14 @@ def site_setting(key: str) -> Any:
     configured = _configured()
     known = _known_of(configured)
     if key not in known:
-        alone = configured
-        if isinstance(configured, Mapping):
-            alone = {name: configured[name] for name in (key,) if name in configured}
-        known[key] = getattr(settings_from(alone, SITE), key.lower())
+        if not isinstance(configured, Mapping):
+            raise _shape_problems(configured, SITE)[0].as_exception()
+        values = _merged(configured, None)
+        try:
+            settings = Settings.model_validate({key: values[key]} if key in values else {})
+        except ValidationError as error:
+            raise _problem_of(error.errors(include_url=False)[0]).as_exception() from None
+        known[key] = getattr(settings, key.lower())
     return known[key]
 
 
