@@ -62,7 +62,7 @@ def with_entry(settings: Settings, name: str | None) -> Settings:
 
 
 def with_model(settings: Settings, asked: AskedModel) -> Settings:
-    """The settings with one model in the entry in use, so that no other stands in for it."""
+    """The settings with this model alone in the entry in use: otherwise the next model would answer if it fails."""
     alone = settings.summarizer_entry.model_copy(update={"models": (asked,), "chat_models": ()})
     return settings.but(summarizers={**settings.summarizers, settings.summarizer.name: alone})
 

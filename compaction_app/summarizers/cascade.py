@@ -36,7 +36,7 @@ USE_GEVENT = "Use Celery's prefork pool, or gevent (-P gevent)."
 
 #: Ratios of tokens that differ by less are not written again.
 _SAME_RATIO = 0.05
-#: A reply of so many times the tokens of its draft, and a few, has nothing beside it.
+#: A reply with at most 1.25 times the tokens of its draft, and 50 more, holds the draft alone: nothing was reasoned.
 _BESIDE, _FEW = 1.25, 50
 
 

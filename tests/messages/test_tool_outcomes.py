@@ -28,7 +28,7 @@ def shell(command):
     ],
 )
 def test_without_an_exit_code_nothing_is_guessed(command, result):
-    """The result stands beside the marker."""
+    """A model sees the result itself, next to the marker."""
     assert tool_marker(shell(command), result) == f"[shell: {command}]"
     assert result_status(shell(command), result) == ""
 

@@ -130,7 +130,7 @@ class Command(BaseCommand):
 
 
 def _models_of(settings: Settings, timeout: int | None) -> Iterator[Settings]:
-    """The settings with each model of the entry alone, so that none stands in for another."""
+    """For each model of the entry the settings with that model alone, since the next one would answer if it fails."""
     entry = settings.summarizer_entry
     if not issubclass(load(entry.backend), OpenAISummarizer):
         yield settings
