@@ -12,29 +12,22 @@
     Summaries were taken out of use together: by a person, or because a message they may contain was redacted.
 
 ``using`` is the database alias. Each signal is sent after the commit, with nothing locked, in the thread that did the
-work: a worker, or a request where the compaction ran inline. A receiver that raises is logged and changes nothing; a
-slow one delays its worker.
+work: a worker, or a request where the compaction ran inline. A receiver that raises is logged (by Django, on
+``django.dispatch``) and changes nothing; a slow one delays its worker.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
 from django.db import transaction
 from django.dispatch import Signal
 
-from compaction_app.telemetry import log
-
-logger = logging.getLogger("compaction_app.signals")
-
 compaction_started = Signal()
 compaction_finished = Signal()
 compaction_failed = Signal()
 summary_retired = Signal()
-
-_NAMES = {id(value): name for name, value in vars().items() if isinstance(value, Signal)}
 
 
 def after_commit(function: Callable[..., object], *arguments: Any, using: str, **named: Any) -> None:
@@ -50,15 +43,4 @@ def after_commit(function: Callable[..., object], *arguments: Any, using: str, *
 
 def send_after_commit(signal: Signal, sender: Any, *, using: str, **arguments: Any) -> None:
     """Send after the commit of the transaction that this thread has open; at once if there is none."""
-
-    def send() -> None:
-        for receiver, answer in signal.send_robust(sender, using=using, **arguments):
-            if isinstance(answer, Exception):
-                # Django logs the traceback (django.dispatch); this line names the signal, the receiver and the run.
-                name = getattr(receiver, "__qualname__", type(receiver).__name__)
-                run = getattr(arguments.get("run"), "pk", None)
-                told = {"signal": _NAMES.get(id(signal)), "receiver": name, "type": type(answer).__name__, "run": run}
-                log(logger, logging.ERROR, "error", **told)
-
-    if signal.has_listeners(sender):
-        after_commit(send, using=using)
+    after_commit(lambda: signal.send_robust(sender, using=using, **arguments), using=using)

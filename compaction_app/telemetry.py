@@ -30,7 +30,6 @@ from compaction_app.values import ModelCall, RunStatus
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
 _MESSAGES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
-_ERRORS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0)
 
 _tracer = trace.get_tracer("compaction_app", __version__)
 _meter = metrics.get_meter("compaction_app", __version__)
@@ -50,9 +49,6 @@ _output_tokens = _counter(
 _messages = _histogram("compaction.messages_compacted", "{message}", "Messages that a summary took in.", _MESSAGES)
 _suppressions = _counter("compaction.suppressions", "{request}", "Compactions that were wanted and held back.")
 _prompts = _counter("compaction.prompts", "{prompt}", "Prompts whose reply was stored, by the layer they needed.")
-_estimate_error = _histogram(
-    "compaction.estimate_error", "1", "|estimated − reported| ÷ reported tokens of a prompt.", _ERRORS
-)
 _call_seconds = _histogram("gen_ai.client.operation.duration", "s", "GenAI operation duration.", _SECONDS)
 _call_tokens = _histogram("gen_ai.client.token.usage", "{token}", "Number of input and output tokens used.", _TOKENS)
 
@@ -194,13 +190,6 @@ def count_suppression(*, layer: str, trigger: str, reason: str) -> None:
 
 def count_prompt(*, layer: str) -> None:
     _prompts.add(1, {"compaction.layer": str(layer)})
-
-
-def record_estimate_error(error: float, *, model: str) -> None:
-    """``error`` is relative to the reported tokens, and negative where our estimate was too low."""
-    # A histogram takes no negative values.
-    direction = "under" if error < 0 else "over"
-    _estimate_error.record(abs(error), {"gen_ai.request.model": model, "compaction.direction": direction})
 
 
 _PLAIN = re.compile(r"[^\s\"=]+")

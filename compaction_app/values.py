@@ -95,15 +95,6 @@ class Strategy(StrEnum):
     TRUNCATED = "truncated"
 
 
-class ReasoningOutcome(StrEnum):
-    """What a compaction did with a turn's reasoning blocks."""
-
-    VERBATIM = "verbatim"
-    SUMMARIZED = "summarized"
-    DROPPED = "dropped"
-    CLEARED_BY_PROVIDER = "cleared_by_provider"
-
-
 class SkipReason(StrEnum):
     """Why nothing was compacted."""
 

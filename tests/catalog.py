@@ -38,7 +38,7 @@ OTHER_CODES = """
     covered covered_messages cutoff day declared deletion deterministic draft_tokens dropped dropped_messages
     dropped_tokens erasure estimate_error extra_input_tokens extra_output_tokens failures history_tokens hour
     input_tokens layer limit message messages model models of output_tokens parameters period previous_run
-    provider_tokens reason reasoning_turns redaction retention_after retention_before run runs seconds seconds_since
+    provider_tokens reason redaction retention_after retention_before run runs seconds seconds_since
     session standard summaries summary summary_tokens target target_tokens threshold tip tokens tokens_after
     tokens_before trigger turns unit used user waiting window
 """

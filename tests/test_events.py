@@ -144,7 +144,7 @@ def test_every_kind_happens_and_holds_numbers_and_codes_alone(session, kind):
 
 
 class TestReasoning:
-    """Which rule the reasoning of each turn went by, and what is said when it became text."""
+    """What is said when the reasoning of a turn becomes text."""
 
     def turns(self, session, reasonings):
         tip = None
@@ -153,67 +153,33 @@ class TestReasoning:
             tip = chat.append_message(session, tip, role="assistant", content=words(100), reasoning=reasoning)
         return tip
 
-    def completed(self, session):
-        """How many turns went by each rule, those of none left out."""
-        [event] = of_kind(session, "completed")
-        return {rule: turns for rule, turns in event.payload["reasoning_turns"].items() if turns}
-
-    def test_kept_turns_are_verbatim_and_covered_ones_become_text(self, session):
+    def test_reasoning_that_becomes_text_is_counted(self, session):
         tip = self.turns(session, [[THOUGHT]] * 35)
         run = chat.compact(tip)
         covered = run.messages_compacted // 2
-        assert self.completed(session) == {"verbatim": 35 - covered, "summarized": covered}
         [event] = of_kind(session, "reasoning_downgraded")
         assert event.payload == {"turns": covered, "messages": covered}
         assert (event.run_id, event.message_id) == (run.pk, tip.pk)
         assert f"the {SECRET} knows" in FakeSummarizer.requests[0].user
 
     @pytest.mark.parametrize(
-        ("settings_of_site", "thoughts", "counted"),
+        ("settings_of_site", "thoughts", "downgraded"),
         [
-            ({"REASONING": "drop"}, [[THOUGHT]] * 4, {"dropped": 4}),
+            ({"REASONING": "drop"}, [[THOUGHT]] * 4, []),
             # Encrypted blocks have no text that could enter a prompt.
-            ({}, [[ENCRYPTED]] * 4 + [[THOUGHT]] * 3, {"summarized": 3, "dropped": 4}),
+            ({}, [[ENCRYPTED]] * 4 + [[THOUGHT]] * 3, [3]),
             # The extractive summarizer does not read it.
-            ({"MODE": "deterministic", "SUMMARIZER": "extractive"}, [[THOUGHT]] * 4, {"dropped": 4}),
+            ({"MODE": "deterministic", "SUMMARIZER": "extractive"}, [[THOUGHT]] * 4, []),
         ],
     )
-    def test_reasoning_that_is_dropped_is_counted_and_not_downgraded(
-        self, session, settings, settings_of_site, thoughts, counted
+    def test_reasoning_that_is_dropped_is_not_downgraded(
+        self, session, settings, settings_of_site, thoughts, downgraded
     ):
         settings.COMPACTION = small(**settings_of_site)
         run = chat.compact(self.turns(session, thoughts + [None] * (35 - len(thoughts))))
-        assert self.completed(session) == counted
-        downgraded = [event.payload["turns"] for event in of_kind(session, "reasoning_downgraded")]
-        assert downgraded == ([counted["summarized"]] if "summarized" in counted else [])
+        assert [event.payload["turns"] for event in of_kind(session, "reasoning_downgraded")] == downgraded
         if not downgraded:
             assert SECRET not in run.summary.content + "".join(asked.user for asked in FakeSummarizer.requests)
-
-    def test_what_the_provider_cleared_is_not_called_verbatim(self, session):
-        """The newest reply says that the thinking of three turns was cleared: of the tail's the oldest three."""
-        tip = self.turns(session, [[THOUGHT]] * 34)
-        tip = grow(session, tip, "u")[-1]
-        tip = chat.append_message(
-            session, tip, role="assistant", content=words(100), reasoning=[THOUGHT], metadata=CLEARED
-        )
-        covered = chat.compact(tip).messages_compacted // 2
-        kept = 35 - covered
-        assert kept > 3
-        counted = {"verbatim": kept - 3, "summarized": covered, "cleared_by_provider": 3}
-        assert self.completed(session) == counted
-
-    def test_a_turn_that_the_cutoff_parts_is_counted_on_either_side(self, session):
-        """An agent's loop: one user message, then calls, each with a thought."""
-        tip = grow(session, None, "u")[-1]
-        for n in range(40):
-            call = {"id": f"call_{n}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-            tip = chat.append_message(
-                session, tip, role="assistant", content=words(98), tool_calls=[call], reasoning=[THOUGHT]
-            )
-            tip = chat.append_message(session, tip, role="tool", tool_call_id=f"call_{n}", content=words(100))
-        run = chat.compact(tip)
-        assert run.summary.pinned_message_id
-        assert self.completed(session) == {"verbatim": 1, "summarized": 1}
 
 
 class TestDoubleRan:

@@ -2,10 +2,6 @@
 
 The commit is one short durable transaction. Under the session's lock it repeats every condition that the draft is based
 on, so whatever happened meanwhile (a deletion, another summary, a stolen claim) leaves nothing half-written.
-
-A finished run also counts, for each turn with reasoning, what became of it: it is verbatim inside the tail; before the
-cutoff it enters the summarizer's prompt as ordinary text or is dropped; and the provider itself may have cleared it
-from what the model was shown. A turn that the cutoff divides is counted on both sides.
 """
 
 from __future__ import annotations
@@ -32,7 +28,7 @@ from compaction_app.memory import ledger
 from compaction_app.memory.ledger_text import prose_draft
 from compaction_app.messages.transcript import count_summary, largest_saving_summary, reasoning_text
 from compaction_app.messages.validation import make_storable
-from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.models.managers import lock_session
 from compaction_app.spending import add_spending
 from compaction_app.summarizers.base import Summarizer
@@ -51,7 +47,6 @@ from compaction_app.values import (
     EventKind,
     Kind,
     Message,
-    ReasoningOutcome,
     Role,
     RunStatus,
     SkipReason,
@@ -310,12 +305,8 @@ def _tell_of_summary(work: Work) -> None:
     """The events, the log line and the signal of a summary that was stored."""
     run = work.run
     # A summarizer that works without reasoning says so by reads_reasoning.
-    as_text = work.settings.reasoning == ReasoningRule.SUMMARIZE and work.summarizer.reads_reasoning
-    reasoning = turns_by_rule(work.plan, as_text=as_text, cleared_turns=_cleared_turns(work))
-    if turns := reasoning[str(ReasoningOutcome.SUMMARIZED)]:
-        # As ordinary text it is no longer reasoning to the model, so this is a loss to report.
-        downgraded = {"turns": turns, "messages": sum(map(_has_readable_reasoning, work.plan.covered))}
-        runs.record_run_event(run, EventKind.REASONING_DOWNGRADED, downgraded)
+    if work.settings.reasoning == ReasoningRule.SUMMARIZE and work.summarizer.reads_reasoning:
+        _tell_of_reasoning(run, work.plan.covered)
     before, after = (
         None if share is None else round(share, 3) for share in (run.retention_before, run.retention_after)
     )
@@ -328,7 +319,6 @@ def _tell_of_summary(work: Work) -> None:
         "output_tokens": run.output_tokens,
         "retention_before": before,
         "retention_after": after,
-        "reasoning_turns": reasoning,
     }
     runs.record_run_event(run, EventKind.COMPLETED, numbers)
     which = {"run": run.pk, "session": run.session_id, "summary": run.summary_id, "generation": run.generation}
@@ -336,6 +326,16 @@ def _tell_of_summary(work: Work) -> None:
     spent = {"input_tokens": run.input_tokens, "output_tokens": run.output_tokens}
     log(logger, logging.INFO, "done", **which, **sizes, **spent, retention=after, cost=run.cost)
     runs.announce_end(run)
+
+
+def _tell_of_reasoning(run: CompactionRun, covered: Sequence[Message]) -> None:
+    """As ordinary text it is no longer reasoning to the model, so this is a loss to report."""
+    turns = accumulate(message.starts_turn for message in covered)
+    # Encrypted and redacted blocks have no text that could enter a prompt.
+    told = [turn for turn, one in zip(turns, covered, strict=True) if one.reasoning and reasoning_text(one.reasoning)]
+    if told:
+        counted = {"turns": len(set(told)), "messages": len(told)}
+        runs.record_run_event(run, EventKind.REASONING_DOWNGRADED, counted)
 
 
 def _open_follow_up(work: Work) -> CompactionRun | None:
@@ -360,40 +360,3 @@ def _open_follow_up(work: Work) -> CompactionRun | None:
         previous=run,
     )
     return open_run(request).run
-
-
-def turns_by_rule(plan: CompactionPlan, *, as_text: bool, cleared_turns: int = 0) -> dict[str, int]:
-    """Turns with reasoning, counted by what became of it.
-
-    ``as_text``: the summarizer was shown it. ``cleared_turns``: how many the provider reports to have cleared from
-    the last prompt; it clears the oldest first.
-    """
-
-    def turns_with(messages: Sequence[Message], has: Callable[[Message], bool]) -> int:
-        turns = accumulate(message.starts_turn for message in messages)
-        return len({turn for turn, message in zip(turns, messages, strict=True) if has(message)})
-
-    covered, kept = (turns_with(part, lambda message: bool(message.reasoning)) for part in (plan.covered, plan.kept))
-    summarized = turns_with(plan.covered, _has_readable_reasoning) if as_text else 0
-    cleared = min(cleared_turns, kept)
-    return {
-        str(ReasoningOutcome.VERBATIM): kept - cleared,
-        str(ReasoningOutcome.SUMMARIZED): summarized,
-        str(ReasoningOutcome.DROPPED): covered - summarized,
-        str(ReasoningOutcome.CLEARED_BY_PROVIDER): cleared,
-    }
-
-
-def _cleared_turns(work: Work) -> int:
-    """How many turns' reasoning the provider cleared from its prompt, as the newest reply in the tail reports it."""
-    if not any(message.reasoning for message in work.plan.kept):
-        return 0
-    replies = [message.id for message in work.plan.kept if message.role == Role.ASSISTANT]
-    reports = CompactionEvent.objects.using(work.using).filter(kind=EventKind.DOUBLE_RAN, message_id__in=replies)
-    newest = reports.order_by("-id").values_list("payload", flat=True).first()
-    return int(newest.get("cleared_thinking_turns", 0)) if newest else 0
-
-
-def _has_readable_reasoning(message: Message) -> bool:
-    """Encrypted and redacted blocks have no text that could enter a prompt."""
-    return bool(message.reasoning) and bool(reasoning_text(message.reasoning))

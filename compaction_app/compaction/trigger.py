@@ -141,7 +141,7 @@ def _decide(request: CompactionRequest) -> Decision:
         # The caller may have forced it already: compacting a whole session waits for no cool-down.
         forced = request.forced or policy.action == "force"
         request = replace(request, forced=forced, policy_line=policy.prompt_line, below_threshold=not over)
-        if request.resolved.include_reasoning:
+        if request.resolved.request.include_reasoning:
             request = replace(request, with_reasoning=tokens)
     with transaction.atomic(using=request.using):
         lock_session(request.tip.session_id, request.using)
@@ -202,7 +202,8 @@ def _nothing_to_compact(request: CompactionRequest, branch: Branch) -> Decision:
     """A skipped run for a person who asked; for the threshold an event, once for each tip."""
     if request.previous is not None:
         return Decision(None, SkipReason.NOTHING_TO_COMPACT)
-    if request.below_threshold:
+    if request.trigger == Trigger.THRESHOLD and branch.history_tokens <= request.resolved.budget.threshold:
+        # A policy forces it, or it is over the threshold by reasoning alone: what must stay verbatim is not.
         return _under_threshold(request, branch.history_tokens)
     if request.trigger != Trigger.THRESHOLD:
         run = _new_run(request, branch)

@@ -11,13 +11,13 @@ import json
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from compaction_app.conf import Mode, PruneWhen, Settings, load_function
 from compaction_app.context.budget import CALIBRATION_RANGE, ReservedParts
-from compaction_app.context.pruning import fit, micro_compact, prune
+from compaction_app.context.pruning import ShownHistory, fit, micro_compact, prune
 from compaction_app.exceptions import ContextOverflow
 from compaction_app.messages.openai_format import strings
 from compaction_app.messages.transcript import summary_message
@@ -31,11 +31,9 @@ from compaction_app.values import (
     ChatContext,
     ContextMessage,
     Json,
-    Message,
     Origin,
     Role,
     Strategy,
-    Summary,
 )
 
 logger = logging.getLogger("compaction_app.sendings")
@@ -92,27 +90,6 @@ def _address_of(path: str, attachment: Mapping[str, Json]) -> str | None:
     return ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShownHistory:
-    """What the layers leave of a branch."""
-
-    summary: Summary | None
-    pinned: Message | None
-    tail: tuple[Message, ...]
-    #: Messages after the cutoff that are not shown.
-    dropped: int = 0
-    strategy: Strategy
-
-    @property
-    def tokens(self) -> int:
-        parts = [part for part in (self.summary, self.pinned, *self.tail) if part is not None]
-        return sum(part.tokens for part in parts)
-
-    @property
-    def pruned_messages(self) -> int:
-        return sum(message.origin == Origin.PRUNED for message in self.tail)
-
-
 def apply_layers(branch: Branch, budget: Budget, settings: Settings, count: Count) -> ShownHistory:
     """All layers for a branch; raises :class:`ContextOverflow` only if the newest turn alone is too large."""
     branch, strategy = prune_branch(branch, budget, settings, count)
@@ -125,30 +102,20 @@ def apply_layers(branch: Branch, budget: Budget, settings: Settings, count: Coun
         return ShownHistory(summary=base, pinned=pinned, tail=branch.tail, strategy=strategy)
     fit_to = partial(
         fit,
-        branch.tail,
-        summary_tokens=base.tokens if base else 0,
-        pinned=pinned,
+        branch,
         preserve=settings.preserve_recent_messages,
         max_bytes=settings.prune_tool_result_bytes,
         count=count,
-        unread=branch.unread,
     )
     try:
-        fitted = fit_to(available=budget.available)
+        shown = fit_to(available=budget.available)
     except ContextOverflow as overflow:
         # What is learned and what is estimated may be wrong, and the provider knows: the newest turn is tried alone.
         always = (*branch.tail, *([pinned] if pinned else ()))
         estimated = sum(attachment_tokens(message.attachments) for message in always)
-        fitted = fit_to(available=max(budget.available, min(overflow.needed, budget.limit + estimated)))
-    if strategy != Strategy.SHARED_EXTRACT or fitted.dropped or not fitted.summary:
-        strategy = Strategy.TRUNCATED
-    return ShownHistory(
-        summary=base if fitted.summary else None,
-        pinned=pinned if fitted.pinned else None,
-        tail=fitted.messages,
-        dropped=fitted.dropped,
-        strategy=strategy,
-    )
+        shown = fit_to(available=max(budget.available, min(overflow.needed, budget.limit + estimated)))
+    is_whole = strategy == Strategy.SHARED_EXTRACT and shown.summary and not shown.dropped
+    return replace(shown, strategy=strategy) if is_whole else shown
 
 
 def prune_branch(branch: Branch, budget: Budget, settings: Settings, count: Count) -> tuple[Branch, Strategy]:

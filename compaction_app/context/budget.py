@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard, TypeVar
 
 from compaction_app.conf import Settings
-from compaction_app.context.catalog import known_name, known_window, readings
+from compaction_app.context.catalog import known_window, readings
 from compaction_app.exceptions import ConfigurationError
 from compaction_app.telemetry import log
 from compaction_app.tokens import Count, count_messages, count_tools
@@ -102,10 +102,9 @@ def count_reserved_parts(
     system_prompt: str,
     contributions: Sequence[Mapping[str, Any]],
     tools: Sequence[Mapping[str, Any]] | None,
-    *,
-    reply_tokens: int,
     count: Count,
 ) -> ReservedParts:
+    """Without the room for the reply."""
     given = [(Origin.CONTRIBUTION, contribution) for contribution in contributions]
     if system_prompt:
         given.insert(0, (Origin.SYSTEM, {"role": Role.SYSTEM, "content": system_prompt}))
@@ -123,7 +122,7 @@ def count_reserved_parts(
     tokens = sum(counts) + count_tools(tools, count)
     functions = [one if isinstance(one := tool.get("function"), Mapping) else tool for tool in tools or ()]
     names = tuple(str(function.get("name") or "") for function in functions)
-    return ReservedParts(messages=tuple(messages), tokens=tokens, reply_tokens=reply_tokens, tool_names=names)
+    return ReservedParts(messages=tuple(messages), tokens=tokens, tool_names=names)
 
 
 def make_budget(
@@ -246,16 +245,3 @@ def observe_calibration(
 def _used(stored: Any) -> int:
     used = stored.get("used") if isinstance(stored, Mapping) else None
     return used if isinstance(used, int) else 0
-
-
-def metric_label(model: str, settings: Settings) -> str:
-    """The name of a model in metrics: as the site's settings or the catalog of models have it, else ``other``.
-
-    Any user may name a model, and each name would be a series of its own.
-    """
-    entries = settings.summarizers.values()
-    asked = {one.model for entry in entries for one in (*entry.models, *entry.chat_models)}
-    if model in asked or model in settings.models:
-        return model
-    configured = max((prefix for prefix in settings.models if prefix and model.startswith(prefix)), key=len, default="")
-    return configured or known_name(model) or "other"

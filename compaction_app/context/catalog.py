@@ -112,11 +112,6 @@ def known_price(model: str) -> Price | None:
     return Price(**known) if {"input", "output"} <= known.keys() else None
 
 
-def known_name(model: str) -> str:
-    """The name under which the data has the model; "" where it has none. There are as many as the data has models."""
-    return next((str(info.id) for info in _infos(readings(model))), "")
-
-
 def _infos(names: tuple[str, ...]) -> Iterator[Any]:
     """What ``genai-prices`` has under these names, a maker's own entry first."""
     # It takes 0.2 s to import, which a process that asks no model need not wait for.

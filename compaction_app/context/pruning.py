@@ -20,7 +20,7 @@ from itertools import accumulate, chain, pairwise
 from compaction_app.exceptions import ContextOverflow
 from compaction_app.messages.truncate import shorten
 from compaction_app.tokens import Count, count_messages
-from compaction_app.values import Message, Origin, Role
+from compaction_app.values import Branch, Message, Origin, Role, Strategy, Summary
 
 _BLANKS = re.compile(r"[ \t\r\f\v]+")
 #: A shorter result would be useless: the notice alone is a third of it.
@@ -117,14 +117,25 @@ def _roundness(messages: Sequence[Message]) -> int:
     return ((messages[0].depth - 1) ^ messages[-1].depth).bit_length() if messages else 0
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """The part of a history that is shown when not all of it fits."""
+@dataclass(frozen=True, kw_only=True)
+class ShownHistory:
+    """What the layers leave of a branch."""
 
-    messages: tuple[Message, ...]
-    dropped: int
-    summary: bool = True
-    pinned: bool = True
+    summary: Summary | None
+    pinned: Message | None
+    tail: tuple[Message, ...]
+    #: Messages after the cutoff that are not shown.
+    dropped: int = 0
+    strategy: Strategy
+
+    @property
+    def tokens(self) -> int:
+        parts = [part for part in (self.summary, self.pinned, *self.tail) if part is not None]
+        return sum(part.tokens for part in parts)
+
+    @property
+    def pruned_messages(self) -> int:
+        return sum(message.origin == Origin.PRUNED for message in self.tail)
 
 
 def call_groups(messages: Sequence[Message]) -> list[list[Message]]:
@@ -146,26 +157,13 @@ def has_its_calls(group: Sequence[Message]) -> bool:
     return results <= Counter(call["id"] for message in group for call in message.tool_calls)
 
 
-def fit(
-    messages: Sequence[Message],
-    *,
-    summary_tokens: int,
-    pinned: Message | None,
-    available: int,
-    preserve: int,
-    max_bytes: int,
-    count: Count,
-    unread: int = 0,
-) -> Fitted:
-    """Shorten tool results, then leave out the oldest turns, until the history fits; raise only if nothing helps.
-
-    ``unread`` is the number of messages before the first one: they were not read, and cannot be shown.
-    """
-    fitting = _Fitting(messages, summary_tokens, pinned, preserve, count)
+def fit(branch: Branch, *, available: int, preserve: int, max_bytes: int, count: Count) -> ShownHistory:
+    """Shorten tool results, then leave out the oldest turns, until the history fits; raise only if nothing helps."""
+    fitting, unread = _Fitting(branch, preserve, count), branch.unread
     if not unread and fitting.total() <= available:
-        return fitting.result(len(messages))
+        return fitting.result()
     # A summary that would go last is left out first: without it there is room for the newest turns.
-    fitting.show_summary = summary_tokens <= room_for_summary(messages, pinned, available)
+    fitting.show_summary = fitting.summary_tokens <= room_for_summary(branch.tail, fitting.pinned, available)
     step = max(1, available // _STEPS)
     # Of a history that was not read whole not even its shortest form fits: all of its results are shortened.
     fitting.shorten_results(max_bytes, 0 if unread else available, step)
@@ -188,10 +186,10 @@ def fit(
     is_empty = not (fitting.groups or fitting.show_pinned or fitting.show_summary)
     if fitting.total() > available or is_empty:
         # A prompt of nothing would hide that the summary, all that there is to show, is too large.
-        needed = summary_tokens if is_empty else fitting.total()
+        needed = fitting.summary_tokens if is_empty else fitting.total()
         what = "The summary alone takes" if is_empty else "The newest user message and the last group alone take"
         raise ContextOverflow(f"{what} {needed} tokens; {available} are available.", needed=needed, available=available)
-    return fitting.result(len(messages) + unread)
+    return fitting.result()
 
 
 def room_for_summary(messages: Sequence[Message], pinned: Message | None, available: int) -> int:
@@ -212,15 +210,14 @@ def room_for_summary(messages: Sequence[Message], pinned: Message | None, availa
 class _Fitting:
     """The state of one fit: which groups are still shown, and how."""
 
-    def __init__(
-        self, messages: Sequence[Message], summary_tokens: int, pinned: Message | None, preserve: int, count: Count
-    ) -> None:
-        self.groups = [group for group in call_groups(messages) if has_its_calls(group)]
-        self.summary_tokens = summary_tokens
-        self.pinned = pinned
-        self.count = count
+    def __init__(self, branch: Branch, preserve: int, count: Count) -> None:
+        self.branch, self.count = branch, count
+        # Without the results of calls that were not read.
+        self.groups = [group for group in call_groups(branch.tail) if has_its_calls(group)]
+        self.summary_tokens = branch.base.tokens if branch.base else 0
+        self.pinned = branch.base.pinned if branch.base else None
         self.show_summary = True
-        self.show_pinned = pinned is not None
+        self.show_pinned = self.pinned is not None
         self.newest_user = next((g for g in reversed(self.groups) if g[0].starts_turn), None)
         #: The first ids of the groups that contain the last ``preserve`` messages.
         self.preserved: list[int] = []
@@ -294,11 +291,12 @@ class _Fitting:
             total += shorter.tokens - message.tokens
             self.groups[g] = [*self.groups[g][:m], shorter, *self.groups[g][m + 1 :]]
 
-    def result(self, count: int) -> Fitted:
-        messages = tuple(message for group in self.groups for message in group)
-        return Fitted(
-            messages=messages,
-            dropped=count - len(messages),
-            summary=self.show_summary,
-            pinned=self.show_pinned,
+    def result(self) -> ShownHistory:
+        tail = tuple(message for group in self.groups for message in group)
+        return ShownHistory(
+            summary=self.branch.base if self.show_summary else None,
+            pinned=self.pinned if self.show_pinned else None,
+            tail=tail,
+            dropped=self.branch.unread + len(self.branch.tail) - len(tail),
+            strategy=Strategy.TRUNCATED,
         )

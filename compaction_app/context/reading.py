@@ -22,7 +22,7 @@ from compaction_app.context.pruning import call_groups, has_its_calls, room_for_
 from compaction_app.exceptions import ConfigurationError, ContextOverflow, InvalidMessage, MessageNotFound
 from compaction_app.messages.transcript import count_summary
 from compaction_app.messages.validation import check_budget_arguments, check_list_of_dicts, check_text
-from compaction_app.models import ChatMessage, ChatSession, sql
+from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.telemetry import log
 from compaction_app.tokens import Count
 from compaction_app.tree import branches
@@ -90,18 +90,23 @@ class ResolvedRequest:
     reserved_parts: ReservedParts
     budget: Budget
     count: Count
+    request: ContextRequest = ContextRequest()
     #: Where the model is asked, its name, and what was learned there.
     place: windows.Place = ("", "")
     learned: windows.Learned = windows.NOTHING
-    #: Without what was learned, which may be a gateway's mistake: asked for where nothing fits that; else None.
-    without_learned: ResolvedRequest | None = None
-    include_reasoning: bool = False
+    #: The window is what was learned, and smaller than what is configured: it may be a gateway's mistake.
+    is_narrowed: bool = False
     #: The history at a tip as it was when the session was read; None if it was not read with it.
     history: TipHistory | None = None
 
 
-def resolve_request(session: ChatSession, request: ContextRequest | None = None) -> ResolvedRequest:
-    """Raises :class:`ConfigurationError` where nothing is left for the conversation."""
+def resolve_request(
+    session: ChatSession, request: ContextRequest | None = None, *, believed: bool = True
+) -> ResolvedRequest:
+    """The request with the settings of a session; ``believed``: the window that was learned counts.
+
+    Raises :class:`ConfigurationError` where nothing is left for the conversation.
+    """
     request = request or ContextRequest()
     settings = get_settings(session.settings)
     count = get_token_counter()
@@ -111,50 +116,42 @@ def resolve_request(session: ChatSession, request: ContextRequest | None = None)
     place = (windows.endpoint_of() if request.endpoint is None else request.endpoint, model)
     learned = windows.learned_of(place)
     learned = replace(learned, window=request.window or learned.window)
-    window = budget.window_or_default(model, settings, learned.window)
-    configured = budget.window_or_default(model, settings) if learned.window else window
+    configured = window = budget.window_or_default(model, settings)
+    if learned.window and (believed or request.window):
+        window = budget.window_or_default(model, settings, learned.window)
+    parts = budget.count_reserved_parts(session.system_prompt, request.contributions, request.tools, count)
     reply = budget.reply_reserve(configured, settings, request.reserved_tokens)
-    reserved_parts = budget.count_reserved_parts(
-        session.system_prompt, request.contributions, request.tools, reply_tokens=reply, count=count
-    )
+    if window < configured:
+        reply = min(reply, window // 4)
+    limit = window - parts.tokens - reply
+    if request.reserved_tokens is None:
+        # A client may allow more than any model writes: a quarter of the window stays for the history.
+        reply = max(reply, min(request.reply_tokens, window - parts.tokens - window // 4))
+    parts = replace(parts, reply_tokens=reply)
+    if parts.total > window // 2:
+        # Compaction will be frequent.
+        values = {"session": session.pk, "reserved": parts.total, "window": window, "reason": "over_half_the_window"}
+        log(logger, logging.WARNING, "reserve", once_for=session.pk, **values)
     calibration = budget.calibration_of(session.token_calibration, model)
-
-    def resolved_for(window: int, reply: int) -> ResolvedRequest:
-        limit = window - reserved_parts.tokens - reply
-        if request.reserved_tokens is None:
-            # A client may allow more than any model writes: a quarter of the window stays for the history.
-            reply = max(reply, min(request.reply_tokens, window - reserved_parts.tokens - window // 4))
-        parts = replace(reserved_parts, reply_tokens=reply)
-        if parts.total > window // 2:
-            # Compaction will be frequent.
-            values = {
-                "session": session.pk,
-                "reserved": parts.total,
-                "window": window,
-                "reason": "over_half_the_window",
-            }
-            log(logger, logging.WARNING, "reserve", once_for=session.pk, **values)
-        return ResolvedRequest(
-            session=session,
-            settings=settings,
-            model=model,
-            reserved_parts=parts,
-            budget=budget.make_budget(window, parts.total, settings, calibration.ratio, calibration.offset, limit),
-            count=count,
-            include_reasoning=request.include_reasoning,
-            place=place,
-            learned=learned,
-        )
-
-    if window >= configured:
-        return resolved_for(window, reply)
+    is_narrowed = window < configured and not request.window
     try:
-        resolved = resolved_for(window, min(reply, window // 4))
+        made = budget.make_budget(window, parts.total, settings, calibration.ratio, calibration.offset, limit)
     except ConfigurationError:
-        if request.window:
+        if not is_narrowed:
             raise
-        return resolved_for(configured, reply)
-    return resolved if request.window else replace(resolved, without_learned=resolved_for(configured, reply))
+        return resolve_request(session, request, believed=False)
+    return ResolvedRequest(
+        session=session,
+        settings=settings,
+        model=model,
+        reserved_parts=parts,
+        budget=made,
+        count=count,
+        request=request,
+        place=place,
+        learned=learned,
+        is_narrowed=is_narrowed,
+    )
 
 
 def get_context(tip: ChatMessage, **options: Unpack[TurnOptions]) -> ChatContext:
@@ -183,16 +180,22 @@ def should_compact(tip: ChatMessage, **options: Unpack[TurnOptions]) -> bool:
     on cool-down, breaker, policy and limits.
     """
     check_tip(tip)
-    return is_over_threshold(tip, resolve_with_history(tip, ContextRequest(**options)))
+    return is_over_threshold(tip, resolve_request_at(tip, ContextRequest(**options)))
 
 
 def resolve_request_at(tip: ChatMessage, request: ContextRequest) -> ResolvedRequest:
-    """The request with the settings of the tip's session as it is stored now."""
-    return resolve_request(session_of(tip), request)
+    """The request with the settings of the tip's session as it is stored now, and the history there: one statement.
+
+    A session in memory may have an old calibration or old settings.
+    """
+    if (found := branches.session_and_history(tip.pk, database_of(tip))) is None:
+        raise MessageNotFound(f"Message {tip.pk} does not exist any more, or its session {tip.session_id} does not.")
+    session, history = found
+    return replace(resolve_request(session, request), history=history)
 
 
 def resolve_and_read(tip: ChatMessage, request: ContextRequest) -> tuple[ResolvedRequest, Branch | None]:
-    """The same, and the branch: in one statement where the tip's session is in memory as it is stored, else None."""
+    """The request, and the branch: in one statement where the tip's session is in memory as it is stored, else None."""
     session = tip._state.fields_cache.get("session")
     if session is not None:
         # Wrong settings may have been corrected since.
@@ -205,38 +208,18 @@ def resolve_and_read(tip: ChatMessage, request: ContextRequest) -> tuple[Resolve
     return resolve_request_at(tip, request), None
 
 
-def resolve_with_history(tip: ChatMessage, request: ContextRequest) -> ResolvedRequest:
-    """The same with the history at the tip, for the threshold: in one statement."""
-    if (found := branches.session_and_history(tip.pk, database_of(tip))) is None:
-        raise _gone(tip)
-    session, history = found
-    return replace(resolve_request(session, request), history=history)
-
-
-def session_of(tip: ChatMessage) -> ChatSession:
-    """The session of a message, read again: one in memory may have an old calibration or old settings."""
-    session = next(iter(ChatSession.objects.using(database_of(tip)).raw(sql.SESSION, {"tip": tip.pk})), None)
-    if session is None:
-        raise _gone(tip)
-    return session
-
-
-def _gone(tip: ChatMessage) -> MessageNotFound:
-    return MessageNotFound(f"Message {tip.pk} does not exist any more, or its session {tip.session_id} does not.")
-
-
 def context_at(tip: ChatMessage, resolved: ResolvedRequest, branch: Branch | None = None) -> ChatContext:
     """``branch``: of :func:`resolve_and_read`."""
     branch = window_at(tip, resolved, branch)
     try:
         context = _assembled(branch, resolved)
     except ContextOverflow:
-        if resolved.without_learned is None:
+        if not resolved.is_narrowed:
             raise
-        return context_at(tip, resolved.without_learned)
+        return context_at(tip, resolve_request(resolved.session, resolved.request, believed=False))
     if context.dropped and (shared := _with_shared_extract(branch, database_of(tip), resolved)):
         context = shared
-    if resolved.include_reasoning:
+    if resolved.request.include_reasoning:
         room = None if resolved.settings.mode == Mode.OFF else context.available_tokens - context.history_tokens
         context = with_reasoning_that_fits(context, resolved.count, room=room)
     return replace(context, model=resolved.model)
@@ -285,11 +268,11 @@ def pruned_history_tokens(tip: ChatMessage, resolved: ResolvedRequest) -> int:
     if known is None or known.tip_id != tip.pk:
         known = branches.history_at(tip.pk, database_of(tip))
     tokens = known.tokens
-    if tokens <= resolved.budget.threshold and not resolved.include_reasoning:
+    if tokens <= resolved.budget.threshold and not resolved.request.include_reasoning:
         return tokens
     branch, _ = prune_branch(window_at(tip, resolved), resolved.budget, resolved.settings, resolved.count)
     tokens = branch.history_tokens
-    if not resolved.include_reasoning:
+    if not resolved.request.include_reasoning:
         return tokens
     sizes = reasoning_sizes(branch.tail, resolved.count, room=resolved.budget.available - tokens)
     return tokens + sum(size or 0 for size in sizes)

@@ -49,6 +49,8 @@ class MessageFields(TypedDict, total=False):
 
 
 _MESSAGE_KEYS = tuple(MessageFields.__annotations__)
+#: Of two messages with one idempotency key. ``metadata`` may be set later, and a client may write the time anew.
+_COMPARED = tuple(key for key in _MESSAGE_KEYS if key not in ("metadata", "created_at"))
 #: What a redaction does not change: all that can still be compared on a redacted message.
 _KEPT_BY_REDACTION = ("role", "tool_call_id", "model", "external_id")
 
@@ -181,7 +183,7 @@ def append_once(
         raise InvalidMessage(words, field="content")
     compaction = provider_compaction(node.usage, node.metadata)
     # What was counted of a prompt that its provider compacted does not show how it counts.
-    counted = None if compaction.ran else prompt_tokens(node.usage)
+    counted = None if compaction else prompt_tokens(node.usage)
     if context is not None:
         if not isinstance(context, ChatContext):
             raise InvalidMessage("context must be what chat.get_context() returned.", field="context")
@@ -198,7 +200,7 @@ def append_once(
             return Appended(found, is_new=False)
     try:
         # Where nothing else is written, an append is a transaction of its own, and waits less often for the database.
-        is_recorded = compaction.ran or (context is not None and bool(counted or context.fallback_used))
+        is_recorded = bool(compaction) or (context is not None and bool(counted or context.fallback_used))
         with transaction.atomic(using=using) if is_recorded else nullcontext():
             objects = ChatMessage.objects.db_manager(using)
             stored = objects.append_chain(parent, [node], savepoint=not is_recorded, lenient=lenient)[0]
@@ -220,16 +222,11 @@ def _stored_before(node: ChatMessage, parent: ChatMessage | None, using: str) ->
     if found is None:
         return None
     # Of a redacted one the text is removed, so the rest is all that can be compared.
-    compared = _MESSAGE_KEYS if found.redacted_at is None else _KEPT_BY_REDACTION
+    compared = _COMPARED if found.redacted_at is None else _KEPT_BY_REDACTION
     if node.role == Role.TOOL and found.role == Role.USER:
         # It may have been stored leniently.
         become_text(node)
-    kept = {name: getattr(found, name) for name in compared if name != "created_at"}
-    if "metadata" in kept:
-        # Set later, over the API.
-        data = found.metadata
-        kept["metadata"] = {key: data[key] for key in data if key != "feedback" or key in node.metadata}
-    same = all(_comparable(value) == _comparable(getattr(node, name)) for name, value in kept.items())
+    same = all(_comparable(getattr(found, name)) == _comparable(getattr(node, name)) for name in compared)
     if not same or found.parent_message_id != (parent.pk if parent else None):
         raise IdempotencyConflict(f"{IdempotencyConflict.__doc__} It belongs to message {found.pk}.")
     return found

@@ -24,7 +24,6 @@ from compaction_app.context.reading import (
     context_at,
     resolve_and_read,
     resolve_request_at,
-    resolve_with_history,
 )
 from compaction_app.conversation import chat_model
 from compaction_app.conversation.append import append_once
@@ -149,8 +148,8 @@ class Turn:
     """One request to the chat model: the tip, the arguments and the context that is sent."""
 
     tip: ChatMessage
-    #: As the caller gave it, with the window that a refusal named or showed: the compaction after the reply is measured
-    #: against the same.
+    #: As the caller gave it, with the window that a refusal named: the compaction after the reply is measured against
+    #: the same.
     request: ContextRequest
     resolved: ResolvedRequest
     params: Mapping[str, Any]
@@ -230,28 +229,29 @@ async def ask_with_recovery(turn: Turn, ask: Callable[[Turn], Awaitable[Answer]]
         try:
             return turn, await ask(turn)
         except chat_model.ProviderOverflow as refusal:
-            turn, most = await way.do(_believe, turn, refusal)
+            turn, capacity = await way.do(_believe, turn, refusal)
             if not refusals:
+                window = turn.request.window or capacity.input_tokens + capacity.output_tokens
                 try:
-                    run = await way.do(open_now, turn.tip, Trigger.OVERFLOW, turn.request)
+                    run = await way.do(open_now, turn.tip, Trigger.OVERFLOW, replace(turn.request, window=window))
                     # A summarizer with a small window needs many generations: a turn waits for one.
                     await wait_for_end(run, way, start)
                 except CompactionError as error:
                     # Its run and the log say what became of it. The turn goes on with what fits.
                     values = {"session": turn.tip.session_id, "tip": turn.tip.pk, "code": error.code}
                     log(logger, logging.WARNING, "recovery", **values)
-            turn = await way.do(_fitted, turn, refusal, 0 if refusals == _MOST_REFUSALS - 1 else most)
+            most = 0 if refusals == _MOST_REFUSALS - 1 else capacity.input_tokens
+            turn = await way.do(_fitted, turn, refusal, most)
     try:
         return turn, await ask(turn)
     except chat_model.ProviderOverflow as refusal:
         raise _overflow(turn, refusal.overflow) from refusal
 
 
-def _believe(turn: Turn, refusal: chat_model.ProviderOverflow) -> tuple[Turn, int]:
-    """The turn with the window that its provider names, or with a smaller one than it refused; and the largest prompt.
+def _believe(turn: Turn, refusal: chat_model.ProviderOverflow) -> tuple[Turn, Capacity]:
+    """The turn with the window that its provider names, if it does; and a capacity that is less than what was refused.
 
-    Both by our count, and always less than what was refused. A window that is named is remembered for this endpoint
-    and model, except where the limit is one of a rate.
+    That is by our count. The window is remembered for this endpoint and model, except where the limit is one of a rate.
     """
     overflow, sent, resolved = refusal.overflow, turn.context.tokens, turn.resolved
     if resolved.settings.mode == Mode.OFF:
@@ -261,12 +261,11 @@ def _believe(turn: Turn, refusal: chat_model.ProviderOverflow) -> tuple[Turn, in
     silent = overflow.sent is None and overflow.window is not None and overflow.window > sent
     reply = turn.context.reserved_tokens - (sent - turn.context.history_tokens)
     known = windows.narrowed(Capacity(sent, max(1, reply)), Overflow() if silent else overflow, sent)
-    capacity = windows.less_than(sent, known)
-    window = overflow.window or capacity.input_tokens + capacity.output_tokens
-    # A refusal without a number may be a proxy's, of a body with a picture: no other turn learns from it.
+    # A refusal without a number may be a proxy's, of a body with a picture: only this recovery is measured against it.
     if overflow.window and not overflow.is_rate:
-        windows.remember_window(resolved.place, window, resolved.learned)
-    return replace(turn, request=replace(turn.request, window=window)), capacity.input_tokens
+        windows.remember_window(resolved.place, overflow.window, resolved.learned)
+    request = replace(turn.request, window=overflow.window or turn.request.window)
+    return replace(turn, request=request), windows.less_than(sent, known)
 
 
 def _fitted(turn: Turn, refusal: chat_model.ProviderOverflow, most: int) -> Turn:
@@ -327,7 +326,7 @@ def finish_turn(turn: Turn, reply: chat_model.Reply, finish_reason: str = "") ->
     except InvalidMessage as error:
         raise InvalidReply(f"The model's reply cannot be stored: {error}", **reply.as_attributes) from error
     try:
-        resolved = resolve_with_history(stored, turn.request)
+        resolved = resolve_request_at(stored, turn.request)
         # Some gateways report the sum of several prompts.
         taken = min((stored.sent_context or {}).get("provider_tokens", 0), 2 * turn.context.tokens)
         windows.remember_accepted(resolved.place, taken, resolved.learned)

@@ -23,13 +23,12 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from compaction_app import signals, telemetry
 from compaction_app.compaction.runs import record_event
 from compaction_app.conf import Mode, get_settings
-from compaction_app.context.budget import calibration_of, metric_label, observe_calibration
+from compaction_app.context.budget import calibration_of, observe_calibration
 from compaction_app.messages.validation import token_count
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent
 from compaction_app.telemetry import log
@@ -39,6 +38,8 @@ logger = logging.getLogger("compaction_app.sendings")
 
 #: Parameters of a request that make the provider compact too.
 PROVIDER_COMPACTION = ("context_management", "truncation")
+#: Of an edit: what it cleared, tool results, turns with reasoning, tokens.
+_CLEARED = ("cleared_tool_uses", "cleared_thinking_turns", "cleared_input_tokens")
 _COMPACTION_TYPES = ("compaction", "response.compaction")
 #: Where replies keep their content: Anthropic's blocks, OpenAI's output items, LiteLLM's blocks.
 _BLOCK_FIELDS = ("content", "output", "compaction_blocks")
@@ -49,25 +50,6 @@ _SENT = (
     "summary_id cutoff_id pinned_id first_shown_depth strategy pruned dropped tokens available_tokens window".split()
 )
 _NO_WORD = re.compile(r"[^A-Za-z0-9_.-]")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProviderCompaction:
-    """What a provider did to a prompt by itself; 0 is nothing, or not reported."""
-
-    #: Summaries it made.
-    compactions: int = 0
-    cleared_tool_uses: int = 0
-    #: Turns whose reasoning it removed.
-    cleared_thinking_turns: int = 0
-    cleared_input_tokens: int = 0
-    #: Tokens of its own summarizing, on top of what the turn used.
-    extra_input_tokens: int = 0
-    extra_output_tokens: int = 0
-
-    @property
-    def ran(self) -> bool:
-        return bool(self.compactions or self.cleared_tool_uses or self.cleared_thinking_turns)
 
 
 def prompt_tokens(usage: Mapping[str, Any] | None) -> int | None:
@@ -82,8 +64,11 @@ def prompt_tokens(usage: Mapping[str, Any] | None) -> int | None:
     return tokens + sum(_sum([usage], f"cache_{kind}_input_tokens") for kind in ("read", "creation"))
 
 
-def provider_compaction(usage: Mapping[str, Any] | None, metadata: Mapping[str, Any] | None) -> ProviderCompaction:
-    """What a reply's usage and metadata report about the provider's own compaction."""
+def provider_compaction(usage: Mapping[str, Any] | None, metadata: Mapping[str, Any] | None) -> dict[str, int]:
+    """What a reply's usage and metadata report about the provider's own compaction, in numbers; {} if it did nothing.
+
+    ``extra_input_tokens`` and ``extra_output_tokens`` are those of its own summarizing, on top of what the turn used.
+    """
     reported = [part for part in (usage, metadata) if isinstance(part, Mapping)]
     reported += [inner for part in reported if isinstance(inner := part.get("provider_specific_fields"), Mapping)]
     edits = _edits_in(*(part.get("context_management") for part in reported))
@@ -93,15 +78,14 @@ def provider_compaction(usage: Mapping[str, Any] | None, metadata: Mapping[str, 
     )
     stopped = any(part.get("stop_reason") == "compaction" for part in reported)
     compacted = sum(str(edit.get("type", "")).startswith("compact") for edit in edits)
-    return ProviderCompaction(
+    numbers = {
         # The same reply may report one compaction in several places.
-        compactions=max(len(iterations), blocks, compacted, int(stopped)),
-        cleared_tool_uses=_sum(edits, "cleared_tool_uses"),
-        cleared_thinking_turns=_sum(edits, "cleared_thinking_turns"),
-        cleared_input_tokens=_sum(edits, "cleared_input_tokens"),
-        extra_input_tokens=_sum(iterations, "input_tokens"),
-        extra_output_tokens=_sum(iterations, "output_tokens"),
-    )
+        "compactions": max(len(iterations), blocks, compacted, int(stopped)),
+        **{name: _sum(edits, name) for name in _CLEARED},
+        "extra_input_tokens": _sum(iterations, "input_tokens"),
+        "extra_output_tokens": _sum(iterations, "output_tokens"),
+    }
+    return {name: number for name, number in numbers.items() if number}
 
 
 def report_of(reported: Any) -> dict[str, Any]:
@@ -160,7 +144,7 @@ def _estimate_error(context: ChatContext, calibrations: Mapping[str, Any], count
 def record_reply(
     session: ChatSession,
     reply: ChatMessage,
-    compaction: ProviderCompaction,
+    compaction: Mapping[str, int],
     counted: int | None,
     context: ChatContext | None,
     using: str,
@@ -175,13 +159,13 @@ def record_reply(
         log(logger, logging.WARNING, "fallback", session=session.pk, tip=context.tip_id, **left_out, **sizes)
         payload: dict[str, Any] = {**left_out, "tokens": context.tokens}
         record_event(reply.session_id, EventKind.FALLBACK_USED, using=using, message_id=context.tip_id, payload=payload)
-    if compaction.ran:
+    if compaction:
         stored = ChatSession.objects.using(using).only("settings").get(pk=reply.session_id)
         if get_settings(stored.settings).mode != Mode.OFF:
             # This app's record is the one that counts: what the provider left out is still in the branch.
-            payload = {name: number for name, number in asdict(compaction).items() if number}
-            record_event(reply.session_id, EventKind.DOUBLE_RAN, using=using, message_id=reply.pk, payload=payload)
-            log(logger, logging.WARNING, "double", session=reply.session_id, message=reply.pk, **payload)
+            kind = EventKind.DOUBLE_RAN
+            record_event(reply.session_id, kind, using=using, message_id=reply.pk, payload=compaction)
+            log(logger, logging.WARNING, "double", session=reply.session_id, message=reply.pk, **compaction)
     if context is not None and counted:
         _calibrate(session, counted, context, using)
 
@@ -192,7 +176,6 @@ def _calibrate(session: ChatSession, counted: int, context: ChatContext, using: 
     row = ChatSession.objects.using(using).only("token_calibration").get(pk=session.pk)
     model = context.model
     error = _estimate_error(context, row.token_calibration, counted)
-    signals.after_commit(telemetry.record_estimate_error, error, model=metric_label(model, get_settings()), using=using)
     values = {"session": session.pk, "model": model, "counted": counted, "estimated": context.tokens, "error": error}
     log(logger, logging.DEBUG, "estimate", **values)
     if context.tokens > 0 and context.attachment_tokens <= _MOST_ATTACHED * context.tokens:

@@ -145,10 +145,6 @@ shown(id, part) AS ({_PARTS})
 SELECT {_ALL}, shown.part FROM shown JOIN {MESSAGES} m ON m.id = shown.id
 """
 
-#: The session of a message. As text, since making the statement costs Django more than reading the row.
-SESSION = f"SELECT c.* FROM {MESSAGES} t JOIN {SESSIONS} c ON c.id = t.session_id WHERE t.id = %(tip)s"
-
-
 # The numbers that the trigger compares, without content. It walks from lane to lane, so a long branch without a summary
 # costs no more than a short one, and ends at the first live summary or above a root. Subqueries again, not joins: they
 # are planned in half the time.

@@ -1,7 +1,6 @@
 """Texts of people and models in the admin: shown as they stand, and never as markup."""
 
 import re
-from dataclasses import fields
 
 import pytest
 from django.utils import translation
@@ -9,7 +8,6 @@ from django.utils.translation import trans_real
 
 from compaction_app import chat
 from compaction_app.conf import Mode
-from compaction_app.conversation.usage import ProviderCompaction
 from compaction_app.models.words import words
 from tests import catalog
 from tests.admin.pages import ARABIC, MARKUP, page_of, url
@@ -61,7 +59,7 @@ def test_what_is_stored_as_a_code_and_what_is_logged_is_translated(eraser):
 @pytest.mark.pure
 def test_what_events_and_settings_are_made_of_is_in_the_catalog():
     found = {catalog.text_of(message.id)[0] for message in catalog.collected() if message.id}
-    names = [field.name for field in fields(ProviderCompaction)]
+    names = ("compactions", "cleared_tool_uses", "cleared_thinking_turns", "cleared_input_tokens", "extra_input_tokens")
     codes = {words(name) for name in ("generation", "calibration", "failures", "characters", *names, *Mode)} - {"off"}
     assert codes <= found
     assert {"Redacted.", "Retired.", "Retried as run {}.", "[redacted]"} <= found

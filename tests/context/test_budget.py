@@ -9,7 +9,6 @@ from compaction_app.context.budget import (
     calibration_of,
     get_compaction_params,
     make_budget,
-    metric_label,
     observe_calibration,
     window_of,
 )
@@ -87,13 +86,6 @@ def test_figures_of_earlier_versions_and_broken_ones_are_read(stored, ratio):
 def test_an_offset_takes_room_but_never_most_of_it():
     assert budget_at(10_000, 2_000).available - make_budget(10_000, 2_000, get_settings(), 1.0, 500).available == 500
     assert make_budget(10_000, 2_000, get_settings(), 1.0, 20_000).available == 6_000
-
-
-def test_metrics_name_what_the_host_knows():
-    labels = {"house-7-made-up": "house-", "gpt-4o-2024-08-06": "gpt-4o", "nano": "nano", "dear": "dear", "x": "other"}
-    known = {"house-": {"window": 9_000}, "dear": {"price": {"input": 1, "output": 1}}}
-    with override_settings(COMPACTION={"MODELS": known, "SUMMARIZERS": {"default": {"MODELS": ["nano"]}}}):
-        assert {model: metric_label(model, get_settings()) for model in labels} == labels
 
 
 def test_nothing_left_for_the_conversation_is_a_configuration_error():

@@ -8,7 +8,7 @@ from compaction_app.context.pruning import call_groups, fit, micro_compact, prot
 from compaction_app.exceptions import ContextOverflow
 from compaction_app.testing.builders import WordTokenCounter
 from compaction_app.tokens import ExactTokenCounter, count_messages
-from compaction_app.values import Message, Role
+from compaction_app.values import Branch, Message, Role, Summary
 from tests.small import messages_of
 
 pytestmark = pytest.mark.pure
@@ -85,46 +85,49 @@ class TestPrune:
         assert [collapsed[i].content for i in (2, 5)] == ["a b\nc", "a   b"]
 
 
-def fitted(shorthand, room, **options):
-    options = {"summary_tokens": 0, "pinned": None, "preserve": 2, "max_bytes": 4_096, "count": count} | options
+def fitted(shorthand, room, *, summary_tokens=0, pinned=None, unread=0, **options):
+    options = {"preserve": 2, "max_bytes": 4_096, "count": count} | options
     messages = messages_of(shorthand) if isinstance(shorthand, str) else shorthand
-    return fit(messages, available=room, **options)
+    places = dict.fromkeys(("id", "anchor_id", "anchor_depth", "cutoff_id", "cutoff_depth", "cutoff_path_tokens"), 0)
+    base = Summary(**places, tokens=summary_tokens, pinned=pinned) if summary_tokens or pinned else None
+    branch = Branch(tip_id=0, tip_depth=0, tip_path_tokens=0, base=base, tail=tuple(messages), unread=unread)
+    return fit(branch, available=room, **options)
 
 
 class TestFit:
     def test_what_is_available_is_used(self):
         """It went down to the target, and a third of the room was empty."""
         result = fitted("u a u a u a u a", 700)
-        assert ids(result.messages) == [3, 4, 5, 6, 7, 8]
+        assert ids(result.tail) == [3, 4, 5, 6, 7, 8]
 
     def test_results_are_shortened_before_turns_are_left_out(self):
         """The turns of two large results were left out, and the third was shown in full."""
         result = fitted(conversation(*["big " * 3_000] * 3), 6_000, count=ExactTokenCounter())
         assert result.dropped == 0
-        assert shortened(result.messages) == [3, 6], "the oldest of like size, and no more than a step"
+        assert shortened(result.tail) == [3, 6], "the oldest of like size, and no more than a step"
         result = fitted(conversation(*["big " * 3_000, "small"] * 2), 5_000, count=ExactTokenCounter())
-        assert (result.dropped, shortened(result.messages)) == (0, [3])
+        assert (result.dropped, shortened(result.tail)) == (0, [3])
 
     def test_the_boundary_moves_in_steps(self):
         """It moved in each of these turns, and with it the beginning of the prompt."""
-        starts = [ids(fitted("u a " * turns, 8_000).messages)[0] for turns in range(60, 100)]
+        starts = [ids(fitted("u a " * turns, 8_000).tail)[0] for turns in range(60, 100)]
         assert starts == sorted(starts)
         assert len(set(starts)) <= 12
-        shown = [sum(m.tokens for m in fitted("u a " * turns, 8_000).messages) for turns in range(60, 100)]
+        shown = [sum(m.tokens for m in fitted("u a " * turns, 8_000).tail) for turns in range(60, 100)]
         assert min(shown) >= 7_000
 
     def test_the_boundary_does_not_depend_on_how_far_back_was_read(self):
         """Of a long branch only what can fit is read, and that begins elsewhere in each turn."""
         whole = messages_of("u a " * 70)
         results = [fitted(whole[unread:], 8_000, unread=unread) for unread in range(58, 61)]
-        assert {ids(result.messages)[0] for result in results} == {ids(fitted(whole, 8_000).messages)[0]}
-        assert {result.dropped + len(result.messages) for result in results} == {140}
+        assert {ids(result.tail)[0] for result in results} == {ids(fitted(whole, 8_000).tail)[0]}
+        assert {result.dropped + len(result.tail) for result in results} == {140}
 
     def test_a_summary_that_cannot_be_shown_makes_room_for_the_newest_turns(self):
         """7 tokens were shown of 6,144, all else was left out for a summary that did not fit either."""
         result = fitted("u(500) a(500) " * 20 + "u(7)", 6_144, summary_tokens=7_570)
         assert not result.summary
-        assert sum(m.tokens for m in result.messages) > 5_000
+        assert sum(m.tokens for m in result.tail) > 5_000
 
     def test_a_summary_alone_that_is_too_large_is_an_error(self):
         """The prompt was empty, with nothing said."""
@@ -137,35 +140,35 @@ class TestFit:
         assert result.summary
         result = fitted("u(300) c(100) t(100)", 600, summary_tokens=300)
         assert not result.summary
-        assert ids(result.messages) == [1, 2, 3]
+        assert ids(result.tail) == [1, 2, 3]
 
     def test_a_large_result_is_shortened_further_before_the_summary_goes(self):
         messages = conversation("small " * 10, "big " * 9_000)
         result = fitted(messages, 900, summary_tokens=300, count=ExactTokenCounter())
         assert result.summary
-        assert 6 in shortened(result.messages)
-        assert sum(m.tokens for m in result.messages) <= 600
+        assert 6 in shortened(result.tail)
+        assert sum(m.tokens for m in result.tail) <= 600
 
     def test_a_pin_goes_before_the_summary_unless_it_is_the_newest_user_message(self):
         pin = messages_of("u(400)", first_id=900)[0]
         result = fitted("u(300) c(100) t(100)", 800, summary_tokens=200, pinned=pin)
-        assert (result.pinned, result.summary) == (False, True)
+        assert (bool(result.pinned), bool(result.summary)) == (False, True)
         result = fitted("c(100) t(100)", 650, summary_tokens=200, pinned=pin)
-        assert (result.pinned, result.summary) == (True, False)
+        assert (bool(result.pinned), bool(result.summary)) == (True, False)
 
     def test_results_whose_call_was_not_read_are_not_shown(self):
         messages = messages_of("c t t u a")[1:]
         result = fitted(messages, 10_000, unread=7)
-        assert ids(result.messages) == [4, 5]
+        assert ids(result.tail) == [4, 5]
         assert result.dropped == 9
 
     def test_of_calls_that_follow_each_other_none_is_shown_without_those_that_were_not_read(self):
         """A result was sent whose call was not: reading had begun between two messages with calls."""
         calls = messages_of("c t c t u")
         one, one_result, other, other_result, user = calls
-        assert ids(fitted([other, one_result, other_result, user], 10_000, unread=3).messages) == [5]
-        assert ids(fitted([other, other_result, user], 10_000, unread=3).messages) == [3, 4, 5]
-        assert ids(fitted([one, other, one_result, other_result, user], 10_000).messages) == [1, 3, 2, 4, 5]
+        assert ids(fitted([other, one_result, other_result, user], 10_000, unread=3).tail) == [5]
+        assert ids(fitted([other, other_result, user], 10_000, unread=3).tail) == [3, 4, 5]
+        assert ids(fitted([one, other, one_result, other_result, user], 10_000).tail) == [1, 3, 2, 4, 5]
 
     @given(
         letters=st.lists(
@@ -188,15 +191,15 @@ def assert_fits(messages, available, **options):
         needed = sum(m.tokens for m in messages if m in last or m.id == newest)
         assert available < overflow.needed <= needed  # noqa: PT017  # its numbers are the law
         return
-    total = sum(m.tokens for m in result.messages) + (options["summary_tokens"] if result.summary else 0)
+    total = sum(m.tokens for m in result.tail) + (result.summary.tokens if result.summary else 0)
     assert total <= available
-    assert newest is None or next(m for m in messages if m.id == newest) in result.messages
-    assert result.dropped == len(messages) - len(result.messages)
-    assert ids(result.messages) == sorted(ids(result.messages))
+    assert newest is None or next(m for m in messages if m.id == newest) in result.tail
+    assert result.dropped == len(messages) - len(result.tail)
+    assert ids(result.tail) == sorted(ids(result.tail))
     by_id = {message.id: message for message in messages}
-    assert all(is_valid(by_id[message.id], message) for message in result.messages)
+    assert all(is_valid(by_id[message.id], message) for message in result.tail)
     for group in call_groups(messages):
-        assert len({message.id in ids(result.messages) for message in group}) == 1
+        assert len({message.id in ids(result.tail) for message in group}) == 1
 
 
 def is_valid(before, after):
@@ -260,5 +263,4 @@ def test_no_result_gets_larger_or_invalid_and_no_pair_is_split(results, sizes, l
     assert pruned[protected:] == tuple(messages[protected:]) == collapsed[protected:]
     assert prune(pruned, keep_turns=keep_turns, max_bytes=limit, count=exact) == pruned
     available = max(1, int(sum(message.tokens for message in messages) * share))
-    options = {"summary_tokens": 0, "preserve": preserve, "max_bytes": limit, "count": exact}
-    assert_fits(collapsed, available, **options)
+    assert_fits(collapsed, available, preserve=preserve, max_bytes=limit, count=exact)

@@ -106,6 +106,14 @@ class TestReasoning:
         assert not any("reasoning" in message for message in plain.to_openai())
         assert (chat.should_compact(tip), chat.should_compact(tip, include_reasoning=True)) == (False, True)
 
+    def test_what_is_over_the_threshold_by_reasoning_alone_is_not_irreducible(self, small_window):
+        session = chat.start_session()
+        question = grow(session, None, "u")[-1]
+        tip = chat.append_message(session, question, role="assistant", content="Aye.", reasoning=words(6_500))
+        assert chat.should_compact(tip, include_reasoning=True)
+        assert chat.request_compaction(tip, include_reasoning=True) is None
+        assert not session.events.exists()
+
     def test_reasoning_that_goes_back_with_the_original_is_counted_and_sent_once(self, small_window):
         """It is text in what came: the message's own count has it, at the endpoint that wrote it and at any other."""
         session, endpoint = chat.start_session(model="m"), "https://models.example/v1"

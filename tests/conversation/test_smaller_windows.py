@@ -9,7 +9,7 @@ import pytest
 from compaction_app import chat
 from compaction_app.context import windows
 from compaction_app.conversation.chat_model import endpoint_of
-from compaction_app.exceptions import ContextOverflow
+from compaction_app.exceptions import ContextOverflow, SummarizerError
 from compaction_app.models import CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow, words
@@ -106,6 +106,13 @@ class TestRecovery:
         server.script(default=takes(1_200, "Input is too long for requested model."))
         tip = chat.append_message(session, long_branch(session), role="user", content=words(1_000))
         assert chat.complete(tip, client=client).content == "Aye."
+
+    def test_where_no_number_is_named_only_the_recovery_is_measured_against_less(self, session, client, server):
+        """After a proxy's refusal the reply's own compaction was opened, of a branch far below its threshold."""
+        FakeSummarizer.error = SummarizerError("away", error_code="quota")
+        server.script([steps.bad_request("Input is too long for requested model.")])
+        assert chat.complete(long_branch(session, 12), client=client).fallback_used
+        assert [run.trigger for run in session.runs.all()] == ["overflow"]
 
     def test_a_window_that_system_prompt_and_tools_fill_is_an_overflow(self, client, server):
         session = chat.start_session(model="house-model", system_prompt=words(4_000))
