@@ -19,7 +19,7 @@ MARKED = 3.0
 AGAIN = 0.6
 #: Of a person's rule, wish or decision: a factor on its words, what is added, and what is added for a firm one.
 _RULE, _RULE_BONUS, _FIRM_BONUS = 1.5, 1.5, 5.0
-_OWN, _QUESTION, _FOCUS = 2.1, 0.5, 1.8
+_OWN, _QUESTION, _FOCUS = 2.0, 0.5, 1.8
 #: Worth is divided by tokens to this power.
 _LENGTH_POWER = 0.9
 #: A statement that needs more others than this is left out.
