@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -19,8 +20,6 @@ AGAIN = 0.6
 #: Of a person's rule, wish or decision: a factor on its words, what is added, and what is added for a firm one.
 _RULE, _RULE_BONUS, _FIRM_BONUS = 1.5, 1.5, 5.0
 _OWN, _QUESTION, _FOCUS = 2.0, 0.5, 1.8
-#: The weight of what a model asked or proposed, and a person answered or accepted.
-_ADOPTED = 0.85
 #: Worth is divided by tokens to this power.
 _LENGTH_POWER = 0.9
 #: A statement that needs more others than this is left out.
@@ -67,15 +66,14 @@ def choose(
     *,
     told: Mapping[str, int],
     focus: frozenset[str] = frozenset(),
-    keeps_last: bool = True,
 ) -> list[list[int]]:
     """Groups of places in ``statements`` that cost ``room`` tokens at most, best first: a statement and what it needs.
 
     ``told``: how often each stem is told elsewhere.
     """
     worth = _appraise(statements, costs, focus)
-    counted, groups, used = Counter(told), list[list[int]](), 0
-    taken = set[int]()
+    counted, taken, used = Counter(told), set[int](), 0
+    groups: list[list[int]] = []
 
     def together(i: int) -> list[int]:
         """The statement and what it needs; nothing where it is taken, says nothing or needs too much."""
@@ -88,29 +86,23 @@ def choose(
         price = sum(worth[k].cost for k in group)
         return float(round(sum(worth[k].gain(counted) for k in group) / price**_LENGTH_POWER, 6))
 
-    def take(group: list[int]) -> None:
-        nonlocal used
-        price = sum(worth[k].cost for k in group)
-        if used + price <= room:
-            used += price
-            taken.update(group)
-            groups.append(group)
-            for k in group:
-                counted.update(word for word, _ in worth[k].words)
-
-    if keeps_last and statements and _LAST * costs[-1] <= room:
-        take([len(statements) - 1])
     # (-gain, -place, how often it was priced), so that of equal gains the newer statement comes first. Gains only fall
     # as words are told, so an old gain is an upper bound.
     heap = [(-gain(group), -i, 0) for i in range(len(statements)) if (group := together(i))]
+    if costs and _LAST * costs[-1] <= room:
+        heap.append((-math.inf, 1 - len(costs), _PRICED))
     heapq.heapify(heap)
     while heap:
         _, place, priced = heapq.heappop(heap)
         group = together(-place)
         if group and heap and priced < _PRICED and (now := -gain(group)) > heap[0][0] + 1e-6:
             heapq.heappush(heap, (now, place, priced + 1))
-        elif group:
-            take(group)
+        elif group and used + (price := sum(worth[k].cost for k in group)) <= room:
+            used += price
+            taken.update(group)
+            groups.append(group)
+            for k in group:
+                counted.update(word for word, _ in worth[k].words)
     return groups
 
 
@@ -133,14 +125,13 @@ def _appraise(statements: Sequence[Statement], costs: Sequence[int], focus: froz
         # "Keep it up!" cheers somebody on.
         is_rule = (one.is_rule or (one.speaker.role == NOBODY and one.demand > 0)) and "!" not in one.text
         words = {stem(word): MARKED if word in one.words.marked else 1.0 for word in sorted(one.words.content - labels)}
-        weight = max(one.weight, _ADOPTED * (one.is_own and not one.speaker.is_person))
-        factor = weight * (_RULE if is_rule else 1.0) * (_QUESTION if one.asks else 1.0)
+        factor = one.weight * (_RULE if is_rule else 1.0) * (_QUESTION if one.asks else 1.0)
         factor *= _OWN if FIRST_PERSON.search(one.text) else 1.0
         factor *= _FOCUS if focus and not focus.isdisjoint(words) else 1.0
         # What a tool did not do is missed more than what it did.
         bonus = _RULE_BONUS * (one.speaker.role == Role.TOOL and FAILURE.search(one.text) is not None)
         if is_rule and not one.is_told:
-            bonus = _FIRM_BONUS if one.is_firm else _RULE_BONUS * weight
+            bonus = _FIRM_BONUS if one.is_firm else _RULE_BONUS * one.weight
         ties = [[place[id(other)] for other in others if id(other) in place] for others in (one.needs, one.mentions)]
         found.append(_Worth(cost, factor, bonus, tuple(words.items()), *ties))
     return found

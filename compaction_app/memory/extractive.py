@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from compaction_app.memory.choosing import mark_names
-from compaction_app.memory.ledger_text import EXTRACT_HEADING, split_former_ledger
+from compaction_app.memory.ledger_text import EXTRACT_HEADING
 from compaction_app.memory.named_values import NamedValues, values_of
 from compaction_app.memory.reading import Reader, read_prose
 from compaction_app.memory.relating import relate
-from compaction_app.memory.statements import NOBODY, Statement
+from compaction_app.memory.statements import Statement
 from compaction_app.memory.words import read_words, stem
 from compaction_app.memory.writing import EDGE, compose, read_back
 from compaction_app.tokens import Count
@@ -38,9 +38,6 @@ class Material:
         """Those that an extract of them tells."""
         told = {(one.speaker.label, one.text) for one in read_back(extract)}
         return [one for one in self.statements if (one.speaker.label, one.text) in told]
-
-    def only(self, statements: Sequence[Statement], values: NamedValues) -> Material:
-        return replace(self, statements=statements, values=values)
 
     def write(self, room: int, count: Count, **options: Any) -> str:
         """The text of the best statements in at most ``room`` tokens, without a heading."""
@@ -96,21 +93,12 @@ def extractive_draft(request: SummaryRequest, count: Count) -> SummaryDraft:
     return SummaryDraft(text=text, model=EXTRACTIVE_MODEL, is_extract=True)
 
 
-def read_quotable(covered: Sequence[Message], extract: str) -> Material:
-    """Messages and an earlier extract, without what a model's text says in that: it may tell of what came later."""
-    return Material.of(*read_earlier(extract, is_extract=True, with_prose=False), covered)
-
-
-def read_earlier(content: str, *, is_extract: bool = False, with_prose: bool = True) -> tuple[Reader, NamedValues]:
+def read_earlier(text: str, *, is_extract: bool = False) -> tuple[Reader, NamedValues]:
     """A reader that has read an earlier summary, and its named values.
 
     What stands under our heading in a model's text may be its own, so nobody's.
     """
-    text, former = split_former_ledger(content)
     earlier = read_back(text.removeprefix(EXTRACT_HEADING)) if is_extract else read_prose(text)
-    if not with_prose:
-        earlier, former = [one for one in earlier if one.speaker.role != NOBODY], ""
     # A cut lies before what a person says next: where a person's words stand last, what answered them is not told.
     last = earlier[-1] if is_extract and earlier and not earlier[-1].speaker.is_person else None
-    reader = Reader(sorted([*earlier, *read_prose(former)], key=lambda one: one.day[:10]), last=last)
-    return reader, NamedValues(values_of(text) if is_extract else "")
+    return Reader(earlier, last), NamedValues(values_of(text) if is_extract else "")

@@ -16,10 +16,10 @@ from itertools import accumulate
 from compaction_app.conf import Settings
 from compaction_app.context.pruning import room_for_summary
 from compaction_app.exceptions import RedactionFailed
-from compaction_app.memory.extractive import Material, read_quotable
+from compaction_app.memory.extractive import Material, read_earlier
 from compaction_app.memory.named_values import NamedValues, values_of
 from compaction_app.memory.score import Told, share_kept
-from compaction_app.memory.statements import Statement
+from compaction_app.memory.statements import NOBODY, Statement
 from compaction_app.messages.transcript import count_summary, largest_saving_summary, leaks_wrapper
 from compaction_app.redaction import apply_redactor, redactor_of
 from compaction_app.tokens import Count
@@ -67,7 +67,7 @@ def complete(
     values = NamedValues(values_of(extract)).without("\n".join([prose, *beside]))
     size = count_summary(with_ledger(prose, "\n"), count)
     room = _room(prose, size, plan, budget, settings, count)
-    ledger = _fit(prose, material.only(lost, values), told, size + room, room, count)
+    ledger = _fit(prose, Material(lost, values), told, size + room, room, count)
     if not ledger:
         return Kept(extract, "", before, before)
     return Kept(extract, ledger, before, share_kept(material.statements, Told([prose, ledger])))
@@ -79,7 +79,10 @@ def read_replaced(request: SummaryRequest) -> Material:
     A base without one, of before extracts had a column, is read where its text is an extract itself.
     """
     own = request.previous_extract or (request.previous_content if request.previous_is_extract else "")
-    return read_quotable(request.covered, own)
+    reader, values = read_earlier(own, is_extract=True)
+    # What a model's text says in it may tell of what came later.
+    reader.statements = [one for one in reader.statements if one.speaker.role != NOBODY]
+    return Material.of(reader, values, request.covered)
 
 
 def _following_messages(plan: CompactionPlan, settings: Settings) -> list[Message]:
@@ -141,7 +144,7 @@ def _room(prose: str, size: int, plan: CompactionPlan, budget: Budget, settings:
 def _fit(prose: str, lost: Material, told: Told, limit: int, room: int, count: Count) -> str:
     """The ledger of ``room`` tokens at most with which the whole summary has no more than ``limit``, as one text."""
     while True:
-        ledger = lost.write(room, count, told=told.stems, keeps_last=False)
+        ledger = lost.write(room, count, told=told.stems)
         over = count_summary(with_ledger(prose, ledger), count) - limit
         if not ledger or over <= 0:
             return ledger

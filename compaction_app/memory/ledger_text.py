@@ -17,12 +17,6 @@ LEDGER_NAME = LEDGER_HEADING.lstrip("# ")
 EXTRACT_HEADING = "## Quoted from the conversation"
 
 
-def split_former_ledger(content: str) -> tuple[str, str]:
-    """A summary's content, and the ledger that stood at its end before ledgers had a column."""
-    text, _, ledger = content.partition(f"\n\n{LEDGER_HEADING}\n")
-    return text, ledger
-
-
 def prose_draft(draft: SummaryDraft, previous_ledger: str = "") -> SummaryDraft:
     """A draft as it may be stored: a model's without our headings, and without the ledger that it may have copied.
 

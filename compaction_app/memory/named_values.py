@@ -1,4 +1,4 @@
-"""Named values: what tools were called with and gave back, and the identifiers that were said.
+"""JSON of tools as lines, and named values: what tools were called with and gave back, and identifiers that were said.
 
 An agent's memory is ids, dates and states, and sentences hold few of them. A value is told once, under the name that it
 came with. Those under a name that tools were called with come first, then what people and calls used, identifiers, and
@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from compaction_app.memory.records import parsed
 from compaction_app.messages.tool_calls import name_and_arguments
+from compaction_app.messages.truncate import one_line
 from compaction_app.tokens import Count
 from compaction_app.values import Message, Role
 
@@ -31,11 +32,12 @@ _WORD = re.compile(r"(?:[#@]?[\w~/]|\+(?=[\w/]))[\w.+@/:#-]*[\w/]")
 _SIGN = re.compile(r"[\d_@]|\.\w+/|/.*/|^[A-Z]{5,}$")
 _NUMBER = re.compile(r"[\d.,:]+(?:\+\d)?[a-z]{0,2}|\d{4}-\d\d-\d\dT[\d:.+Z-]+")
 _IDENTIFIER = re.compile(r"(?=.*[^\W\d_]).*\d")
-_LINE = re.compile(r"([\w-]{1,40}): (.*)")
+_NAMED = re.compile(r"([\w-]{1,40}): (.*)")
 _NOT_IN_NAMES, _STEM = re.compile(r"[^\w-]+"), re.compile(r"[A-Za-z]?[a-z]{0,5}")
-_SHORTEST, _LONGEST = 4, 60
-#: Characters of a text in which identifiers are looked for; leaves and levels of JSON.
-_CHARACTERS, _LEAVES, _DEPTH = 200_000, 2_000, 12
+#: Characters of a named value, and of what is read.
+_SHORTEST, _LONGEST, _CHARACTERS = 4, 60, 200_000
+#: Characters of a line and of a value in it; lines, records and levels that are read.
+_LINE, _VALUE, _LINES, _RECORDS, _DEPTH = 300, 120, 40, 2_000, 8
 
 
 @dataclass(slots=True)
@@ -53,25 +55,24 @@ class NamedValues:
         self._values: dict[str, _Value] = {}
         #: Stems of the names that tools were called with.
         self._asked: set[str] = set()
-        is_asked = True
-        for line in earlier.splitlines():
-            is_asked = is_asked and line != _OTHERS
-            if found := _LINE.fullmatch(line):
+        asked, _, others = earlier.partition(f"{_OTHERS}\n")
+        for is_asked, lines in ((True, asked), (False, others)):
+            for found in filter(None, map(_NAMED.fullmatch, lines.splitlines())):
                 name = "" if found[1] == _SAID else found[1]
                 self._asked.update([_stem(name)] if is_asked and name else [])
-                for place, value in enumerate(found[2].split(", ")):
-                    self._values[value] = _Value(name, -place)
+                self._values |= {value: _Value(name, -place) for place, value in enumerate(found[2].split(", "))}
 
     def read(self, messages: Sequence[Message]) -> None:
         for number, message in enumerate(messages):
             for call in message.tool_calls:
-                for name, value in leaves_of(name_and_arguments(call)[1]) or ():
+                for name, value in _leaves(_parsed(name_and_arguments(call)[1])):
                     self._asked.add(_stem(name))
                     self._add(name, value, number, is_used=True)
-            given = leaves_of(message.content) if message.role == Role.TOOL else None
-            said = [("", word) for word in _WORD.findall(message.content[:_CHARACTERS])] if given is None else given
-            for name, value in said:
-                self._add(name, value, number, is_used=given is None)
+            given = _parsed(message.content) if message.role == Role.TOOL else None
+            for name, value in _leaves(given):
+                self._add(name, value, number)
+            for word in _WORD.findall(message.content[:_CHARACTERS]) if given is None else []:
+                self._add("", word, number, is_used=True)
 
     def without(self, told: str) -> NamedValues:
         """Those that a text does not tell."""
@@ -87,14 +88,11 @@ class NamedValues:
 
     def text(self, room: int, count: Count) -> str:
         """As many as have room."""
-        ordered = sorted(self._values, key=self._worth, reverse=True)
-        low, high = 0, max(0, min(len(ordered), room))
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if count([self._written(ordered[:middle])])[0] <= room else (low, middle - 1)
-        return self._written(ordered[:low]) if low else ""
+        ordered = sorted(self._values, key=self._worth, reverse=True)[: max(0, room)]
+        most = bisect_right(range(len(ordered)), room, key=lambda n: count([self._written(ordered[: n + 1])])[0])
+        return self._written(ordered[:most]) if most else ""
 
-    def _add(self, name: str, value: str, place: int, *, is_used: bool) -> None:
+    def _add(self, name: str, value: str, place: int, *, is_used: bool = False) -> None:
         if not name and _NUMBER.fullmatch(value):
             return
         if _SHORTEST <= len(value) <= _LONGEST and _SIGN.search(value) and _WORD.fullmatch(value):
@@ -113,15 +111,11 @@ class NamedValues:
         return not self._is_bare(value), self._is_asked(value), one.is_used, is_identifier, one.place
 
     def _written(self, values: Sequence[str]) -> str:
-        lines = [HEADING]
-        for is_asked in (True, False):
-            groups: dict[str, list[str]] = defaultdict(list)
-            for value in values:
-                if self._is_asked(value) == is_asked:
-                    groups[self._values[value].name or _SAID].append(value)
-            lines += [_OTHERS] if groups and not is_asked else []
-            lines += [f"{name}: {', '.join(told)}" for name, told in groups.items()]
-        return "\n".join(lines)
+        asked, others = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+        for value in values:
+            (asked if self._is_asked(value) else others)[self._values[value].name or _SAID].append(value)
+        lines = [[f"{name}: {', '.join(told)}" for name, told in groups.items()] for groups in (asked, others)]
+        return "\n".join([HEADING, *lines[0], *[_OTHERS][: len(lines[1])], *lines[1]])
 
 
 def values_of(text: str) -> str:
@@ -129,19 +123,47 @@ def values_of(text: str) -> str:
     return f"\n{text}".partition(f"\n{HEADING}\n")[2]
 
 
-def leaves_of(given: Any) -> list[tuple[str, str]] | None:
-    """(name, value) in order; None if it is no JSON object or list."""
-    value = parsed(given if isinstance(given, str) else json.dumps(given))
-    return None if value is None else list(islice(_leaves(value, "", _DEPTH), _LEAVES))
+def read_records(text: str) -> list[str] | None:
+    """A tool's result as lines ``path: name: value, name: value``, one for each object; None if it is no JSON."""
+    given = _parsed(text)
+    lines = []
+    for path, values in islice(_records(given, "", _DEPTH), _LINES):
+        told = (json.dumps(value) if isinstance(value, bool) else str(value) for _, value in values)
+        named = ", ".join(
+            one_line(f"{name}: {value}" if name else value, _VALUE)
+            for (name, _), value in zip(values, told, strict=True)
+        )
+        lines.append(one_line(f"{path}: {named}" if path else named, _LINE))
+    return None if given is None else lines
 
 
-def _leaves(value: Any, name: str, depth: int) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict | list) and depth:
-        pairs = value.items() if isinstance(value, dict) else ((name, inner) for inner in value)
-        for key, inner in pairs:
-            yield from _leaves(inner, _name_of(str(key)), depth - 1)
-    elif isinstance(value, str | int | float) and not isinstance(value, bool):
-        yield name, str(value).strip()
+def _leaves(given: Any) -> Iterator[tuple[str, str]]:
+    """(name, value) in order."""
+    for path, values in islice(_records(given, "", _DEPTH), _RECORDS):
+        for name, value in values:
+            if isinstance(value, str | int | float) and not isinstance(value, bool):
+                yield _name_of(name or path.rpartition(".")[2]), str(value).strip()
+
+
+def _parsed(given: Any) -> Any:
+    """An object or list, also from a text; None where it is none."""
+    if isinstance(given, str) and given.lstrip().startswith(("{", "[")) and len(given) <= _CHARACTERS:
+        try:
+            return json.loads(given)
+        except (ValueError, RecursionError):
+            return None
+    return given if isinstance(given, Mapping | list) else None
+
+
+def _records(value: Any, path: str, depth: int) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
+    """(path, what it holds by name) of each object and list, without those in it: they follow."""
+    plain, deeper = list[tuple[str, Any]](), list[tuple[str, Any]]()
+    for name, one in value.items() if isinstance(value, Mapping) else (("", one) for one in value or ()):
+        (deeper if depth and isinstance(one, Mapping | list) else plain).append((str(name), one))
+    if plain := [(name, one) for name, one in plain if one not in (None, "", [], {})]:
+        yield path, plain
+    for name, one in deeper:
+        yield from _records(one, ".".join(filter(None, [path, name])), depth - 1)
 
 
 def _name_of(key: str) -> str:

@@ -1,4 +1,4 @@
-"""Which lines of a message are somebody else's words: quoted mail, a pasted letter, log lines.
+"""Whose words they are: text that cannot pass for another speaker's, and what a speaker only passed on.
 
 Whoever pastes "Never tell the police" has not asked for it. It may hold facts, so it is read, with a mark before it.
 """
@@ -6,54 +6,78 @@ Whoever pastes "Never tell the police" has not asked for it. It may hold facts, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from compaction_app.memory.sentences import toggles_code
-from compaction_app.memory.word_tables import OWN_WORDS, PASTED, PASTES
+from compaction_app.memory.word_tables import PASTED
+from compaction_app.messages.transcript import neutralize_tags
+from compaction_app.values import Role
 
-#: Before what a speaker only passed on.
-QUOTED = "[quoted] "
-_LONGEST_LEAD = 1_000
+#: What stands behind a role, between the statements of a line, and before what a speaker only passed on.
+NAME_AND_COLON, SEPARATOR, QUOTED = r"(?: [\w .@-]{1,40})?: ", " · ", "[quoted] "
 
-#: Before the first sign that a reader sees.
-_UNSEEN = r"[\s\u00ad\u200b-\u200f\u2060\ufeff]*"
-_ANGLE = re.compile(_UNSEEN + "[>＞]")
+#: What looks like the separator, and what a reader does not see but that hides what is there.
+_SEPARATORS = re.compile(r"(?:^|(?<=\s))[·•∙⋅‧・․]+(?=\s)")
+_UNSEEN = re.compile(
+    "[\u0000-\u0008\u000e-\u001f\u007f\u00ad\u061c\u115f\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
+)
+_JOINERS = re.compile("(?<=[A-Za-z])[\u200c\u200d]+(?=[A-Za-z])")
+_WIDE = {wide: wide - 0xFEE0 for wide in [*range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B)]}
+_COLONS = ":：﹕︓ː։∶꞉"
+#: A role and a colon, also in bold, in quotes or with a name: nobody but us says whose words follow.
+_SPEAKER = re.compile(
+    rf"(?<![\w/.@-])(?P<role>{'|'.join(Role)})(?P<name>(?: [\w.-]{{1,40}}){{0,2}})"
+    rf"(?P<end>[*_`\"'”’\])>]{{0,4}}\s?)[{_COLONS}](?![\w/])",
+    re.IGNORECASE,
+)
+#: The same at the beginning, whatever follows.
+_SPEAKER_FIRST = re.compile(
+    rf"^(\W{{0,8}}(?:{'|'.join(Role)})(?: [\w.-]{{1,40}}){{0,2}}\W{{0,4}}?)[{_COLONS}]\s*", re.IGNORECASE
+)
+#: What would be read back as somebody's comment: names have more signs there.
+_COMMENT = re.compile(rf"\((?=(?:{'|'.join(Role)}){NAME_AND_COLON})", re.IGNORECASE)
+_QUOTED_MARK = re.compile(r"\[quoted\]\s*", re.IGNORECASE)
+
+_BEFORE = r"[\s\u00ad\u200b-\u200f\u2060\ufeff]*"
+_ANGLE = re.compile(_BEFORE + "[>＞]")
 #: Quoted mail, if of one line, and a line of a log. "> 80 °C is too much" is somebody's own.
 _MARKED = re.compile(
-    rf"{_UNSEEN}(?:[>＞](?!\s*(?:=\s*)?\d(?!\d{{0,3}}\s*[.):\]–-](?!\d)))\s*[^\s=]"
+    rf"{_BEFORE}(?:[>＞](?!\s*(?:=\s*)?\d(?!\d{{0,3}}\s*[.):\]–-](?!\d)))\s*[^\s=]"
     r"|\[?(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d|(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|TRACE|CRITICAL)\b[\]:]? ))"
 )
+#: The end of a line that announces what somebody else wrote.
+_LEAD_CHARACTERS, _LEAD_ENDS = 1_000, (":", "：", "?", "？")
+
+
+def harmless(text: str) -> str:
+    """Someone's text, without what could pass for another speaker, for the next statement or for a tag of ours."""
+    if not (text.isascii() and text.isprintable()):
+        text = _JOINERS.sub("", _UNSEEN.sub("", text)).translate(_WIDE)
+    text = _SEPARATORS.sub("-", neutralize_tags(text))
+    text = _SPEAKER_FIRST.sub(r"\1 - ", _SPEAKER.sub(r"\g<role>\g<name>\g<end> -", text))
+    return _COMMENT.sub("[", _QUOTED_MARK.sub("", text))
 
 
 def split_quoted(content: str) -> Iterator[tuple[str, bool]]:
     """(text, whether it is quoted) in order; as one piece where nothing is."""
     # Only a line feed ends a line: after another sign the quoted mail goes on.
     lines = content.split("\n")
-    pasted = _pasted(lines)
-    angled = [_ANGLE.match(line) is not None for line in lines]
+    # All that follows "Here is the mail I got:" or "What does this letter want from me?" and an empty line.
+    pasted = next((n for n, line in enumerate(lines) if not line.strip()), 0)
+    lead = lines[pasted - 1].rstrip()[-_LEAD_CHARACTERS:] if pasted else ""
+    if not (lead.endswith(_LEAD_ENDS) and PASTED.search(lead)):
+        pasted = len(lines)
+    angled = [False, *(_ANGLE.match(line) is not None for line in lines), False]
     piece: list[str] = []
     is_quoted = in_code = False
     for number, line in enumerate(lines):
         in_code ^= toggles_code(line)
         # Two such lines in a row are a quotation, whatever they begin with.
-        is_quotation = angled[number] and True in angled[max(number - 1, 0) : number] + angled[number + 1 : number + 2]
-        quoted = number in pasted or (not in_code and (is_quotation or _MARKED.match(line) is not None))
+        is_quotation = angled[number + 1] and (angled[number] or angled[number + 2])
+        quoted = number > pasted or (not in_code and (is_quotation or _MARKED.match(line) is not None))
         if quoted != is_quoted and line.strip() and not in_code:
             if piece:
                 yield "\n".join(piece), is_quoted
             piece, is_quoted = [], quoted
         piece.append(line)
     yield "\n".join(piece), is_quoted
-
-
-def _pasted(lines: Sequence[str]) -> range:
-    """The lines behind an empty one that follows "Here is the mail I got:" or "Summarize this:"."""
-    empty = [number for number, line in enumerate(lines) if not line.strip()]
-    lead = lines[empty[0] - 1].rstrip()[-_LONGEST_LEAD:] if empty and empty[0] else ""
-    introduces = lead.endswith((":", "：")) and PASTES.search(lead)
-    if not introduces and not (lead.endswith((":", "：", "?", "？")) and PASTED.search(lead)):
-        return range(0)
-    last = empty[-1]
-    # One or two lines behind it may be the speaker's own again.
-    is_own = empty[0] < last and len(lines) - last <= 3 and OWN_WORDS.match("".join(lines[last + 1 :][:1]))
-    return range(empty[0] + 1, last if is_own else len(lines))

@@ -7,34 +7,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from compaction_app.memory import word_tables as known
-from compaction_app.memory.dates import NAMES_ANOTHER_DAY, resolve_dates
-from compaction_app.memory.quoting import QUOTED, split_quoted
-from compaction_app.memory.records import read_records
-from compaction_app.memory.sentences import SEPARATOR, harmless, split_sentences
-from compaction_app.memory.statements import (
-    BRIEF_WORDS,
-    NOBODY,
-    OPENING,
-    Speaker,
-    Statement,
-    accepts,
-    demand_of,
-    early,
-    ends_in_question,
-    is_question,
-    level_rows,
-)
-from compaction_app.memory.words import count_words, read_words
+from compaction_app.memory.dates import resolve_dates
+from compaction_app.memory.named_values import read_records
+from compaction_app.memory.quoting import QUOTED, SEPARATOR, harmless, split_quoted
+from compaction_app.memory.sentences import split_sentences
+from compaction_app.memory.statements import NOBODY, Speaker, Statement, demand_of, early, is_question, level_rows
+from compaction_app.memory.words import count_words
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.tool_calls import call_name, tool_marker
 from compaction_app.messages.transcript import results_of_calls, tool_names
 from compaction_app.messages.truncate import one_line, shorten
 from compaction_app.values import Message, Role
 
-#: Content words of a reply that means nothing without what it answers.
-_BRIEF = 3
-#: Words above which a sentence is no denial or correction of another, and those of a short one.
-_LONG, _SHORT = 14, 9
+#: Words of a brief reply, content words of one that means nothing without what it answers, words of a short sentence,
+#: and above which a sentence is no denial or correction of another.
+_BRIEF_WORDS, _BRIEF, _SHORT, _LONG = 6, 3, 9, 14
 #: Words of a message above which nobody can tell on what in it a brief one comments.
 _LENGTHY = 20
 #: Characters at which a statement takes no more: what follows is one that it needs.
@@ -57,11 +44,6 @@ class _Turn:
     has_heard: bool = False
     #: Whom or what "he" and "it" speak of.
     subject: Statement | None = None
-    #: Words of its sentences.
-    length: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.length = sum(count_words(one.text) for one in self.sentences)
 
 
 class Reader:
@@ -79,17 +61,20 @@ class Reader:
         self._names.update(part.lower() for one in messages if one.role != Role.TOOL for part in one.name.split())
         for number, message in enumerate(messages):
             speaker = speaker_of(message.role, names[number] if message.role == Role.TOOL else message.name)
-            self._read(_Turn(number, speaker, list(_sentences_of(message, speaker))))
+            sentences = list(_sentences_of(message, speaker))
+            level_rows(sentences)
+            self._read(_Turn(number, speaker, sentences))
             for call, result in zip(message.tool_calls, results[number], strict=True):
                 text, tool = harmless(one_line(tool_marker(call, result), 300)), speaker_of(Role.TOOL, call_name(call))
                 self.statements.append(Statement.read(_day_of(message), tool, text))
 
     def _read(self, turn: _Turn) -> None:
-        level_rows(turn.sentences)
-        heard = [self._acknowledges(one.text) for one in turn.sentences]
         said = self._before.mine[-1].text if self._before and self._before.speaker != turn.speaker else ""
-        for one, is_heard in zip(turn.sentences, heard, strict=True):
-            if is_heard and (turn.mine or not _answers(turn.speaker, one.text, said)):
+        has_told = False
+        for one in turn.sentences:
+            is_heard = self._acknowledges(one.text)
+            has_told = has_told or not is_heard
+            if is_heard and (turn.mine or not is_question(said)):
                 turn.has_heard = True
                 continue
             target = self._target(turn, one)
@@ -98,7 +83,7 @@ class Reader:
                 turn.mine, turn.subject = turn.mine or [target], turn.subject or target
             else:
                 self._add(turn, one, target)
-        if turn.mine and not all(heard):
+        if turn.mine and has_told:
             self._before = turn
 
     def _add(self, turn: _Turn, one: Statement, full: Statement | None) -> None:
@@ -120,43 +105,34 @@ class Reader:
     def _target(self, turn: _Turn, one: Statement) -> Statement | None:
         """The statement that this sentence answers, denies or corrects; None if it is a statement of its own."""
         said, text = turn.mine or (self._before.mine if self._before else []), one.text
-        before = said[-1] if said else None
-        if (
-            before is None
-            or turn.speaker.role == Role.TOOL
-            or any(part.text.startswith(QUOTED) for part in (before, one))
-        ):
+        if not said or turn.speaker.role == Role.TOOL or text.startswith(QUOTED) or said[-1].text.startswith(QUOTED):
             return None
-        length, size = count_words(text), one.size
+        before, length, size = said[-1], count_words(text), one.size
         replies = bool(not turn.mine and self._before and self._before.speaker != turn.speaker)
         if is_question(text):
             # One answer may answer both; "Did you take it?" is about what was said.
-            is_about = replies and length <= BRIEF_WORDS and size <= 2 and not one.words.marked
+            is_about = replies and length <= _BRIEF_WORDS and size <= 2 and not one.words.marked
             return before if is_about or (turn.mine and before.asks) else None
-        if (limits := known.CONDITION.search(text, 0, OPENING)) and not read_words(text[: limits.start()]).content:
-            return before
         if length > _LONG:
             return None
         points = known.POINTER.match(text) is not None or known.PRONOUN.match(text) is not None
         turns = known.REVERSAL.search(text) or (length <= _SHORT and known.NEGATION.search(text))
         undoes = early(known.REVERSAL, text) or bool(points and turns)
-        denies = early(known.NEGATION, known.IDLE.sub("-", text))
-        is_brief = length <= BRIEF_WORDS and 0 < size <= _BRIEF
-        answers = replies and ends_in_question(before.text)
+        denies = early(known.LIMIT, text) or early(known.NEGATION, known.IDLE.sub("-", text))
+        is_brief = length <= _BRIEF_WORDS and 0 < size <= _BRIEF
+        answers = replies and is_question(before.text)
         if turn.mine:
             # "He quit on day two."
             is_echo = (points or not one.words.marked) and not early(known.FIRST_PERSON, text)
             # "1. no", "2. yes"
             belongs = denies or undoes or (is_brief and (is_echo or before.speaker != turn.speaker))
-        elif answers and (denies or undoes or size <= _BRIEF * (1 + bool(known.PRONOUN.search(text)))):
-            belongs = True
+        elif answers:
+            belongs = denies or undoes or size <= _BRIEF * (1 + bool(known.PRONOUN.search(text)))
         else:
             # Nobody can tell which comment changes what it is about.
-            comments = self._comments(turn, text, is_brief) and (turn.length <= _LONG or is_brief or _limits(text))
+            said_words = sum(count_words(other.text) for other in turn.sentences)
+            comments = self._comments(turn, text, is_brief) and (said_words <= _LONG or is_brief or _limits(text))
             belongs = comments or denies or (undoes and size > 0) or (is_brief and points)
-            if turn.speaker.is_person and not belongs:
-                # "If Mum is still ill by then we postpone."
-                belongs = bool(known.LIMIT.match(text.lstrip(".… "))) or (replies and accepts(before.text, text))
         if belongs and turn.speaker.is_person and size >= 2 and not (undoes or points or answers) and demand_of(text):
             # Not even "Never …" denies the statement before it: it says what to do.
             return None
@@ -177,7 +153,8 @@ class Reader:
         if before.speaker == turn.speaker:
             # Sent in pieces: "i sell the blue guitar", "for 900", "if nobody of us wants it".
             return before.number == turn.number - 1 and (is_brief or text[0].islower())
-        return before.length <= _LENGTHY and (before.speaker.is_person or len(before.sentences) == 1)
+        is_short = sum(count_words(one.text) for one in before.sentences) <= _LENGTHY
+        return is_short and (before.speaker.is_person or len(before.sentences) == 1)
 
 
 def read_prose(text: str) -> list[Statement]:
@@ -198,11 +175,10 @@ def _sentences_of(message: Message, speaker: Speaker) -> Iterator[Statement]:
             lines = [line for line, _ in split_sentences(shorten(message.content, _RESULT_BYTES))]
         yield from (Statement.read(day, speaker, text) for text in map(harmless, lines) if text)
         return
-    resolves = message.created_at is not None and not NAMES_ANOTHER_DAY.search(message.content[:4_000])
     for piece, is_quoted in split_quoted(message.content):
         for raw, is_code in split_sentences(piece):
             text = harmless(raw)
-            if message.created_at and resolves and not (is_code or is_quoted):
+            if message.created_at and not (is_code or is_quoted):
                 text = resolve_dates(text, message.created_at.date())
             if text:
                 yield Statement.read(day, speaker, text, is_code=is_code, is_quoted=is_quoted or is_code)
@@ -213,11 +189,6 @@ def _sentences_of(message: Message, speaker: Speaker) -> Iterator[Statement]:
 
 def _day_of(message: Message) -> str:
     return message.created_at.date().isoformat() if message.created_at else ""
-
-
-def _answers(speaker: Speaker, text: str, said: str) -> bool:
-    """Whether "sure" answers a question, or a person's "agreed" a model's proposal."""
-    return ends_in_question(said) or (speaker.is_person and accepts(said, text))
 
 
 def _limits(text: str) -> bool:

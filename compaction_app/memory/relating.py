@@ -7,8 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from compaction_app.memory.statements import Statement
-from compaction_app.memory.word_tables import CAPITALIZES, HEDGE, NEGATION, REVERSAL
-from compaction_app.memory.words import UNSPACED_SIGN, stem
+from compaction_app.memory.word_tables import HEDGE, NEGATION, REVERSAL
+from compaction_app.memory.words import stem
 
 #: A word is rare in so many statements, or in this share of them.
 _RARE, _RARE_SHARE = 3, 0.01
@@ -18,8 +18,6 @@ _PLACES = 4
 _ALIKE = 0.6
 #: Statements within which one of so few words speaks of a name before it; digits of a number that names nothing.
 _NEAR, _BRIEF, _SHORT = 6, 4, 3
-#: So many rare words in common show one subject: in most languages, where nouns have capitals, of pairs of signs.
-_NAMED = (2, 2, 4)
 _COMMENT = re.compile(r"\((?:assistant|tool)\b")
 
 
@@ -29,8 +27,6 @@ def relate(statements: Sequence[Statement]) -> list[Statement]:
     stems = [frozenset(map(stem, one.words.content)) for one in statements]
     values = [frozenset(map(stem, one.words.values)) for one in statements]
     marks = [frozenset(map(stem, one.words.marked)) for one in statements]
-    # Where every noun has a capital, or no word has one, a capital is no sign of a name.
-    vague = [2 * bool(UNSPACED_SIGN.match(one.text)) or CAPITALIZES.search(one.text) is not None for one in statements]
     often = Counter(word for words in stems for word in words)
     rare = max(_RARE, int(len(statements) * _RARE_SHARE))
     reverses = [not one.asks and REVERSAL.search(one.text) is not None for one in statements]
@@ -41,7 +37,7 @@ def relate(statements: Sequence[Statement]) -> list[Statement]:
         for word in words:
             if often[word] <= 2 * rare:
                 places[word].append(i)
-        if reverses[i] and statements[i].is_own and not vague[i]:
+        if reverses[i] and statements[i].is_own:
             back.update(dict.fromkeys(marks[i], i))
     for i, older in enumerate(statements):
         plain = stems[i] - values[i]
@@ -64,13 +60,13 @@ def relate(statements: Sequence[Statement]) -> list[Statement]:
             named = [word for word in stems[i] & stems[j] if often[word] <= rare]
             # "Room 12" and "12 guests" are about two things.
             names = [w for w in named if w in marks[i] and w in marks[j] and not (w.isdigit() and len(w) <= _SHORT)]
-            is_about = len(named) >= _NAMED[vague[i]] or (bool(names) and not vague[i])
+            is_about = len(named) >= 2 or bool(names)
             is_part = both >= 2 and stems[i] <= stems[j]
             # What is named only twice is spoken of again for a reason, in whatever words.
             twice = [word for word in named if often[word] == 2]
             if is_part or (changes and is_about) or (differs and twice):
                 older.needs.append(newer)
-            elif twice and (vague[i] or not set(names).isdisjoint(twice)):
+            elif not set(names).isdisjoint(twice):
                 older.mentions.append(newer)
     told = [one for one in statements if one.replaced_by is None]
     for one in told:

@@ -6,7 +6,8 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from compaction_app.memory.sentences import SEPARATOR, split_sentences
+from compaction_app.memory.quoting import SEPARATOR
+from compaction_app.memory.sentences import split_sentences
 from compaction_app.memory.statements import Statement
 from compaction_app.memory.word_tables import NEGATION
 from compaction_app.memory.words import read_words, stem
@@ -21,42 +22,34 @@ class Told:
     """What texts tell, a sentence at a time."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self._sentences: list[frozenset[str]] = []
-        self._denies: list[bool] = []
-        self._places: dict[str, list[int]] = defaultdict(list)
-        #: In how many sentences each stem is told.
-        self.stems: Counter[str] = Counter()
         sentences = (sentence for text in texts for sentence, _ in split_sentences(text))
-        for part in (part for sentence in sentences for part in sentence.split(SEPARATOR)):
-            words = frozenset(map(stem, read_words(part).content))
+        parts = [part for sentence in sentences for part in sentence.split(SEPARATOR)]
+        self._sentences = [frozenset(map(stem, read_words(part).content)) for part in parts]
+        self._denies = [NEGATION.search(part) is not None for part in parts]
+        #: In how many sentences each stem is told.
+        self.stems = Counter(word for words in self._sentences for word in words)
+        self._places: dict[str, list[int]] = defaultdict(list)
+        for place, words in enumerate(self._sentences):
             for word in words:
-                self._places[word].append(len(self._sentences))
-            self.stems.update(words)
-            self._sentences.append(words)
-            self._denies.append(NEGATION.search(part) is not None)
+                self._places[word].append(place)
 
     def holds(self, statement: Statement) -> bool:
-        """Whether one sentence tells the statement, if in other words; if something was joined, two and half of it."""
-        words = {stem(word) for word in statement.words.content}
-        if not words:
-            return True
+        """Whether a sentence tells the statement, if in other words; where something was joined, half of it as well,
+        there or in the sentences beside it."""
+        words, values, joined = (
+            set(map(stem, found)) for found in (statement.words.content, statement.words.values, statement.joined)
+        )
         needed = math.ceil(_PARAPHRASED * len(words))
-        values = {stem(word) for word in statement.words.values}
+        denies, width = NEGATION.search(statement.text) is not None, 1 if joined else 0
         # A sentence with so many of them has one of the rarest.
-        rarest = sorted(words, key=lambda word: (len(self._places.get(word, ())), word))[: len(words) - needed + 1]
-        denies = NEGATION.search(statement.text) is not None
-        joined = set(map(stem, statement.joined))
-
-        def tells(places: set[int]) -> bool:
-            told = [place for place in places if 0 <= place < len(self._sentences)]
-            if any(self._denies[place] for place in told) != denies:
-                return False
-            found = words & frozenset().union(*(self._sentences[place] for place in told))
-            return len(found) >= needed and values <= found and 2 * len(found & joined) >= len(joined)
-
-        steps = (-1, 1) if joined else (0,)
-        places = sorted({place for word in rarest for place in self._places.get(word, ())})
-        return any(tells({place, place + step}) for place in places for step in steps)
+        rarest = sorted(words, key=lambda word: (self.stems[word], word))[: len(words) - needed + 1]
+        for place in sorted({place for word in rarest for place in self._places.get(word, ())}):
+            near = slice(max(0, place - width), place + width + 1)
+            found = words & frozenset().union(*self._sentences[near])
+            tells = len(found) >= needed and values <= found and 2 * len(found & joined) >= len(joined)
+            if tells and any(self._denies[near]) == denies:
+                return True
+        return not words
 
 
 def share_kept(statements: Sequence[Statement], told: Told) -> float:

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from compaction_app.memory import word_tables as known
 from compaction_app.memory.quoting import QUOTED
-from compaction_app.memory.sentences import NAME_AND_COLON
 from compaction_app.memory.words import Words, read_words
 from compaction_app.values import Role
 
@@ -23,15 +22,10 @@ PEOPLE = frozenset({Role.USER.value, Role.SYSTEM.value, Role.DEVELOPER.value})
 _ROLE_WEIGHTS, _OUTCOME = {Role.ASSISTANT.value: 0.5, Role.TOOL.value: 0.45}, 0.8
 #: Of more lines with one shape than this none says much: rows of logs, tables and code. And of any code.
 ROW, _MOST_ROWS, CODE = 0.03, 3, 0.2
-#: What a person replied: in somebody else's statement, and in one of their own to what a model said.
-_REPLY = re.compile(rf"\((?:{'|'.join(sorted(PEOPLE))}){NAME_AND_COLON}([^()]{{1,60}})")
-_OWN_REPLY = re.compile(rf"\(assistant{NAME_AND_COLON}[^()]+\) ([^()]{{1,60}})")
-#: Words of a brief reply, and characters of a sentence in which its cues are looked for.
-BRIEF_WORDS, OPENING = 6, 48
-#: Of a sentence without any of these the shape says nothing.
-_MARKS = re.compile(r"[^a ]")
-#: But for those around a date that was resolved, which ``IDLE`` knows.
-_BRACKETS = re.compile(r"(?P<date>\(\d{4}(?:-\d\d){0,2}\))|[()]")
+#: Characters of a sentence in which the cues of a brief reply are looked for.
+_OPENING = 48
+#: With brackets of its own a reply would end ours, and go on as the words of another speaker.
+_SQUARE = str.maketrans("()", "[]")
 _TWO_WORDS = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}")
 _NUMBERED_LINE = re.compile(r"\d+[:|]")
 _LETTERS, _DIGITS = re.compile(r"[^\W\d]+"), re.compile(r"\d+")
@@ -51,7 +45,7 @@ class Speaker(NamedTuple):
     def is_person(self) -> bool:
         return self.role in PEOPLE
 
-    def weight_of(self, text: str, words: Words, *, is_code: bool = False) -> float:
+    def weight_of(self, text: str, *, is_code: bool = False) -> float:
         """How much what it says is worth: a tool's outcome more than the rest of its output, a row next to nothing."""
         # A named assistant is somebody who takes part.
         weight = 1.0 if self.name and self.role == Role.ASSISTANT else _ROLE_WEIGHTS.get(self.role, 1.0)
@@ -59,8 +53,6 @@ class Speaker(NamedTuple):
             return weight * (CODE if is_code or text.startswith("|") else 1.0)
         ends = known.OUTCOME.search(text)
         is_row = _NUMBERED_LINE.match(text) or not (ends or ":" in text or _TWO_WORDS.search(text))
-        # The names of files, and nothing said of them.
-        is_row = is_row or (not ends and 4 <= len(words.marked) >= 0.8 * len(words.content))
         return ROW if is_row else _OUTCOME if ends else weight
 
 
@@ -90,9 +82,8 @@ class Statement:
     def read(
         cls, day: str, speaker: Speaker, text: str, *, is_code: bool = False, is_quoted: bool = False
     ) -> Statement:
-        words = read_words(text)
-        weight = speaker.weight_of(text, words, is_code=is_code)
-        return cls(day, speaker, QUOTED * is_quoted + text, words, weight)
+        weight = speaker.weight_of(text, is_code=is_code)
+        return cls(day, speaker, QUOTED * is_quoted + text, read_words(text), weight)
 
     @property
     def asks(self) -> bool:
@@ -100,65 +91,42 @@ class Statement:
 
     @property
     def is_own(self) -> bool:
-        """Whether a person says it, or says yes to it, and does not only pass it on."""
-        return (self.speaker.is_person or self._is_accepted) and not self.text.startswith(QUOTED)
-
-    @cached_property
-    def _is_accepted(self) -> bool:
-        reply = _OWN_REPLY if self.speaker.is_person else _REPLY
-        return "(" in self.text and any(early(known.ACCEPTANCE, said) for said in reply.findall(self.text))
+        """Whether a person says it, and does not only pass it on."""
+        return self.speaker.is_person and not self.text.startswith(QUOTED)
 
     @cached_property
     def demand(self) -> int:
         """Whoever says it: 2 where it forbids or demands, 1 for a rule, a wish or a decision, 0 for neither."""
-        return 0 if self.asks else max(self._is_accepted, demand_of(self.text))
+        return 0 if self.asks else demand_of(self.text)
 
     @property
     def is_rule(self) -> bool:
         """A person's rule, wish or decision."""
-        return self.demand > 0 and self.is_own
+        return self.is_own and self.demand > 0
 
     @property
     def is_firm(self) -> bool:
         """A rule of a person that forbids or demands."""
-        return self.demand == 2 and self.is_own
+        return self.is_own and self.demand == 2
 
     def join(self, speaker: Speaker, text: str, words: Words) -> None:
         """Make a sentence part of this statement."""
         if speaker != self.speaker:
-            # With brackets of its own a reply would end ours, and go on as the words of this speaker.
-            self.text += f" ({speaker.label}: {_BRACKETS.sub(_square, text)})"
+            self.text += f" ({speaker.label}: {text.translate(_SQUARE)})"
         else:
             self.text += f"{'.' if self.text[-1:].isalnum() else ''} {text}"
         self.joined |= words.content - self.words.content
         self.words = Words(*map(frozenset.union, self.words, words))
-        for name in ("_is_accepted", "demand"):
-            self.__dict__.pop(name, None)
-
-
-def _square(bracket: re.Match[str]) -> str:
-    return bracket["date"] or ("[" if bracket[0] == "(" else "]")
 
 
 def is_question(text: str) -> bool:
-    if text.endswith(("?", "？", "؟")):
-        return True
-    return text[-1:].isalnum() and "(" not in text and known.QUESTION.match(text) is not None
-
-
-def ends_in_question(text: str) -> bool:
-    return is_question(text.rstrip(')”"'))
+    return text.rstrip(')”"').endswith(("?", "？", "؟"))
 
 
 def early(pattern: re.Pattern[str], text: str) -> bool:
     """Whether the pattern occurs within the first three words."""
-    match = pattern.search(text, 0, OPENING)
+    match = pattern.search(text, 0, _OPENING)
     return match is not None and len(text[: match.start()].split()) <= 2
-
-
-def accepts(said: str, reply: str) -> bool:
-    """Whether a reply makes what was asked or proposed one's own."""
-    return early(known.ACCEPTANCE, reply) and (ends_in_question(said) or known.PROPOSAL.search(said) is not None)
 
 
 def demand_of(text: str) -> int:
@@ -172,10 +140,9 @@ def demand_of(text: str) -> int:
 
 def level_rows(statements: Sequence[Statement]) -> None:
     """What looks like others of the same message, but for its words and numbers, weighs almost nothing."""
-    if len(statements) <= _MOST_ROWS:
-        return
     shapes = [_DIGITS.sub("0", _LETTERS.sub("a", one.text[:80]))[:30] for one in statements]
     often = Counter(shapes)
     for one, shape in zip(statements, shapes, strict=True):
-        if often[shape] > _MOST_ROWS and _MARKS.search(shape):
+        # Of a sentence of nothing but words the shape says nothing.
+        if often[shape] > _MOST_ROWS and set(shape) - {"a", " "}:
             one.weight = min(one.weight, ROW)

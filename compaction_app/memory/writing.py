@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
 from compaction_app.memory.choosing import choose
 from compaction_app.memory.named_values import HEADING, NamedValues
-from compaction_app.memory.sentences import NAME_AND_COLON, SEPARATOR
-from compaction_app.memory.statements import NOBODY, Speaker, Statement, level_rows
-from compaction_app.memory.word_tables import OUTCOME
+from compaction_app.memory.quoting import NAME_AND_COLON, SEPARATOR
+from compaction_app.memory.statements import NOBODY, Speaker, Statement
 from compaction_app.memory.words import read_words
 from compaction_app.tokens import Count
 from compaction_app.values import Role
@@ -26,8 +24,6 @@ _SPOKEN = re.compile(rf"(?P<role>{'|'.join([*Role, NOBODY])})(?: (?P<name>[\w .@
 _JOINED = re.compile(rf" \((?:{'|'.join(Role)}){NAME_AND_COLON}.*")
 #: How the share of named values grows with the square of how much of them there is, and its most; what ends may cost.
 _SPEECH, _MOST_NAMED, EDGE = 0.1, 0.92, 2
-#: So many of the statements that come next are tried in what room is left.
-_FILLERS = 8
 #: More is chosen than has room: together, statements cost less than one by one.
 _OVERFULL = 1.1
 #: A heading stands over so many statements at least, if they were said within so many days; a block has so many.
@@ -43,7 +39,6 @@ def compose(
     day_mark: str = "",
     told: Mapping[str, int] | None = None,
     focus: frozenset[str] = frozenset(),
-    keeps_last: bool = True,
 ) -> str:
     """Statements and named values in at most ``room`` tokens. ``told``: stems that are told elsewhere.
 
@@ -55,41 +50,17 @@ def compose(
         share = min(_MOST_NAMED, wanted**2 / (wanted**2 + _SPEECH * said**2))
     named = values.text(int(room * share), count)
     left = room - (count([named])[0] + EDGE if named else 0)
-    text = _compose(statements, left, count, day_mark, told or {}, focus, keeps_last=keeps_last)
+    costs = count([one.text + SEPARATOR for one in statements])
+    groups = choose(statements, costs, int(_OVERFULL * left), told=told or {}, focus=focus)
+
+    def written(number: int) -> str:
+        return write([statements[i] for i in sorted(i for group in groups[:number] for i in group)], day_mark)
+
+    # What a statement costs beside others is only known once they are written.
+    text = written(bisect_right(range(1, len(groups) + 1), left, key=lambda number: count([written(number)])[0]))
     # What a statement tells is not told twice.
     named = values.without(text).text(room - count([text])[0] - EDGE, count) if named else ""
     return "\n".join(filter(None, [text, named]))
-
-
-def _compose(
-    statements: Sequence[Statement],
-    room: int,
-    count: Count,
-    day_mark: str,
-    told: Mapping[str, int],
-    focus: frozenset[str],
-    *,
-    keeps_last: bool,
-) -> str:
-    if room <= 0 or not statements:
-        return ""
-    costs = count([one.text + SEPARATOR for one in statements])
-    groups = choose(statements, costs, int(_OVERFULL * room), told=told, focus=focus, keeps_last=keeps_last)
-
-    def written(told: Sequence[Sequence[int]]) -> str:
-        return write([statements[i] for i in sorted(i for group in told for i in group)], day_mark)
-
-    # What a statement costs beside others is only known once they are written.
-    least = bisect_right(range(1, len(groups) + 1), room, key=lambda number: count([written(groups[:number])])[0])
-    chosen, text = groups[:least], written(groups[:least])
-    spare, tries = room - count([text])[0], _FILLERS
-    for group in groups[least:]:
-        if tries and sum(costs[i] for i in group) <= spare:
-            tries -= 1
-            longer = written([*chosen, group])
-            if (size := count([longer])[0]) <= room:
-                chosen, text, spare = [*chosen, group], longer, room - size
-    return text
 
 
 def write(statements: Sequence[Statement], day_mark: str = "") -> str:
@@ -141,22 +112,12 @@ def _blocks(said: Sequence[Statement]) -> Iterator[dict[str, list[str]]]:
 def read_back(text: str) -> list[Statement]:
     """The statements of an extract or a ledger."""
     statements, day = list[Statement](), ""
-    similar: dict[str, list[Statement]] = defaultdict(list)
-    for line in filter(None, map(str.strip, text.split("\n"))):
-        if line == HEADING:
-            break
+    for line in filter(None, map(str.strip, text.partition(f"\n{HEADING}\n")[0].split("\n"))):
         if heading := _DAY.fullmatch(line):
             day = heading[1]
             continue
         spoken = _SPOKEN.fullmatch(line)
         speaker = Speaker(spoken["role"], spoken["name"] or "") if spoken else Speaker(NOBODY)
         for told in filter(None, map(str.strip, (spoken["text"] if spoken else line).split(SEPARATOR))):
-            words = read_words(told)
-            one = Statement(day, speaker, told, words, speaker.weight_of(_JOINED.sub("", told), words))
-            statements.append(one)
-            # Which of a tool's lines came from one message is not written.
-            if speaker.role != Role.TOOL or not OUTCOME.search(told):
-                similar[speaker.label if speaker.role == Role.TOOL else line].append(one)
-    for lines in similar.values():
-        level_rows(lines)
+            statements.append(Statement(day, speaker, told, read_words(told), speaker.weight_of(_JOINED.sub("", told))))
     return statements

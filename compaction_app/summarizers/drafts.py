@@ -257,9 +257,7 @@ def _runs(text: str) -> list[str]:
 
 
 def _read(text: str) -> Words:
-    # Of one piece the first 400 words are read.
-    lines = map(str.split, text.splitlines())
-    parts = [read_words(" ".join(line[i : i + 200])) for line in lines for i in range(0, len(line), 200)]
+    parts = map(read_words, text.splitlines())
     return Words(*(frozenset[str]().union(*column) for column in zip(read_words(""), *parts, strict=True)))
 
 

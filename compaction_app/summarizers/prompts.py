@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from compaction_app.conf import Settings
-from compaction_app.memory.ledger_text import LEDGER_NAME, split_former_ledger
+from compaction_app.memory.ledger_text import LEDGER_NAME
 from compaction_app.messages.transcript import (
     SUMMARY_WRAPPER_TOKENS,
     largest_saving_summary,
@@ -169,8 +169,7 @@ def request_for(
     hint = ""
     if base and base.text:
         # The ledger is written again whatever the model does, so the model can shorten only the prose before it.
-        prose, _ = split_former_ledger(base.content)
-        hint = size_hint(base.tokens * len(prose) // len(base.text), plan.target_tokens)
+        hint = size_hint(base.tokens * len(base.content) // len(base.text), plan.target_tokens)
     # The longest draft that is accepted; the plan's target is always allowed.
     most = largest_saving_summary(plan.replaced_tokens, settings.min_saving_ratio)
     saving = most - SUMMARY_WRAPPER_TOKENS - 1

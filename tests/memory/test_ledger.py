@@ -164,33 +164,6 @@ class TestRules:
             text = tell(*chatter, new, previous=text, LEDGER_TOKENS=80)
 
 
-class TestDecisions:
-    """What a model proposes and a person accepts is a decision of that person, told with both."""
-
-    PROPOSAL = "I would take the blue varnish for the mast."
-
-    def said(self, *answers: str) -> list[Message]:
-        told = [message(1, "Go on. It is late."), message(2, self.PROPOSAL, Role.ASSISTANT)]
-        return [*told, *(message(n, text) for n, text in enumerate(answers, start=3))]
-
-    @pytest.mark.parametrize("answer", ["Agreed.", "yes", "Sounds good.", "Great, good idea!", "einverstanden", "同意"])
-    def test_a_proposal_and_its_acceptance_are_one_entry_in_every_generation(self, answer: str) -> None:
-        text = keep(*self.said(answer), LEDGER_TOKENS=60)
-        for _ in range(3):
-            told = text.ledger
-            assert told.index("blue varnish") < told.index(answer)
-            assert "\n" not in told[told.index("blue varnish") : told.index(answer)]
-            text = keep("The crew was there.", *BERTHS[:2], previous=text, LEDGER_TOKENS=60)
-
-    def test_a_model_accepts_nothing_for_a_person(self) -> None:
-        told = [message(1, self.PROPOSAL, Role.ASSISTANT), message(2, "Agreed.", Role.ASSISTANT), *map_to(BERTHS)]
-        assert "varnish" not in keep(*told, LEDGER_TOKENS=40).ledger
-
-    def test_a_rule_still_comes_first(self) -> None:
-        told = [*self.said("Agreed."), message(9, "Never sand the mast of the Vega in the rain.")]
-        assert keep(*told, LEDGER_TOKENS=26).ledger == "user: Never sand the mast of the Vega in the rain"
-
-
 def map_to(texts: tuple[str, ...]) -> list[Message]:
     return [message(n, text) for n, text in enumerate(texts, start=10)]
 
@@ -276,11 +249,10 @@ class TestGenerations:
         entries = "user Ana: never open the hatch (said 2026-03-30) · 94 steps to the lamp"
         quoted = f"{EXTRACT_HEADING}\nsummary: 7 goats\nuser: My boat is blue"
         for text, is_extract in ((DRAFT, False), (quoted, True)):
-            for former, ledger in ((f"\n\n{LEDGER_HEADING}\n{entries}", ""), ("", entries)):
-                second = keep("Let us speak of oars.", previous=made_of(text + former, ledger, is_extract=is_extract))
-                for told in (second.extract, second.ledger):
-                    assert not any(words in told for words in ("hatch", "94 steps", "goats", "listened"))
-                    assert ("user: My boat is blue" in told) is is_extract
+            second = keep("Let us speak of oars.", previous=made_of(text, entries, is_extract=is_extract))
+            for told in (second.extract, second.ledger):
+                assert not any(words in told for words in ("hatch", "94 steps", "goats", "listened"))
+                assert ("user: My boat is blue" in told) is is_extract
 
     def test_the_extract_is_the_same_whatever_the_draft_and_the_ledgers(self) -> None:
         said = ("Never push to main.", "Booking SNF-2605-017 is ours.", *BERTHS)

@@ -44,7 +44,7 @@ def test_headings_and_relative_dates_are_those_of_the_time_zone(
     with timezone.override(active):
         text = chat.compact(tip).summary.content
     assert next(line for line in text.splitlines() if line.startswith("### ")) == f"### {day}"
-    assert f"Yesterday ({yesterday}) I paid Lena Ortiz 4,300 EUR" in text
+    assert f"Yesterday [{yesterday}] I paid Lena Ortiz 4,300 EUR" in text
 
 
 @pytest.mark.parametrize(

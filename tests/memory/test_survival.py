@@ -9,7 +9,7 @@ import pytest
 
 from compaction_app import chat
 from compaction_app.exceptions import CompactionFailed
-from compaction_app.memory.ledger_text import LEDGER_NAME, split_former_ledger
+from compaction_app.memory.ledger_text import LEDGER_NAME
 from compaction_app.memory.sentences import split_sentences
 from compaction_app.testing import steps
 from compaction_app.testing.exchange import Body, content_text
@@ -44,7 +44,7 @@ def forget_half(body: Body) -> str:
     before, _, _ = material.partition("<cutoff id=")
     sentences: list[str] = []
     for _, block in _BLOCK.findall(before):
-        for line in split_former_ledger(html.unescape(block))[0].splitlines():
+        for line in html.unescape(block).partition(f"## {LEDGER_NAME}")[0].splitlines():
             if not line.startswith("#"):
                 sentences += [sentence for sentence, _ in split_sentences(line)]
     kept: list[str] = []
