@@ -11,7 +11,7 @@ from compaction_app.memory.ledger_text import EXTRACT_HEADING
 from compaction_app.memory.named_values import NamedValues, values_of
 from compaction_app.memory.reading import Reader, read_prose
 from compaction_app.memory.relating import relate
-from compaction_app.memory.statements import Statement
+from compaction_app.memory.statements import NOBODY, Statement
 from compaction_app.memory.words import read_words, stem
 from compaction_app.memory.writing import EDGE, compose, read_back
 from compaction_app.tokens import Count
@@ -93,12 +93,13 @@ def extractive_draft(request: SummaryRequest, count: Count) -> SummaryDraft:
     return SummaryDraft(text=text, model=EXTRACTIVE_MODEL, is_extract=True)
 
 
-def read_earlier(text: str, *, is_extract: bool = False) -> tuple[Reader, NamedValues]:
-    """A reader that has read an earlier summary, and its named values.
+def read_earlier(text: str, *, is_extract: bool = False, with_prose: bool = True) -> tuple[Reader, NamedValues]:
+    """A reader that has read an earlier summary, and its named values; of an extract also without what prose says in it.
 
     What stands under our heading in a model's text may be its own, so nobody's.
     """
     earlier = read_back(text.removeprefix(EXTRACT_HEADING)) if is_extract else read_prose(text)
+    earlier = [one for one in earlier if with_prose or one.speaker.role != NOBODY]
     # A cut lies before what a person says next: where a person's words stand last, what answered them is not told.
     last = earlier[-1] if is_extract and earlier and not earlier[-1].speaker.is_person else None
     return Reader(earlier, last), NamedValues(values_of(text) if is_extract else "")

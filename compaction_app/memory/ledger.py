@@ -19,7 +19,7 @@ from compaction_app.exceptions import RedactionFailed
 from compaction_app.memory.extractive import Material, read_earlier
 from compaction_app.memory.named_values import NamedValues, values_of
 from compaction_app.memory.score import Told, share_kept
-from compaction_app.memory.statements import NOBODY, Statement
+from compaction_app.memory.statements import Statement
 from compaction_app.messages.transcript import count_summary, largest_saving_summary, leaks_wrapper
 from compaction_app.redaction import apply_redactor, redactor_of
 from compaction_app.tokens import Count
@@ -79,10 +79,8 @@ def read_replaced(request: SummaryRequest) -> Material:
     A base without one, of before extracts had a column, is read where its text is an extract itself.
     """
     own = request.previous_extract or (request.previous_content if request.previous_is_extract else "")
-    reader, values = read_earlier(own, is_extract=True)
     # What a model's text says in it may tell of what came later.
-    reader.statements = [one for one in reader.statements if one.speaker.role != NOBODY]
-    return Material.of(reader, values, request.covered)
+    return Material.of(*read_earlier(own, is_extract=True, with_prose=False), request.covered)
 
 
 def _following_messages(plan: CompactionPlan, settings: Settings) -> list[Message]:
