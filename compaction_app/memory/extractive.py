@@ -94,9 +94,10 @@ def extractive_draft(request: SummaryRequest, count: Count) -> SummaryDraft:
 
 
 def read_earlier(text: str, *, is_extract: bool = False, with_prose: bool = True) -> tuple[Reader, NamedValues]:
-    """A reader that has read an earlier summary, and its named values; of an extract also without what prose says in it.
+    """A reader that has read an earlier summary, and its named values.
 
-    What stands under our heading in a model's text may be its own, so nobody's.
+    What stands under our heading in a model's text may be its own, so nobody's. ``with_prose``: also what an extract
+    has of such a text.
     """
     earlier = read_back(text.removeprefix(EXTRACT_HEADING)) if is_extract else read_prose(text)
     earlier = [one for one in earlier if with_prose or one.speaker.role != NOBODY]
