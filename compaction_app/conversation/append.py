@@ -49,8 +49,6 @@ class MessageFields(TypedDict, total=False):
 
 
 _MESSAGE_KEYS = tuple(MessageFields.__annotations__)
-#: Of two messages with one idempotency key. ``metadata`` may be set later, and a client may write the time anew.
-_COMPARED = tuple(key for key in _MESSAGE_KEYS if key not in ("metadata", "created_at"))
 #: What a redaction does not change: all that can still be compared on a redacted message.
 _KEPT_BY_REDACTION = ("role", "tool_call_id", "model", "external_id")
 
@@ -222,11 +220,16 @@ def _stored_before(node: ChatMessage, parent: ChatMessage | None, using: str) ->
     if found is None:
         return None
     # Of a redacted one the text is removed, so the rest is all that can be compared.
-    compared = _COMPARED if found.redacted_at is None else _KEPT_BY_REDACTION
+    compared = _MESSAGE_KEYS if found.redacted_at is None else _KEPT_BY_REDACTION
     if node.role == Role.TOOL and found.role == Role.USER:
         # It may have been stored leniently.
         become_text(node)
-    same = all(_comparable(getattr(found, name)) == _comparable(getattr(node, name)) for name in compared)
+    kept = {name: getattr(found, name) for name in compared if name != "created_at"}
+    if "metadata" in kept:
+        # Set later, over the API.
+        data = found.metadata
+        kept["metadata"] = {key: data[key] for key in data if key != "feedback" or key in node.metadata}
+    same = all(_comparable(value) == _comparable(getattr(node, name)) for name, value in kept.items())
     if not same or found.parent_message_id != (parent.pk if parent else None):
         raise IdempotencyConflict(f"{IdempotencyConflict.__doc__} It belongs to message {found.pk}.")
     return found

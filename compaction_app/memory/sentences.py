@@ -9,11 +9,13 @@ from operator import itemgetter
 
 from compaction_app.memory.word_tables import ABBREVIATIONS, LIMIT
 
-_NO_END = "".join(rf"(?<!\b{re.escape(word)}\.)" for word in ABBREVIATIONS)
+#: "Am 14. Mai", "im 2. Stock".
+_ORDINALS = [f"{word} {number}" for word in "im am zum vom der den dem des".split() for number in (r"\d", r"\d\d")]
+_NO_END = "".join(rf"(?<!\b{before}\.)" for before in (*map(re.escape, ABBREVIATIONS), *_ORDINALS))
 _END = re.compile(
     rf"(?:(?<=[.!?…])|(?<=[.!?…][\"'”’)*])){_NO_END}"
-    # "Am 14. Mai im 2. Stock", the number of an item, initials, "plant no. 7".
-    r"(?<!\s\d\.)(?<!\s\d\d\.)(?<!^\d\.)(?<!^\d\d\.)(?<!\b[^\W\d_]\.)(?!(?<=\b[Nn][or]\.)\s\d)(?!(?<=[\"'”’])\s[a-z])\s(?=\S)"
+    # The number of an item, initials, "plant no. 7", a quotation inside a sentence.
+    r"(?<!^\d\.)(?<!^\d\d\.)(?<!\b[^\W\d_]\.)(?!(?<=\b[Nn][or]\.)\s\d)(?!(?<=[\"'”’])\s[a-z])(?!(?<=\s\d\.)\s[a-z])\s(?=\S)"
     r"|(?<=[。！？])(?=[^。！？」』”）)]|$)"
 )
 _ITEM = re.compile(r"(?:[-*+•]|\(?\d{1,3}[.)]|[a-z]\))\s+(?=\S)")

@@ -25,7 +25,7 @@ _JOINED = re.compile(rf" \((?:{'|'.join(Role)}){NAME_AND_COLON}.*")
 #: How the share of named values grows with the square of how much of them there is, and its most; what ends may cost.
 _SPEECH, _MOST_NAMED, EDGE = 0.1, 0.92, 2
 #: More is chosen than has room: together, statements cost less than one by one.
-_OVERFULL = 1.1
+_OVERFULL = 1.3
 #: A heading stands over so many statements at least, if they were said within so many days; a block has so many.
 _PERIOD, _PERIOD_DAYS, _BLOCK = 20, 31, 10
 
