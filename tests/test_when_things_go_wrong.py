@@ -174,7 +174,7 @@ class TestEveryModelFails:
         assert KEY not in run.error_detail
         assert (run.anchor_id, run.cutoff_id) == planned
         assert (run.summary.is_extract, run.summary.model, run.summarizer_model) == (True, *["extractive"] * 2)
-        assert "berth 47 is taken" in run.summary.content
+        assert run.summary.content.count("is taken") >= 10
         assert events(session, "model_failed") == [{"model": "first", "code": "authentication", "instead": "extract"}]
         assert (events(session, "failed"), len(events(session, "completed"))) == ([], 1)
         assert f"failed run={run.pk} code=authentication attempts=1 session={session.pk} instead=extract" in caplog.text
