@@ -26,7 +26,7 @@ class Told:
         parts = [part for sentence in sentences for part in sentence.split(SEPARATOR)]
         self._sentences = [frozenset(map(stem, read_words(part).content)) for part in parts]
         self._denies = [NEGATION.search(part) is not None for part in parts]
-        #: In how many sentences each stem is told.
+        #: How many sentences have each stem.
         self.stems = Counter(word for words in self._sentences for word in words)
         self._places: dict[str, list[int]] = defaultdict(list)
         for place, words in enumerate(self._sentences):

@@ -1,4 +1,4 @@
-"""Text as sentences: those of a line, the lines of code, and the items of a list with what it stands under."""
+"""Splits text: prose into sentences, code into lines, and lists into items, each with the list's heading before it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ITEM = re.compile(r"(?:[-*+•]|\(?\d{1,3}[.)]|[a-z]\))\s+(?=\S)")
 _NUMBERED_WORDS = 3
 _HEADING = re.compile(r"#{1,6}\s+|\*\*(?=[^*]+\*\*:?$)")
 _FENCES = ("```", "~~~")
-#: Characters of a heading or lead that is told with what is below it, and of a sentence.
+#: Most characters of a heading that is repeated before what is below it, and of a sentence.
 _LEAD_CHARACTERS, _LONGEST = 80, 1_500
 #: A longer one is data, and is cut between words where it has any.
 _PIECE = re.compile(rf"\S(?:.{{0,{_LONGEST - 1}}}(?= |$)|.{{0,{_LONGEST - 1}}})")
@@ -52,14 +52,14 @@ def split_sentences(text: str) -> Iterator[tuple[str, bool]]:
                     continue
                 sentences = _sentences(line)
                 sentences[0] = f"{lead}: {sentences[0]}" if lead else sentences[0]
-                # What introduces a list is told with each of its items.
+                # "You need:" is repeated before each item of its list.
                 introduces = sentences[-1][-1] in ":：" and len(sentences[-1]) <= _LEAD_CHARACTERS
                 lead = sentences.pop()[:-1] if introduces else ""
                 yield from ((sentence, False) for sentence in sentences)
 
 
 def _lines(text: str) -> Iterator[tuple[tuple[bool, bool], str]]:
-    """((whether it stands in code, whether it is an item of a list), line), without those that are empty."""
+    """((is it code, is it a list item), line) of each line that is not empty."""
     in_code = False
     # Only a line feed ends a line of code: after another sign, quoted code goes on.
     for raw in text.split("\n"):

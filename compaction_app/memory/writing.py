@@ -58,7 +58,7 @@ def compose(
 
     # What a statement costs beside others is only known once they are written.
     text = written(bisect_right(range(1, len(groups) + 1), left, key=lambda number: count([written(number)])[0]))
-    # What a statement tells is not told twice.
+    # A value that a statement has needs no second place.
     named = values.without(text).text(room - count([text])[0] - EDGE, count) if named else ""
     return "\n".join(filter(None, [text, named]))
 
