@@ -19,7 +19,9 @@ MARKED = 3.0
 AGAIN = 0.6
 #: Of a person's rule, wish or decision: a factor on its words, what is added, and what is added for a firm one.
 _RULE, _RULE_BONUS, _FIRM_BONUS = 1.5, 1.5, 5.0
-_OWN, _QUESTION, _FOCUS = 2.0, 0.5, 1.8
+_QUESTION, _FOCUS = 0.5, 1.8
+#: Of what people say of themselves: to a model they speak of their work, in a chat where people have names of each other.
+_OWN, _OWN_AMONG_PEOPLE = 1.6, 2.4
 #: Worth is divided by tokens to this power.
 _LENGTH_POWER = 0.9
 #: A statement that needs more others than this is left out.
@@ -126,7 +128,8 @@ def _appraise(statements: Sequence[Statement], costs: Sequence[int], focus: froz
         is_rule = (one.is_rule or (one.speaker.role == NOBODY and one.demand > 0)) and "!" not in one.text
         words = {stem(word): MARKED if word in one.words.marked else 1.0 for word in sorted(one.words.content - labels)}
         factor = one.weight * (_RULE if is_rule else 1.0) * (_QUESTION if one.asks else 1.0)
-        factor *= _OWN if FIRST_PERSON.search(one.text) else 1.0
+        if FIRST_PERSON.search(one.text):
+            factor *= _OWN_AMONG_PEOPLE if one.speaker.name and one.speaker.role != Role.TOOL else _OWN
         factor *= _FOCUS if focus and not focus.isdisjoint(words) else 1.0
         # What a tool did not do is missed more than what it did.
         bonus = _RULE_BONUS * (one.speaker.role == Role.TOOL and FAILURE.search(one.text) is not None)
