@@ -20,7 +20,7 @@ AGAIN = 0.6
 #: Of a person's rule, wish or decision: a factor on its words, what is added, and what is added for a firm one.
 _RULE, _RULE_BONUS, _FIRM_BONUS = 1.5, 1.5, 5.0
 _QUESTION, _FOCUS = 0.5, 1.8
-#: Of what people say of themselves: to a model they speak of their work, in a chat where people have names of each other.
+#: Of what people say of themselves. Where they have names, several take part, and that is what the others remember.
 _OWN, _OWN_AMONG_PEOPLE = 1.6, 2.4
 #: Worth is divided by tokens to this power.
 _LENGTH_POWER = 0.9
