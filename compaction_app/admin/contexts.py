@@ -26,7 +26,7 @@ from compaction_app.messages.transcript import count_summary, summary_message
 from compaction_app.models import ChatMessage, sql
 from compaction_app.tokens import count_messages
 from compaction_app.tree import branches
-from compaction_app.values import ChatContext, ContextMessage, Origin, Role, Strategy
+from compaction_app.values import ContextMessage, Origin, Role, Strategy
 
 #: Messages after the cutoff that a page lists: the newest.
 MOST_LISTED = 200
@@ -196,7 +196,12 @@ def context_here(message: ChatMessage) -> dict[str, Any]:
     items: list[ContextMessage | Unlisted] = list(context.messages)
     is_after = (one.origin in _AFTER_THE_CUTOFF for one in context.messages)
     at = next((place for place, found in enumerate(is_after) if found), len(items))
-    items[at:at] = _dropped(message, context, notes)
+    if context.dropped and context.first_shown_depth is not None:
+        # Of the summary that is sent: where the newest one leaves no room it is an older one, or none.
+        cutoffs = ChatMessage.objects.using(using).filter(pk=context.cutoff_id or 0).values_list("depth", flat=True)
+        notes.append(_("The messages left out do not fit, and no summary that is in use covers them."))
+        cutoff_depth, first = next(iter(cutoffs), 0), context.first_shown_depth
+        items[at:at] = _left_out(message.pk, using, cutoff_depth, first, context.dropped, notes)
     return {
         "context": context,
         # What is compared with the threshold is the full history, of which less may be sent.
@@ -216,17 +221,6 @@ def context_here(message: ChatMessage) -> dict[str, Any]:
         "notes": notes,
         **_table(items, using, cutoff_id=context.cutoff_id),
     }
-
-
-def _dropped(tip: ChatMessage, context: ChatContext, notes: list[str]) -> list[Unlisted]:
-    """What does not fit."""
-    if not context.dropped or context.first_shown_depth is None:
-        return []
-    using = branches.database_of(tip)
-    # Of the summary that is sent: where the newest one leaves no room it is an older one, or none.
-    cutoffs = ChatMessage.objects.using(using).filter(pk=context.cutoff_id or 0).values_list("depth", flat=True)
-    notes.append(_("The messages left out do not fit, and no summary that is in use covers them."))
-    return _left_out(tip.pk, using, next(iter(cutoffs), 0), context.first_shown_depth, context.dropped, notes)
 
 
 def _left_out(parent_id: int, using: str, cutoff: int, first: int, dropped: int, notes: list[str]) -> list[Unlisted]:

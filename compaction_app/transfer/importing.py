@@ -56,16 +56,13 @@ def store(
     conversations: Sequence[Conversation],
     *,
     owner: Any = None,
-    title: str = "",
     using: str = "default",
-    again: bool = False,
-    on_stored: Advance | None = None,
+    on_stored: Advance = lambda count: None,
 ) -> list[Imported]:
-    """Store conversations: all or none. ``again``: also those that an earlier import stored."""
-    advance = on_stored or (lambda count: None)
+    """Store conversations: all or none."""
     try:
         with transaction.atomic(using=using):
-            stored = [_store(one, owner, title or one.title, using, again, advance) for one in conversations]
+            stored = [_store(one, owner, using, on_stored) for one in conversations]
     except InvalidMessage as error:
         # Another import of the same file, say, that runs at the same time.
         raise ImportFailed(f"Nothing was imported: {error}") from error
@@ -77,24 +74,20 @@ def store(
     return stored
 
 
-def _store(conversation: Conversation, owner: Any, title: str, using: str, again: bool, advance: Advance) -> Imported:
+def _store(conversation: Conversation, owner: Any, using: str, advance: Advance) -> Imported:
     below = children_of(conversation.messages)
     tips = sum(index not in below for index in range(len(conversation.messages)))
-    external_id = conversation.external_id
-    stored = ChatSession.objects.using(using).filter(owner=owner)
-    if again:
-        # Not unique, and not found by the next import.
-        external_id = ""
-    elif (session := stored.filter(external_id=external_id).first()) is not None:
+    stored = ChatSession.objects.using(using).filter(owner=owner, external_id=conversation.external_id)
+    if (session := stored.first()) is not None:
         advance(len(conversation.messages))
         logger.info("skip session=%s reason=imported_before", session.pk)
         return Imported(session=session, messages=len(conversation.messages), tips=tips, already_there=True)
     session = chat.start_session(
         owner=owner,
-        title=title,
+        title=conversation.title,
         model=conversation.model,
         system_prompt=conversation.system_prompt,
-        external_id=external_id,
+        external_id=conversation.external_id,
         using=using,
     )
     if conversation.created_at is not None:
