@@ -69,7 +69,7 @@ STRATEGY_WORDS: dict[str, Any] = {
 
 def _strategy_words(strategy: str, summary_id: int | None) -> str:
     is_due = strategy == Strategy.AUTO_COMPACT and not summary_id
-    return _SUMMARY_IS_DUE if is_due else STRATEGY_WORDS.get(strategy, "")
+    return str(_SUMMARY_IS_DUE if is_due else STRATEGY_WORDS.get(strategy, ""))
 
 
 # -- messages that are not listed ---------------------------------------------------------------------------

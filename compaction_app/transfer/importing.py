@@ -8,7 +8,7 @@ appended through ``chat``, chain by chain, in one transaction. A digest of the c
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,14 +93,7 @@ def _store(conversation: Conversation, owner: Any, using: str, advance: Advance)
     if conversation.created_at is not None:
         session.created_at = conversation.created_at
         session.save(using=using, update_fields=["created_at"])
-    _append_tree(session, conversation, below, advance)
-    return Imported(session=session, messages=len(conversation.messages), tips=tips)
-
-
-def _append_tree(
-    session: ChatSession, conversation: Conversation, below: Mapping[int | None, list[int]], advance: Advance
-) -> None:
-    """Chain by chain, with a stack: a conversation may be deeper than Python can recurse."""
+    # Chain by chain, with a stack: a conversation may be deeper than Python can recurse.
     waiting: list[tuple[ChatMessage | None, int]] = [(None, root) for root in reversed(below[None])]
     while waiting:
         parent, first = waiting.pop()
@@ -114,3 +107,4 @@ def _append_tree(
             left = below.get(index, [])[0 if index == chain[-1] else 1 :]
             waiting.extend((row, child) for child in reversed(left))
         advance(len(chain))
+    return Imported(session=session, messages=len(conversation.messages), tips=tips)
