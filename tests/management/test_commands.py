@@ -94,6 +94,18 @@ class TestCompact:
         assert chat.get_context(tip).history_tokens <= chat.get_context(tip).threshold
         assert len(outcomes(out)) == 1
 
+    def test_a_success_before_a_generation_with_nothing_left_is_told(self, forked, monkeypatch):
+        _, (tip, *_) = forked
+        compact = chat.compact
+
+        def and_again(tip, **given):
+            compact(tip, **given)
+            return compact(tip, **given)
+
+        monkeypatch.setattr(chat, "compact", and_again)
+        assert outcomes(run("compact", tip.pk)[0]) == {tip.pk: "compacted (generation 1)"}
+        assert CompactionRun.objects.get(status="skipped").generation is None
+
     def test_a_failure_is_told_and_ends_with_one(self, forked):
         _, (tip, *_) = forked
         FakeSummarizer.error = SummarizerError("no", error_code="quota")
