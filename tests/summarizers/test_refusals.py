@@ -183,12 +183,6 @@ class TestManual:
         ]
         assert [record.levelno for record in told] == [logging.WARNING]
 
-    def test_an_oversize_draft_that_is_shorter_the_second_time_is_taken(self, server):
-        server.script([fill_target(2.0), fill_target(0.9)])
-        tip = long_branch()
-        assert chat.compact(tip).status == "succeeded"
-        assert kinds(tip.session) == ["started", "summary_oversize", "completed"]
-
 
 class TestBackground:
     def carried_out(self, run):
