@@ -333,18 +333,6 @@ class TestBreaker:
         self.fail(server, tip, steps.unauthorized(), 2)
         assert chat.request_compaction(tip) is not None
 
-    def test_a_person_passes_it_and_their_success_closes_it(self, server):
-        tip = long_branch()
-        self.fail(server, tip, steps.unauthorized(), 3)
-        assert chat.request_compaction(tip) is None
-        assert chat.compact(tip).generation == 1
-        tip = grow(tip.session, tip, "u a " * 8)[-1]
-        run = chat.request_compaction(tip)
-        assert run is not None
-        assert tasks.compact_branch(run.pk) == "succeeded"
-        assert suppressed(session=tip.session) == [{"reason": "breaker", "failures": 3}]
-        assert verify_session(tip.session).problems == []
-
     def test_it_closes_after_its_seconds_and_one_more_failure_opens_it_again(self, server):
         tip = long_branch()
         self.fail(server, tip, steps.unauthorized(), 3)
