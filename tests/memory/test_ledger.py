@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from compaction_app.memory.ledger_text import EXTRACT_HEADING, LEDGER_NAME, prose_draft
 from compaction_app.messages.transcript import count_summary, largest_saving_summary
 from compaction_app.summarizers.drafts import refuse_draft
-from compaction_app.values import LEDGER_HEADING, Message, Role, SummaryDraft, SummaryRequest, with_ledger
+from compaction_app.values import LEDGER_HEADING, Role, SummaryDraft, SummaryRequest, with_ledger
 from tests.memory.ledgers import COUNT, DRAFT, NONCE, Completed, entries, keep, made_of, message, tell
 
 pytestmark = pytest.mark.pure
@@ -123,10 +123,6 @@ class TestRules:
             assert [rule for rule in rules if rule.rstrip(".") not in text] == []
             new = f"Guest{number} Berg{number} took {number + 3} boats to Port{number} for {number}40 kroner."
             text = tell(*chatter, new, previous=text, LEDGER_TOKENS=80)
-
-
-def map_to(texts: tuple[str, ...]) -> list[Message]:
-    return [message(n, text) for n, text in enumerate(texts, start=10)]
 
 
 class TestQuoted:
