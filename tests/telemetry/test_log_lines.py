@@ -47,6 +47,17 @@ class TestLogs:
         told += f"messages={run.messages_compacted} before=7000 after={run.tokens_after} "
         assert done == [told + "input_tokens=0 output_tokens=0 retention=1.0"]
 
+    def test_a_suppression_says_its_numbers(self, lines, settings, monkeypatch):
+        monkeypatch.setattr("compaction_app.compaction.trigger.COVERAGE_RATIO", 0.4)
+        settings.COMPACTION = small(COOLDOWN_SECONDS=60)
+        branch = over_threshold()
+        compact_chat_history(chat.request_compaction(branch[-1]).pk)
+        tip = grow(branch[0].session, branch[-1], "u a " * 26)[-1]
+        assert chat.request_compaction(tip) is None
+        [skip] = lines("skip")
+        told = rf"skip session={tip.session_id} tip={tip.pk} reason=cooldown trigger=threshold "
+        assert re.fullmatch(told + r"seconds_since=[\d.]+ covered=0\.\d+", skip)
+
     def skipped(self, lines, caplog):
         """Reason and level of every line that says why there is no run."""
         said = [r for r in caplog.records if r.getMessage().startswith("skip ") and "reason=" in r.getMessage()]
