@@ -83,16 +83,6 @@ def test_the_summary_of_a_branch_is_shaded_with_its_cutoff_and_anchor(viewer):
     assert str(gone.pk) not in first.summary
 
 
-def test_a_branch_over_its_threshold_says_so_in_words_and_has_a_meter(viewer):
-    session = start_session()
-    chat.append_message(session, role="user", content=words(1000, "harbour"))
-    page, [branch] = viewer.get(page_of(session)).text, branches_of(viewer, session)
-    assert branch.is_over
-    assert branch.fullness.endswith(f"available tokens; threshold {branch.budget.threshold:,}")
-    assert "Over threshold</span>" in page
-    assert f'high="{branch.budget.threshold}" optimum="0" value="{branch.history.tokens}"' in page
-
-
 def test_a_branch_over_its_threshold_says_why_it_was_not_compacted(viewer):
     session = start_session()
     tip = chat.append_message(session, role="user", content=words(1000, "harbour"))

@@ -29,13 +29,6 @@ def test_the_trigger_is_capped_for_huge_windows():
     assert budget_at(1_000_000, 8_192).threshold == 200_000
 
 
-def test_calibration_divides_the_limits_before_the_comparison():
-    """A model that counts half as many tokens again triggers earlier by our count."""
-    budget = budget_at(10_000, 2_000, calibration=1.5)
-    assert budget.threshold == 4_000
-    assert get_compaction_params(4_900, budget).should_compact
-
-
 def learned(*reports):
     """What is learned of a model from prompts of (our, the provider's) tokens."""
     calibrations = {}

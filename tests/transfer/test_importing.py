@@ -225,15 +225,6 @@ class TestOpenAIFormat:
         message = ChatMessage.objects.get(content="a")
         assert (message.external_id, message.metadata) == ("1", {"askId": "q"})
 
-    def test_parts_become_text_and_attachments(self, json_file):
-        picture = "data:image/png;base64," + "A" * 100_000
-        content = [{"type": "text", "text": "See"}, {"type": "image_url", "image_url": {"url": picture}}]
-        session = imported(json_file([{"role": "user", "content": content}]))
-        message = ChatMessage.objects.get(session=session)
-        assert message.content == "See"
-        assert message.attachments == [{"type": "image", "name": "image 1", "url": picture, "mime_type": "image/png"}]
-        assert message.token_count < 4_050, "a picture written into its address is not counted as text"
-
     def test_what_other_clients_wrote_is_read_as_in_append_messages(self, json_file):
         results = [{"type": "tool_result", "tool_use_id": f"t{n}", "content": f"reef {n}"} for n in (1, 2)]
         asked = [{"type": "tool_use", "id": f"t{n}", "name": "look", "input": {}} for n in (1, 2)]
