@@ -7,12 +7,11 @@
 
 from __future__ import annotations
 
-import copy
 import importlib
 import importlib.util
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
@@ -138,28 +137,18 @@ def _time_zone(value: str) -> str:
     return value
 
 
-def _function(call: str, takes: int) -> AfterValidator:
-    """A dotted path to a function of ``takes`` arguments, or to a class whose instances are called like one.
+def _function(path: str) -> str:
+    """A dotted path to a function, or to a class whose instances are called like one.
 
     Nothing of the host's is called: a class may load a model when an instance is made.
     """
-
-    def check(path: str) -> str:
-        called, count, kind = _imported(path), takes, "a function that takes"
-        if isinstance(called, type):
-            if not _takes(called, 0):
-                raise ValueError("must name a class whose constructor takes no arguments")
-            # Not getattr: classes are callable themselves. Called like this it is also given the instance.
-            called = next((vars(base)["__call__"] for base in called.__mro__ if "__call__" in vars(base)), None)
-            count, kind = takes + 1, "a class whose instances take"
-        if not callable(called) or not _takes(called, count):
-            raise ValueError(f"must name {kind} {call}")
-        # An async function returns a coroutine, which always counts as true.
-        if inspect.iscoroutinefunction(called) or inspect.iscoroutinefunction(getattr(called, "__call__", None)):  # noqa: B004
-            raise ValueError("must name a synchronous function, not an async one")
-        return path
-
-    return AfterValidator(check)
+    called = _imported(path)
+    if not callable(called):
+        raise ValueError("must name a function, or a class whose instances are called like one")  # noqa: TRY004  # see _class
+    # An async function returns a coroutine, which always counts as true.
+    if inspect.iscoroutinefunction(called) or inspect.iscoroutinefunction(getattr(called, "__call__", None)):  # noqa: B004
+        raise ValueError("must name a synchronous function, not an async one")
+    return path
 
 
 def _imported(path: str) -> Any:
@@ -175,17 +164,6 @@ def _class(path: str) -> str:
     return path
 
 
-def _takes(called: Callable[..., Any], count: int) -> bool:
-    """Whether it can be called with ``count`` arguments; true where its signature is unknown (code in C)."""
-    try:
-        inspect.signature(called).bind(*[None] * count)
-    except TypeError:
-        return False
-    except ValueError:
-        pass
-    return True
-
-
 Whole = Annotated[int, Field(strict=True, ge=0, le=MAX_INTEGER)]
 Positive = Annotated[int, Field(strict=True, ge=1, le=MAX_INTEGER)]
 Ratio = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0, lt=1)]
@@ -195,6 +173,7 @@ Amount = Annotated[Decimal, Field(allow_inf_nan=False, ge=0, le=MAX_PRICE)]
 Flag = Annotated[bool, Field(strict=True)]
 Word = Annotated[str, Field(strict=True)]
 Text = Annotated[Word, AfterValidator(_text)]
+Function = Annotated[Word, AfterValidator(_function)]
 SPENDING_LIMIT = re.compile(r"([1-9]\d{0,14}) (runs|tokens)/([hd])", re.ASCII)
 
 
@@ -354,14 +333,10 @@ class Settings(_Values):
     min_saving_ratio: Ratio = _key(121, 0.10)
     cooldown_seconds: Seconds = _key(122, 60)
     summarizer: Annotated[Choice, BeforeValidator(_as_choice)] = _key(126, Choice())
-    token_counter: Annotated[Word, _function("a list of strings and returns a list of numbers", 1)] = _key(
-        132, EXACT_COUNTER, site_only=True
-    )
-    redactor: Annotated[Word, _function("one string and returns one", 1)] | None = _key(133, None, site_only=True)
-    policy: Annotated[Word, _function("a tip and a budget", 2)] | None = _key(134, None, site_only=True)
-    permission: Annotated[Word, _function("a user, a session and an action", 3)] | None = _key(
-        135, None, site_only=True
-    )
+    token_counter: Function = _key(132, EXACT_COUNTER, site_only=True)
+    redactor: Function | None = _key(133, None, site_only=True)
+    policy: Function | None = _key(134, None, site_only=True)
+    permission: Function | None = _key(135, None, site_only=True)
     provider_context_management: Flag = _key(136, default=False)
     max_message_bytes: Positive = _key(138, 4 * MIB, site_only=True)
     manual_throttle: Throttle | None = _key(139, "10/m", site_only=True)
@@ -372,7 +347,7 @@ class Settings(_Values):
     alternate_roles: Flag = _key(147, default=False)
     events_kept_days: Annotated[Positive, Field(le=MAX_SECONDS // 86_400)] | None = _key(148, None, site_only=True)
     time_zone: Annotated[Word, AfterValidator(_time_zone)] | None = _key(149, None)
-    attachment_url: Annotated[Word, _function("one attachment", 1)] | None = _key(150, None, site_only=True)
+    attachment_url: Function | None = _key(150, None, site_only=True)
     models: dict[str, ModelOptions] = _key(151, {}, site_only=True)
     extract_fallback: Flag = _key(152, default=True)
 
@@ -403,22 +378,6 @@ class Settings(_Values):
 DEFAULTS: dict[str, Any] = {name.upper(): field.default for name, field in Settings.model_fields.items()}
 KEYS: dict[str, Any] = {name.upper(): field.json_schema_extra for name, field in Settings.model_fields.items()}
 SITE_ONLY = frozenset(key for key, extra in KEYS.items() if extra["site_only"])
-#: Keys of earlier versions, and what became of them.
-_MOVED = {
-    "SUMMARIZER_MODELS": "now SUMMARIZERS['default']['MODELS']",
-    "SUMMARIZER_CHAT_MODELS": "now CHAT_MODELS of the entry in SUMMARIZERS that may ask them",
-    "SUMMARIZER_TIMEOUT": "now SUMMARIZERS['default']['TIMEOUT']",
-    "SUMMARIZER_MAX_OUTPUT_TOKENS": "now SUMMARIZERS['default']['MAX_OUTPUT_TOKENS']",
-    "SUMMARY_PROMPT": "now SUMMARIZERS['default']['PROMPT'], or SUMMARIZER = {'PROMPT': …} of a session",
-    "SUMMARIZER_NAME": "now SUMMARIZER",
-    "CONTEXT_WINDOWS": "now MODELS, as {'my-model': {'window': 32_000}}",
-    "TRIGGER_RATIOS": "now MODELS, as {'my-model': {'trigger_ratio': 0.6}}",
-    "PRICES": "now MODELS, as {'my-model': {'price': {'input': 0.2, 'output': 1.2}}}",
-    **dict.fromkeys(
-        "COVERAGE_RATIO MIN_SUMMARY_CHARS LOOKAHEAD_TOKENS BREAKER_FAILURES BREAKER_SECONDS SUMMARY_ROLE".split(),
-        "fixed now: remove it",
-    ),
-}
 #: The problem of a ``SUMMARIZER`` that ``SUMMARIZERS`` does not have.
 UNKNOWN_SUMMARIZER = "compaction_app.E014"
 
@@ -477,13 +436,9 @@ def _shape_problems(candidate: Any, where: str) -> list[Problem]:
     unknown = sorted(str(key)[:100] for key in candidate if key not in DEFAULTS)[:10]
     if not unknown:
         return []
-    hints = [f"{key} is {_MOVED[key]}." for key in unknown if key in _MOVED]
-    others = [key for key in unknown if key not in _MOVED]
-    if near := _nearest(others, DEFAULTS):
-        hints.append(f"Did you mean {near}?")
-    if others:
-        hints.append(f"Known keys are {', '.join(DEFAULTS)}.")
-    return [Problem("compaction_app.E002", f"{where} has unknown keys: {', '.join(unknown)}.", " ".join(hints))]
+    meant = f"Did you mean {near}? " if (near := _nearest(unknown, DEFAULTS)) else ""
+    hint = f"{meant}Known keys are {', '.join(DEFAULTS)}. The changelog says what became of those of earlier versions."
+    return [Problem("compaction_app.E002", f"{where} has unknown keys: {', '.join(unknown)}.", hint)]
 
 
 #: In the place of pydantic's words for these kinds of errors, which name Python's types.
@@ -563,32 +518,22 @@ def _relation_problems(settings: Settings) -> list[Problem]:
 # -- reading -------------------------------------------------------------------------------------------------
 
 
-#: ``COMPACTION``, a copy of it, and what was found right in it: settings by the session's overrides, and single keys.
-#: Checking it imports code and reads signatures.
-_known: tuple[Any, Any, dict[str, Any]] = (None, None, {})
+#: What was found right: settings by the session's overrides, and single keys. Checking them imports code. The first
+#: part of a key is how ``COMPACTION`` is written, so another dict, or one that was changed in place, is read again.
+_known: dict[tuple[str, str], Any] = {}
 _MOST_KNOWN = 1_000
-
-
-def _known_of(configured: Any) -> dict[str, Any]:
-    """Empty if it is another dict than before, or was changed in place."""
-    global _known  # noqa: PLW0603  # one a process: every thread has the same settings
-    before, copied, known = _known
-    if before is not configured or copied != configured:
-        known = {}
-        _known = configured, copy.deepcopy(configured) if isinstance(configured, Mapping) else None, known
-    return known
 
 
 def get_settings(overrides: Mapping[str, Any] | None = None) -> Settings:
     """The current settings, with a session's ``overrides`` on top; :class:`ConfigurationError` if wrong."""
-    known, name = _known_of(_configured()), repr(overrides or {})
-    if name not in known:
+    key = repr(_configured()), repr(overrides or {})
+    if key not in _known:
         # Where a site removes a summarizer that sessions have chosen, only their compactions fail.
         settings = settings_from(_configured(), SITE, overrides or None, tolerated=UNKNOWN_SUMMARIZER)
-        if len(known) >= _MOST_KNOWN:
-            known.clear()
-        known[name] = settings
-    found: Settings = known[name]
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[key] = settings
+    found: Settings = _known[key]
     return found
 
 
@@ -625,8 +570,8 @@ def settings_from_snapshot(snapshot: Mapping[str, Any]) -> Settings:
 def site_setting(key: str) -> Any:
     """One key of the site's settings, checked alone: a mistake in another key must not stop a chat turn."""
     configured = _configured()
-    known = _known_of(configured)
-    if key not in known:
+    place = repr(configured), key
+    if place not in _known:
         if not isinstance(configured, Mapping):
             raise _shape_problems(configured, SITE)[0].as_exception()
         values = _merged(configured, None)
@@ -634,8 +579,8 @@ def site_setting(key: str) -> Any:
             settings = Settings.model_validate({key: values[key]} if key in values else {})
         except ValidationError as error:
             raise _problem_of(error.errors(include_url=False)[0]).as_exception() from None
-        known[key] = getattr(settings, key.lower())
-    return known[key]
+        _known[place] = getattr(settings, key.lower())
+    return _known[place]
 
 
 def get_token_counter() -> Any:

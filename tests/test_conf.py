@@ -92,11 +92,11 @@ VALUES: dict[str, tuple[list[Any], list[Any]]] = {
         [None, 5, "", ["default"], {"NAME": 5}, {"PROMPT": " "}, {"BACKEND": "x.Y"}],
         ["extractive", {"NAME": "extractive"}, {"PROMPT": "Sum it up.", "TIMEOUT": 5, "MAX_OUTPUT_TOKENS": 9}],
     ),
-    "TOKEN_COUNTER": ([*NO_PATH, None, "builtins.int", "os.getcwd"], ["compaction_app.tokens.CharacterTokenCounter"]),
-    "REDACTOR": ([*NO_PATH, "builtins.int", "os.getcwd", "operator.add"], [None, "html.escape", "os.system"]),
-    "POLICY": ([*NO_PATH, "os.getcwd", "html.unescape"], [None, "html.escape"]),
-    "PERMISSION": ([*NO_PATH, "os.getcwd", "html.escape"], [None, "builtins.pow"]),
-    "ATTACHMENT_URL": ([*NO_PATH, "os.getcwd", "operator.add"], [None, "html.escape"]),
+    "TOKEN_COUNTER": ([*NO_PATH, None, "os.curdir"], ["compaction_app.tokens.CharacterTokenCounter"]),
+    "REDACTOR": ([*NO_PATH, "os.curdir"], [None, "html.escape", "os.system"]),
+    "POLICY": (NO_PATH, [None, "html.escape"]),
+    "PERMISSION": (NO_PATH, [None, "builtins.pow"]),
+    "ATTACHMENT_URL": (NO_PATH, [None, "html.escape"]),
     "MANUAL_THROTTLE": (["", "10", "ten/m", "-1/m", "10/w", "²/m", 10], [None, "10/m", "1/s"]),
     "TASK_QUEUE": (["", 1], [None, "compaction"]),
     "RUN_TIME_LIMIT": ([0, "60", True], [None, 60, 0.5]),
@@ -205,19 +205,6 @@ class AnswersLater:
         return True
 
 
-class NeedsMore:
-    def __init__(self, key: str) -> None:
-        self.key = key
-
-    def __call__(self, text: Any) -> Any:
-        return text
-
-
-class TakesNothing:
-    def __call__(self) -> str:
-        return "x"
-
-
 class Heavy:
     def __init__(self) -> None:
         raise ConnectionError("A check makes no instance.")
@@ -251,12 +238,9 @@ SAID: list[tuple[dict[Any, Any], str]] = [
         "keys: 7, CONTEXT_WINDOWZ, trigger_ration. Did you mean CONTEXT_WINDOW, TRIGGER_RATIO? Known keys are MODE, ",
     ),
     ({"XYZ": 1}, "settings.COMPACTION has unknown keys: XYZ. Known keys are MODE, "),
-    ({"PRICES": {}}, "PRICES is now MODELS, as {'my-model': {'price': {'input': 0.2, 'output': 1.2}}}."),
-    ({"BREAKER_SECONDS": 5, "SUMMARIZER_NAME": "x"}, "is fixed now: remove it. SUMMARIZER_NAME is now SUMMARIZER."),
+    ({"PRICES": {}, "BREAKER_SECONDS": 5}, "The changelog says what became of those of earlier versions."),
     ({"SUMMARIZER": "compaction_app.summarizers.ExtractiveSummarizer"}, "a class is the BACKEND of an entry"),
-    ({"REDACTOR": "os.getcwd"}, "must name a function that takes one string"),
-    (hook("NeedsMore"), "must name a class whose constructor takes no arguments"),
-    (hook("TakesNothing"), "must name a class whose instances take"),
+    ({"REDACTOR": "os.curdir"}, "must name a function, or a class whose instances are called like one"),
     # A coroutine is true: an async PERMISSION would allow everybody everything.
     *((hook(name, key), ASYNC) for name in ("answer_later", "AnswersLater") for key in ("PERMISSION", "POLICY")),
 ]
@@ -268,7 +252,7 @@ def test_a_problem_says_what_is_wrong_and_what_was_meant(configured: dict[Any, A
     assert said in str(problem)
 
 
-def test_a_class_is_judged_by_its_signature_and_never_made() -> None:
+def test_a_class_is_never_made_by_a_check() -> None:
     assert find_problems({**hook("Heavy"), **hook("Heavy", "TOKEN_COUNTER")}) == []
 
 
@@ -495,4 +479,4 @@ class TestChecking:
         settings.COMPACTION = {}
         monkeypatch.setattr(conf, "_MOST_KNOWN", 3)
         assert [get_settings({"CONTEXT_WINDOW": 9000 + n}).context_window for n in range(9)] == list(range(9000, 9009))
-        assert len(conf._known_of(settings.COMPACTION)) <= 3
+        assert len(conf._known) <= 3
