@@ -12,7 +12,6 @@ import importlib.util
 import inspect
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
 from enum import StrEnum
@@ -22,6 +21,7 @@ from urllib.parse import urldefrag, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.conf import settings as django_settings
+from django.core.checks import CheckMessage, Error, Warning  # noqa: A004  # Django's names for them
 from django.utils.module_loading import import_string
 from pydantic import (
     AfterValidator,
@@ -385,39 +385,27 @@ UNKNOWN_SUMMARIZER = "compaction_app.E014"
 # -- problems ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something wrong with the settings: a check id, what it is, and what to do."""
-
-    id: str
-    message: str
-    hint: str
-    error: bool = True
-
-    def __str__(self) -> str:
-        return f"{self.message} {self.hint}"
-
-    def as_exception(self) -> ConfigurationError:
-        return ConfigurationError(str(self), problem_id=self.id)
+def _exception(problem: CheckMessage) -> ConfigurationError:
+    return ConfigurationError(f"{problem.msg} {problem.hint}", problem_id=problem.id)
 
 
 #: Where a value comes from, as problems name it.
 SITE, SESSION = "settings.COMPACTION", "the session's settings"
 
 
-def find_problems(configured: Any, overrides: Any = None, where: str = SITE) -> list[Problem]:
+def find_problems(configured: Any, overrides: Any = None, where: str = SITE) -> list[CheckMessage]:
     """Everything wrong with the settings dict (called ``where``) and a session's overrides."""
     return _read(configured, overrides, where)[1]
 
 
-def _read(configured: Any, overrides: Any, where: str) -> tuple[Settings | None, list[Problem]]:
+def _read(configured: Any, overrides: Any, where: str) -> tuple[Settings | None, list[CheckMessage]]:
     given = [(configured, where)] + ([] if overrides is None else [(overrides, SESSION)])
     problems = [problem for values, place in given for problem in _shape_problems(values, place)]
     if problems and any(not isinstance(values, Mapping) for values, _ in given):
         return None, problems
     if overrides and (site_only := sorted(SITE_ONLY & set(overrides))):
         message = f"A session may not override {', '.join(site_only)}."
-        problems.append(Problem("compaction_app.E003", message, "Set it in settings.COMPACTION instead."))
+        problems.append(Error(message, hint="Set it in settings.COMPACTION instead.", id="compaction_app.E003"))
     values = _merged(configured, overrides)
     try:
         settings = Settings.model_validate({key: values[key] for key in values if key in DEFAULTS})
@@ -428,17 +416,17 @@ def _read(configured: Any, overrides: Any, where: str) -> tuple[Settings | None,
     return settings, problems or _relation_problems(settings)
 
 
-def _shape_problems(candidate: Any, where: str) -> list[Problem]:
+def _shape_problems(candidate: Any, where: str) -> list[CheckMessage]:
     if not isinstance(candidate, Mapping):
         message = f"{where} must be a dict, not {type(candidate).__name__}."
-        return [Problem("compaction_app.E001", message, "Use a dict of keys.")]
+        return [Error(message, hint="Use a dict of keys.", id="compaction_app.E001")]
     # The first ten are enough to see what is wrong, and a session's owner may write any number.
     unknown = sorted(str(key)[:100] for key in candidate if key not in DEFAULTS)[:10]
     if not unknown:
         return []
     meant = f"Did you mean {near}? " if (near := _nearest(unknown, DEFAULTS)) else ""
     hint = f"{meant}Known keys are {', '.join(DEFAULTS)}. The changelog says what became of those of earlier versions."
-    return [Problem("compaction_app.E002", f"{where} has unknown keys: {', '.join(unknown)}.", hint)]
+    return [Error(f"{where} has unknown keys: {', '.join(unknown)}.", hint=hint, id="compaction_app.E002")]
 
 
 #: In the place of pydantic's words for these kinds of errors, which name Python's types.
@@ -450,7 +438,7 @@ _PLAINER = {
 }
 
 
-def _problem_of(error: Mapping[str, Any], where: str = SITE) -> Problem:
+def _problem_of(error: Mapping[str, Any], where: str = SITE) -> CheckMessage:
     """What pydantic found, in the words of the other problems."""
     key, value, kind = str(error["loc"][0]), error["input"], error["type"]
     # A union names the type that a value was tried as.
@@ -465,11 +453,11 @@ def _problem_of(error: Mapping[str, Any], where: str = SITE) -> Problem:
     )
     shown = f", not {value!r}" if is_shown and not wrong.startswith("has unknown keys") else ""
     place = where.removeprefix("settings.") + "".join(f"[{part!r}]" for part in path)
-    return Problem(KEYS[key]["id"], f"{place} {wrong}{shown}.", f"Correct or remove {key}.")
+    return Error(f"{place} {wrong}{shown}.", hint=f"Correct or remove {key}.", id=KEYS[key]["id"])
 
 
-def _relation_problems(settings: Settings) -> list[Problem]:
-    problems = []
+def _relation_problems(settings: Settings) -> list[CheckMessage]:
+    problems: list[CheckMessage] = []
     ratios = {"TRIGGER_RATIO": settings.trigger_ratio}
     ratios |= {f"trigger_ratio of MODELS[{model!r}]": one for model, one in settings.stated("trigger_ratio").items()}
     kept = [
@@ -481,7 +469,7 @@ def _relation_problems(settings: Settings) -> list[Problem]:
         kept.append(("compaction_app.E011", "RECENT_TOKENS_CAP", "TRIGGER_TOKENS_CAP"))
     for check_id, recent, trigger in kept:
         message = f"{recent} must be below {trigger}, or a compaction would cover nothing."
-        problems.append(Problem(check_id, message, f"Lower {recent} or raise {trigger}."))
+        problems.append(Error(message, hint=f"Lower {recent} or raise {trigger}.", id=check_id))
     window = settings.context_window or settings.default_context_window
     reserved = min(settings.reserved_tokens, window // 4)
     available = window - reserved
@@ -490,11 +478,11 @@ def _relation_problems(settings: Settings) -> list[Problem]:
     if summary + recent_tokens + reserved >= window:
         parts = f"Summary target {summary} + recent {recent_tokens} + reserved {reserved} tokens"
         hint = "Lower SUMMARY_TARGET_TOKENS, RECENT_MESSAGES_RATIO or RESERVED_TOKENS."
-        problems.append(Problem("compaction_app.E012", f"{parts} fill the window of {window}.", hint))
+        problems.append(Error(f"{parts} fill the window of {window}.", hint=hint, id="compaction_app.E012"))
     if (name := settings.summarizer.name) not in settings.summarizers:
         message = f"SUMMARIZER {name!r} is not in SUMMARIZERS, which has {', '.join(settings.summarizers)}."
         hint = "Choose one of them, or add it there: a class is the BACKEND of an entry."
-        problems.append(Problem(UNKNOWN_SUMMARIZER, message, hint))
+        problems.append(Error(message, hint=hint, id=UNKNOWN_SUMMARIZER))
     for name, entry in settings.summarizers.items():
         has_own_address = any(asked.base_url or asked.api_key_env for asked in entry.models)
         bare = next((asked.model for asked in entry.chat_models if not asked.base_url), "")
@@ -504,14 +492,14 @@ def _relation_problems(settings: Settings) -> list[Problem]:
                 "has an address or a key of its own: a conversation could leave for the default address."
             )
             hint = f"Give {bare!r} the base_url that it may be sent to."
-            problems.append(Problem("compaction_app.E013", message, hint))
+            problems.append(Error(message, hint=hint, id="compaction_app.E013"))
     if settings.token_counter == EXACT_COUNTER and importlib.util.find_spec("toktok") is None:
-        problems.append(Problem("compaction_app.E015", NO_TOKENIZER, USE_CHARACTERS))
+        problems.append(Error(NO_TOKENIZER, hint=USE_CHARACTERS, id="compaction_app.E015"))
     unusual = [(name, ratio) for name, ratio in ratios.items() if not 0.5 <= ratio <= 0.95]
     for name, ratio in unusual if not problems else ():
         message = f"{name} {ratio} is outside 0.5 to 0.95: compaction will be frequent, or too late."
         hint = "Use a value from 0.5 to 0.95, unless this is a test."
-        problems.append(Problem("compaction_app.W001", message, hint, error=False))
+        problems.append(Warning(message, hint=hint, id="compaction_app.W001"))
     return problems
 
 
@@ -537,9 +525,10 @@ def get_settings(overrides: Mapping[str, Any] | None = None) -> Settings:
     return found
 
 
-def find_session_error(overrides: Any) -> Problem | None:
+def find_session_error(overrides: Any) -> ConfigurationError | None:
     """The first error in a session's overrides, or in the site's settings below them."""
-    return next((problem for problem in find_problems(_configured(), overrides) if problem.error), None)
+    found = find_problems(_configured(), overrides)
+    return next((_exception(problem) for problem in found if problem.is_serious()), None)
 
 
 def settings_from(configured: Any, where: str, overrides: Any = None, *, tolerated: str = "") -> Settings:
@@ -549,8 +538,8 @@ def settings_from(configured: Any, where: str, overrides: Any = None, *, tolerat
     """
     settings, problems = _read(configured, overrides, where)
     for problem in problems:
-        if problem.error and problem.id != tolerated:
-            raise problem.as_exception()
+        if problem.is_serious() and problem.id != tolerated:
+            raise _exception(problem)
     assert settings is not None
     return settings
 
@@ -573,12 +562,12 @@ def site_setting(key: str) -> Any:
     place = repr(configured), key
     if place not in _known:
         if not isinstance(configured, Mapping):
-            raise _shape_problems(configured, SITE)[0].as_exception()
+            raise _exception(_shape_problems(configured, SITE)[0])
         values = _merged(configured, None)
         try:
             settings = Settings.model_validate({key: values[key]} if key in values else {})
         except ValidationError as error:
-            raise _problem_of(error.errors(include_url=False)[0]).as_exception() from None
+            raise _exception(_problem_of(error.errors(include_url=False)[0])) from None
         _known[place] = getattr(settings, key.lower())
     return _known[place]
 
