@@ -152,7 +152,7 @@ def compact_session(self: Any, session_id: str, using: str = "default", below: i
     session = ChatSession.objects.using(using).filter(pk=session_id).first()
     if session is None:
         return {"tips": 0, "runs": 0, "waiting": 0}
-    tips = branches.tips(session) if below is None else branches.tips_below(session, below)
+    tips = branches.tips(session, below)
     done = waiting = 0
     until = time.monotonic() + SESSION_SECONDS
     for tip in sorted(tips, key=lambda tip: (tip.depth, tip.pk)):
