@@ -40,8 +40,6 @@ _QUESTION_KEYS = ("title", "question", "prompt", "message", "text")
 _URL_KEYS = ("url", "uri", "link", "address")
 
 _PATCHED = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ b/)(.+)$", re.MULTILINE)
-_CLEAN = re.compile(r"\b(?:clean|no (?:errors|issues|problems|warnings)|passed)\b|\[\s*\]")
-_COUNTED = re.compile(r"(\d+)\s+(error|warning)s?\b", re.IGNORECASE)
 
 _ERROR_CHARS = 100
 #: Larger results are not parsed as JSON: the outcome is at the start or the end of a tool's output.
@@ -189,21 +187,6 @@ def _searched(arguments: Arguments, result: str | None) -> str:
     return _with_error(f'[searched: "{query}"]', result) if query else ""
 
 
-def _lint(arguments: Arguments, result: str | None) -> str:
-    places = _first(arguments, _PLACE_KEYS)
-    line = f"[lint: {places}" if places else "[lint"
-    if result is None:
-        return f"{line}]"
-    counted = {word.lower(): int(number) for number, word in _COUNTED.findall(result[-_EDGE_CHARS:])}
-    outcome = "see result"
-    if any(counted.values()):
-        outcome = f"{counted.get('error', 0)} errors, {counted.get('warning', 0)} warnings"
-    # Output that is not recognized does not count as clean.
-    elif not outcome_of(result).error and (not result.strip() or _CLEAN.search(result)):
-        outcome = "clean"
-    return _with_error(f"{line} → {outcome}]", result)
-
-
 def _asked(arguments: Arguments, result: str | None) -> str:
     question = _first(arguments, _QUESTION_KEYS)
     if not question:
@@ -239,7 +222,7 @@ _BUILT_IN: dict[str, Marker] = {
     "search grep find web_search search_files find_file glob ripgrep rg search_code": _searched,
     "codebase_search search_web google grep_search file_search": _searched,
     "fetch web_fetch fetch_url browse open_url http_get": _on_path("fetched", _URL_KEYS),
-    "lint run_lint linter read_lints diagnostics eslint ruff": _lint,
+    "lint run_lint linter read_lints diagnostics eslint ruff": _on_path("lint", _PLACE_KEYS),
     "ask ask_user ask_question ask_followup_question request_user_input": _asked,
 }
 

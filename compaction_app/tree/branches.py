@@ -268,9 +268,10 @@ def tips(session: ChatSession, below: int | None = None) -> list[ChatMessage]:
     using = database_of(session)
     # SQLite stores a UUID as text.
     key = ChatSession._meta.pk.get_db_prep_value(session.pk, connections[using])
-    found = ChatMessage.objects.using(using).filter(pk__in=RawSQL(sql.TIPS, [key]))  # noqa: S611  # names of tables, never a value
+    # Formatted in are names of tables, never a value.
+    found = ChatMessage.objects.using(using).filter(pk__in=RawSQL(sql.TIPS, [key]))  # noqa: S611
     if below is not None:
-        found = found.filter(pk__in=RawSQL(sql.NODE_AND_BELOW, [below]))  # noqa: S611  # as above
+        found = found.filter(pk__in=RawSQL(sql.NODE_AND_BELOW, [below]))  # noqa: S611
     return list(found.order_by("id").defer("reasoning", "original"))
 
 
