@@ -125,8 +125,7 @@ class TestSweep:
         assert caplog.messages == [f"sweep databases=1 {shown}runs=0 enqueued=0 given_up=0 events=0"]
 
     def test_old_events_are_deleted_a_few_at_a_time(self, settings, monkeypatch):
-        monkeypatch.setattr(tasks, "_EVENTS_BATCH", 2)
-        monkeypatch.setattr(tasks, "_MOST_BATCHES", 2)
+        monkeypatch.setattr(tasks, "_MOST_EVENTS", 4)
         session, now = chat.start_session(), timezone.now()
         for days in (40, 29, 31, 32, 33, 34, 1):
             event = CompactionEvent(session=session, kind="retired", created_at=now - timedelta(days=days))
