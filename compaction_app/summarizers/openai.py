@@ -161,7 +161,9 @@ async def call_model(entry: ModelEntry, request: SummaryRequest, clients: Client
                 completion, limit = await _create(client, _parameters(entry, request))
             answer = _read(entry, completion, limit)
         except Exception as error:
-            answer = failure_of(error, entry, f"{request.system}\n{request.user}")
+            answer = failure_of(
+                error, model=entry.model, prompt=f"{request.system}\n{request.user}", seconds=entry.timeout
+            )
         if isinstance(answer, Failure):
             call.failed(answer.code)
         else:
@@ -297,18 +299,18 @@ def _number(source: Any, name: str) -> int:
 # -- Errors of a provider -------------------------------------------------------------------------------
 
 
-def failure_of(error: Exception, entry: ModelEntry, prompt: str) -> Failure:
+def failure_of(error: Exception, *, model: str, prompt: str, seconds: float | None = None) -> Failure:
     """Whatever was raised between making the client and reading the answer; only a task's soft time limit is raised.
 
     Returned and not raised: a traceback would carry the request, key and all. Its detail contains neither a key nor
     text of ``prompt``.
     """
     # The client wraps what is raised while it sends.
-    origin, model = error.__cause__ or error, entry.model
+    origin = error.__cause__ or error
     if isinstance(origin, SoftTimeLimitExceeded):
         raise origin from None
     if isinstance(error, openai.APITimeoutError | TimeoutError):
-        detail = f"no reply within {entry.timeout:g} s"
+        detail = f"no reply within {seconds:g} s" if seconds else "no reply in time"
         return Failure(model=model, code=ErrorCode.TIMEOUT, detail=detail, transient=True)
     if isinstance(error, openai.APIResponseValidationError) or is_unreadable(error):
         return _malformed_reply(model)
