@@ -1,1 +1,1 @@
-"""Each framework's own runner over the tree. ``make test-frameworks`` installs the frameworks; else these are skipped."""
+"""Each framework's own runner over the tree. ``make test-frameworks`` installs them; without one its tests skip."""

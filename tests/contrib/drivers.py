@@ -51,7 +51,10 @@ class AgentsSDK(Driver):
         kept = TreeSession(session, tip)
         given: Any = text
         if picture:
-            parts = [{"type": "input_text", "text": text}, {"type": "input_image", "image_url": picture, "detail": "auto"}]
+            parts = [
+                {"type": "input_text", "text": text},
+                {"type": "input_image", "image_url": picture, "detail": "auto"},
+            ]
             given = [{"role": "user", "content": parts}]
         if how.get("stream"):
             result = Runner.run_streamed(agent, given, session=kept, run_config=kept.run_config())

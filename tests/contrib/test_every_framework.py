@@ -87,7 +87,7 @@ def test_a_picture_comes_back_as_it_was_sent(framework, server, session):
     turn(framework, session, tip, "Sure?")
     first, second = (one["messages"][1]["content"] for one in server.requests)
     assert first == second
-    assert [one.attachments for one in chat.get_branch(tip)][0][0]["url"] == "https://example.org/roof.jpg"
+    assert chat.get_branch(tip)[0].attachments[0]["url"] == "https://example.org/roof.jpg"
 
 
 def test_a_redaction_between_two_runs(framework, server, session):
@@ -152,7 +152,11 @@ def test_two_runs_at_once_make_two_branches(framework, server, session):
 
 def test_what_was_stored_without_the_framework_is_read(framework, server, session):
     messages = [
-        {"role": "user", "content": "Weather?", "attachments": [{"type": "image", "url": "https://example.org/map.png"}]},
+        {
+            "role": "user",
+            "content": "Weather?",
+            "attachments": [{"type": "image", "url": "https://example.org/map.png"}],
+        },
         {"role": "assistant", "tool_calls": [{"id": "call_1", "function": {"name": "weather", "arguments": "{}"}}]},
         {"role": "tool", "tool_call_id": "call_1", "name": "weather", "content": "Rain."},
         {"role": "assistant", "content": "Wet."},
