@@ -405,9 +405,15 @@ def one_or_all(blocks: list[Any]) -> Any:
 # -- whole messages of other formats --------------------------------------------------------------------------
 
 
+class _Answer(dict[str, Any]):
+    """Items of the Responses API as one message."""
+
+
 def native_format(message: Mapping[str, Any]) -> str:
     """The format of a message that is not in the OpenAI chat format; "" of one that is."""
     kind = message.get("type")
+    if isinstance(message, _Answer):
+        return RESPONSES
     if "role" not in message and isinstance(message.get("parts"), list | tuple):
         return PYDANTIC_AI
     if not isinstance(kind, str):
@@ -423,15 +429,15 @@ def items_joined(messages: Iterable[Mapping[str, Any]]) -> list[tuple[int, Mappi
     joined: list[tuple[int, Mapping[str, Any]]] = []
     answer: list[Any] | None = None
     for index, message in enumerate(messages):
-        if native_format(message) != RESPONSES:
+        if native_format(message) != RESPONSES or isinstance(message, _Answer):
             joined.append((index, message))
             answer = None
         elif str(message["type"]).endswith("_call_output") or message.get("role", "assistant") != "assistant":
-            joined.append((index, {"role": message.get("role", "tool"), "content": [message]}))
+            joined.append((index, _Answer(role=message.get("role", "tool"), content=[message])))
             answer = None
         elif answer is None:
             answer = [message]
-            joined.append((index, {"role": "assistant", "content": answer}))
+            joined.append((index, _Answer(role="assistant", content=answer)))
         else:
             answer.append(message)
     return joined
@@ -464,7 +470,7 @@ def messages_of(message: Mapping[str, Any], writer: Writer) -> list[dict[str, An
     What is no reading (``metadata``, ``external_id`` and the like) goes to the last of them.
     """
     form = native_format(message) if writer != "client" else ""
-    if form == RESPONSES:
+    if form == RESPONSES and not isinstance(message, _Answer):
         return messages_of(items_joined([message])[0][1], writer)
     given = _in_our_keys(message, form) if writer == "host" else message
     if not isinstance(given.get("content"), str | list | tuple | None):
