@@ -39,7 +39,7 @@ from compaction_app.values import ContextMessage, Origin, Role
 class TreeState(AgentState[Any]):
     """``tree``: the id of the tip, and how many messages of the state are stored there and above."""
 
-    tree: NotRequired[list[int]]
+    tree: NotRequired[list[int]]  # type: ignore[valid-type]  # the framework is not installed there
 
 
 class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
