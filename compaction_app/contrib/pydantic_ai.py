@@ -99,7 +99,8 @@ class TreeHistory(AbstractCapability[Any]):
     def _store(self, *messages: ModelMessage, **reply: Any) -> None:
         dumped = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
         for one in dumped:
-            # The agent says them again in each run.
+            # The agent says its instructions again in each run.
+            one.pop("instructions", None)
             one["parts"] = [part for part in one["parts"] if part["part_kind"] != "system-prompt"]
         self.branch.store([one for one in dumped if one["parts"]], **reply)
         self._of.branch.tip = self.branch.tip

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Literal
@@ -70,6 +70,11 @@ _CLIENT_KEYS = frozenset({"type", "url", "detail", "data", "format", "filename",
 #: Of a reply that is too large to be stored, keys of its original with this many bytes or more are left out first.
 _LARGE_KEY = 10_000
 _UNREAD = frozenset({"id", "type", "role", "call_id", "tool_call_id", "tool_use_id", "index", "format", "status"})
+#: Keys at any depth of an original that no model reads: what frameworks note beside what is sent.
+_NOTED = _UNREAD | frozenset(
+    "kind part_kind run_id conversation_id timestamp state metadata instructions usage usage_metadata response_metadata"
+    " provider_data provider_details provider_name provider_url provider_response_id model_name finish_reason".split()
+)
 
 
 # -- one plain, storable value ------------------------------------------------------------------------------
@@ -553,9 +558,19 @@ def original_texts(original: Any) -> list[str]:
         return []
     data = original.get("data")
     if isinstance(data, Mapping):
-        data = {key: item for key, item in data.items() if key not in (*_UNREAD, "audio", "images")}
-    texts = strings(data, keys=False)
+        data = {key: item for key, item in data.items() if key not in ("audio", "images")}
+    texts = _texts_sent(data)
     return [text[: len(text) // 4] if _is_blob(text) else text for text in texts if not text.startswith("data:")]
+
+
+def _texts_sent(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        value = [item for key, item in value.items() if key not in _NOTED]
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts_sent(item)
 
 
 def _is_blob(text: str) -> bool:
