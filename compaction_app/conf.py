@@ -7,13 +7,11 @@
 
 from __future__ import annotations
 
-import copy
 import importlib
 import importlib.util
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from difflib import get_close_matches
 from enum import StrEnum
@@ -23,6 +21,7 @@ from urllib.parse import urldefrag, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.conf import settings as django_settings
+from django.core.checks import CheckMessage, Error, Warning  # noqa: A004  # Django's names for them
 from django.utils.module_loading import import_string
 from pydantic import (
     AfterValidator,
@@ -138,28 +137,18 @@ def _time_zone(value: str) -> str:
     return value
 
 
-def _function(call: str, takes: int) -> AfterValidator:
-    """A dotted path to a function of ``takes`` arguments, or to a class whose instances are called like one.
+def _function(path: str) -> str:
+    """A dotted path to a function, or to a class whose instances are called like one.
 
     Nothing of the host's is called: a class may load a model when an instance is made.
     """
-
-    def check(path: str) -> str:
-        called, count, kind = _imported(path), takes, "a function that takes"
-        if isinstance(called, type):
-            if not _takes(called, 0):
-                raise ValueError("must name a class whose constructor takes no arguments")
-            # Not getattr: classes are callable themselves. Called like this it is also given the instance.
-            called = next((vars(base)["__call__"] for base in called.__mro__ if "__call__" in vars(base)), None)
-            count, kind = takes + 1, "a class whose instances take"
-        if not callable(called) or not _takes(called, count):
-            raise ValueError(f"must name {kind} {call}")
-        # An async function returns a coroutine, which always counts as true.
-        if inspect.iscoroutinefunction(called) or inspect.iscoroutinefunction(getattr(called, "__call__", None)):  # noqa: B004
-            raise ValueError("must name a synchronous function, not an async one")
-        return path
-
-    return AfterValidator(check)
+    called = _imported(path)
+    if not callable(called):
+        raise ValueError("must name a function, or a class whose instances are called like one")  # noqa: TRY004  # see _class
+    # An async function returns a coroutine, which always counts as true.
+    if inspect.iscoroutinefunction(called) or inspect.iscoroutinefunction(getattr(called, "__call__", None)):  # noqa: B004
+        raise ValueError("must name a synchronous function, not an async one")
+    return path
 
 
 def _imported(path: str) -> Any:
@@ -175,17 +164,6 @@ def _class(path: str) -> str:
     return path
 
 
-def _takes(called: Callable[..., Any], count: int) -> bool:
-    """Whether it can be called with ``count`` arguments; true where its signature is unknown (code in C)."""
-    try:
-        inspect.signature(called).bind(*[None] * count)
-    except TypeError:
-        return False
-    except ValueError:
-        pass
-    return True
-
-
 Whole = Annotated[int, Field(strict=True, ge=0, le=MAX_INTEGER)]
 Positive = Annotated[int, Field(strict=True, ge=1, le=MAX_INTEGER)]
 Ratio = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0, lt=1)]
@@ -195,6 +173,7 @@ Amount = Annotated[Decimal, Field(allow_inf_nan=False, ge=0, le=MAX_PRICE)]
 Flag = Annotated[bool, Field(strict=True)]
 Word = Annotated[str, Field(strict=True)]
 Text = Annotated[Word, AfterValidator(_text)]
+Function = Annotated[Word, AfterValidator(_function)]
 SPENDING_LIMIT = re.compile(r"([1-9]\d{0,14}) (runs|tokens)/([hd])", re.ASCII)
 
 
@@ -354,14 +333,10 @@ class Settings(_Values):
     min_saving_ratio: Ratio = _key(121, 0.10)
     cooldown_seconds: Seconds = _key(122, 60)
     summarizer: Annotated[Choice, BeforeValidator(_as_choice)] = _key(126, Choice())
-    token_counter: Annotated[Word, _function("a list of strings and returns a list of numbers", 1)] = _key(
-        132, EXACT_COUNTER, site_only=True
-    )
-    redactor: Annotated[Word, _function("one string and returns one", 1)] | None = _key(133, None, site_only=True)
-    policy: Annotated[Word, _function("a tip and a budget", 2)] | None = _key(134, None, site_only=True)
-    permission: Annotated[Word, _function("a user, a session and an action", 3)] | None = _key(
-        135, None, site_only=True
-    )
+    token_counter: Function = _key(132, EXACT_COUNTER, site_only=True)
+    redactor: Function | None = _key(133, None, site_only=True)
+    policy: Function | None = _key(134, None, site_only=True)
+    permission: Function | None = _key(135, None, site_only=True)
     provider_context_management: Flag = _key(136, default=False)
     max_message_bytes: Positive = _key(138, 4 * MIB, site_only=True)
     manual_throttle: Throttle | None = _key(139, "10/m", site_only=True)
@@ -372,7 +347,7 @@ class Settings(_Values):
     alternate_roles: Flag = _key(147, default=False)
     events_kept_days: Annotated[Positive, Field(le=MAX_SECONDS // 86_400)] | None = _key(148, None, site_only=True)
     time_zone: Annotated[Word, AfterValidator(_time_zone)] | None = _key(149, None)
-    attachment_url: Annotated[Word, _function("one attachment", 1)] | None = _key(150, None, site_only=True)
+    attachment_url: Function | None = _key(150, None, site_only=True)
     models: dict[str, ModelOptions] = _key(151, {}, site_only=True)
     extract_fallback: Flag = _key(152, default=True)
 
@@ -403,22 +378,6 @@ class Settings(_Values):
 DEFAULTS: dict[str, Any] = {name.upper(): field.default for name, field in Settings.model_fields.items()}
 KEYS: dict[str, Any] = {name.upper(): field.json_schema_extra for name, field in Settings.model_fields.items()}
 SITE_ONLY = frozenset(key for key, extra in KEYS.items() if extra["site_only"])
-#: Keys of earlier versions, and what became of them.
-_MOVED = {
-    "SUMMARIZER_MODELS": "now SUMMARIZERS['default']['MODELS']",
-    "SUMMARIZER_CHAT_MODELS": "now CHAT_MODELS of the entry in SUMMARIZERS that may ask them",
-    "SUMMARIZER_TIMEOUT": "now SUMMARIZERS['default']['TIMEOUT']",
-    "SUMMARIZER_MAX_OUTPUT_TOKENS": "now SUMMARIZERS['default']['MAX_OUTPUT_TOKENS']",
-    "SUMMARY_PROMPT": "now SUMMARIZERS['default']['PROMPT'], or SUMMARIZER = {'PROMPT': …} of a session",
-    "SUMMARIZER_NAME": "now SUMMARIZER",
-    "CONTEXT_WINDOWS": "now MODELS, as {'my-model': {'window': 32_000}}",
-    "TRIGGER_RATIOS": "now MODELS, as {'my-model': {'trigger_ratio': 0.6}}",
-    "PRICES": "now MODELS, as {'my-model': {'price': {'input': 0.2, 'output': 1.2}}}",
-    **dict.fromkeys(
-        "COVERAGE_RATIO MIN_SUMMARY_CHARS LOOKAHEAD_TOKENS BREAKER_FAILURES BREAKER_SECONDS SUMMARY_ROLE".split(),
-        "fixed now: remove it",
-    ),
-}
 #: The problem of a ``SUMMARIZER`` that ``SUMMARIZERS`` does not have.
 UNKNOWN_SUMMARIZER = "compaction_app.E014"
 
@@ -426,39 +385,27 @@ UNKNOWN_SUMMARIZER = "compaction_app.E014"
 # -- problems ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something wrong with the settings: a check id, what it is, and what to do."""
-
-    id: str
-    message: str
-    hint: str
-    error: bool = True
-
-    def __str__(self) -> str:
-        return f"{self.message} {self.hint}"
-
-    def as_exception(self) -> ConfigurationError:
-        return ConfigurationError(str(self), problem_id=self.id)
+def _exception(problem: CheckMessage) -> ConfigurationError:
+    return ConfigurationError(f"{problem.msg} {problem.hint}", problem_id=problem.id)
 
 
 #: Where a value comes from, as problems name it.
 SITE, SESSION = "settings.COMPACTION", "the session's settings"
 
 
-def find_problems(configured: Any, overrides: Any = None, where: str = SITE) -> list[Problem]:
+def find_problems(configured: Any, overrides: Any = None, where: str = SITE) -> list[CheckMessage]:
     """Everything wrong with the settings dict (called ``where``) and a session's overrides."""
     return _read(configured, overrides, where)[1]
 
 
-def _read(configured: Any, overrides: Any, where: str) -> tuple[Settings | None, list[Problem]]:
+def _read(configured: Any, overrides: Any, where: str) -> tuple[Settings | None, list[CheckMessage]]:
     given = [(configured, where)] + ([] if overrides is None else [(overrides, SESSION)])
     problems = [problem for values, place in given for problem in _shape_problems(values, place)]
     if problems and any(not isinstance(values, Mapping) for values, _ in given):
         return None, problems
     if overrides and (site_only := sorted(SITE_ONLY & set(overrides))):
         message = f"A session may not override {', '.join(site_only)}."
-        problems.append(Problem("compaction_app.E003", message, "Set it in settings.COMPACTION instead."))
+        problems.append(Error(message, hint="Set it in settings.COMPACTION instead.", id="compaction_app.E003"))
     values = _merged(configured, overrides)
     try:
         settings = Settings.model_validate({key: values[key] for key in values if key in DEFAULTS})
@@ -469,21 +416,17 @@ def _read(configured: Any, overrides: Any, where: str) -> tuple[Settings | None,
     return settings, problems or _relation_problems(settings)
 
 
-def _shape_problems(candidate: Any, where: str) -> list[Problem]:
+def _shape_problems(candidate: Any, where: str) -> list[CheckMessage]:
     if not isinstance(candidate, Mapping):
         message = f"{where} must be a dict, not {type(candidate).__name__}."
-        return [Problem("compaction_app.E001", message, "Use a dict of keys.")]
+        return [Error(message, hint="Use a dict of keys.", id="compaction_app.E001")]
     # The first ten are enough to see what is wrong, and a session's owner may write any number.
     unknown = sorted(str(key)[:100] for key in candidate if key not in DEFAULTS)[:10]
     if not unknown:
         return []
-    hints = [f"{key} is {_MOVED[key]}." for key in unknown if key in _MOVED]
-    others = [key for key in unknown if key not in _MOVED]
-    if near := _nearest(others, DEFAULTS):
-        hints.append(f"Did you mean {near}?")
-    if others:
-        hints.append(f"Known keys are {', '.join(DEFAULTS)}.")
-    return [Problem("compaction_app.E002", f"{where} has unknown keys: {', '.join(unknown)}.", " ".join(hints))]
+    meant = f"Did you mean {near}? " if (near := _nearest(unknown, DEFAULTS)) else ""
+    hint = f"{meant}Known keys are {', '.join(DEFAULTS)}. The changelog says what became of those of earlier versions."
+    return [Error(f"{where} has unknown keys: {', '.join(unknown)}.", hint=hint, id="compaction_app.E002")]
 
 
 #: In the place of pydantic's words for these kinds of errors, which name Python's types.
@@ -495,7 +438,7 @@ _PLAINER = {
 }
 
 
-def _problem_of(error: Mapping[str, Any], where: str = SITE) -> Problem:
+def _problem_of(error: Mapping[str, Any], where: str = SITE) -> CheckMessage:
     """What pydantic found, in the words of the other problems."""
     key, value, kind = str(error["loc"][0]), error["input"], error["type"]
     # A union names the type that a value was tried as.
@@ -510,11 +453,11 @@ def _problem_of(error: Mapping[str, Any], where: str = SITE) -> Problem:
     )
     shown = f", not {value!r}" if is_shown and not wrong.startswith("has unknown keys") else ""
     place = where.removeprefix("settings.") + "".join(f"[{part!r}]" for part in path)
-    return Problem(KEYS[key]["id"], f"{place} {wrong}{shown}.", f"Correct or remove {key}.")
+    return Error(f"{place} {wrong}{shown}.", hint=f"Correct or remove {key}.", id=KEYS[key]["id"])
 
 
-def _relation_problems(settings: Settings) -> list[Problem]:
-    problems = []
+def _relation_problems(settings: Settings) -> list[CheckMessage]:
+    problems: list[CheckMessage] = []
     ratios = {"TRIGGER_RATIO": settings.trigger_ratio}
     ratios |= {f"trigger_ratio of MODELS[{model!r}]": one for model, one in settings.stated("trigger_ratio").items()}
     kept = [
@@ -526,7 +469,7 @@ def _relation_problems(settings: Settings) -> list[Problem]:
         kept.append(("compaction_app.E011", "RECENT_TOKENS_CAP", "TRIGGER_TOKENS_CAP"))
     for check_id, recent, trigger in kept:
         message = f"{recent} must be below {trigger}, or a compaction would cover nothing."
-        problems.append(Problem(check_id, message, f"Lower {recent} or raise {trigger}."))
+        problems.append(Error(message, hint=f"Lower {recent} or raise {trigger}.", id=check_id))
     window = settings.context_window or settings.default_context_window
     reserved = min(settings.reserved_tokens, window // 4)
     available = window - reserved
@@ -535,11 +478,11 @@ def _relation_problems(settings: Settings) -> list[Problem]:
     if summary + recent_tokens + reserved >= window:
         parts = f"Summary target {summary} + recent {recent_tokens} + reserved {reserved} tokens"
         hint = "Lower SUMMARY_TARGET_TOKENS, RECENT_MESSAGES_RATIO or RESERVED_TOKENS."
-        problems.append(Problem("compaction_app.E012", f"{parts} fill the window of {window}.", hint))
+        problems.append(Error(f"{parts} fill the window of {window}.", hint=hint, id="compaction_app.E012"))
     if (name := settings.summarizer.name) not in settings.summarizers:
         message = f"SUMMARIZER {name!r} is not in SUMMARIZERS, which has {', '.join(settings.summarizers)}."
         hint = "Choose one of them, or add it there: a class is the BACKEND of an entry."
-        problems.append(Problem(UNKNOWN_SUMMARIZER, message, hint))
+        problems.append(Error(message, hint=hint, id=UNKNOWN_SUMMARIZER))
     for name, entry in settings.summarizers.items():
         has_own_address = any(asked.base_url or asked.api_key_env for asked in entry.models)
         bare = next((asked.model for asked in entry.chat_models if not asked.base_url), "")
@@ -549,52 +492,43 @@ def _relation_problems(settings: Settings) -> list[Problem]:
                 "has an address or a key of its own: a conversation could leave for the default address."
             )
             hint = f"Give {bare!r} the base_url that it may be sent to."
-            problems.append(Problem("compaction_app.E013", message, hint))
+            problems.append(Error(message, hint=hint, id="compaction_app.E013"))
     if settings.token_counter == EXACT_COUNTER and importlib.util.find_spec("toktok") is None:
-        problems.append(Problem("compaction_app.E015", NO_TOKENIZER, USE_CHARACTERS))
+        problems.append(Error(NO_TOKENIZER, hint=USE_CHARACTERS, id="compaction_app.E015"))
     unusual = [(name, ratio) for name, ratio in ratios.items() if not 0.5 <= ratio <= 0.95]
     for name, ratio in unusual if not problems else ():
         message = f"{name} {ratio} is outside 0.5 to 0.95: compaction will be frequent, or too late."
         hint = "Use a value from 0.5 to 0.95, unless this is a test."
-        problems.append(Problem("compaction_app.W001", message, hint, error=False))
+        problems.append(Warning(message, hint=hint, id="compaction_app.W001"))
     return problems
 
 
 # -- reading -------------------------------------------------------------------------------------------------
 
 
-#: ``COMPACTION``, a copy of it, and what was found right in it: settings by the session's overrides, and single keys.
-#: Checking it imports code and reads signatures.
-_known: tuple[Any, Any, dict[str, Any]] = (None, None, {})
+#: What was found right: settings by the session's overrides, and single keys. Checking them imports code. The first
+#: part of a key is how ``COMPACTION`` is written, so another dict, or one that was changed in place, is read again.
+_known: dict[tuple[str, str], Any] = {}
 _MOST_KNOWN = 1_000
-
-
-def _known_of(configured: Any) -> dict[str, Any]:
-    """Empty if it is another dict than before, or was changed in place."""
-    global _known  # noqa: PLW0603  # one a process: every thread has the same settings
-    before, copied, known = _known
-    if before is not configured or copied != configured:
-        known = {}
-        _known = configured, copy.deepcopy(configured) if isinstance(configured, Mapping) else None, known
-    return known
 
 
 def get_settings(overrides: Mapping[str, Any] | None = None) -> Settings:
     """The current settings, with a session's ``overrides`` on top; :class:`ConfigurationError` if wrong."""
-    known, name = _known_of(_configured()), repr(overrides or {})
-    if name not in known:
+    key = repr(_configured()), repr(overrides or {})
+    if key not in _known:
         # Where a site removes a summarizer that sessions have chosen, only their compactions fail.
         settings = settings_from(_configured(), SITE, overrides or None, tolerated=UNKNOWN_SUMMARIZER)
-        if len(known) >= _MOST_KNOWN:
-            known.clear()
-        known[name] = settings
-    found: Settings = known[name]
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[key] = settings
+    found: Settings = _known[key]
     return found
 
 
-def find_session_error(overrides: Any) -> Problem | None:
+def find_session_error(overrides: Any) -> ConfigurationError | None:
     """The first error in a session's overrides, or in the site's settings below them."""
-    return next((problem for problem in find_problems(_configured(), overrides) if problem.error), None)
+    found = find_problems(_configured(), overrides)
+    return next((_exception(problem) for problem in found if problem.is_serious()), None)
 
 
 def settings_from(configured: Any, where: str, overrides: Any = None, *, tolerated: str = "") -> Settings:
@@ -604,8 +538,8 @@ def settings_from(configured: Any, where: str, overrides: Any = None, *, tolerat
     """
     settings, problems = _read(configured, overrides, where)
     for problem in problems:
-        if problem.error and problem.id != tolerated:
-            raise problem.as_exception()
+        if problem.is_serious() and problem.id != tolerated:
+            raise _exception(problem)
     assert settings is not None
     return settings
 
@@ -625,17 +559,17 @@ def settings_from_snapshot(snapshot: Mapping[str, Any]) -> Settings:
 def site_setting(key: str) -> Any:
     """One key of the site's settings, checked alone: a mistake in another key must not stop a chat turn."""
     configured = _configured()
-    known = _known_of(configured)
-    if key not in known:
+    place = repr(configured), key
+    if place not in _known:
         if not isinstance(configured, Mapping):
-            raise _shape_problems(configured, SITE)[0].as_exception()
+            raise _exception(_shape_problems(configured, SITE)[0])
         values = _merged(configured, None)
         try:
             settings = Settings.model_validate({key: values[key]} if key in values else {})
         except ValidationError as error:
-            raise _problem_of(error.errors(include_url=False)[0]).as_exception() from None
-        known[key] = getattr(settings, key.lower())
-    return known[key]
+            raise _exception(_problem_of(error.errors(include_url=False)[0])) from None
+        _known[place] = getattr(settings, key.lower())
+    return _known[place]
 
 
 def get_token_counter() -> Any:

@@ -44,8 +44,8 @@ SESSION_SECONDS = 1800
 _MAX_GENERATIONS = 1000
 #: The number of runs that the sweep reads at once.
 _SWEEP_BATCH = 200
-#: Old events that the sweep deletes at once, and how often in one sweep.
-_EVENTS_BATCH, _MOST_BATCHES = 1_000, 10
+#: Old events that one sweep deletes: no more than ends soon, the next one goes on.
+_MOST_EVENTS = 10_000
 
 
 def enqueue(run: CompactionRun, *, countdown: float | None = None) -> bool:
@@ -152,7 +152,7 @@ def compact_session(self: Any, session_id: str, using: str = "default", below: i
     session = ChatSession.objects.using(using).filter(pk=session_id).first()
     if session is None:
         return {"tips": 0, "runs": 0, "waiting": 0}
-    tips = branches.tips(session) if below is None else branches.tips_below(session, below)
+    tips = branches.tips(session, below)
     done = waiting = 0
     until = time.monotonic() + SESSION_SECONDS
     for tip in sorted(tips, key=lambda tip: (tip.depth, tip.pk)):
@@ -236,18 +236,12 @@ def _recover(using: str, found: dict[str, Any], schemas: list[str]) -> None:
 
 
 def _delete_old_events(using: str) -> int:
-    """In batches, and no more of them than end soon: the next sweep goes on."""
     days = site_setting("EVENTS_KEPT_DAYS")
     if days is None:
         return 0
     old = CompactionEvent.objects.using(using).filter(created_at__lt=timezone.now() - timedelta(days=days))
-    deleted = 0
-    for _ in range(_MOST_BATCHES):
-        batch = list(old.order_by("created_at").values_list("pk", flat=True)[:_EVENTS_BATCH])
-        deleted += CompactionEvent.objects.using(using).filter(pk__in=batch).delete()[0]
-        if len(batch) < _EVENTS_BATCH:
-            break
-    return deleted
+    oldest = old.order_by("created_at").values("pk")[:_MOST_EVENTS]
+    return CompactionEvent.objects.using(using).filter(pk__in=oldest).delete()[0]
 
 
 def _waiting_runs(using: str) -> Iterator[CompactionRun]:

@@ -243,8 +243,7 @@ def _simple(value: Any) -> Any:
         return round(value, 3)
     if isinstance(value, Decimal):
         # Money as people write it: ``0.0004825``, and ``0`` for a stored ``0E-8``.
-        text = format(value, "f")
-        return (text.rstrip("0").rstrip(".") or "0") if "." in text else text
+        return format(value.normalize(), "f")
     return [_simple(item) for item in value] if isinstance(value, list | tuple) else str(value)
 
 

@@ -2,7 +2,6 @@
 
 import re
 
-import openai
 import pytest
 from django.test import override_settings
 
@@ -15,6 +14,7 @@ from compaction_app.testing.builders import grow, words
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.values import EventKind
+from tests.conversation.asking import client_of
 from tests.small import small
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
@@ -90,10 +90,6 @@ def ask_for_two(session):
     tip = grow(session, None, "u", word=SECRET)[-1]
     with ScriptedOpenAIServer() as server:
         chat.complete(tip, client=client_of(server), extra_body={"truncation": "auto"})
-
-
-def client_of(server):
-    return openai.OpenAI(base_url=server.url, api_key="x", max_retries=0)
 
 
 def report_two(session):

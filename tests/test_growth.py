@@ -158,7 +158,7 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     usage: [lambda text: usage._without_text({"type": text, text: 1})],
     openai_format: [openai_format.sent_name, lambda text: openai_format.attachment_line({"name": text, "url": text})],
     secrets: [secrets.redact_secrets],
-    tool_calls: [_marked, tool_calls.find_error, lambda text: tool_calls.outcome_of(text, f"sh -{text[1:]}")],
+    tool_calls: [_marked, tool_calls.outcome_of, lambda text: tool_calls.outcome_of(text, f"sh -{text[1:]}")],
     transcript: [
         transcript.neutralize_tags,
         transcript.summary_message,

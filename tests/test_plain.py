@@ -57,20 +57,6 @@ def tokens_of(messages: list[dict[str, Any]]) -> int:
 
 @pytest.mark.pure
 class TestLayers:
-    def test_what_fits_is_given_back_as_it_is(self):
-        messages = history("u a c t u", "Be kind.")
-        result = check_and_compact(messages, small(), Summarizing())
-        assert result.messages == messages
-        assert (result.strategy, result.pruned, result.dropped, result.covered) == ("none", 0, 0, 0)
-        assert result.tokens == result.tokens_before == tokens_of(messages)
-
-    def test_pruning_may_be_enough(self):
-        messages = history("u c t(6000) u a u a u")
-        result = check_and_compact(messages, small(), never)
-        assert (result.strategy, result.pruned, result.covered) == ("tool_result_budget", 1, 0)
-        assert "...truncated" in result.messages[2]["content"]
-        assert result.tokens == tokens_of(result.messages) < result.tokens_before == tokens_of(messages)
-
     def test_a_summary_takes_the_place_of_what_it_covers(self):
         messages = history("u a " * 35, "Be kind.")
         summarizing = Summarizing()

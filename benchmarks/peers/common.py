@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
@@ -77,7 +76,12 @@ def count_statements(
 
 
 class Peer(System):
-    """Keeps three conversations of each size: one to read, one to write to, and one to fork."""
+    """Keeps three conversations of each size: one to read, one to write to, and one to fork.
+
+    A library's own has ``fill(name, size)``, which stores one conversation; ``settle()`` for statistics, and no rows
+    left over from the filling, as in a database that has been running for long; and ``calls_on(read, written, forked,
+    size)``: the calls by name, on the conversations of these names.
+    """
 
     def __init__(self) -> None:
         self._grown: set[int] = set()
@@ -94,18 +98,6 @@ class Peer(System):
         if branches != 1 or size not in self._grown:
             raise ValueError(f"There is no conversation of {size} messages and {branches} branches.")
         return self.calls_on(*(_name(use, size) for use in USES), size)
-
-    @abstractmethod
-    def fill(self, name: str, size: int) -> None:
-        """Store one conversation."""
-
-    @abstractmethod
-    def settle(self) -> None:
-        """Statistics, and no rows left over from the filling, as in a database that has been running for long."""
-
-    @abstractmethod
-    def calls_on(self, read: str, written: str, forked: str, size: int) -> dict[str, Callable[[], Any]]:
-        """The calls by name; these are the names of the conversations that they use."""
 
 
 def _name(use: str, size: int) -> str:

@@ -26,8 +26,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
     parser.add_argument("--more", action="store_true", help="only what else there is: make bench-all")
     parser.add_argument("--clients", action="store_true", help="only many clients at once, and a network")
-    parser.add_argument("--size", type=int, action="append", help="only conversations of this size; nothing is written")
-    parser.add_argument("--only", action="append", help="only systems whose name begins so; nothing is written")
     parser.add_argument("--report", action="store_true", help="write the page anew from what was measured last")
     options = parser.parse_args(arguments)
     known = FOLDER / "results.json"
@@ -42,17 +40,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     elif options.clients:
         timings = measure_clients(installed(CLIENTS))
     else:
-        timings = measure_turns(options.size or SIZES, options.only)
-        if not (options.size or options.only):
-            timings += measure([BACKGROUND], SQLITE, BACKGROUND_SIZES, (1,))
-            timings += measure_clients(installed(CLIENTS))
+        timings = measure_turns(SIZES)
+        timings += measure([BACKGROUND], SQLITE, BACKGROUND_SIZES, (1,))
+        timings += measure_clients(installed(CLIENTS))
     print(f"Measured in {time.monotonic() - started:,.0f} s.", flush=True)
     machine = results.machine()
     for timing in timings:
         timing.machine = machine
-    if options.size or options.only:
-        print(report.tables(timings))
-        return 0
     FOLDER.mkdir(exist_ok=True)
     results.save(results.merge(before, timings), known)
     report.write(results.load(known))
@@ -60,13 +54,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def measure_turns(sizes: Sequence[int], only: Sequence[str] | None = None) -> list[Timing]:
-    """Every system on every database."""
-    return [
-        one
-        for database in DATABASES
-        for one in measure(systems_on(database), database, sizes, BRANCHES, only, has_others=True)
-    ]
+def measure_turns(sizes: Sequence[int], only: tuple[str, ...] = ("",)) -> list[Timing]:
+    """Every system whose name begins so, on every database."""
+    timings: list[Timing] = []
+    for database in DATABASES:
+        systems = [system for system in systems_on(database) if system.name.startswith(only)]
+        timings += measure(systems, database, sizes, BRANCHES, has_others=True)
+    return timings
 
 
 def measure_more() -> list[Timing]:
@@ -83,14 +77,12 @@ def measure(
     database: str,
     sizes: Sequence[int],
     branches: Sequence[int],
-    only: Sequence[str] | None = None,
     *,
     has_others: bool = False,
 ) -> list[Timing]:
     """``has_others``: each database has two more conversations, which are not measured."""
-    systems = installed(offered, only) if sizes else []
     timings: list[Timing] = []
-    with running(systems, database) as processes:
+    with running(installed(offered), database) as processes:
         for process in processes:
             about = process.ask(do="about")
             versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
@@ -106,11 +98,9 @@ def measure(
     return timings
 
 
-def installed(offered: Sequence[Measured], only: Sequence[str] | None = None) -> list[Measured]:
+def installed(offered: Sequence[Measured]) -> list[Measured]:
     systems: list[Measured] = []
     for system in offered:
-        if only and not system.name.startswith(tuple(only)):
-            continue
         try:
             if system.peer:
                 install(system.peer)

@@ -116,13 +116,6 @@ def _on_both(timings: Sequence[Timing], **where: Any) -> str:
     return " / ".join("–" if one is None else f"{float(f'{one:.2g}'):,g}" for one in values)
 
 
-def tables(timings: Sequence[Timing]) -> str:
-    """Everything as text, for a run that is not stored."""
-    return "\n\n".join(
-        [ratios_table(timings), parts_table(timings), *(systems_table(timings, size) for size in sizes(timings))]
-    )
-
-
 def describe(timings: Sequence[Timing]) -> str:
     machines: dict[str, set[str]] = {}
     for one in timings:

@@ -30,10 +30,11 @@ TEXT = 120
 _TEXT_READ = 4 * TEXT
 #: The deepest indentation: beyond it a phone has no room for words.
 DEEPEST = 6
-#: What says why a branch over its threshold was not compacted.
+#: What says why a branch over its threshold was not compacted; a run that completed ends what was said before it, also
+#: where its summary has been retired since.
 _REASONS = (
     *(EventKind.SUPPRESSED, EventKind.FAILED, EventKind.NO_PROGRESS),
-    *(EventKind.THRESHOLD_HIT, EventKind.STARTED),
+    *(EventKind.THRESHOLD_HIT, EventKind.STARTED, EventKind.COMPLETED),
 )
 #: The newest of these that a page reads.
 _EVENTS_READ = 500
@@ -177,7 +178,8 @@ class BranchList:
         event = next((one for one in self._events if one.lane == lane.start_id), None)
         if event is None and len(self._events) == _EVENTS_READ:
             return ""
-        if event is None or (summary and event.created_at < summary.created_at):
+        is_before = event and summary and event.created_at < summary.created_at
+        if event is None or is_before or event.kind == EventKind.COMPLETED:
             return _("No compaction has been requested for its newest messages yet; Compact starts one.")
         code = str(event.payload.get("reason") or event.payload.get("code") or "")
         said = _REASON_WORDS.get(code or event.kind)

@@ -26,7 +26,7 @@ from compaction_app.messages.transcript import count_summary, summary_message
 from compaction_app.models import ChatMessage, sql
 from compaction_app.tokens import count_messages
 from compaction_app.tree import branches
-from compaction_app.values import ChatContext, ContextMessage, Origin, Role, Strategy
+from compaction_app.values import ContextMessage, Origin, Role, Strategy
 
 #: Messages after the cutoff that a page lists: the newest.
 MOST_LISTED = 200
@@ -56,14 +56,20 @@ ORIGINS: dict[str, tuple[Any, Any]] = {
     FOLDED: (gettext_lazy("Sent, not listed"), gettext_lazy("sent, but too many to list on this page")),
     DROPPED: (gettext_lazy("Left out"), gettext_lazy("after the cutoff, not sent: it did not fit")),
 }
+_SUMMARY_IS_DUE = gettext_lazy("A summary is due")
 STRATEGY_WORDS: dict[str, Any] = {
     Strategy.NONE: gettext_lazy("Everything verbatim"),
     Strategy.TOOL_RESULT_BUDGET: gettext_lazy("Old tool results pruned"),
     Strategy.MICRO_COMPACT: gettext_lazy("White space in old tool results collapsed"),
-    Strategy.AUTO_COMPACT: gettext_lazy("A summary is used, or is due"),
+    Strategy.AUTO_COMPACT: gettext_lazy("A summary is used"),
     Strategy.SHARED_EXTRACT: gettext_lazy("The extract of another branch's summary is used"),
     Strategy.TRUNCATED: gettext_lazy("Messages left out: the history does not fit the window"),
 }
+
+
+def _strategy_words(strategy: str, summary_id: int | None) -> str:
+    is_due = strategy == Strategy.AUTO_COMPACT and not summary_id
+    return str(_SUMMARY_IS_DUE if is_due else STRATEGY_WORDS.get(strategy, ""))
 
 
 # -- messages that are not listed ---------------------------------------------------------------------------
@@ -190,7 +196,12 @@ def context_here(message: ChatMessage) -> dict[str, Any]:
     items: list[ContextMessage | Unlisted] = list(context.messages)
     is_after = (one.origin in _AFTER_THE_CUTOFF for one in context.messages)
     at = next((place for place, found in enumerate(is_after) if found), len(items))
-    items[at:at] = _dropped(message, context, history.summary_id, notes)
+    if context.dropped and context.first_shown_depth is not None:
+        # Of the summary that is sent: where the newest one leaves no room it is an older one, or none.
+        cutoffs = ChatMessage.objects.using(using).filter(pk=context.cutoff_id or 0).values_list("depth", flat=True)
+        notes.append(_("The messages left out do not fit, and no summary that is in use covers them."))
+        cutoff_depth, first = next(iter(cutoffs), 0), context.first_shown_depth
+        items[at:at] = _left_out(message.pk, using, cutoff_depth, first, context.dropped, notes)
     return {
         "context": context,
         # What is compared with the threshold is the full history, of which less may be sent.
@@ -205,22 +216,11 @@ def context_here(message: ChatMessage) -> dict[str, Any]:
             _("Sent in total"): display.tokens(context.tokens),
             _("Pruned"): messages(context.pruned),
             _("Left out"): messages(context.dropped),
-            _("Strategy"): STRATEGY_WORDS[context.strategy],
+            _("Strategy"): _strategy_words(context.strategy, context.summary_id),
         },
         "notes": notes,
         **_table(items, using, cutoff_id=context.cutoff_id),
     }
-
-
-def _dropped(tip: ChatMessage, context: ChatContext, summary_id: int | None, notes: list[str]) -> list[Unlisted]:
-    """What does not fit."""
-    if not context.dropped or context.first_shown_depth is None:
-        return []
-    using = branches.database_of(tip)
-    covered = ChatMessage.objects.using(using).filter(pk=summary_id).values_list("last_summarized_message__depth")
-    notes.append(_("The messages left out do not fit, and no summary that is in use covers them."))
-    cutoff_depth = covered[0][0] if covered else 0
-    return _left_out(tip.pk, using, cutoff_depth, context.first_shown_depth, context.dropped, notes)
 
 
 def _left_out(parent_id: int, using: str, cutoff: int, first: int, dropped: int, notes: list[str]) -> list[Unlisted]:
@@ -276,7 +276,7 @@ class _Record:
             _("Window"): self._tokens("window"),
             _("Pruned"): messages(self.kept.get("pruned", 0)),
             _("Left out"): messages(self.dropped),
-            _("Strategy"): STRATEGY_WORDS.get(strategy, ""),
+            _("Strategy"): _strategy_words(strategy, self.summary_id),
             _("Counted by the provider"): self._tokens("provider_tokens"),
         }
         if isinstance(error, int | float):

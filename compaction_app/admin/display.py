@@ -100,9 +100,9 @@ def run_reason(run: CompactionRun) -> str:
     return words(run.skip_reason or (run.error_code if run.status == RunStatus.FAILED else ""))
 
 
-def number(value: float | None, digits: int = 0) -> str:
-    # As a text: of a float Django would cut digits off.
-    return EMPTY if value is None else number_format(f"{value:.{digits}f}", force_grouping=True)
+def number(value: Any, digits: int = 0) -> str:
+    # A template passes "" where an attribute on the way is missing. As a text: of a float Django would cut digits off.
+    return EMPTY if value in (None, "") else number_format(f"{value:.{digits}f}", force_grouping=True)
 
 
 def counted(count: int, one: str, many: str) -> str:
@@ -127,8 +127,8 @@ def place(depth: int) -> str:
     return f"#{number(depth)}"
 
 
-def percent(value: float | None, digits: int = 0) -> str:
-    return EMPTY if value is None else _("{}%").format(number(value * 100, digits))
+def percent(value: Any, digits: int = 0) -> str:
+    return EMPTY if value in (None, "") else _("{}%").format(number(value * 100, digits))
 
 
 #: Of a summary, by name: what its score counts.

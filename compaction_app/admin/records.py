@@ -76,21 +76,17 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]  # subscripting it 
 
     @cached_property
     def count(self) -> int:
-        found = _count_up_to(self.object_list, self.limit)  # type: ignore[arg-type]  # the admin gives querysets
+        # In the list's own order, which is an index's. Ids only: a list's annotations would be computed for all.
+        rows: Any = self.object_list
+        found: int = rows.values("pk")[: self.limit + 1].count()
         self.is_bounded = found > self.limit
         return min(found, self.limit)
-
-
-def _count_up_to(queryset: QuerySet[Any], limit: int) -> int:
-    """How many rows, or ``limit`` + 1 where there are more."""
-    # In the list's own order, which is an index's. Ids only: a list's annotations would be computed for all.
-    return queryset.values("pk")[: limit + 1].count()
 
 
 def bounded_count(queryset: QuerySet[Any]) -> str:
     """Like "12", or "more than 10,000"."""
     limit = BoundedPaginator.limit
-    found = _count_up_to(queryset, limit)
+    found = queryset.values("pk")[: limit + 1].count()
     return _("more than {}").format(number(limit)) if found > limit else number(found)
 
 

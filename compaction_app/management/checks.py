@@ -27,10 +27,7 @@ _NO_DATABASE = "django.db.backends.dummy"
 
 def check_settings(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
     """Report every problem with ``COMPACTION``."""
-    found: list[CheckMessage] = [
-        (Error if problem.error else Warning)(problem.message, hint=problem.hint, id=problem.id)
-        for problem in find_problems(getattr(django_settings, "COMPACTION", {}))
-    ]
+    found = find_problems(getattr(django_settings, "COMPACTION", {}))
     if not any(isinstance(one, Error) for one in found):
         hint = "Subclass it and write summarize(request)."
         wrong = (find_backend_problem(entry.backend) for entry in get_settings().summarizers.values())

@@ -15,8 +15,7 @@ import logging
 import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from compaction_app.messages.openai_format import parse_arguments
 from compaction_app.messages.truncate import one_line
@@ -41,8 +40,6 @@ _QUESTION_KEYS = ("title", "question", "prompt", "message", "text")
 _URL_KEYS = ("url", "uri", "link", "address")
 
 _PATCHED = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ b/)(.+)$", re.MULTILINE)
-_CLEAN = re.compile(r"\b(?:clean|no (?:errors|issues|problems|warnings)|passed)\b|\[\s*\]")
-_COUNTED = re.compile(r"(\d+)\s+(error|warning)s?\b", re.IGNORECASE)
 
 _ERROR_CHARS = 100
 #: Larger results are not parsed as JSON: the outcome is at the start or the end of a tool's output.
@@ -137,7 +134,7 @@ def _first(arguments: Arguments, keys: Sequence[str]) -> str:
 
 
 def _with_error(line: str, result: str | None) -> str:
-    error = find_error(result)
+    error = outcome_of(result or "").error
     return f"{line} ✗ {error}" if error else line
 
 
@@ -175,10 +172,7 @@ def _shell(arguments: Arguments, result: str | None) -> str:
         return ""
     if result is None:
         return f"[shell: {label}]"
-    outcome = outcome_of(result, _command(arguments))
-    how, error = "timed out" if outcome.timed_out else "✓" if outcome.succeeded else "", outcome.error
-    if not how and outcome.exit_code is not None:
-        how, error = f"exit {outcome.exit_code}", (error or _last_line(_printed(result))) if outcome.exit_code else ""
+    _, how, error = outcome_of(result, _command(arguments))
     return f"[shell: {label}{' → ' + how if how else ''}]" + (f" ✗ {error}" if error else "")
 
 
@@ -193,27 +187,11 @@ def _searched(arguments: Arguments, result: str | None) -> str:
     return _with_error(f'[searched: "{query}"]', result) if query else ""
 
 
-def _lint(arguments: Arguments, result: str | None) -> str:
-    places = _first(arguments, _PLACE_KEYS)
-    line = f"[lint: {places}" if places else "[lint"
-    if result is None:
-        return f"{line}]"
-    counted = {word.lower(): int(number) for number, word in _COUNTED.findall(result[-_EDGE_CHARS:])}
-    outcome = "see result"
-    if any(counted.values()):
-        outcome = f"{counted.get('error', 0)} errors, {counted.get('warning', 0)} warnings"
-    # Output that is not recognized does not count as clean.
-    elif not find_error(result) and (not result.strip() or _CLEAN.search(result)):
-        outcome = "clean"
-    return _with_error(f"{line} → {outcome}]", result)
-
-
 def _asked(arguments: Arguments, result: str | None) -> str:
     question = _first(arguments, _QUESTION_KEYS)
     if not question:
         return ""
-    error = find_error(result)
-    answer = one_line(result, _LABEL_CHARS) if result and not error else ""
+    answer = one_line(result, _LABEL_CHARS) if result and not outcome_of(result).error else ""
     return _with_error(f"[asked user: {question}{' → ' + answer if answer else ''}]", result)
 
 
@@ -244,7 +222,7 @@ _BUILT_IN: dict[str, Marker] = {
     "search grep find web_search search_files find_file glob ripgrep rg search_code": _searched,
     "codebase_search search_web google grep_search file_search": _searched,
     "fetch web_fetch fetch_url browse open_url http_get": _on_path("fetched", _URL_KEYS),
-    "lint run_lint linter read_lints diagnostics eslint ruff": _lint,
+    "lint run_lint linter read_lints diagnostics eslint ruff": _on_path("lint", _PLACE_KEYS),
     "ask ask_user ask_question ask_followup_question request_user_input": _asked,
 }
 
@@ -255,32 +233,47 @@ _MARKERS: dict[str, Marker] = dict(_BUILT_INS)
 # -- how a call ended --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How a call ended: known to have failed, known to have succeeded, or neither."""
 
-    exit_code: int | None = None
-    timed_out: bool = False
+    #: ``"ok"``, ``"error"``, or "" if unknown.
+    status: str = ""
+    #: "✓", an exit code, or that it timed out; "" where nothing tells.
+    how: str = ""
     #: The reported failure as one short line, "" for none.
     error: str = ""
-    succeeded: bool = False
-
-    @property
-    def status(self) -> str:
-        """``"ok"``, ``"error"``, or "" if unknown."""
-        if self.succeeded:
-            return "ok"
-        return "error" if self.timed_out or self.exit_code or (self.error and self.exit_code is None) else ""
 
 
-def find_error(result: str | None) -> str:
-    """The error that a result reports, as one short line; "" if it reports none.
+def outcome_of(result: str, command: str | None = None) -> Outcome:
+    """How a call ended; ``command``: of a shell, "" where it ran code."""
+    fields = _json_fields(result)
+    inner = fields.get("metadata")
+    places = (fields, inner if isinstance(inner, Mapping) else {})
+    codes = [place[key] for place in places for key in _EXIT_KEYS if type(place.get(key)) is int]
+    if command is not None:
+        edges = result if len(result) <= 2 * _EDGE_CHARS else f"{result[:_EDGE_CHARS]}\n{result[-_EDGE_CHARS:]}"
+        if fields.get("timed_out") is True or _TIMED_OUT.search(edges):
+            return Outcome("error", "timed out")
+        if not fields:
+            codes = [int(code) for code in _EXIT.findall(edges)[-1:]]
+    # A command may show other text, which begins as it likes.
+    is_read = command is None or bool(fields) or len(result) <= _EDGE_CHARS
+    code, error = codes[0] if codes else None, _error_in(result, fields) if is_read else ""
+    if code:
+        texts = (fields.get(key) for key in ("stdout", "output", "result", "content", "stderr"))
+        printed = "\n".join(text for text in texts if isinstance(text, str)) if fields else result
+        return Outcome("error", f"exit {code}", error or _last_line(printed))
+    if error:
+        return Outcome("error", error=error) if code is None else Outcome(how="exit 0")
+    if (code == 0 and not _PIPE.search(command or "")) or _verdict(fields) is True:
+        return Outcome("ok", "✓")
+    return Outcome(how="" if code is None else "exit 0")
 
-    Only the first words and the fields of JSON count: a file that mentions errors is not a failed read.
-    """
-    result = result or ""
+
+def _error_in(result: str, fields: Mapping[str, Any]) -> str:
+    """Only the first words and the fields of JSON count: a file that mentions errors is not a failed read."""
     start = result[:_EDGE_CHARS]
-    if fields := json_fields(result):
+    if fields:
         error = fields.get("error")
         if not error and _verdict(fields) is not False:
             return ""
@@ -295,32 +288,11 @@ def find_error(result: str | None) -> str:
     return ""
 
 
-def outcome_of(result: str, command: str | None = None) -> Outcome:
-    """How a call ended; ``command``: of a shell, "" where it ran code."""
-    fields = json_fields(result)
-    inner = fields.get("metadata")
-    places = (fields, inner if isinstance(inner, Mapping) else {})
-    codes = [place[key] for place in places for key in _EXIT_KEYS if type(place.get(key)) is int]
-    if command is not None:
-        edges = result if len(result) <= 2 * _EDGE_CHARS else f"{result[:_EDGE_CHARS]}\n{result[-_EDGE_CHARS:]}"
-        if fields.get("timed_out") is True or _TIMED_OUT.search(edges):
-            return Outcome(timed_out=True)
-        if not fields:
-            codes = [int(code) for code in _EXIT.findall(edges)[-1:]]
-    # A command may show other text, which begins as it likes.
-    is_read = command is None or bool(fields) or len(result) <= _EDGE_CHARS
-    code, error = codes[0] if codes else None, find_error(result) if is_read else ""
-    is_told = (code == 0 and not _PIPE.search(command or "")) or _verdict(fields) is True
-    return Outcome(code, error=error, succeeded=is_told and not error and not code)
-
-
-def json_fields(result: str) -> Mapping[str, Any]:
+def _json_fields(result: str) -> Mapping[str, Any]:
     """The fields of a result that is a JSON object, else none."""
     text = result.strip() if len(result) <= _JSON_CHARS else ""
-    if not text.startswith("{"):
-        return {}
     try:
-        fields = json.loads(text)
+        fields = json.loads(text) if text.startswith("{") else {}
     except (ValueError, RecursionError):
         return {}
     return fields if isinstance(fields, Mapping) else {}
@@ -334,12 +306,6 @@ def _verdict(fields: Mapping[str, Any]) -> bool | None:
     if False in said or status in ("error", "failed", "failure"):
         return False
     return True if True in said or status in ("ok", "success", "succeeded", "passed") else None
-
-
-def _printed(result: str) -> str:
-    fields = json_fields(result)
-    texts = (fields.get(key) for key in ("stdout", "output", "result", "content", "stderr"))
-    return "\n".join(text for text in texts if isinstance(text, str)) if fields else result
 
 
 def _last_line(text: str) -> str:

@@ -246,8 +246,7 @@ class ChatMessageManager(_NodeManager):
         self, create_kwargs: dict[str, Any] | None = None, *, instance: ChatMessage | None = None
     ) -> ChatMessage:
         """Add a root, the last of its session's roots."""
-        node = instance or self.model(**(create_kwargs or {}))
-        return self.append_chain(None, [node])[0]
+        return self.append_chain(None, [instance or self.model(**(create_kwargs or {}))])[0]
 
     @check_create_args
     def add_child(
@@ -257,8 +256,7 @@ class ChatMessageManager(_NodeManager):
         *,
         instance: ChatMessage | None = None,
     ) -> ChatMessage:
-        node = instance or self.model(**(create_kwargs or {}))
-        return self.append_chain(target, [node])[0]
+        return self.append_chain(target, [instance or self.model(**(create_kwargs or {}))])[0]
 
     @check_create_args
     def add_sibling(

@@ -155,7 +155,7 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
         update_fields: Iterable[str] | None = kwargs.get("update_fields")
         written = {k: v for k, v in vars(self).items() if update_fields is None or k in update_fields}
         if written.get("settings", {}) != {} and (problem := find_session_error(self.settings)):
-            raise problem.as_exception()
+            raise problem
         validate_session(written)
         super().save(*args, **kwargs)
 

@@ -161,32 +161,12 @@ async def call_model(entry: ModelEntry, request: SummaryRequest, clients: Client
                 completion, limit = await _create(client, _parameters(entry, request))
             answer = _read(entry, completion, limit)
         except Exception as error:
-            answer = _failure_of_call(error, entry, request)
+            answer = failure_of(error, entry, f"{request.system}\n{request.user}")
         if isinstance(answer, Failure):
             call.failed(answer.code)
         else:
             call.answered(answer.paid_calls[0], finish_reason=answer.finish_reason)
         return answer
-
-
-def _failure_of_call(error: Exception, entry: ModelEntry, request: SummaryRequest) -> Failure:
-    """Whatever was raised between making the client and reading the answer; only a task's soft time limit is raised.
-
-    Returned and not raised: a traceback would carry the request, key and all.
-    """
-    # The client wraps what is raised while it sends.
-    origin = error.__cause__ or error
-    if isinstance(origin, SoftTimeLimitExceeded):
-        raise origin from None
-    if isinstance(error, TimeoutError):
-        detail = f"no reply within {entry.timeout:g} s"
-        return Failure(model=entry.model, code=ErrorCode.TIMEOUT, detail=detail, transient=True)
-    if isinstance(error, openai.OpenAIError):
-        return failure_of(error, model=entry.model, prompt=f"{request.system}\n{request.user}")
-    if is_unreadable(error):
-        return _malformed_reply(entry.model)
-    log_error(logger, error, model=entry.model)
-    return Failure(model=entry.model, code=ErrorCode.PROVIDER_ERROR, detail=type(error).__name__)
 
 
 def make_client(entry: ModelEntry) -> openai.AsyncOpenAI:
@@ -317,33 +297,44 @@ def _number(source: Any, name: str) -> int:
 # -- Errors of a provider -------------------------------------------------------------------------------
 
 
-def failure_of(error: openai.OpenAIError, *, model: str, prompt: str) -> Failure:
-    """An error of the client as a failure. Its detail contains neither a key nor text of ``prompt``."""
-    if isinstance(error, openai.APITimeoutError):
-        return Failure(model=model, code=ErrorCode.TIMEOUT, detail="the connection timed out", transient=True)
+def failure_of(error: Exception, entry: ModelEntry, prompt: str) -> Failure:
+    """Whatever was raised between making the client and reading the answer; only a task's soft time limit is raised.
+
+    Returned and not raised: a traceback would carry the request, key and all. Its detail contains neither a key nor
+    text of ``prompt``.
+    """
+    # The client wraps what is raised while it sends.
+    origin, model = error.__cause__ or error, entry.model
+    if isinstance(origin, SoftTimeLimitExceeded):
+        raise origin from None
+    if isinstance(error, openai.APITimeoutError | TimeoutError):
+        detail = f"no reply within {entry.timeout:g} s"
+        return Failure(model=model, code=ErrorCode.TIMEOUT, detail=detail, transient=True)
+    if isinstance(error, openai.APIResponseValidationError) or is_unreadable(error):
+        return _malformed_reply(model)
     if isinstance(error, openai.APIConnectionError):
         return Failure(model=model, code=ErrorCode.PROVIDER_ERROR, detail="the connection failed", transient=True)
-    if isinstance(error, openai.APIResponseValidationError):
-        return _malformed_reply(model)
-    if isinstance(error, openai.APIStatusError):
-        overflow = overflow_of_error(error)
-        if "insufficient_quota" in (error.code, error.type):
-            code, transient = ErrorCode.QUOTA, False
-        elif overflow:
-            code, transient = ErrorCode.INPUT_TOO_LARGE, False
-        elif error.status_code >= 500:
-            code, transient = ErrorCode.PROVIDER_ERROR, True
-        else:
-            code, transient = _CODES_BY_STATUS.get(error.status_code, (ErrorCode.BAD_REQUEST, False))
-        return Failure(
-            model=model,
-            code=code,
-            detail=_detail(error, model, prompt),
-            transient=transient,
-            retry_after=_retry_after(error.response.headers),
-            overflow=overflow,
-        )
-    return Failure(model=model, code=ErrorCode.PROVIDER_ERROR, detail=type(error).__name__)
+    if not isinstance(error, openai.APIStatusError):
+        if not isinstance(error, openai.OpenAIError):
+            log_error(logger, error, model=model)
+        return Failure(model=model, code=ErrorCode.PROVIDER_ERROR, detail=type(error).__name__)
+    overflow = overflow_of_error(error)
+    if "insufficient_quota" in (error.code, error.type):
+        code, transient = ErrorCode.QUOTA, False
+    elif overflow:
+        code, transient = ErrorCode.INPUT_TOO_LARGE, False
+    elif error.status_code >= 500:
+        code, transient = ErrorCode.PROVIDER_ERROR, True
+    else:
+        code, transient = _CODES_BY_STATUS.get(error.status_code, (ErrorCode.BAD_REQUEST, False))
+    return Failure(
+        model=model,
+        code=code,
+        detail=_detail(error, model, prompt),
+        transient=transient,
+        retry_after=_retry_after(error.response.headers),
+        overflow=overflow,
+    )
 
 
 def _malformed_reply(model: str) -> Failure:

@@ -11,23 +11,10 @@ from compaction_app.models.words import words
 
 register = template.Library()
 for show in (
-    *(display.moment, display.figures, display.money, display.place),
+    *(display.moment, display.figures, display.money, display.place, display.number, display.percent),
     *(display.messages, display.tokens, display.runs, words),
 ):
     register.filter(show.__name__, show)
-
-
-# A template passes "" where an attribute on the way to the number is missing.
-
-
-@register.filter
-def number(value: Any) -> str:
-    return display.number(None if value == "" else value)
-
-
-@register.filter
-def percent(value: Any, digits: int = 0) -> str:
-    return display.percent(None if value == "" else value, digits)
 
 
 # -- links that the user may follow -------------------------------------------------------------------------

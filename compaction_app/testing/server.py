@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Condition, Event, Thread
-from types import TracebackType
 from typing import Any, Self
 
 from compaction_app.testing import steps
@@ -127,9 +126,7 @@ class ScriptedOpenAIServer:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     def answer(self, handler: BaseHTTPRequestHandler, body: Body) -> None:

@@ -29,9 +29,8 @@ _BATCH = 500
 
 #: Not allowed in the names of folders everywhere, or with a meaning there or in a shell.
 _NOT_IN_NAMES = frozenset("-<>:\"/\\|?*.,;!&$`'()[]{}#%~")
-_SQLITE_MAGIC = b"SQLite format 3\0"
-#: Byte of the header with the write version; 2 is a write-ahead log.
-_WRITE_VERSION, _WAL = 18, 2
+#: Byte of a SQLite file's header with the write version; 2 is a write-ahead log.
+_WRITE_VERSION, _WAL = 18, b"\2"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,7 +135,7 @@ def database_alias(name: str) -> Iterator[str]:
         yield name
         return
     path = Path(name)
-    if not path.is_file() or not _header(path).startswith(_SQLITE_MAGIC):
+    if not path.is_file():
         aliases = ", ".join(connections.settings)
         raise ConfigurationError(f"{name!r} is neither a database alias ({aliases}) nor a SQLite file.")
     alias = f"file:{path.resolve()}"
@@ -155,11 +154,8 @@ def _read_only(path: Path) -> dict[str, str]:
     # To read a file with a write-ahead log, SQLite creates that log and its index beside it, even when reading only,
     # unless the connection declares the file immutable. That is true if neither exists: nobody writes to it.
     in_use = index.exists() or (log.exists() and log.stat().st_size > 0)
-    quiet = _header(path)[_WRITE_VERSION] == _WAL and not in_use
+    with path.open("rb") as file:
+        file.seek(_WRITE_VERSION)
+        quiet = file.read(1) == _WAL and not in_use
     options = "mode=ro&immutable=1" if quiet else "mode=ro"
     return {"ENGINE": "django.db.backends.sqlite3", "NAME": f"file:{quote(str(path))}?{options}"}
-
-
-def _header(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(100).ljust(100, b"\0")

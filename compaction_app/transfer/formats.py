@@ -33,19 +33,8 @@ _OASST_ROLES = {"prompter": Role.USER, "assistant": Role.ASSISTANT}
 _OASST_KEYS = frozenset({"text", "role", "replies", "message_id", "parent_id", "created_date", "model_name"})
 #: Read as ``append_messages`` reads them; every other key of a message goes to its metadata, so that nothing is lost.
 _OPENAI_KEYS = PROVIDER_KEYS | {
-    *(
-        "role",
-        "content",
-        "tool_calls",
-        "tool_call_id",
-        "name",
-        "reasoning",
-        "original",
-        "attachments",
-        "usage",
-        "model",
-    ),
-    "finish_reason",
+    *("role", "content", "tool_calls", "tool_call_id", "name", "reasoning", "original"),
+    *("attachments", "usage", "model", "finish_reason"),
 }
 #: As programs name them, the first that a message has counts.
 _IDS = ("id", "message_id", "messageId")

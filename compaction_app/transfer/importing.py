@@ -8,7 +8,7 @@ appended through ``chat``, chain by chain, in one transaction. A digest of the c
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,16 +56,13 @@ def store(
     conversations: Sequence[Conversation],
     *,
     owner: Any = None,
-    title: str = "",
     using: str = "default",
-    again: bool = False,
-    on_stored: Advance | None = None,
+    on_stored: Advance = lambda count: None,
 ) -> list[Imported]:
-    """Store conversations: all or none. ``again``: also those that an earlier import stored."""
-    advance = on_stored or (lambda count: None)
+    """Store conversations: all or none."""
     try:
         with transaction.atomic(using=using):
-            stored = [_store(one, owner, title or one.title, using, again, advance) for one in conversations]
+            stored = [_store(one, owner, using, on_stored) for one in conversations]
     except InvalidMessage as error:
         # Another import of the same file, say, that runs at the same time.
         raise ImportFailed(f"Nothing was imported: {error}") from error
@@ -77,37 +74,26 @@ def store(
     return stored
 
 
-def _store(conversation: Conversation, owner: Any, title: str, using: str, again: bool, advance: Advance) -> Imported:
+def _store(conversation: Conversation, owner: Any, using: str, advance: Advance) -> Imported:
     below = children_of(conversation.messages)
     tips = sum(index not in below for index in range(len(conversation.messages)))
-    external_id = conversation.external_id
-    stored = ChatSession.objects.using(using).filter(owner=owner)
-    if again:
-        # Not unique, and not found by the next import.
-        external_id = ""
-    elif (session := stored.filter(external_id=external_id).first()) is not None:
+    stored = ChatSession.objects.using(using).filter(owner=owner, external_id=conversation.external_id)
+    if (session := stored.first()) is not None:
         advance(len(conversation.messages))
         logger.info("skip session=%s reason=imported_before", session.pk)
         return Imported(session=session, messages=len(conversation.messages), tips=tips, already_there=True)
     session = chat.start_session(
         owner=owner,
-        title=title,
+        title=conversation.title,
         model=conversation.model,
         system_prompt=conversation.system_prompt,
-        external_id=external_id,
+        external_id=conversation.external_id,
         using=using,
     )
     if conversation.created_at is not None:
         session.created_at = conversation.created_at
         session.save(using=using, update_fields=["created_at"])
-    _append_tree(session, conversation, below, advance)
-    return Imported(session=session, messages=len(conversation.messages), tips=tips)
-
-
-def _append_tree(
-    session: ChatSession, conversation: Conversation, below: Mapping[int | None, list[int]], advance: Advance
-) -> None:
-    """Chain by chain, with a stack: a conversation may be deeper than Python can recurse."""
+    # Chain by chain, with a stack: a conversation may be deeper than Python can recurse.
     waiting: list[tuple[ChatMessage | None, int]] = [(None, root) for root in reversed(below[None])]
     while waiting:
         parent, first = waiting.pop()
@@ -121,3 +107,4 @@ def _append_tree(
             left = below.get(index, [])[0 if index == chain[-1] else 1 :]
             waiting.extend((row, child) for child in reversed(left))
         advance(len(chain))
+    return Imported(session=session, messages=len(conversation.messages), tips=tips)

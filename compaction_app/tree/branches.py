@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, cast
 from zoneinfo import ZoneInfo
 
 from django.db import connections, router
-from django.db.models import QuerySet
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
@@ -260,25 +259,20 @@ def with_already_compacted(branch: Branch, using: str) -> Branch:
     return replace(branch, already_compacted=is_on_branch(branch.tip_id, branch.tip_depth, run.tip.pk, using))
 
 
-def tips(session: ChatSession) -> list[ChatMessage]:
-    """The last message of every branch, oldest first; empty where nothing is stored. Summaries are not counted."""
+def tips(session: ChatSession, below: int | None = None) -> list[ChatMessage]:
+    """The last message of every branch, oldest first; empty where nothing is stored. Summaries are not counted.
+
+    ``below``: only of branches that contain the message with this id. The cost depends on lanes, not on messages.
+    """
     check_instance(session, ChatSession, "session")
-    return list(_tips(session))
-
-
-def tips_below(session: ChatSession, message_id: int) -> list[ChatMessage]:
-    """The last message of every branch that contains a message, oldest first."""
-    at_or_below = RawSQL(sql.NODE_AND_BELOW, [message_id])  # noqa: S611  # names of tables, never a value
-    return list(_tips(session).filter(pk__in=at_or_below))
-
-
-def _tips(session: ChatSession) -> QuerySet[ChatMessage]:
-    """The cost depends on the lanes, not on the messages."""
     using = database_of(session)
     # SQLite stores a UUID as text.
     key = ChatSession._meta.pk.get_db_prep_value(session.pk, connections[using])
-    found = ChatMessage.objects.using(using).filter(pk__in=RawSQL(sql.TIPS, [key]))  # noqa: S611  # as above
-    return found.order_by("id").defer("reasoning", "original")
+    # Formatted in are names of tables, never a value.
+    found = ChatMessage.objects.using(using).filter(pk__in=RawSQL(sql.TIPS, [key]))  # noqa: S611
+    if below is not None:
+        found = found.filter(pk__in=RawSQL(sql.NODE_AND_BELOW, [below]))  # noqa: S611
+    return list(found.order_by("id").defer("reasoning", "original"))
 
 
 def variants(message: ChatMessage) -> list[ChatMessage]:

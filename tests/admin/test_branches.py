@@ -83,16 +83,6 @@ def test_the_summary_of_a_branch_is_shaded_with_its_cutoff_and_anchor(viewer):
     assert str(gone.pk) not in first.summary
 
 
-def test_a_branch_over_its_threshold_says_so_in_words_and_has_a_meter(viewer):
-    session = start_session()
-    chat.append_message(session, role="user", content=words(1000, "harbour"))
-    page, [branch] = viewer.get(page_of(session)).text, branches_of(viewer, session)
-    assert branch.is_over
-    assert branch.fullness.endswith(f"available tokens; threshold {branch.budget.threshold:,}")
-    assert "Over threshold</span>" in page
-    assert f'high="{branch.budget.threshold}" optimum="0" value="{branch.history.tokens}"' in page
-
-
 def test_a_branch_over_its_threshold_says_why_it_was_not_compacted(viewer):
     session = start_session()
     tip = chat.append_message(session, role="user", content=words(1000, "harbour"))
@@ -124,6 +114,14 @@ def test_the_reason_may_stand_above_the_tip_since_the_summary_and_on_this_branch
     CompactionEvent.objects.create(session=session, message=aside[0], kind="suppressed", payload={"reason": "policy"})
     side, trunk = sorted(branches_of(viewer, session), key=lambda one: one.messages)
     assert ("POLICY deferred it." in side.reason, "Failed: timeout" in trunk.reason) == (True, True)
+
+
+def test_a_run_whose_summary_was_retired_is_no_reason(viewer):
+    session = start_session()
+    tip = chat.append_message(session, role="user", content=words(1000, "harbour"))
+    for kind in ("suppressed", "started", "completed"):
+        CompactionEvent.objects.create(session=session, message=tip, kind=kind, payload={"reason": "policy"})
+    assert "No compaction has been requested" in reason_of(viewer, session)
 
 
 def test_what_held_a_compaction_back_is_a_sentence(viewer):

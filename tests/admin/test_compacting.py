@@ -59,14 +59,6 @@ def test_compact_now_opens_a_manual_run_with_the_instructions(operator, broker):
     assert LogEntry.objects.get().change_message == f"Compaction requested: run {run.pk}."
 
 
-@pytest.mark.django_db(transaction=True)
-def test_compact_now_in_deterministic_mode_compacts_before_it_answers(operator, settings):
-    settings.COMPACTION |= {"MODE": "deterministic"}
-    session, tip = conversation()
-    said = told(operator.post(url("chatmessage_compact", tip.pk)))
-    assert said.startswith(f"Opened: Run {session.runs.get(status='succeeded').pk} (succeeded).")
-
-
 def test_a_summary_is_no_tip_to_compact(operator):
     _, _, summary, *_ = compacted()
     assert "A summary is not a tip" in told(operator.post(url("chatmessage_compact", summary.pk)))

@@ -87,7 +87,7 @@ def test_every_page_takes_the_same_few_queries_whatever_there_is(superuser, sett
     settings.COMPACTION |= {"CONTEXT_WINDOW": 100_000}
     few, many = (
         {name: len(queries_of(superuser, page)) for name, page in pages_with(*size).items()}
-        for size in ((220, 3, 3), (600, 50, 60))
+        for size in ((220, 3, 3), (600, 70, 60))
     )
     assert many == few
     assert max(few.values()) <= 17, few

@@ -70,6 +70,23 @@ def test_what_did_not_fit_is_a_row_with_its_messages_tokens_and_both_ends(viewer
     assert (second.origin, ids(second)[0]) == (contexts.DROPPED, nodes[2].pk)
 
 
+def test_where_a_summary_leaves_no_room_what_it_covers_is_left_out_too(viewer):
+    nodes = talk(start_session(), [long_words(f"w{n}x", 100) for n in range(20)])
+    summarize(nodes[3], nodes[1], token_count=3_900)
+    context = chat.get_context(nodes[-1])
+    row = table_of(viewer, nodes[-1]).rows[0]
+    assert context.cutoff_id is None
+    assert (row.notes, ids(row)[0]) == ([f"{context.dropped} messages"], nodes[0].pk)
+
+
+def test_a_summary_is_used_or_is_due(viewer, settings):
+    settings.COMPACTION |= {"TRIGGER_RATIO": 0.3, "TARGET_RATIO": 0.1}
+    nodes = talk(start_session(), [long_words(f"w{n}x", 100) for n in range(4)])
+    assert table_of(viewer, nodes[-1]).figures["Strategy"] == "A summary is due"
+    summarize(nodes[2], nodes[1], token_count=8)
+    assert table_of(viewer, nodes[-1]).figures["Strategy"] == "A summary is used"
+
+
 def test_what_was_left_out_of_the_newest_turn_is_told_by_its_number(viewer):
     """A turn too large alone keeps its user message and loses its oldest call groups."""
     messages = [{"role": "user", "content": "go on"}]

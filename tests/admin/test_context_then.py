@@ -34,7 +34,7 @@ def test_a_reply_says_what_was_sent_for_it_even_after_the_branch_went_on(viewer)
     found = then(viewer, reply)
     assert kinds(found.rows) == [("summary", summary.pk), *(("verbatim", node.pk) for node in nodes[2:])]
     page = viewer.get(page_of(reply)).text
-    assert figures_of(page, "compaction-context")["Strategy"] == "A summary is used, or is due"
+    assert figures_of(page, "compaction-context")["Strategy"] == "A summary is used"
     figures = figures_of(page, "compaction-context")
     assert (figures["Sent in total"], figures["Left out"]) == (f"{8 + 40} tokens", "0 messages")
     record = url("chatmessage_text", reply.pk, "sent_context")

@@ -16,23 +16,17 @@ WHEN = datetime(2026, 11, 22, 9, 2, 20, tzinfo=UTC)
 
 @pytest.mark.pure
 @pytest.mark.parametrize(
-    ("language", "zone", "iso", "shown"),
+    ("language", "zone", "iso", "shown", "number"),
     [
-        ("en", "Asia/Tokyo", "2026-11-22T18:02:20+09:00", "Nov. 22, 2026, 18:02:20 JST"),
-        ("de", "Europe/Berlin", "2026-11-22T10:02:20+01:00", "22.11.2026, 10:02:20 CET"),
+        ("en", "Asia/Tokyo", "2026-11-22T18:02:20+09:00", "Nov. 22, 2026, 18:02:20 JST", "12,345"),
+        ("de", "Europe/Berlin", "2026-11-22T10:02:20+01:00", "22.11.2026, 10:02:20 CET", "12.345"),
     ],
 )
-def test_a_time_is_written_in_the_language_and_the_zone_of_the_request_and_names_the_zone(language, zone, iso, shown):
+def test_times_and_numbers_are_written_as_the_language_does_and_times_name_the_zone(language, zone, iso, shown, number):
     with translation.override(language), override(zone):
         assert display.moment(WHEN) == f'<time datetime="{iso}">{shown}</time>'
+        assert display.number(12345) == number
     assert display.moment(None) == display.EMPTY
-
-
-@pytest.mark.pure
-def test_numbers_are_grouped_as_the_language_does():
-    for language, shown in (("en", "12,345"), ("de", "12.345")):
-        with translation.override(language):
-            assert display.number(12345) == shown
 
 
 @pytest.mark.pure

@@ -26,12 +26,6 @@ def test_messages_and_summaries_are_two_lists(viewer):
     assert f'<tr><th scope="row">{summaries}</th></tr>' in index, "a row, like the models above it"
 
 
-def test_a_row_of_summaries_says_which_compaction_it_was(viewer):
-    _, _, summary, run, _ = compacted()
-    page = viewer.get(url("chatmessage_changelist", kind="summary")).text
-    assert f">Summary {summary.pk}, compaction {run.generation}</a>" in page
-
-
 def test_lists_are_narrowed_to_what_belongs_to_one_record(viewer):
     session, nodes, summary, run, event = compacted()
     compacted()

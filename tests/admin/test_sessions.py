@@ -11,9 +11,9 @@ from django.utils import timezone
 from compaction_app import chat
 from compaction_app.admin import sessions
 from compaction_app.models import ChatSession, CompactionEvent
-from tests.admin.pages import branches_of, figures_of, listed, log_in, page_of, queries_of, url
+from tests.admin.pages import branches_of, figures_of, listed, log_in, page_of, url
 from tests.admin.records import conversation, forked, run_at, words
-from tests.trees import chain, star, start_session
+from tests.trees import chain, start_session
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
@@ -79,16 +79,6 @@ def test_the_page_leads_to_the_search_of_its_messages(viewer, client):
     # A form within the page's own would be none.
     assert page.index(search) > page.index("</form>", page.index('id="chatsession_form"'))
     assert "compaction-find" not in log_in(client, "view_chatsession").get(page_of(session)).text
-
-
-# -- constant work ------------------------------------------------------------------------------------------
-
-
-def test_more_branches_than_one_page_take_no_query_more(viewer):
-    few, many = start_session(), start_session()
-    chain(few, 3)
-    star(many, 300)
-    assert len(queries_of(viewer, page_of(many))) == len(queries_of(viewer, page_of(few)))
 
 
 # -- the list -----------------------------------------------------------------------------------------------

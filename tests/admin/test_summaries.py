@@ -4,12 +4,9 @@ import re
 
 import pytest
 
-from compaction_app import chat
 from compaction_app.admin import summaries
 from compaction_app.models import ChatMessage
-from compaction_app.tasks import compact_session
-from compaction_app.values import Origin
-from tests.admin.pages import MARKUP, figures_of, page_of, shown, table_of, url
+from tests.admin.pages import MARKUP, figures_of, page_of, shown, url
 from tests.admin.records import run_for, summarized
 from tests.trees import chain, start_session, summarize
 
@@ -154,34 +151,3 @@ def test_the_extract_is_a_list_too_and_has_an_address_of_its_own(viewer):
     address = url("chatmessage_text", summary.pk, "extract")
     assert f'href="{address}"' in page
     assert viewer.get(address).text == quoted
-
-
-# -- nothing made by hand -----------------------------------------------------------------------------------
-
-
-@pytest.mark.django_db(transaction=True)
-def test_real_generations_can_be_read_from_end_to_end(viewer, settings):
-    settings.COMPACTION = {"CONTEXT_WINDOW": 4000, "SUMMARIZER": "extractive", "COOLDOWN_SECONDS": 0}
-    session, tip = chat.start_session(title="Harbour"), None
-    for part in range(3):
-        said = [
-            {"role": role, "content": f"{role} {part}.{n}: the crane of berth {n} costs {n}00 euros. " * 8}
-            for n in range(14)
-            for role in ("user", "assistant")
-        ]
-        tip = chat.append_messages(session, tip, said)[-1]
-        compact_session(str(session.pk))
-    summary = chat.find_summary(tip)
-    run = session.runs.get(summary=summary)
-    page = shown(viewer, summary)
-    assert len(page.generations) >= 2
-    assert any(change == "added" for change, _ in page.changed)
-    assert page.new.messages == run.messages_compacted
-    text = viewer.get(page_of(summary)).text
-    assert f"{run.tokens_before:,} → {run.tokens_after:,}" in text
-    assert f'href="{page_of(run)}"' in text
-    here = table_of(viewer, tip)
-    assert not here.is_over
-    assert here.rows[0].origin == Origin.SUMMARY
-    for record in (session, run, run.events.first()):
-        assert viewer.get(page_of(record)).status_code == 200

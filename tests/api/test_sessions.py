@@ -4,7 +4,7 @@ import pytest
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage, ChatSession
-from tests.api.asking import Asker, problem, user
+from tests.api.asking import problem, user
 from tests.trees import analyze
 
 pytestmark = pytest.mark.django_db
@@ -26,15 +26,6 @@ class TestBegin:
         session = ChatSession.objects.get(pk=said["id"])
         assert session.owner == ann
         assert {name: said[name] for name in given} == given == {name: getattr(session, name) for name in given}
-
-    def test_nothing_has_to_be_given(self, ask):
-        said = ask.post("sessions", {}).json()
-        assert (said["title"], said["settings"], said["metadata"]) == ("", {}, {})
-
-    def test_an_external_id_is_taken_once_an_owner(self, ask):
-        assert ask.post("sessions", {"external_id": "crm-7"}).status_code == 201
-        problem(ask.post("sessions", {"external_id": "crm-7"}), 409, "duplicate")
-        assert Asker(user("bob")).post("sessions", {"external_id": "crm-7"}).status_code == 201
 
 
 class TestList:

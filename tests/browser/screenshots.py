@@ -1,99 +1,44 @@
-"""Pictures of the pages for people to look at: ``make screenshots``; they land in ``var/screenshots``.
-
-Sessions of 8, 350 and 5,000 messages, on phone and desktop, in light and dark; and the parts of pages that
-docs/admin.md shows.
-"""
+"""The pictures of docs/admin.md: ``make screenshots``; they land in ``var/screenshots``."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from django.urls import reverse
 
 from compaction_app import chat
 from compaction_app.admin import health
 from compaction_app.models import ChatMessage, ChatSession
-from tests.admin.pages import MODELS
 from tests.browser import admin_pages, conversations
-from tests.browser.conftest import DESKTOP, PHONE
+from tests.browser.conftest import PHONE
 from tests.conftest import REPOSITORY
 
 FOLDER = REPOSITORY / "var" / "screenshots"
-SIZES = {"desktop": DESKTOP, "phone": PHONE}
-#: More than a screenful or two of a long page tells nothing more.
+#: How much of a long page is drawn.
 MOST_PIXELS = 6000
 #: Turns between two compactions of a long conversation.
 TURNS_PER_GENERATION = 20
-
-
-def conversation(messages: int, owner: Any) -> tuple[ChatSession, ChatMessage]:
-    """A session of so many messages on its longest branch, compacted as it grew, with a fork now and then."""
-    window = conversations.SMALL_WINDOW | {"CONTEXT_WINDOW": 16_000, "SUMMARY_TARGET_TOKENS": 800}
-    session = chat.start_session(
-        owner=owner, title=f"Harbour, {messages:,} messages", system_prompt="Answer like a pilot.", settings=window
-    )
-    tip: ChatMessage | None = None
-    for first in range(0, messages // 2, TURNS_PER_GENERATION):
-        count = min(TURNS_PER_GENERATION, messages // 2 - first)
-        grown = chat.append_messages(session, tip, conversations.turns(first, count, size=20))
-        tip = grown[-1]
-        if first % (TURNS_PER_GENERATION * 4) == 0 and len(grown) > 4:
-            chat.append_messages(session, grown[2], conversations.tool_turn(first, lines=20))
-        if count == TURNS_PER_GENERATION:
-            chat.compact(tip)
-    assert tip is not None
-    return session, tip
-
-
-def pages_of(session: ChatSession, tip: ChatMessage) -> dict[str, str]:
-    found = {
-        "session": admin_pages.url("chatsession_change", session.pk),
-        "message": admin_pages.url("chatmessage_change", tip.pk),
-        "transcript": admin_pages.url("chatmessage_transcript", tip.pk),
-        "chat": reverse("chat:branch", args=[session.pk, tip.pk]),
-    }
-    if summary := chat.find_summary(tip):
-        found["summary"] = admin_pages.url("chatmessage_change", summary.pk)
-        found["run"] = admin_pages.url("compactionrun_change", summary.made_by.get().pk)
-    return found
-
-
-def take(page: Any, folder: Path, addresses: dict[str, str]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, address in addresses.items():
-        page.goto(address)
-        size = page.viewport_size
-        height = min(page.evaluate("document.documentElement.scrollHeight"), MOST_PIXELS)
-        page.set_viewport_size({"width": size["width"], "height": max(height, size["height"])})
-        page.screenshot(path=folder / f"{name}.png")
-        page.set_viewport_size(size)
-
-
-@pytest.mark.parametrize("messages", [8, 350, 5000])
-def test_pictures(open_page, messages):
-    admin = conversations.superuser()
-    session, tip = conversation(messages, admin)
-    addresses = pages_of(session, tip)
-    if messages == 350:
-        addresses |= {name: admin_pages.url(f"{name}_changelist") for name in MODELS}
-    for scheme in ("light", "dark"):
-        for device, size in SIZES.items():
-            page = open_page(admin, color_scheme=scheme, viewport=size)
-            take(page, FOLDER / f"{messages}" / f"{device}-{scheme}", addresses)
-
-
-# -- those of docs/admin.md -----------------------------------------------------------------------------------
-
-OF_DOCUMENTS = FOLDER / "docs"
 DEMO = REPOSITORY / "project" / "demo_conversation.json"
 #: Pixels around what a picture shows.
 MARGIN = 6
 #: One that is readable in a document's column, and one that shows all columns of a list.
 DOCUMENT = {"width": 1200, "height": 900}
 WIDE = {"width": 1600, "height": 900}
+
+
+def long_conversation(owner: Any) -> ChatMessage:
+    """The tip of one that was compacted as it grew, often enough to fill a list of runs."""
+    window = conversations.SMALL_WINDOW | {"CONTEXT_WINDOW": 16_000, "SUMMARY_TARGET_TOKENS": 800}
+    session = chat.start_session(
+        owner=owner, title="Harbour, 360 messages", system_prompt="Answer like a pilot.", settings=window
+    )
+    tip: ChatMessage | None = None
+    for first in range(0, 180, TURNS_PER_GENERATION):
+        tip = chat.append_messages(session, tip, conversations.turns(first, TURNS_PER_GENERATION, size=20))[-1]
+        chat.compact(tip)
+    assert tip is not None
+    return tip
 
 
 @pytest.fixture
@@ -112,8 +57,8 @@ def cut_out(page: Any, name: str, address: str, first: str, last: str, most: int
     top, bottom = boxes[0]["y"], boxes[1]["y"] + boxes[1]["height"]
     left = max(min(box["x"] for box in boxes) - MARGIN, 0)
     clip = {"x": left, "y": max(top - MARGIN, 0), "width": size["width"] - left}
-    OF_DOCUMENTS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=OF_DOCUMENTS / f"{name}.png", clip=clip | {"height": min(bottom - top + 2 * MARGIN, most)})
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=FOLDER / f"{name}.png", clip=clip | {"height": min(bottom - top + 2 * MARGIN, most)})
     page.set_viewport_size(size)
 
 
@@ -141,8 +86,7 @@ def test_pictures_of_the_documents(open_page, answering_broker):
     admin = conversations.superuser()
     session = lighthouse()
     keeper = session.messages.messages().latest("id")
-    _, tip = conversation(350, admin)
-    conversations.failed_run(tip)
+    conversations.failed_run(long_conversation(admin))
     change = "chatmessage_change"
     page = open_page(admin, viewport=DOCUMENT)
     newest = chat.find_summary(keeper)
@@ -155,5 +99,4 @@ def test_pictures_of_the_documents(open_page, answering_broker):
     cut_out(wide, "runs", runs, "#changelist", "#changelist", 740)
     phone = open_page(admin, viewport=PHONE, has_touch=True, is_mobile=True)
     branches = admin_pages.url("chatsession_change", session.pk)
-    cut_out(page, "session-page", branches, ".compaction-branches", ".compaction-branches")
     cut_out(phone, "phone", branches, ".compaction-branches", ".compaction-branches", 800)

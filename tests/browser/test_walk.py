@@ -25,9 +25,6 @@ def title(page: Any) -> str:
     return page.get_by_role("heading", level=2).first.inner_text()
 
 
-# -- walking --------------------------------------------------------------------------------------------------
-
-
 def test_from_the_sessions_to_a_summarys_difference_its_run_and_events_and_back(open_page, admin):
     harbour = conversations.harbour()
     older, newer = harbour.generations
@@ -66,6 +63,3 @@ def test_the_same_way_with_the_keyboard_alone(open_page, admin):
     go_by_keyboard(page, f"Run {harbour.run.pk}")
     go_by_keyboard(page, "Completed")
     assert page.url.endswith(url("compactionevent_change", harbour.event.pk))
-
-
-# -- doing ----------------------------------------------------------------------------------------------------

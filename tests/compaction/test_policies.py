@@ -12,7 +12,6 @@ import pytest
 from compaction_app import chat, tasks
 from compaction_app.models import ChatMessage, CompactionEvent
 from compaction_app.testing.builders import grow
-from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.values import Budget, PolicyDecision
 from tests.compaction.world import suppressed
 from tests.small import small
@@ -110,16 +109,6 @@ def test_force_passes_the_cool_down(settings, tip, monkeypatch):
     assert 0.4 <= held["covered"] < 1
     ANSWER[0] = PolicyDecision(action="force")
     assert chat.request_compaction(later) is not None
-
-
-def test_its_line_is_in_the_prompt_and_on_the_run(tip):
-    ANSWER[0] = PolicyDecision(prompt_line="Keep every berth number.")
-    run = chat.request_compaction(tip)
-    assert run is not None
-    assert tasks.compact_branch(run.pk) == "succeeded"
-    assert "Keep every berth number." in FakeSummarizer.requests[0].system
-    run.refresh_from_db()
-    assert run.policy_line == "Keep every berth number."
 
 
 def test_it_is_asked_over_the_threshold_only(tip):

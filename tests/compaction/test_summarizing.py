@@ -112,16 +112,6 @@ class TestOneSummary:
         assert run.anchor_id == branch[-1].pk
 
 
-class TestLimits:
-    def test_a_message_too_large_for_any_request_is_shown_head_and_tail(self, session, monkeypatch):
-        monkeypatch.setattr(FakeSummarizer, "max_input_tokens", 2_500)
-        tip = grow(session, None, "u(5000) a " + "u a " * 10)[-1]
-        chat.compact(tip)
-        first = CompactionRun.objects.filter(session=session).order_by("id").first()
-        assert first.shortened_inputs == [chat.get_branch(tip)[0].pk]
-        assert "truncated" in FakeSummarizer.requests[0].user
-
-
 class TestRefusals:
     def test_no_compaction_inside_a_transaction(self, branch):
         with pytest.raises(DurableTransactionRequired), transaction.atomic():

@@ -7,9 +7,9 @@ from compaction_app.conf import get_settings
 from compaction_app.context.budget import (
     Calibration,
     calibration_of,
-    get_compaction_params,
     make_budget,
     observe_calibration,
+    recent_tokens,
     window_of,
 )
 from compaction_app.exceptions import ConfigurationError
@@ -22,18 +22,11 @@ def budget_at(window, reserved, calibration=1.0, **overrides):
 
 
 def test_the_tail_budget_is_a_share_of_the_history():
-    assert get_compaction_params(7_000, budget_at(10_000, 2_000)).tokens_for_recent == 1_400
+    assert recent_tokens(7_000, budget_at(10_000, 2_000)) == 1_400
 
 
 def test_the_trigger_is_capped_for_huge_windows():
     assert budget_at(1_000_000, 8_192).threshold == 200_000
-
-
-def test_calibration_divides_the_limits_before_the_comparison():
-    """A model that counts half as many tokens again triggers earlier by our count."""
-    budget = budget_at(10_000, 2_000, calibration=1.5)
-    assert budget.threshold == 4_000
-    assert get_compaction_params(4_900, budget).should_compact
 
 
 def learned(*reports):

@@ -123,12 +123,6 @@ class TestFit:
         assert {ids(result.tail)[0] for result in results} == {ids(fitted(whole, 8_000).tail)[0]}
         assert {result.dropped + len(result.tail) for result in results} == {140}
 
-    def test_a_summary_that_cannot_be_shown_makes_room_for_the_newest_turns(self):
-        """7 tokens were shown of 6,144, all else was left out for a summary that did not fit either."""
-        result = fitted("u(500) a(500) " * 20 + "u(7)", 6_144, summary_tokens=7_570)
-        assert not result.summary
-        assert sum(m.tokens for m in result.tail) > 5_000
-
     def test_a_summary_alone_that_is_too_large_is_an_error(self):
         """The prompt was empty, with nothing said."""
         with pytest.raises(ContextOverflow) as caught:

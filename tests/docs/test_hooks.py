@@ -51,7 +51,7 @@ def answer(hooks: ModuleType, **parts: Any) -> list[tuple[Any, ...]]:
 @pytest.mark.pure
 def test_every_key_that_names_code_is_there_and_listed() -> None:
     problems = {key: find_problems({key: "nowhere.at_all"})[:1] for key in DEFAULTS}
-    named = {key for key, found in problems.items() if found and "cannot be imported" in found[0].message}
+    named = {key for key, found in problems.items() if found and "cannot be imported" in found[0].msg}
     assert named <= SITE_ONLY
     assert named == {"TOKEN_COUNTER", "REDACTOR", "POLICY", "PERMISSION", "ATTACHMENT_URL"}
     assert all(f"[`{key}`](" in TEXT for key in named)

@@ -15,7 +15,6 @@ from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.tokens import ExactTokenCounter
 from compaction_app.values import SummaryDraft
-from tests.steps import fill_target, llama_overflow, unsupported_parameter
 from tests.summarizers.summarizing import ACCEPT, request
 
 pytestmark = pytest.mark.pure
@@ -75,49 +74,8 @@ class TestReplies:
         server.script([steps.reply_with(lambda body: body["messages"][0]["content"].upper())])
         assert chat(client_of(server)).choices[0].message.content == "WHAT IS NEW?", "written from the request"
 
-    @pytest.mark.parametrize("share", [0.5, 2.0])
-    def test_a_reply_can_fill_the_size_that_the_prompt_asks_for(self, server, share):
-        """The conversation may speak of tokens too: only the instructions count."""
-        asked = request(target_tokens=400, instructions="about 9 tokens")
-        server.script([fill_target(share)])
-        messages: Any = [{"role": "system", "content": asked.system}, {"role": "user", "content": asked.user}]
-        completion = client_of(server).chat.completions.create(model="small", messages=messages)
-        written = ExactTokenCounter()([completion.choices[0].message.content or ""])[0]
-        assert written == share * 400
-
 
 class TestErrors:
-    @pytest.mark.parametrize(
-        ("step", "error", "code"),
-        [
-            (steps.rate_limited(2), openai.RateLimitError, "rate_limit_exceeded"),
-            (steps.insufficient_quota(), openai.RateLimitError, "insufficient_quota"),
-            (steps.server_error(529), openai.InternalServerError, None),
-            (steps.unauthorized(), openai.AuthenticationError, "invalid_api_key"),
-            (steps.context_overflow(), openai.BadRequestError, "context_length_exceeded"),
-            (llama_overflow(), openai.BadRequestError, "400"),
-            (unsupported_parameter("temperature"), openai.BadRequestError, "unsupported_parameter"),
-        ],
-    )
-    @pytest.mark.parametrize("stream", [False, True])
-    def test_errors_reach_the_client_as_the_providers_do(self, server, step, error, code, stream):
-        server.script([step])
-        with pytest.raises(error) as caught:
-            chat(client_of(server), stream=stream)
-        assert caught.value.code == code
-
-    def test_retry_after_makes_the_real_client_wait(self, server):
-        server.script([steps.rate_limited(retry_after=0.2), steps.reply("now")])
-        started = time.monotonic()
-        assert chat(client_of(server, max_retries=1)).choices[0].message.content == "now"
-        assert time.monotonic() - started >= 0.2
-
-    @pytest.mark.parametrize("step", [steps.drop(), steps.hang(0)])
-    def test_a_broken_connection_is_one_for_the_client(self, server, step):
-        server.script([step])
-        with pytest.raises(openai.APIConnectionError):
-            chat(client_of(server))
-
     def test_stopping_releases_what_hangs(self):
         with ThreadPoolExecutor(1) as pool:
             with ScriptedOpenAIServer([steps.hang()]) as server:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -12,7 +11,6 @@ from uuid import uuid4
 import pytest
 from django.core.management import CommandError
 from django.db import connection
-from django.utils import timezone
 
 from compaction_app import chat, tasks
 from compaction_app.compaction import runs
@@ -31,8 +29,6 @@ from tests.transfer.bundling import run
 
 # Compacting calls a model, which no open transaction may wait for.
 pytestmark = pytest.mark.django_db(transaction=True)
-
-EXTRACTIVE = "compaction_app.summarizers.ExtractiveSummarizer"
 
 
 def outcomes(printed: str) -> dict[int, str]:
@@ -70,29 +66,23 @@ class TestCompact:
         assert code == 0
         assert CompactionRun.objects.count() == 2
 
-    def test_twice_is_once(self, forked):
-        session, _ = forked
-        run("compact", session.pk)
-        asked = len(FakeSummarizer.requests)
-        out, code = run("compact", session.pk)
-        assert set(outcomes(out).values()) == {"nothing to compact"}
-        assert code == 0
-        assert len(FakeSummarizer.requests) == asked
-
     def test_instructions_are_for_every_branch(self, forked):
         session, tips = forked
         run("compact", session.pk, "--instructions", "keep the prices")
         assert {request.instructions for request in FakeSummarizer.requests} == {"keep the prices"}
         assert len(FakeSummarizer.requests) == len(tips)
 
-    def test_a_branch_too_large_for_one_compaction_gets_as_many_as_it_needs(self, forked, monkeypatch):
-        """A summarizer that takes little covers the oldest part first; the next generation goes on."""
-        monkeypatch.setattr(FakeSummarizer, "max_input_tokens", 5000)
+    def test_a_success_before_a_generation_with_nothing_left_is_told(self, forked, monkeypatch):
         _, (tip, *_) = forked
-        out, _ = run("compact", tip.pk)
-        assert CompactionRun.objects.filter(status="succeeded").count() > 1
-        assert chat.get_context(tip).history_tokens <= chat.get_context(tip).threshold
-        assert len(outcomes(out)) == 1
+        compact = chat.compact
+
+        def and_again(tip, **given):
+            compact(tip, **given)
+            return compact(tip, **given)
+
+        monkeypatch.setattr(chat, "compact", and_again)
+        assert outcomes(run("compact", tip.pk)[0]) == {tip.pk: "compacted (generation 1)"}
+        assert CompactionRun.objects.get(status="skipped").generation is None
 
     def test_a_failure_is_told_and_ends_with_one(self, forked):
         _, (tip, *_) = forked
@@ -113,15 +103,6 @@ class TestCompact:
         assert code == 1
         taken.refresh_from_db()
         assert taken.status == RunStatus.RUNNING
-
-    def test_a_run_that_no_worker_took_is_carried_out_here(self, forked):
-        _, (tip, *_) = forked
-        waiting = chat.request_compaction(tip)
-        CompactionRun.objects.update(next_attempt_at=timezone.now() + timedelta(hours=1))
-        out, code = run("compact", tip.pk)
-        waiting.refresh_from_db()
-        assert (waiting.status, code) == (RunStatus.SUCCEEDED, 0)
-        assert outcomes(out) == {tip.pk: "compacted (generation 1)"}
 
     def test_an_empty_session_is_nothing_to_compact(self):
         assert run("compact", chat.start_session().pk) == ("The session has no messages: nothing to compact.\n", 0)

@@ -156,6 +156,13 @@ def test_an_item_is_told_with_what_stands_above_it(content: str, line: str) -> N
         "Delete table orders_2019 on server db7; no, never do that, Priya Nair would kill us",
         "You may delete the table on db7, and you have to ask Priya for a backup first",
         "لطفا پیش از ساعت هشت صبح به آنا زنگ نزن",
+        "aws_secret_access_key = [secret removed: AWS secret access key] belongs to the server in Oulu",
+        "Berth 1 is no longer [free], it isn't (open) to ship 2 unless the harbour master says so",
+        "Jonas is absolutely convinced, and has told everyone here, that Leila Brandt stole 500 EUR on 3 May",
+        "Version 1.2.3-rc.1+build.5 of pkg @scope/name@^4.5.6 needs Node >=18 <21",
+        "Nikdy nevolej Anně Novákové před osmou hodinou ranní",
+        "Бюджет 3000 евро и больше ни копейки",
+        "تشحن في 14 نيسان 2026 من بيروت",
     ],
 )  # fmt: skip
 def test_a_sentence_is_told_whole_or_not_at_all(text: str) -> None:

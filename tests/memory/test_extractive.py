@@ -225,6 +225,11 @@ class TestTruth:
             "Auf keinen Fall vor acht Uhr anrufen",
             "Il ne faut jamais appeler Anne avant huit heures",
             "绝对不要在八点以前给安娜打电话",
+            "The reserve is not touched before 1 May",
+            "Write plain prose, no bullet lists unless I ask",
+            "The form needs to reach Oda by 12 May",
+            "I want the draft on Tuesday at the latest",
+            "必ず鉛のくさびを使う",
         ],
     )
     def test_a_rule_outlasts_people_and_numbers(self, rule: str) -> None:
@@ -239,6 +244,8 @@ class TestTruth:
             "That must have been a very special evening",
             "Never mind, it was only an idea of mine",
             "I agree, you must be so proud of her",
+            "We had to wait in the rain with the goat",
+            "Nobody knows what it is",
         ],
     )
     def test_an_idiom_is_no_rule(self, idiom: str) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from compaction_app.memory.ledger_text import EXTRACT_HEADING, LEDGER_NAME, prose_draft
 from compaction_app.messages.transcript import count_summary, largest_saving_summary
 from compaction_app.summarizers.drafts import refuse_draft
-from compaction_app.values import LEDGER_HEADING, Message, Role, SummaryDraft, SummaryRequest, with_ledger
+from compaction_app.values import LEDGER_HEADING, Role, SummaryDraft, SummaryRequest, with_ledger
 from tests.memory.ledgers import COUNT, DRAFT, NONCE, Completed, entries, keep, made_of, message, tell
 
 pytestmark = pytest.mark.pure
@@ -76,28 +76,6 @@ class TestContent:
             assert "hatch tonight (2026-03-30)" in text.ledger
             text = keep("Go on.", previous=text)
 
-    def test_reasoning_is_never_told(self) -> None:
-        thought = [{"type": "thinking", "thinking": "The key is SNF-2605-017."}]
-        assert keep(message(1, "Well.", Role.ASSISTANT, reasoning=thought)) == DRAFT
-
-    @pytest.mark.parametrize("tokens", [30, 60, 200])
-    @pytest.mark.parametrize(
-        "said",
-        [
-            "aws_secret_access_key = [secret removed: AWS secret access key] belongs to the server in Oulu",
-            "Berth 1 is no longer [free], it isn't (open) to ship 2 unless the harbour master says so",
-            "Jonas is absolutely convinced, and has told everyone here, that Leila Brandt stole 500 EUR on 3 May",
-            "Version 1.2.3-rc.1+build.5 of pkg @scope/name@^4.5.6 needs Node >=18 <21",
-            "Nikdy nevolej Anně Novákové před osmou hodinou ranní",
-            "Бюджет 3000 евро и больше ни копейки",
-            "تشحن في 14 نيسان 2026 من بيروت",
-        ],
-    )
-    def test_a_sentence_is_told_whole_or_not_at_all(self, said: str, tokens: int) -> None:
-        ledger = entries(f"{said}.", LEDGER_TOKENS=tokens)
-        assert ledger in ("", f"user: {said}")
-        assert ledger or tokens < 60
-
 
 class TestBeside:
     """What stays in the conversation beside the summary."""
@@ -133,23 +111,6 @@ class TestBeside:
 class TestRules:
     """What somebody wants outlasts facts, however it is said; what only sounds like it does not."""
 
-    @pytest.mark.parametrize(
-        "said",
-        [
-            "The reserve is not touched before 1 May",
-            "Write plain prose, no bullet lists unless I ask",
-            "The form needs to reach Oda by 12 May",
-            "I want the draft on Tuesday at the latest",
-            "必ず鉛のくさびを使う",
-        ],
-    )
-    def test_a_rule_outlasts_facts(self, said: str) -> None:
-        assert said in keep(*BERTHS[:10], f"{said}.", *BERTHS[10:], LEDGER_TOKENS=50).ledger
-
-    @pytest.mark.parametrize("said", ["We had to wait in the rain with the goat", "Nobody knows what it is"])
-    def test_what_only_has_words_of_one_does_not(self, said: str) -> None:
-        assert said not in keep(*BERTHS[:10], f"{said}.", *BERTHS[10:], LEDGER_TOKENS=50)
-
     def test_twenty_generations_of_chatter_cost_no_rule(self) -> None:
         rules = [
             "Never write to the county in my name.",
@@ -162,10 +123,6 @@ class TestRules:
             assert [rule for rule in rules if rule.rstrip(".") not in text] == []
             new = f"Guest{number} Berg{number} took {number + 3} boats to Port{number} for {number}40 kroner."
             text = tell(*chatter, new, previous=text, LEDGER_TOKENS=80)
-
-
-def map_to(texts: tuple[str, ...]) -> list[Message]:
-    return [message(n, text) for n, text in enumerate(texts, start=10)]
 
 
 class TestQuoted:

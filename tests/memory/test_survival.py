@@ -8,7 +8,6 @@ import re
 import pytest
 
 from compaction_app import chat
-from compaction_app.exceptions import CompactionFailed
 from compaction_app.memory.ledger_text import LEDGER_NAME
 from compaction_app.memory.sentences import split_sentences
 from compaction_app.testing import steps
@@ -111,16 +110,6 @@ def noted(tip, *told):
     turns = [{"role": "user", "content": text + "It was a long day by the sea. " * 40} for text in told]
     answer = {"role": "assistant", "content": "Noted."}
     return chat.append_messages(session, tip, [one for turn in turns for one in (turn, answer)])[-1]
-
-
-def test_a_draft_that_is_a_copied_ledger_and_nothing_else_is_refused(forgetful):
-    """The ledger is the application's to write: what a model wrote without it is what is judged."""
-    tip = noted(None, *(f"Booking XY-{number:04} is for room {number}. " for number in range(8)))
-    forgetful.script(default=steps.reply(f"## {LEDGER_NAME}\nuser: booking XY-0001 is for room 1 and many others"))
-    with pytest.raises(CompactionFailed) as caught:
-        chat.compact(tip)
-    assert caught.value.error_code == "empty"
-    assert chat.find_summary(tip) is None
 
 
 @pytest.mark.parametrize("between", ["", "\x0b", "\u2028"])

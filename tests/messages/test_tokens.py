@@ -220,7 +220,7 @@ class TestWithoutTheTokenizer:
 
     def test_the_default_counter_names_its_extra(self):
         [problem] = find_problems({})
-        assert (problem.id, problem.error) == ("compaction_app.E015", True)
+        assert (problem.id, problem.is_serious()) == ("compaction_app.E015", True)
         with pytest.raises(ConfigurationError, match=r"pip install 'django-chat-compaction\[exact\]'"):
             ExactTokenCounter()(["one"])
 

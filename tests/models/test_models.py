@@ -185,18 +185,6 @@ def test_names_of_rows_never_show_what_was_said() -> None:
 # -- states ----------------------------------------------------------------------------------------------
 
 
-def test_querysets_are_named_by_state() -> None:
-    session = start_session()
-    root, child = chain(session, 2)
-    live = summarize(child, root)
-    retired = summarize(child, child, retired_at=timezone.now())
-    assert set(session.messages.messages()) == {root, child}
-    assert set(session.messages.summaries()) == {live, retired}
-    assert list(session.messages.live()) == [live]
-    assert list(session.messages.tips()) == [child]
-    assert [node.is_leaf() for node in (root, child)] == [False, True], "a summary is no message that follows"
-
-
 def test_runs_are_claimable_when_ready_or_abandoned() -> None:
     """A lease that ran out means a worker that died; one that still runs is nobody else's."""
     session, now = start_session(), timezone.now()

@@ -17,7 +17,7 @@ import pytest
 from project import embedded
 from project.embedded import EmbeddedPostgres, EmbeddedServer, EmbeddedServerError, EmbeddedValkey
 from project.guard import CommandNotStartedError, GuardedProcess
-from tests.conftest import REPOSITORY, StartWorker
+from tests.conftest import REPOSITORY
 
 
 def answers(port: int) -> bool:
@@ -150,11 +150,3 @@ class TestGuardedProcess:
         environment = {"PATH": os.environ["PATH"], "OPENAI_API_KEY": "a-secret"}
         with GuardedProcess(["sleep", "60"], log=tmp_path / "log", cwd=tmp_path, env=environment) as process:
             assert "a-secret" not in " ".join(process._guard.args)
-
-
-class TestWorker:
-    """A real Celery worker on the test's own database and broker."""
-
-    def test_beat_sends_the_sweep(self, celery_worker: StartWorker):
-        worker = celery_worker(pool="solo", beat=True, env={"COMPACTION_SWEEP_SECONDS": "0.2"})
-        worker.wait_until(lambda: "compaction_app.tasks.recover_compactions" in worker.said.partition(" ready.")[2])

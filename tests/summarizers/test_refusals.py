@@ -183,12 +183,6 @@ class TestManual:
         ]
         assert [record.levelno for record in told] == [logging.WARNING]
 
-    def test_an_oversize_draft_that_is_shorter_the_second_time_is_taken(self, server):
-        server.script([fill_target(2.0), fill_target(0.9)])
-        tip = long_branch()
-        assert chat.compact(tip).status == "succeeded"
-        assert kinds(tip.session) == ["started", "summary_oversize", "completed"]
-
 
 class TestBackground:
     def carried_out(self, run):
@@ -338,18 +332,6 @@ class TestBreaker:
         tip = grow(tip.session, tip, "u a " * 8)[-1]
         self.fail(server, tip, steps.unauthorized(), 2)
         assert chat.request_compaction(tip) is not None
-
-    def test_a_person_passes_it_and_their_success_closes_it(self, server):
-        tip = long_branch()
-        self.fail(server, tip, steps.unauthorized(), 3)
-        assert chat.request_compaction(tip) is None
-        assert chat.compact(tip).generation == 1
-        tip = grow(tip.session, tip, "u a " * 8)[-1]
-        run = chat.request_compaction(tip)
-        assert run is not None
-        assert tasks.compact_branch(run.pk) == "succeeded"
-        assert suppressed(session=tip.session) == [{"reason": "breaker", "failures": 3}]
-        assert verify_session(tip.session).problems == []
 
     def test_it_closes_after_its_seconds_and_one_more_failure_opens_it_again(self, server):
         tip = long_branch()

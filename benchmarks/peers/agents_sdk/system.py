@@ -6,17 +6,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count as numbers
 from typing import Any
 
 os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"
 
 from agents.extensions.memory import SQLAlchemySession
+from sqlalchemy import event, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from benchmarks.peers.common import ANSWER, EDITED, RECENT, Database, Loop, Peer, messages, run, versions
-from benchmarks.peers.engine import Engine
+from benchmarks.peers.common import (
+    ANSWER,
+    EDITED,
+    PRAGMAS,
+    PRAGMAS_READ_BACK,
+    RECENT,
+    SETTINGS_READ_BACK,
+    Database,
+    Loop,
+    Peer,
+    Statements,
+    count_statements,
+    durability,
+    messages,
+    run,
+    versions,
+)
 
 
 class Sessions(Peer):
@@ -30,15 +46,29 @@ class Sessions(Peer):
     def __init__(self, database: Database) -> None:
         super().__init__()
         self.loop = Loop()
-        self._engine = Engine(create_async_engine(database.async_url()), self.loop)
+        self._engine = create_async_engine(database.async_url())
+        self._is_postgresql = database.is_postgresql
+        if not self._is_postgresql:
+            event.listen(self._engine.sync_engine, "connect", _set_pragmas)
         self._forks = numbers()
 
     def count(self, call: Callable[[], Any]) -> dict[str, int]:
-        return self._engine.count(call)
+        target, name, watching = self._engine.sync_engine, "before_cursor_execute", []
+
+        def report(_: Any, __: Any, statement: str, parameters: Any, ___: Any, executemany: bool) -> None:
+            watching[0].add(statement, len(parameters) if executemany else 1)
+
+        def watch(statements: Statements) -> None:
+            watching.append(statements)
+            event.listen(target, name, report)
+
+        return count_statements(call, watch, lambda: event.remove(target, name, report))
 
     def about(self) -> dict[str, Any]:
         packages = versions("openai-agents", "sqlalchemy", "aiosqlite", "asyncpg")
-        return {"versions": packages, "durability": self._engine.durability()}
+        names = SETTINGS_READ_BACK if self._is_postgresql else PRAGMAS_READ_BACK
+        settings = durability(names, lambda name: self.loop.wait(self._scalar(name)))
+        return {"versions": packages, "durability": settings}
 
     def calls_on(self, read: str, written: str, forked: str, size: int) -> dict[str, Callable[[], Any]]:
         wait = self.loop.wait
@@ -59,23 +89,42 @@ class Sessions(Peer):
         }
 
     def session(self, name: str) -> Any:
-        return SQLAlchemySession(name, engine=self._engine.engine, create_tables=True)
+        return SQLAlchemySession(name, engine=self._engine, create_tables=True)
 
     def fill(self, name: str, size: int) -> None:
         self.loop.wait(self.session(name).add_items(messages(size)))
         time = "datetime('2025-01-01', '+' || id || ' seconds')"
-        if self._engine.is_postgresql:
+        if self._is_postgresql:
             time = "TIMESTAMP '2025-01-01' + id * INTERVAL '1 second'"
         statement = f"UPDATE agent_messages SET created_at = {time} WHERE session_id = :name"
-        self._engine.execute(statement, {"name": name})
+        self.loop.wait(self._execute(statement, {"name": name}))
 
     def settle(self) -> None:
-        self._engine.settle()
+        self.loop.wait(self._settle())
 
     async def fork(self, session: Any, size: int) -> None:
         items = await session.get_items()
-        copy = SQLAlchemySession(f"{session.session_id}-{next(self._forks)}", engine=self._engine.engine)
+        copy = SQLAlchemySession(f"{session.session_id}-{next(self._forks)}", engine=self._engine)
         await copy.add_items([*items[: size // 2], EDITED])
+
+    async def _scalar(self, statement: str) -> Any:
+        async with self._engine.connect() as connection:
+            return (await connection.execute(text(statement))).scalar_one()
+
+    async def _execute(self, statement: str, parameters: Mapping[str, Any]) -> None:
+        async with self._engine.begin() as connection:
+            await connection.execute(text(statement), parameters)
+
+    async def _settle(self) -> None:
+        async with self._engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
+            await connection.execute(text("VACUUM ANALYZE" if self._is_postgresql else "ANALYZE"))
+
+
+def _set_pragmas(connection: Any, _: Any) -> None:
+    cursor = connection.cursor()
+    for pragma in PRAGMAS:
+        cursor.execute(pragma)
+    cursor.close()
 
 
 if __name__ == "__main__":

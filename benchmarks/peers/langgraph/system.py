@@ -1,13 +1,12 @@
 """Threads of LangGraph, whose checkpoints are stored by SqliteSaver or PostgresSaver.
 
-``python -m benchmarks.peers.langgraph.system messages|messages_exit|delta|delta_exit <database>``
+``python -m benchmarks.peers.langgraph.system messages|delta|delta_exit <database>``
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, TypedDict
@@ -57,20 +56,9 @@ def answer(_: Any) -> dict[str, Any]:
     return {"messages": [ANSWER]}
 
 
-class Store(ABC):
+class SQLiteStore:
     """A saver on its long-lived connection."""
 
-    @abstractmethod
-    def ask(self, statement: str) -> Any: ...
-
-    @abstractmethod
-    def settle(self) -> None: ...
-
-    @abstractmethod
-    def count(self, call: Callable[[], Any]) -> dict[str, int]: ...
-
-
-class SQLiteStore(Store):
     read_back = PRAGMAS_READ_BACK
 
     def __init__(self, path: str) -> None:
@@ -105,8 +93,8 @@ class _CountingCursor(psycopg.Cursor):
         super().executemany(query, rows, **kwargs)
 
 
-class PostgresStore(Store):
-    """A connection as ``PostgresSaver.from_conn_string`` makes it, without the cost of a pool."""
+class PostgresStore:
+    """The same, with a connection as ``PostgresSaver.from_conn_string`` makes it, without the cost of a pool."""
 
     read_back = SETTINGS_READ_BACK
 
@@ -197,7 +185,6 @@ if __name__ == "__main__":
     run(
         {
             "messages": partial(Threads, state=WholeState, durability="async"),
-            "messages_exit": partial(Threads, state=WholeState, durability="exit"),
             "delta": partial(Threads, state=DeltaState, durability="async"),
             "delta_exit": partial(Threads, state=DeltaState, durability="exit"),
         }

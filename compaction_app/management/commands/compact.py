@@ -97,19 +97,22 @@ class _Compactor:
     def compact(self, tip: ChatMessage) -> dict[str, Any]:
         """The result, as JSON for scripts."""
         before = branches.history_at(tip.pk, self.using)
-        run, problem = None, ""
+        problem = ""
         # A summary, perhaps of another branch, may already bring this branch to its target: without this a session of
         # five hundred regenerations would get as many. Instructions are for every branch.
         served = before.summary_id is not None and before.tokens <= self.resolved.budget.target
         if not (served and self.whole_session and not self.instructions):
             try:
-                run = self._run(tip)
+                self._run(tip)
             except CompactionRefused as refused:
                 by = f": a worker is executing run {refused.run_id}" if refused.run_id else ""
                 problem = f"{refused.reason}{by}"
             except CompactionFailed as failed:
                 problem = ": ".join(filter(None, [failed.error_code, failed.error_detail]))
-        made = run if run and run.status == RunStatus.SUCCEEDED else None
+        # Not by the last run: of several generations in a row it may have found nothing left.
+        after = branches.history_at(tip.pk, self.using)
+        is_new = after.summary_id is not None and after.summary_id != before.summary_id
+        made = CompactionRun.objects.using(self.using).filter(summary=after.summary_id).first() if is_new else None
         if problem:
             outcome = f"failed: {problem}"
         elif made:
@@ -124,7 +127,7 @@ class _Compactor:
             "tip": tip.pk,
             "depth": tip.depth,
             "tokens_before": before.tokens,
-            "tokens_after": branches.history_at(tip.pk, self.using).tokens,
+            "tokens_after": after.tokens,
             "threshold": self.resolved.budget.threshold,
             "generations": [made.generation] if made else [],
             "outcome": outcome,
@@ -132,15 +135,16 @@ class _Compactor:
             "runs": [made.pk] if made else [],
         }
 
-    def _run(self, tip: ChatMessage) -> CompactionRun:
-        """The last of the runs that compact it. One that waits in the queue is carried out here."""
+    def _run(self, tip: ChatMessage) -> None:
+        """Carry out the runs that compact it, also one that waits in the queue."""
         try:
-            return chat.compact(tip, instructions=self.instructions)
+            chat.compact(tip, instructions=self.instructions)
         except CompactionRefused as refused:
             in_the_way = CompactionRun.objects.using(self.using).filter(pk=refused.run_id or 0)
             # Do not wait for the delay of a retry either.
             if not in_the_way.filter(status=RunStatus.READY).update(next_attempt_at=None):
                 raise
-            run = without_waiting(wait_for_end(in_the_way.get(), BLOCKING))
-        # It was opened without these instructions.
-        return chat.compact(tip, instructions=self.instructions) if self.instructions else run
+            without_waiting(wait_for_end(in_the_way.get(), BLOCKING))
+            if self.instructions:
+                # It was opened without these.
+                chat.compact(tip, instructions=self.instructions)

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django.core.management.base import BaseCommand
-from django.db import DEFAULT_DB_ALIAS, OperationalError, ProgrammingError
+from django.db import DEFAULT_DB_ALIAS, DatabaseError
 
 from compaction_app.exceptions import BundleError, ConfigurationError
 from compaction_app.management.console import FAILED, WrongCall, add_json, at_least, progress, write_some
@@ -58,7 +58,7 @@ class Command(BaseCommand):
                 bundles.write_texts(folder, {bundles.INDEX: index})
         except (BundleError, ConfigurationError) as error:
             raise WrongCall(error) from error
-        except (OperationalError, ProgrammingError) as error:
+        except DatabaseError as error:
             reason = str(error).strip().partition("\n")[0]
             raise WrongCall(f"{database} cannot be read: {reason}") from error
         if as_json:

@@ -26,8 +26,6 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path, metavar="FILE")
         parser.add_argument("--owner", metavar="USERNAME", help="the user who owns the conversations")
-        parser.add_argument("--title", default="", help="a title to use instead of the one in the file")
-        parser.add_argument("--again", action="store_true", help="import the file again as new conversations")
         add_database(parser)
         add_json(parser)
 
@@ -45,14 +43,7 @@ class Command(BaseCommand):
             conversations = importing.read(file)
             total = sum(len(conversation.messages) for conversation in conversations)
             with progress(total=total, unit=" messages") as bar:
-                imported = importing.store(
-                    conversations,
-                    owner=owner,
-                    title=options["title"],
-                    using=database,
-                    again=options["again"],
-                    on_stored=bar.update,
-                )
+                imported = importing.store(conversations, owner=owner, using=database, on_stored=bar.update)
         except CompactionError as error:
             raise CommandError(printable(f"{file}: {error}")) from error
         if options["as_json"]:
@@ -77,7 +68,7 @@ class Command(BaseCommand):
             messages = count(sum(one.messages for one in new), "message")
             self.stdout.write(f"Imported {count(len(new), 'conversation')} with {messages}.")
         if known := len(imported) - len(new):
-            self.stdout.write(f"Already imported: {count(known, 'conversation')} (--again imports them again).")
+            self.stdout.write(f"Already imported: {count(known, 'conversation')}.")
         lines = [
             f"{one.session.pk}  {count(one.messages, 'message')}, {count(one.tips, 'branch', 'branches')}"
             f"{', already imported' if one.already_there else ''}  {printable(one.session.title)}"

@@ -64,6 +64,8 @@ READS_FASTER = 10
 #: A time-out is this much longer than the longest request would take.
 MARGIN = 1.5
 LEAST_TIMEOUT = 30
+#: What takes less was answered by no model that must be waited for: an extract, a cache, a server of a test.
+LEAST_SECONDS = 0.1
 
 
 class Command(BaseCommand):
@@ -101,12 +103,14 @@ class Command(BaseCommand):
         code = answer.code if isinstance(answer, Failure) else refuse_draft(answer, request, most, count)
         summarizer.learn(str(code or ""))
         entry = None
-        told = {"seconds": f"{seconds:.1f}"}
+        # A speed is told of what takes long enough to be timed.
+        is_timed = seconds >= LEAST_SECONDS
+        told = {"seconds": f"{seconds:.1f}" if is_timed else f"under {LEAST_SECONDS}"}
         if isinstance(answer, SummaryDraft) and answer.input_tokens:
             ratio = answer.input_tokens / size
             told["tokens read"] = f"{answer.input_tokens:,}, {ratio:.2f} × the {size:,} of our count"
-            speed = answer.output_tokens / max(seconds, 0.001)
-            told["tokens written"] = f"{answer.output_tokens:,}, {speed:.1f} a second, reading included"
+            speed = f", {answer.output_tokens / seconds:.1f} a second, reading included" if is_timed else ""
+            told["tokens written"] = f"{answer.output_tokens:,}{speed}"
         if isinstance(summarizer, OpenAISummarizer):
             # With what was learned of its window.
             [entry] = summarizer.entries

@@ -55,12 +55,6 @@ class TestBranches:
         assert ">Edit<" not in page
         assert "redacted" in page
 
-    def test_a_message_that_answers_nothing_has_no_other_answer(self, browser, session):
-        greeting = chat.append_message(session, role=Role.ASSISTANT, content="Welcome!")
-        response = browser.post(url("regenerate", session, greeting))
-        assert "This message is not a reply" in text_of(browser.get(response.url))
-        assert stored(session) == 1
-
     def test_a_message_leads_to_the_newest_tip_below_it_and_a_tip_to_its_own_branch(self, browser, session):
         fork = grow(session, 2)
         old = grow(session, 4, parent=fork, content="Older branch ")
@@ -114,6 +108,7 @@ class TestPages:
         assert len(page) < len(long)
         whole = browser.get(url("text", session, message))
         assert whole["Content-Type"] == "text/plain; charset=utf-8"
+        assert whole["X-Content-Type-Options"] == "nosniff"
         assert text_of(whole) == long
         editing = text_of(browser.get(url("branch", session, message), {"edit": message.pk}))
         assert long.strip() in editing, "the box of an edit holds all of it"

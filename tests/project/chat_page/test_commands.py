@@ -5,7 +5,7 @@ import re
 import pytest
 
 from compaction_app import chat
-from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.models import CompactionRun
 from compaction_app.values import RunStatus
 from project.chat import commands
 from tests.project.chat_page.pages import grow, send, stored, text_of
@@ -77,7 +77,3 @@ class TestCommands:
         assert "Unknown command /compakt. Available are /compact" in page
         assert "/compakt &lt;b&gt;now&lt;/b&gt;</textarea>" in page
         assert stored(session) == 2
-
-    def test_a_space_before_the_slash_makes_it_a_message(self, browser, session):
-        send(browser, session, " /compakt is a slip")
-        assert ChatMessage.objects.filter(content=" /compakt is a slip").exists()

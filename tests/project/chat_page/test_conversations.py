@@ -8,7 +8,6 @@ from django.urls import reverse
 
 from compaction_app import chat
 from compaction_app.models import ChatSession
-from project.chat import reading
 from tests.project.chat_page.pages import text_of, url
 
 pytestmark = pytest.mark.django_db
@@ -30,13 +29,3 @@ class TestConversations:
         chat.start_session(title="Nobody's")
         page = text_of(browser.get(reverse("chat:sessions")))
         assert re.findall(r"<bdi>(\w+)</bdi>", page) == ["Second", "First"]
-
-    def test_the_list_is_paged(self, browser, marit):
-        for number in range(reading.SESSIONS_PAGE_SIZE + 1):
-            chat.start_session(owner=marit, title=f"Talk {number}.")
-        first, second = (text_of(browser.get(reverse("chat:sessions"), {"page": page})) for page in (1, 2))
-        assert "Talk 0." not in first
-        assert "?page=2" in first
-        assert "Talk 0." in second
-        assert "?page=1" in second
-        assert browser.get(reverse("chat:sessions"), {"page": "x"}).status_code == 404

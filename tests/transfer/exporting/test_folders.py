@@ -91,8 +91,7 @@ class TestFolders:
         assert export(tmp_path / "out").folder.stat().st_mode & 0o077 == 0
 
     def test_a_session_or_database_that_is_not_there(self, tmp_path):
-        (tmp_path / "text.sqlite3").write_text("no database")
-        for arguments in (("--session", uuid4()), ("--database", "nowhere"), ("--database", tmp_path / "text.sqlite3")):
+        for arguments in (("--session", uuid4()), ("--database", "nowhere")):
             with pytest.raises(CommandError) as caught:
                 run("export_compactions", "--out", tmp_path / "out", *arguments)
             assert caught.value.returncode == 2
@@ -155,13 +154,15 @@ class TestFile:
         writer.close()
 
     def test_a_file_of_another_program(self, tmp_path):
-        path = tmp_path / "other.sqlite3"
+        text, path = tmp_path / "text.sqlite3", tmp_path / "other.sqlite3"
+        text.write_text("no database")
         with sqlite3.connect(path) as other:
             other.execute("CREATE TABLE notes (text)")
         other.close()
-        ended = self.manage("export_compactions", "--out", tmp_path / "out", "--database", path)
-        assert (ended.returncode, ended.stdout) == (2, "")
-        assert "no such table" in ended.stderr
+        for file, said in ((text, "file is not a database"), (path, "no such table")):
+            ended = self.manage("export_compactions", "--out", tmp_path / "out", "--database", file)
+            assert (ended.returncode, ended.stdout) == (2, "")
+            assert said in ended.stderr
         assert not (tmp_path / "out").exists()
 
 
