@@ -18,7 +18,7 @@ PYTHON ?=
 PYTHONS := $(if $(PYTHON),$(PYTHON),python3.13 python3.12 python3.11 python3 python3.14 python)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup develop lock demo test test-all test-sqlite test-postgres test-prepared test-newest-django test-model lint format messages types migrations-check wheel-check size fuzz fuzz-sqlite fuzz-postgres schema soak bench bench-all bench-setup evaluate docs screenshots clean FORCE
+.PHONY: help setup develop lock demo test test-all test-sqlite test-postgres test-prepared test-newest-django test-model test-frameworks lint format messages types migrations-check wheel-check size fuzz fuzz-sqlite fuzz-postgres schema soak bench bench-all bench-setup evaluate docs screenshots clean FORCE
 
 help:
 	@echo "make setup             create .venv and install requirements.lock, for the demo"
@@ -26,11 +26,12 @@ help:
 	@echo "make lock              write the locks again, after a change of a requirements file"
 	@echo "make demo              run the demo (DEMO_ARGS='--help' for its options)"
 	@echo "make test              the tests, in a few minutes (PYTEST_ARGS='-k word')"
-	@echo "make test-all          all tests, on SQLite, PostgreSQL and the newest Django, and with a real model"
+	@echo "make test-all          all tests, on SQLite, PostgreSQL and the newest Django, with a real model and frameworks"
 	@echo "make test-sqlite       all tests on SQLite"
 	@echo "make test-postgres     all tests on PostgreSQL"
 	@echo "make test-prepared     the tests of make test on PostgreSQL, with prepared statements"
 	@echo "make test-model        the tests with a real model behind llama.cpp's server"
+	@echo "make test-frameworks   the tests with agent frameworks, in an environment of their own"
 	@echo "make lint              check rules and format with ruff"
 	@echo "make format            fix rules and format with ruff"
 	@echo "make messages          collect texts for translation, and compile the translations"
@@ -106,7 +107,7 @@ test: develop
 	TEST_DATABASE=sqlite $(PYTEST) -m "not long" $(PYTEST_ARGS)
 	TEST_DATABASE=postgres $(PYTEST) -m "not long" $(POSTGRES_TESTS) $(PYTEST_ARGS)
 
-test-all: test-sqlite test-postgres test-prepared test-newest-django test-model docs
+test-all: test-sqlite test-postgres test-prepared test-newest-django test-model test-frameworks docs
 
 test-sqlite: develop
 	TEST_DATABASE=sqlite $(PYTEST) $(PYTEST_ARGS)
@@ -123,6 +124,9 @@ test-newest-django: develop
 
 test-model: develop
 	.ci/test-model $(PYTEST_ARGS)
+
+test-frameworks: develop
+	.ci/test-frameworks $(PYTEST_ARGS)
 
 lint: develop
 	$(PY) -m ruff check .

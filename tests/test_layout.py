@@ -33,7 +33,7 @@ ROOMS: dict[str, set[str]] = {
     "conversation": {"conversation"},
     "chat": {"chat"},
     "transfer": {"transfer"},
-    "edges": {"admin", "api", "apps", "management", "plain", "templatetags", "urls"},
+    "edges": {"admin", "api", "apps", "contrib", "management", "plain", "templatetags", "urls"},
 }
 LEVEL = {member: level for level, members in enumerate(ROOMS.values()) for member in members}
 

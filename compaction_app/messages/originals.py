@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Literal
@@ -70,6 +70,11 @@ _CLIENT_KEYS = frozenset({"type", "url", "detail", "data", "format", "filename",
 #: Of a reply that is too large to be stored, keys of its original with this many bytes or more are left out first.
 _LARGE_KEY = 10_000
 _UNREAD = frozenset({"id", "type", "role", "call_id", "tool_call_id", "tool_use_id", "index", "format", "status"})
+#: Keys at any depth of an original that no model reads: what frameworks note beside what is sent.
+_NOTED = _UNREAD | frozenset(
+    "kind part_kind run_id conversation_id timestamp state metadata instructions usage usage_metadata response_metadata"
+    " provider_data provider_details provider_name provider_url provider_response_id model_name finish_reason".split()
+)
 
 
 # -- one plain, storable value ------------------------------------------------------------------------------
@@ -405,9 +410,15 @@ def one_or_all(blocks: list[Any]) -> Any:
 # -- whole messages of other formats --------------------------------------------------------------------------
 
 
+class _Answer(dict[str, Any]):
+    """Items of the Responses API as one message."""
+
+
 def native_format(message: Mapping[str, Any]) -> str:
     """The format of a message that is not in the OpenAI chat format; "" of one that is."""
     kind = message.get("type")
+    if isinstance(message, _Answer):
+        return RESPONSES
     if "role" not in message and isinstance(message.get("parts"), list | tuple):
         return PYDANTIC_AI
     if not isinstance(kind, str):
@@ -423,15 +434,15 @@ def items_joined(messages: Iterable[Mapping[str, Any]]) -> list[tuple[int, Mappi
     joined: list[tuple[int, Mapping[str, Any]]] = []
     answer: list[Any] | None = None
     for index, message in enumerate(messages):
-        if native_format(message) != RESPONSES:
+        if native_format(message) != RESPONSES or isinstance(message, _Answer):
             joined.append((index, message))
             answer = None
         elif str(message["type"]).endswith("_call_output") or message.get("role", "assistant") != "assistant":
-            joined.append((index, {"role": message.get("role", "tool"), "content": [message]}))
+            joined.append((index, _Answer(role=message.get("role", "tool"), content=[message])))
             answer = None
         elif answer is None:
             answer = [message]
-            joined.append((index, {"role": "assistant", "content": answer}))
+            joined.append((index, _Answer(role="assistant", content=answer)))
         else:
             answer.append(message)
     return joined
@@ -464,7 +475,7 @@ def messages_of(message: Mapping[str, Any], writer: Writer) -> list[dict[str, An
     What is no reading (``metadata``, ``external_id`` and the like) goes to the last of them.
     """
     form = native_format(message) if writer != "client" else ""
-    if form == RESPONSES:
+    if form == RESPONSES and not isinstance(message, _Answer):
         return messages_of(items_joined([message])[0][1], writer)
     given = _in_our_keys(message, form) if writer == "host" else message
     if not isinstance(given.get("content"), str | list | tuple | None):
@@ -547,9 +558,19 @@ def original_texts(original: Any) -> list[str]:
         return []
     data = original.get("data")
     if isinstance(data, Mapping):
-        data = {key: item for key, item in data.items() if key not in (*_UNREAD, "audio", "images")}
-    texts = strings(data, keys=False)
+        data = {key: item for key, item in data.items() if key not in ("audio", "images")}
+    texts = _texts_sent(data)
     return [text[: len(text) // 4] if _is_blob(text) else text for text in texts if not text.startswith("data:")]
+
+
+def _texts_sent(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        value = [item for key, item in value.items() if key not in _NOTED]
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts_sent(item)
 
 
 def _is_blob(text: str) -> bool:

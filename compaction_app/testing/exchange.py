@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler
 from threading import Event
 from typing import Any
 
+from compaction_app.testing.responses import events_of, response_of
 from compaction_app.tokens import TOKENS_PER_MESSAGE, ExactTokenCounter
 
 Body = dict[str, Any]
@@ -35,6 +36,11 @@ class Exchange:
         self._handler = handler
         self._stopping = stopping
         self._is_streaming = False
+
+    @property
+    def is_responses(self) -> bool:
+        """Whether the Responses API was asked."""
+        return self._handler.path.endswith("/responses")
 
     @property
     def model(self) -> str:
@@ -101,8 +107,20 @@ class Exchange:
     def send_message(
         self, message: Mapping[str, Any], *, finish_reason: str, usage: Mapping[str, Any] | None = None
     ) -> None:
-        """Send a chat completion, streamed if the request asked for a stream. ``usage`` is counted by default."""
+        """Send a reply in the form of the endpoint, streamed if the request asked for a stream.
+
+        ``usage`` is counted by default.
+        """
         counted = dict(usage) if usage is not None else self.count_usage(message)
+        if self.is_responses:
+            response = response_of(message, counted, number=self.number, model=self.model)
+            if not self.body.get("stream"):
+                self.send_json(200, response)
+                return
+            for sequence, event in enumerate(events_of(response)):
+                self.send_event({"sequence_number": sequence, **event}, name=event["type"])
+            self.write(b"0\r\n\r\n")
+            return
         if self.body.get("stream"):
             for delta in [{"role": "assistant", "content": ""}, *_deltas(message)]:
                 self.send_delta(delta)
@@ -113,7 +131,9 @@ class Exchange:
 
     def count_usage(self, message: Mapping[str, Any]) -> Body:
         """Count the request and ``message`` exactly, so that calibration with this server stays near 1."""
-        prompt = [content_text(m.get("content")) for m in self.body.get("messages", [])]
+        given = self.body.get("messages") or self.body.get("input") or ()
+        given = [{"content": given}] if isinstance(given, str) else given
+        prompt = [content_text(m.get("content")) for m in given]
         sent = sum(ExactTokenCounter()(prompt)) + TOKENS_PER_MESSAGE * len(prompt)
         # Some scripts send half a character, which no tokenizer accepts.
         content = str(message.get("content") or "").encode(errors="replace").decode()
@@ -146,13 +166,13 @@ class Exchange:
         self._send_event_text("[DONE]")
         self.write(b"0\r\n\r\n")
 
-    def send_event(self, payload: Any) -> None:
+    def send_event(self, payload: Any, *, name: str = "") -> None:
         """Send one server-sent event with any payload."""
-        self._send_event_text(json.dumps(payload))
+        self._send_event_text(json.dumps(payload), name)
 
-    def _send_event_text(self, text: str) -> None:
+    def _send_event_text(self, text: str, name: str = "") -> None:
         self.start_stream()
-        event = f"data: {text}\n\n".encode()
+        event = (f"event: {name}\n" * bool(name) + f"data: {text}\n\n").encode()
         self.write(b"%x\r\n%s\r\n" % (len(event), event))
 
 

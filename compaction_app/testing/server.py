@@ -1,4 +1,4 @@
-"""A real HTTP server with OpenAI's chat API that follows a script.
+"""A real HTTP server with OpenAI's chat API, and its Responses API, that follows a script.
 
 Point any OpenAI client at ``server.url``. Each request takes the next step of the script: a reply, a 429, a hang, a
 dropped connection (``steps``). With no step left it takes the default one. The server records the requests, so a test
@@ -26,7 +26,7 @@ from compaction_app.testing.exchange import Body, Exchange, Step
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Call:
-    """One request to ``/v1/chat/completions``."""
+    """One request to ``/v1/chat/completions`` or ``/v1/responses``."""
 
     body: Body
     #: With names in lower case.
@@ -174,7 +174,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         exchange = Exchange(self, {}, number=0, stopping=Event())
         data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if self.path != "/v1/chat/completions":
+        if self.path not in ("/v1/chat/completions", "/v1/responses"):
             exchange.send_error(404, message=f"No such endpoint: {self.path}", type="invalid_request_error")
             return
         try:

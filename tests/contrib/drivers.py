@@ -1,0 +1,132 @@
+"""Runs of each framework with the same arguments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+
+from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.testing.exchange import Step
+
+Tool = Callable[..., str]
+
+
+def calls(*named: tuple[str, str, dict[str, Any]]) -> Step:
+    """A reply that calls tools: id, name and arguments of each."""
+    made = [
+        {"id": call_id, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+        for call_id, name, arguments in named
+    ]
+    return lambda exchange: exchange.send_message({"content": None, "tool_calls": made}, finish_reason="tool_calls")
+
+
+class Driver:
+    """A turn by a framework's own runner: returns the tip."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    async def turn(
+        self, session: ChatSession, tip: Any, text: str, *, tools: Sequence[Tool] = (), picture: str = "", **how: Any
+    ) -> ChatMessage:
+        raise NotImplementedError
+
+
+class AgentsSDK(Driver):
+    async def turn(
+        self, session: ChatSession, tip: Any, text: str, *, tools: Sequence[Tool] = (), picture: str = "", **how: Any
+    ) -> ChatMessage:
+        from agents import Agent, OpenAIChatCompletionsModel, Runner, function_tool, set_tracing_disabled
+        from openai import AsyncOpenAI
+
+        from compaction_app.contrib.openai_agents import TreeSession
+
+        set_tracing_disabled(True)
+        model = OpenAIChatCompletionsModel("house-model", AsyncOpenAI(base_url=self.url, api_key="none", max_retries=0))
+        agent = Agent("house", instructions="Be brief.", model=model, tools=[function_tool(one) for one in tools])
+        kept = TreeSession(session, tip)
+        given: Any = text
+        if picture:
+            parts = [
+                {"type": "input_text", "text": text},
+                {"type": "input_image", "image_url": picture, "detail": "auto"},
+            ]
+            given = [{"role": "user", "content": parts}]
+        if how.get("stream"):
+            result = Runner.run_streamed(agent, given, session=kept, run_config=kept.run_config())
+            async for _ in result.stream_events():
+                pass
+        else:
+            await Runner.run(agent, given, session=kept, run_config=kept.run_config(), max_turns=30)
+        return kept.tip
+
+
+class PydanticAI(Driver):
+    async def turn(
+        self, session: ChatSession, tip: Any, text: str, *, tools: Sequence[Tool] = (), picture: str = "", **how: Any
+    ) -> ChatMessage:
+        from pydantic_ai import Agent, ImageUrl
+        from pydantic_ai.models.openai import OpenAIChatModel
+        from pydantic_ai.providers.openai import OpenAIProvider
+
+        from compaction_app.contrib.pydantic_ai import TreeHistory
+
+        model = OpenAIChatModel("house-model", provider=OpenAIProvider(base_url=self.url, api_key="none"))
+        agent = Agent(model, instructions="Be brief.", tools=tools)
+        history = TreeHistory(session, tip)
+        given: Any = [text, ImageUrl(picture)] if picture else text
+        if how.get("stream"):
+            async with agent.run_stream(given, capabilities=[history]) as run:
+                await run.get_output()
+        else:
+            await agent.run(given, capabilities=[history])
+        return history.tip
+
+
+class LangChain(Driver):
+    async def turn(
+        self, session: ChatSession, tip: Any, text: str, *, tools: Sequence[Tool] = (), picture: str = "", **how: Any
+    ) -> ChatMessage:
+        import httpx
+        from langchain_openai import ChatOpenAI
+
+        # Its own client is kept for the next event loop, where it fails.
+        async with httpx.AsyncClient() as client:
+            model = ChatOpenAI(
+                model="house-model", base_url=self.url, api_key="none", max_retries=0, http_async_client=client
+            )
+            return await self._turn(model, session, tip, text, tools=tools, picture=picture, **how)
+
+    async def _turn(
+        self, model: Any, session: ChatSession, tip: Any, text: str, *, tools: Sequence[Tool], picture: str, **how: Any
+    ) -> ChatMessage:
+        from langchain.agents import create_agent
+
+        from compaction_app.contrib.langchain import TreeMiddleware
+
+        tree = TreeMiddleware(session, tip)
+        agent = create_agent(model, list(tools), system_prompt="Be brief.", middleware=[tree])
+        content: Any = text
+        if picture:
+            content = [{"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": picture}}]
+        given = {"messages": [{"role": "user", "content": content}]}
+        if how.get("stream"):
+            async for _ in agent.astream(given, stream_mode="messages"):
+                pass
+        else:
+            await agent.ainvoke(given, {"recursion_limit": 60})
+        return await sync_to_async(lambda: tree.tip)()
+
+
+DRIVERS = {"agents": AgentsSDK, "pydantic_ai": PydanticAI, "langchain": LangChain}
+
+
+@pytest.fixture(params=DRIVERS)
+def framework(request: pytest.FixtureRequest, server: Any) -> Driver:
+    pytest.importorskip(request.param, reason="make test-frameworks installs the frameworks")
+    driver: Driver = DRIVERS[request.param](server.url)
+    return driver

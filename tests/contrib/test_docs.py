@@ -1,0 +1,64 @@
+"""README's examples run as they are printed."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from asgiref.sync import async_to_sync
+
+from compaction_app import chat
+from compaction_app.testing import steps
+from compaction_app.testing.builders import grow
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+README = (Path(__file__).parent.parent.parent / "README.md").read_text()
+
+
+def agents_sdk(url):
+    from agents import Agent, OpenAIChatCompletionsModel
+    from openai import AsyncOpenAI
+
+    return {"agent": Agent("house", model=OpenAIChatCompletionsModel("m", AsyncOpenAI(base_url=url, api_key="none")))}
+
+
+def pydantic_ai(url):
+    from pydantic_ai import Agent
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    return {"agent": Agent(OpenAIChatModel("m", provider=OpenAIProvider(base_url=url, api_key="none")))}
+
+
+def langchain(url):
+    from langchain.agents import create_agent
+    from langchain_openai import ChatOpenAI
+
+    return {"create_agent": create_agent, "tools": [], "model": ChatOpenAI(model="m", base_url=url, api_key="none")}
+
+
+@pytest.mark.parametrize(
+    ("package", "door", "made"),
+    [
+        ("agents", "TreeSession", agents_sdk),
+        ("pydantic_ai", "TreeHistory", pydantic_ai),
+        ("langchain", "TreeMiddleware", langchain),
+    ],
+)
+def test_the_readme(server, session, package, door, made):
+    pytest.importorskip(package, reason="make test-frameworks installs the frameworks")
+    [example] = [block for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if f"= {door}(" in block]
+    server.script([steps.reply("Aye.")])
+    tip = grow(session, None, "u a")[-1]
+    names = {**made(server.url), "chat_session": session, "tip": tip}
+    code = compile(example, "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+    async def run():
+        await eval(code, names)
+
+    async_to_sync(run)()
+    [end] = chat.tips(session)
+    assert [one.content for one in chat.get_branch(end)][2:] == ["Hello", "Aye."]

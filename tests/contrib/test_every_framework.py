@@ -1,0 +1,171 @@
+"""What holds for every framework alike, by its own runner over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from asgiref.sync import async_to_sync
+
+from compaction_app import chat
+from compaction_app.contrib.branch import NEWEST
+from compaction_app.models import CompactionRun
+from compaction_app.tasks import compact_branch
+from compaction_app.testing import steps
+from compaction_app.testing.builders import grow
+from tests.contrib.drivers import calls, framework
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+__all__ = ["framework"]
+
+SECRET = "sk-proj-" + "a1" * 30
+
+
+def weather(city: str) -> str:
+    """The weather in a city."""
+    return f"Rain in {city}."
+
+
+def turn(framework, session, tip, text, **how):
+    return async_to_sync(framework.turn)(session, tip, text, **how)
+
+
+def sent(server, number=-1):
+    return [(one["role"], one.get("content")) for one in server.requests[number]["messages"]]
+
+
+def test_two_turns(framework, server, session):
+    server.script([steps.reply("Aye."), steps.reply("Still aye.")])
+    tip = turn(framework, session, None, "Ready?")
+    tip = turn(framework, session, tip, "And now?")
+    wanted = [("system", "Be brief."), ("user", "Ready?"), ("assistant", "Aye."), ("user", "And now?")]
+    assert sent(server) == wanted
+    stored = [(one.role, one.content) for one in chat.get_branch(tip)]
+    assert stored == [*wanted[1:], ("assistant", "Still aye.")]
+    # As the scripted server counts them, and not what a framework notes beside them.
+    assert sum(one.token_count for one in chat.get_branch(tip)) in range(27, 33)
+    # "What did the model see?" has an answer in the admin.
+    assert tip.sent_context["strategy"] == "none"
+    assert tip.sent_context["tokens"] > 20
+
+
+def test_it_goes_on_at_the_branch_that_was_used_last(framework, server, session):
+    server.script([steps.reply("Aye."), steps.reply("Again.")])
+    turn(framework, session, None, "Ready?")
+    turn(framework, session, NEWEST, "And now?")
+    assert [role for role, _ in sent(server)] == ["system", "user", "assistant", "user"]
+
+
+def test_an_edit_is_a_branch(framework, server, session):
+    server.script([steps.reply("one"), steps.reply("two"), steps.reply("three")])
+    first = turn(framework, session, None, "q0")
+    turn(framework, session, first, "q1")
+    turn(framework, session, first, "q1, edited")
+    assert [text for _, text in sent(server)] == ["Be brief.", "q0", "one", "q1, edited"]
+    assert len(chat.tips(session)) == 2
+
+
+def test_parallel_tools(framework, server, session):
+    wanted = [("call_1", "weather", {"city": "Oslo"}), ("call_2", "weather", {"city": "Bergen"})]
+    server.script([calls(*wanted), steps.reply("Wet."), steps.reply("Yes.")])
+    tip = turn(framework, session, None, "Weather?", tools=[weather])
+    turn(framework, session, tip, "Sure?", tools=[weather])
+    shown = server.requests[-1]["messages"]
+    assert [one["role"] for one in shown] == ["system", "user", "assistant", "tool", "tool", "assistant", "user"]
+    assert [one["tool_call_id"] for one in shown if one["role"] == "tool"] == ["call_1", "call_2"]
+
+
+def test_a_reply_that_is_streamed(framework, server, session):
+    server.script([steps.stream_of("Ay", "e.")])
+    tip = turn(framework, session, None, "Ready?", stream=True)
+    assert [one.content for one in chat.get_branch(tip)] == ["Ready?", "Aye."]
+
+
+def test_a_picture_comes_back_as_it_was_sent(framework, server, session):
+    server.script([steps.reply("A roof."), steps.reply("Yes.")])
+    tip = turn(framework, session, None, "What is it?", picture="https://example.org/roof.jpg")
+    turn(framework, session, tip, "Sure?")
+    first, second = (one["messages"][1]["content"] for one in server.requests)
+    assert first == second
+    assert chat.get_branch(tip)[0].attachments[0]["url"] == "https://example.org/roof.jpg"
+
+
+def test_a_redaction_between_two_runs(framework, server, session):
+    server.script([steps.reply("Noted."), steps.reply("I do not know.")])
+    tip = turn(framework, session, None, "My name is Ottoline.")
+    chat.redact_message(chat.get_branch(tip)[0])
+    turn(framework, session, tip, "What is my name?")
+    assert "Ottoline" not in json.dumps(server.requests[-1])
+
+
+def test_the_redactor_is_not_bypassed(framework, server, session, settings):
+    settings.COMPACTION = {"REDACTOR": "compaction_app.redaction.redact_secrets"}
+    tip = turn(framework, session, None, f"My key is {SECRET}")
+    turn(framework, session, tip, "Go on.")
+    assert SECRET not in json.dumps(server.requests)
+    assert chat.get_branch(tip)[0].content == f"My key is {SECRET}"
+
+
+def test_a_long_run_stays_within_the_window(framework, server, session, settings):
+    """Eight results in one run, each of a quarter of the window."""
+    settings.COMPACTION = {"CONTEXT_WINDOW": 6_000, "RESERVED_TOKENS": 500}
+
+    def page(number: int) -> str:
+        """A page of the book."""
+        return f"page {number} " * 600
+
+    server.script([*(calls((f"call_{n}", "page", {"number": n})) for n in range(8)), steps.reply("Read.")])
+    turn(framework, session, None, "Read eight pages.", tools=[page])
+    assert len(server.requests) == 9
+    sizes = [sum(len(str(one.get("content"))) for one in request["messages"]) for request in server.requests]
+    assert max(sizes) < 6_000 * 4
+
+
+def test_compaction(framework, server, session, settings, broker):
+    settings.COMPACTION = {"CONTEXT_WINDOW": 4_000, "RESERVED_TOKENS": 500, "SUMMARIZER": "extractive"}
+    told = "Noted: the cargo and the dues of the day are in the book. " * 12
+    server.script(default=steps.reply(told))
+    tip = None
+    for day in range(12):
+        tip = turn(framework, session, tip, f"Day {day}: the Ada lies at berth {day % 9}. Note it please. " * 6)
+        for run in CompactionRun.objects.filter(status="ready"):
+            compact_branch(run.pk)
+    last = server.requests[-1]["messages"]
+    assert last[1]["role"] == "user"
+    assert "<conversation-summary>" in last[1]["content"]
+    assert len(last) < len(chat.get_branch(tip))
+
+
+def test_two_runs_at_once_make_two_branches(framework, server, session):
+    tip = grow(session, None, "u a")[-1]
+
+    async def both():
+        return await asyncio.gather(
+            framework.turn(session, tip, "Left?"),
+            framework.turn(session, tip, "Right?"),
+        )
+
+    ends = async_to_sync(both)()
+    assert [len(chat.get_branch(one)) for one in ends] == [4, 4]
+    assert len(chat.tips(session)) == 2
+
+
+def test_what_was_stored_without_the_framework_is_read(framework, server, session):
+    messages = [
+        {
+            "role": "user",
+            "content": "Weather?",
+            "attachments": [{"type": "image", "url": "https://example.org/map.png"}],
+        },
+        {"role": "assistant", "tool_calls": [{"id": "call_1", "function": {"name": "weather", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "call_1", "name": "weather", "content": "Rain."},
+        {"role": "assistant", "content": "Wet."},
+    ]
+    tip = chat.append_messages(session, None, messages)[-1]
+    turn(framework, session, tip, "Sure?", tools=[weather])
+    shown = server.requests[-1]["messages"]
+    assert [one["role"] for one in shown] == ["system", "user", "assistant", "tool", "assistant", "user"]
+    assert shown[1]["content"][1]["image_url"]["url"] == "https://example.org/map.png"
+    assert shown[2]["tool_calls"][0]["id"] == shown[3]["tool_call_id"] == "call_1"
