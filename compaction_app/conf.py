@@ -12,6 +12,7 @@ import importlib.util
 import inspect
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from difflib import get_close_matches
 from enum import StrEnum
@@ -515,13 +516,14 @@ _MOST_KNOWN = 1_000
 def get_settings(overrides: Mapping[str, Any] | None = None) -> Settings:
     """The current settings, with a session's ``overrides`` on top; :class:`ConfigurationError` if wrong."""
     key = repr(_configured()), repr(overrides or {})
-    if key not in _known:
+    # Another thread may clear what is known at any time.
+    found: Settings | None = _known.get(key)
+    if found is None:
         # Where a site removes a summarizer that sessions have chosen, only their compactions fail.
-        settings = settings_from(_configured(), SITE, overrides or None, tolerated=UNKNOWN_SUMMARIZER)
+        found = settings_from(_configured(), SITE, overrides or None, tolerated=UNKNOWN_SUMMARIZER)
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
-        _known[key] = settings
-    found: Settings = _known[key]
+        _known[key] = found
     return found
 
 
@@ -560,16 +562,16 @@ def site_setting(key: str) -> Any:
     """One key of the site's settings, checked alone: a mistake in another key must not stop a chat turn."""
     configured = _configured()
     place = repr(configured), key
-    if place not in _known:
-        if not isinstance(configured, Mapping):
-            raise _exception(_shape_problems(configured, SITE)[0])
-        values = _merged(configured, None)
-        try:
-            settings = Settings.model_validate({key: values[key]} if key in values else {})
-        except ValidationError as error:
-            raise _exception(_problem_of(error.errors(include_url=False)[0])) from None
-        _known[place] = getattr(settings, key.lower())
-    return _known[place]
+    with suppress(KeyError):
+        return _known[place]
+    if not isinstance(configured, Mapping):
+        raise _exception(_shape_problems(configured, SITE)[0])
+    values = _merged(configured, None)
+    try:
+        settings = Settings.model_validate({key: values[key]} if key in values else {})
+    except ValidationError as error:
+        raise _exception(_problem_of(error.errors(include_url=False)[0])) from None
+    return _known.setdefault(place, getattr(settings, key.lower()))
 
 
 def get_token_counter() -> Any:
