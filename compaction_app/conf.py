@@ -379,6 +379,22 @@ class Settings(_Values):
 DEFAULTS: dict[str, Any] = {name.upper(): field.default for name, field in Settings.model_fields.items()}
 KEYS: dict[str, Any] = {name.upper(): field.json_schema_extra for name, field in Settings.model_fields.items()}
 SITE_ONLY = frozenset(key for key, extra in KEYS.items() if extra["site_only"])
+#: Keys of earlier versions, and what became of them.
+_MOVED = {
+    "SUMMARIZER_MODELS": "now SUMMARIZERS['default']['MODELS']",
+    "SUMMARIZER_CHAT_MODELS": "now CHAT_MODELS of the entry in SUMMARIZERS that may ask them",
+    "SUMMARIZER_TIMEOUT": "now SUMMARIZERS['default']['TIMEOUT']",
+    "SUMMARIZER_MAX_OUTPUT_TOKENS": "now SUMMARIZERS['default']['MAX_OUTPUT_TOKENS']",
+    "SUMMARY_PROMPT": "now SUMMARIZERS['default']['PROMPT'], or SUMMARIZER = {'PROMPT': …} of a session",
+    "SUMMARIZER_NAME": "now SUMMARIZER",
+    "CONTEXT_WINDOWS": "now MODELS, as {'my-model': {'window': 32_000}}",
+    "TRIGGER_RATIOS": "now MODELS, as {'my-model': {'trigger_ratio': 0.6}}",
+    "PRICES": "now MODELS, as {'my-model': {'price': {'input': 0.2, 'output': 1.2}}}",
+    **dict.fromkeys(
+        "COVERAGE_RATIO MIN_SUMMARY_CHARS LOOKAHEAD_TOKENS BREAKER_FAILURES BREAKER_SECONDS SUMMARY_ROLE".split(),
+        "fixed now: remove it",
+    ),
+}
 #: The problem of a ``SUMMARIZER`` that ``SUMMARIZERS`` does not have.
 UNKNOWN_SUMMARIZER = "compaction_app.E014"
 
@@ -425,9 +441,13 @@ def _shape_problems(candidate: Any, where: str) -> list[CheckMessage]:
     unknown = sorted(str(key)[:100] for key in candidate if key not in DEFAULTS)[:10]
     if not unknown:
         return []
-    meant = f"Did you mean {near}? " if (near := _nearest(unknown, DEFAULTS)) else ""
-    hint = f"{meant}Known keys are {', '.join(DEFAULTS)}. The changelog says what became of those of earlier versions."
-    return [Error(f"{where} has unknown keys: {', '.join(unknown)}.", hint=hint, id="compaction_app.E002")]
+    hints = [f"{key} is {_MOVED[key]}." for key in unknown if key in _MOVED]
+    others = [key for key in unknown if key not in _MOVED]
+    if near := _nearest(others, DEFAULTS):
+        hints.append(f"Did you mean {near}?")
+    if others:
+        hints.append(f"Known keys are {', '.join(DEFAULTS)}.")
+    return [Error(f"{where} has unknown keys: {', '.join(unknown)}.", hint=" ".join(hints), id="compaction_app.E002")]
 
 
 #: In the place of pydantic's words for these kinds of errors, which name Python's types.

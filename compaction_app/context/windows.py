@@ -3,7 +3,8 @@
 A provider that refuses a request for its length says how long it may be. What it says is kept in Django's cache, for
 every run and process that asks the same model at the same address, for an hour: the model may be served with another
 window then, or what was read was not its window. It is forgotten at once if no request is small enough for it. How
-many tokens a summarizer's model makes of one of ours is kept alike, by what it reports of its requests.
+many tokens a summarizer's model makes of one of ours is kept alike, by what it reports of its requests, and whether it
+reasons.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from django.core.cache import cache
@@ -169,18 +170,27 @@ def ratio_after(reported: int, size: int, known: float = 1.0) -> float:
     return round(max(seen, (known + seen) / 2), 2)
 
 
-def recall_ratios(places: Sequence[Place]) -> dict[Place, float]:
-    return _recalled("ratio", places, float)
+class Habits(NamedTuple):
+    """What a summarizer's model does, whatever it is asked."""
+
+    #: Its tokens for one of ours.
+    ratio: float = 1.0
+    #: Whether each of its replies was as long as its draft, so that nothing was reasoned; None: there was no reply.
+    is_plain: bool | None = None
 
 
-def remember_ratios(found: Mapping[Place, float]) -> None:
-    values = {_key(*place, "ratio"): ratio for place, ratio in found.items()}
-    _guarded("remember_ratio", lambda: cache.set_many(values, REMEMBERED_SECONDS), None)
+def recall_habits(places: Sequence[Place]) -> dict[Place, Habits]:
+    return _recalled("habits", places, lambda value: Habits(*value))
+
+
+def remember_habits(found: Mapping[Place, Habits]) -> None:
+    values = {_key(*place, "habits"): tuple(habits) for place, habits in found.items()}
+    _guarded("remember_habits", lambda: cache.set_many(values, REMEMBERED_SECONDS), None)
 
 
 def forget(places: Sequence[Place]) -> None:
     """Where this fails it is forgotten after an hour."""
-    keys = [_key(*place, kind) for place in places for kind in ("window", "ratio")]
+    keys = [_key(*place, kind) for place in places for kind in ("window", "habits")]
     _guarded("forget_window", lambda: cache.delete_many(keys), None)
 
 

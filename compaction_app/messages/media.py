@@ -41,8 +41,7 @@ def media_tokens(kind: str, attachment: Mapping[str, Any]) -> int:
             return LOW_DETAIL_TOKENS
         pixels = picture_size(url)
         return picture_tokens(*pixels) if pixels else 0
-    # About; 0 for an address.
-    size = (len(url) - url.find(",", 0, 200)) * 3 // 4 if _encoded(url) else 0
+    size = _bytes_in(url)
     if kind == "audio":
         return math.ceil(size / _BYTES_PER_SECOND * _TOKENS_PER_SECOND)
     if media_type(url).startswith("text/"):
@@ -65,16 +64,29 @@ def picture_tokens(width: int, height: int) -> int:
 
 
 def picture_size(url: str) -> tuple[int, int] | None:
-    """Width and height of the PNG or JPEG in a ``data:`` URL; None where they are not to be found."""
+    """Width and height of the PNG, JPEG, GIF or WebP in a ``data:`` URL; None where they are not to be found."""
     encoded = _encoded(url)
     head = _read(encoded, 0, 64)
     if head.startswith(b"\x89PNG") and (at := head.find(b"IHDR")) > 0:
         size = _big(head[at + 4 : at + 8]), _big(head[at + 8 : at + 12])
+    elif head.startswith(b"GIF8"):
+        size = _little(head[6:8]), _little(head[8:10])
+    elif head.startswith(b"RIFF") and head[8:12] == b"WEBP":
+        size = _webp_size(head)
     elif head.startswith(b"\xff\xd8"):
         size = _jpeg_size(encoded)
     else:
         return None
     return size if all(size) else None
+
+
+def _webp_size(head: bytes) -> tuple[int, int]:
+    if head[12:16] == b"VP8X":
+        return _little(head[24:27]) + 1, _little(head[27:30]) + 1
+    if head[12:16] == b"VP8L":
+        bits = _little(head[21:25])
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    return _little(head[26:28]) & 0x3FFF, _little(head[28:30]) & 0x3FFF
 
 
 def _jpeg_size(encoded: str) -> tuple[int, int]:
@@ -90,6 +102,11 @@ def _jpeg_size(encoded: str) -> tuple[int, int]:
         # A marker may be filled up with 0xFF, and a few have no length.
         at += 1 if marker == 0xFF else 2 if marker == 0x01 or 0xD0 <= marker <= 0xD8 else 2 + _big(head[2:4])
     return 0, 0
+
+
+def _bytes_in(url: str) -> int:
+    """The size of what a ``data:`` URL contains, about; 0 for an address."""
+    return (len(url) - url.find(",", 0, 200)) * 3 // 4 if _encoded(url) else 0
 
 
 def _encoded(url: str) -> str:
@@ -114,3 +131,7 @@ def _read(encoded: str, start: int, length: int) -> bytes:
 
 def _big(data: bytes) -> int:
     return int.from_bytes(data, "big")
+
+
+def _little(data: bytes) -> int:
+    return int.from_bytes(data, "little")

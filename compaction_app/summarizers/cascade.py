@@ -18,10 +18,13 @@ from typing import Any
 
 from compaction_app.conf import Settings, load_function
 from compaction_app.context import windows
+from compaction_app.context.windows import Habits
 from compaction_app.exceptions import ConfigurationError
+from compaction_app.messages.validation import make_storable
 from compaction_app.summarizers.base import Answer, Drafting, Failure, Summarizer, ask_summarizer
+from compaction_app.summarizers.drafts import CHARACTERS_A_TOKEN, NORMAL_ENDS, mended
 from compaction_app.summarizers.openai import Clients, ModelEntry, call_model, chat_model_entries, model_entries
-from compaction_app.summarizers.prompts import count_request
+from compaction_app.summarizers.prompts import OVERSIZE_FACTOR, count_request
 from compaction_app.summarizers.waiting import BLOCKING, Way, without_waiting
 from compaction_app.tokens import Count
 from compaction_app.values import Capacity, ErrorCode, EventKind, SummaryDraft, SummaryRequest
@@ -33,6 +36,8 @@ USE_GEVENT = "Use Celery's prefork pool, or gevent (-P gevent)."
 
 #: Ratios of tokens that differ by less are not written again.
 _SAME_RATIO = 0.05
+#: A reply with at most 1.25 times the tokens of its draft, and 50 more, holds the draft alone: nothing was reasoned.
+_BESIDE, _FEW = 1.25, 50
 
 
 class OpenAISummarizer(Summarizer):
@@ -50,17 +55,17 @@ class OpenAISummarizer(Summarizer):
         entries = model_entries(settings, self.session_model)
         # The cache may be a database, which an event loop must not wait for.
         known: dict[tuple[str, str], Capacity] = {}
-        #: By address and model, tokens of the model for one of ours: as they were remembered, and as they are now.
-        self._former_ratios: dict[tuple[str, str], float] = {}
+        #: By address and model: as they were remembered, and as they are now.
+        self._former_habits: dict[tuple[str, str], Habits] = {}
         if not _is_loop_running():
             places = [entry.place for entry in entries]
-            known, self._former_ratios = windows.recall(places), windows.recall_ratios(places)
-        self._ratios = defaultdict(lambda: 1.0, self._former_ratios)
+            known, self._former_habits = windows.recall(places), windows.recall_habits(places)
+        self._habits = defaultdict(Habits, self._former_habits)
         #: By the same, in its own tokens: with how many its server may have cut a request.
         self._limits = {one.place: (one.max_input_tokens, sum(astuple(one.capacity))) for one in entries}
         #: In the order in which they are asked. An entry is replaced when its provider says how small its window is.
         self.entries = tuple(
-            entry.counting(self._ratios[entry.place]).limited_to(known.get(entry.place)) for entry in entries
+            entry.counting(self._habits[entry.place].ratio).limited_to(known.get(entry.place)) for entry in entries
         )
         #: What providers said of their windows, by address and model, for :meth:`learn`.
         self.learned: dict[tuple[str, str], Capacity] = {}
@@ -81,7 +86,7 @@ class OpenAISummarizer(Summarizer):
         """Of ours: what the model writes are its own."""
         if not self.entries:
             return None
-        return max(1, int(self.entries[0].max_output_tokens / self._ratios[self.entries[0].place]))
+        return max(1, int(self.entries[0].max_output_tokens / self._habits[self.entries[0].place].ratio))
 
     def learn(self, error_code: str = "") -> None:
         """Keep what was learned for the next runs; forget it where no request was small enough."""
@@ -90,10 +95,14 @@ class OpenAISummarizer(Summarizer):
             return
         if self.learned:
             windows.remember(self.learned)
-        # Written seldom: most requests are counted nearly as the one before.
-        former = defaultdict(lambda: 1.0, self._former_ratios)
-        if changed := {key: one for key, one in self._ratios.items() if abs(one - former[key]) > _SAME_RATIO}:
-            windows.remember_ratios(changed)
+        changed = {}
+        for place, (ratio, is_plain) in self._habits.items():
+            former = self._former_habits.get(place, Habits())
+            # Written seldom: most requests are counted nearly as the one before.
+            if is_plain != former.is_plain or abs(ratio - former.ratio) > _SAME_RATIO:
+                changed[place] = Habits(ratio, is_plain)
+        if changed:
+            windows.remember_habits(changed)
 
     def summarize(self, request: SummaryRequest) -> SummaryDraft:
         # Not a subclass's steps, which would call this again.
@@ -147,12 +156,29 @@ class OpenAISummarizer(Summarizer):
         return None
 
     async def _ask(self, entry: ModelEntry, drafting: Drafting, way: Way, size: int, request: SummaryRequest) -> Answer:
-        """Ask a model, and see how it counts and whether all was read."""
-        call = call_model(replace(entry, timeout=min(entry.timeout, self.time_left())), request, self._clients)
+        """Ask a model, and see how it counts, whether it reasons, and whether all was read.
+
+        One that never did may write little more than the longest draft: if it runs on, it is stopped.
+        """
+        habits, most = self._habits[entry.place], entry.max_output_tokens
+        if habits.is_plain:
+            longest = OVERSIZE_FACTOR * drafting.request.target_tokens
+            most = min(most, int(_BESIDE * habits.ratio * longest) + _FEW)
+        limited = replace(entry, max_output_tokens=most, timeout=min(entry.timeout, self.time_left()))
+        call = call_model(limited, request, self._clients)
         answer = await call if way.is_awaited else _run(call)
         if not isinstance(answer, SummaryDraft) or not answer.input_tokens:
             return answer
-        self._ratios[entry.place] = windows.ratio_after(answer.input_tokens, size, self._ratios[entry.place])
+        ratio, is_plain = windows.ratio_after(answer.input_tokens, size, habits.ratio), habits.is_plain
+        if answer.output_tokens:
+            read = replace(answer, text=make_storable(answer.text[: CHARACTERS_A_TOKEN * answer.limit]))
+            written = _BESIDE * ratio * self._count([mended(read).text])[0] + _FEW
+            is_plain = answer.output_tokens <= written and is_plain is not False
+        self._habits[entry.place] = Habits(ratio, is_plain)
+        if not is_plain and most < entry.max_output_tokens and answer.finish_reason not in NORMAL_ENDS:
+            # It reasons about some requests only.
+            drafting.calls += answer.paid_calls
+            return await self._ask(entry, drafting, way, size, request)
         limits = (*self._limits[entry.place], entry.max_input_tokens, sum(astuple(entry.capacity)))
         if overflow := windows.read_usage(answer, size, self._shares.get(entry.place), limits):
             drafting.calls += answer.paid_calls

@@ -11,6 +11,7 @@ from asgiref.sync import sync_to_async
 
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.testing.exchange import Step
+from tests.plugin import NO_FRAMEWORKS
 
 Tool = Callable[..., str]
 
@@ -127,6 +128,6 @@ DRIVERS = {"agents": AgentsSDK, "pydantic_ai": PydanticAI, "langchain": LangChai
 
 @pytest.fixture(params=DRIVERS)
 def framework(request: pytest.FixtureRequest, server: Any) -> Driver:
-    pytest.importorskip(request.param, reason="make test-frameworks installs the frameworks")
+    pytest.importorskip(request.param, reason=NO_FRAMEWORKS)
     driver: Driver = DRIVERS[request.param](server.url)
     return driver

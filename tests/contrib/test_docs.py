@@ -12,6 +12,7 @@ from asgiref.sync import async_to_sync
 from compaction_app import chat
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
+from tests.plugin import NO_FRAMEWORKS
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -49,7 +50,7 @@ def langchain(url):
     ],
 )
 def test_the_readme(server, session, package, door, made):
-    pytest.importorskip(package, reason="make test-frameworks installs the frameworks")
+    pytest.importorskip(package, reason=NO_FRAMEWORKS)
     [example] = [block for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if f"= {door}(" in block]
     server.script([steps.reply("Aye.")])
     tip = grow(session, None, "u a")[-1]

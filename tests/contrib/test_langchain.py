@@ -7,8 +7,9 @@ import pytest
 from compaction_app import chat
 from compaction_app.testing import steps
 from tests.contrib.drivers import calls
+from tests.plugin import NO_FRAMEWORKS
 
-pytest.importorskip("langchain", reason="make test-frameworks installs the frameworks")
+pytest.importorskip("langchain", reason=NO_FRAMEWORKS)
 pytestmark = pytest.mark.django_db(transaction=True)
 
 from langchain.agents import create_agent  # noqa: E402

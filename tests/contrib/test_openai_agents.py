@@ -12,8 +12,9 @@ from compaction_app import chat
 from compaction_app.testing import steps
 from compaction_app.testing.exchange import Exchange
 from tests.contrib.drivers import calls
+from tests.plugin import NO_FRAMEWORKS
 
-pytest.importorskip("agents", reason="make test-frameworks installs the frameworks")
+pytest.importorskip("agents", reason=NO_FRAMEWORKS)
 pytestmark = pytest.mark.django_db(transaction=True)
 
 from agents import (  # noqa: E402

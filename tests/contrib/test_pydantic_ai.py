@@ -11,8 +11,9 @@ from pydantic import BaseModel
 from compaction_app import chat
 from compaction_app.testing import steps
 from tests.contrib.drivers import calls
+from tests.plugin import NO_FRAMEWORKS
 
-pytest.importorskip("pydantic_ai", reason="make test-frameworks installs the frameworks")
+pytest.importorskip("pydantic_ai", reason=NO_FRAMEWORKS)
 pytestmark = pytest.mark.django_db(transaction=True)
 
 from pydantic_ai import Agent, ModelRetry  # noqa: E402

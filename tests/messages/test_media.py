@@ -27,7 +27,18 @@ def jpeg(width: int, height: int, *, preview: int) -> bytes:
     return b"\xff\xd8" + segments + b"\xff\xc2\x00\x11\x08" + struct.pack(">HH", height, width) + b"\x00" * 50
 
 
-PICTURES = {"PNG": png(640, 481), "JPEG": jpeg(640, 481, preview=60_001)}
+def webp(kind: bytes, body: bytes) -> bytes:
+    return b"RIFF\x00\x00\x00\x00WEBP" + kind + b"\x0a\x00\x00\x00" + body + b"\x00" * 200
+
+
+PICTURES = {
+    "PNG": png(640, 481),
+    "JPEG": jpeg(640, 481, preview=60_001),
+    "GIF": b"GIF89a" + struct.pack("<HH", 640, 481) + b"\x00" * 200,
+    "WebP": webp(b"VP8 ", b"\x00\x00\x00\x9d\x01\x2a" + struct.pack("<HH", 640, 481)),
+    "lossless WebP": webp(b"VP8L", b"\x2f" + struct.pack("<I", 639 | 480 << 14)),
+    "extended WebP": webp(b"VP8X", b"\x00" * 4 + struct.pack("<I", 639)[:3] + struct.pack("<I", 480)[:3]),
+}
 
 
 @pytest.mark.parametrize("kind", PICTURES)
@@ -53,7 +64,7 @@ def test_base64_is_read_as_clients_write_it(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\x89PNG", b"<svg/>", png(0, 5), b"\xff\xd8" + b"\xff" * 5_000, b"GIF89a" + b"\1" * 99]
+    "data", [b"", b"\x89PNG", b"<svg/>", png(0, 5), b"\xff\xd8" + b"\xff" * 5_000, b"RIFF____WEBPVP8 "]
 )
 def test_a_picture_that_cannot_be_read_has_no_size(data: bytes) -> None:
     assert picture_size(url(data)) is None

@@ -13,9 +13,10 @@ from django.core.cache import cache
 from compaction_app import chat
 from compaction_app.context import windows
 from compaction_app.context.overflow import Overflow
-from compaction_app.context.windows import less_than, narrowed, read_usage
+from compaction_app.context.windows import Habits, less_than, narrowed, read_usage
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import CompactionRun
+from compaction_app.summarizers.base import run_summarizer
 from compaction_app.summarizers.cascade import OpenAISummarizer
 from compaction_app.tasks import compact_session
 from compaction_app.testing import steps
@@ -24,7 +25,7 @@ from compaction_app.transfer.rebuild import Proof, rebuild, succeeded_runs
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import Capacity, ErrorCode, Message, Role, SummaryDraft
 from tests.steps import fill_target, llama_overflow, small_window
-from tests.summarizers.summarizing import cascade, request_of
+from tests.summarizers.summarizing import ACCEPT, GOOD, cascade, request, request_of
 from tests.summarizers.summarizing import settings as settings_of
 
 WINDOW = 8_192
@@ -113,6 +114,62 @@ def test_an_overflow_with_status_200_is_one(server):
     assert [capacity.output_tokens for capacity in summarizer.learned.values()] == [2048]
 
 
+class TestLongestReply:
+    """Of a model that never reasoned it is little more than the longest draft: one that runs on is stopped early."""
+
+    ALL, ENOUGH = 5_000, 300
+
+    def ask(self, server: ScriptedOpenAIServer) -> tuple[SummaryDraft, int]:
+        """In a run of its own: the draft, and what the last reply might have had."""
+        summarizer = cascade(server, "m")
+        draft = run_summarizer(summarizer, request(), ACCEPT)
+        summarizer.learn()
+        return draft, server.requests[-1]["max_tokens"]
+
+    def test_it_is_lower_once_the_model_wrote_nothing_but_its_draft(self, server):
+        assert self.ask(server)[1] == self.ALL
+        assert self.ask(server)[1] < self.ENOUGH
+        windows.forget([(server.url, "m")])
+        assert self.ask(server)[1] == self.ALL
+
+    @pytest.mark.parametrize(
+        "thinking",
+        [
+            steps.reply(GOOD, usage={"prompt_tokens": 700, "completion_tokens": 400}),
+            steps.reply(f"<think>{'Hm. ' * 400}</think>{GOOD}"),
+        ],
+        ids=["aside", "in the reply"],
+    )
+    def test_a_model_that_reasons_keeps_all_its_room(self, server, thinking):
+        server.script([thinking])
+        assert [self.ask(server)[1] for _ in range(3)] == [self.ALL] * 3
+
+    def test_one_that_runs_on_is_stopped_and_asked_more_tightly(self, server):
+        self.ask(server)
+
+        def run_on(exchange):
+            usage = {**exchange.count_usage({"content": ""}), "completion_tokens": exchange.body["max_tokens"]}
+            exchange.send_message({"content": "and so on " * 80}, usage=usage, finish_reason="length")
+
+        server.script([run_on])
+        draft, most = self.ask(server)
+        assert (draft.tightened, len(draft.calls)) == (True, 2)
+        assert most < self.ENOUGH
+
+    def test_one_that_reasons_now_and_then_is_given_all_its_room_at_once(self, server):
+        self.ask(server)
+
+        def reason(exchange):
+            usage = {**exchange.count_usage({"content": ""}), "completion_tokens": exchange.body["max_tokens"]}
+            exchange.send_message({"content": ""}, usage=usage, finish_reason="length")
+
+        server.script([reason])
+        draft, most = self.ask(server)
+        assert (draft.text, most) == (GOOD, self.ALL)
+        assert [call.output_tokens < self.ENOUGH for call in draft.calls] == [True, True]
+        assert self.ask(server)[1] == self.ALL
+
+
 class TestMemory:
     PLACE = ("http://here/v1", "m")
 
@@ -130,7 +187,7 @@ class TestMemory:
         assert windows.ratio_after(9_000, 1_000) == 4.0, "a gateway that adds a prompt of its own"
 
     def test_a_ratio_is_recalled_until_it_is_forgotten_and_all_is_planned_with_it(self):
-        windows.remember_ratios({self.PLACE: 2.0})
+        windows.remember_habits({self.PLACE: Habits(2.0)})
         asked = settings_of({"model": self.PLACE[1], "base_url": self.PLACE[0]}, MAX_OUTPUT_TOKENS=8_000)
         summarizer = OpenAISummarizer(asked)
         assert (summarizer.max_input_tokens, summarizer.max_output_tokens) == (60_000, 4_000)
@@ -153,8 +210,8 @@ class TestMemory:
         windows.forget([self.PLACE])
         windows.remember_window(self.PLACE, 3_000, windows.NOTHING)
         assert windows.recall([self.PLACE]) == {}
-        windows.remember_ratios({self.PLACE: 2.0})
-        assert windows.recall_ratios([self.PLACE]) == {}
+        windows.remember_habits({self.PLACE: Habits(2.0)})
+        assert windows.recall_habits([self.PLACE]) == {}
         assert windows.learned_of(self.PLACE) == windows.NOTHING
         assert caplog.text.count("step=") == 7
 
@@ -256,7 +313,7 @@ class TestAtRest:
         with ScriptedOpenAIServer(default=thrice) as server:
             settings.COMPACTION = asking(server, MODELS={"house-small": {"window": 2 * WINDOW}})
             assert chat.compact(self.history(1_600)[1]).status == "succeeded"
-            assert windows.recall_ratios([(server.url, "house-small")]) == {(server.url, "house-small"): 3.0}
+            assert windows.recall_habits([(server.url, "house-small")])[server.url, "house-small"].ratio == 3.0
             assert chat.compact(self.history(14_000)[1]).status == "succeeded"
             assert len(server.requests) > 2, "it covers a part at a time"
             assert refused == []
