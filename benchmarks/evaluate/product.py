@@ -106,9 +106,14 @@ class Chat:
         """Without a summary."""
         from compaction_app import chat
 
+        # Else a branch that is over its threshold without its summary gets the next one at once.
+        self._configure({"MODE": "off"})
         while summary := chat.find_summary(self._messages[-1]):
             chat.retire_summary(summary)
-        self._session.settings = self._own | settings
+        self._configure(self._own | settings)
+
+    def _configure(self, settings: dict[str, Any]) -> None:
+        self._session.settings = settings
         self._session.save(update_fields=["settings"])
 
     def compact(self, end: int | None = None) -> None:
