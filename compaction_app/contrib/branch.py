@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import openai
 from django.db import transaction
 
 from compaction_app import chat
-from compaction_app.compaction.runs import give_back_connection
+from compaction_app.compaction.runs import give_back_connection, require_no_transaction
+from compaction_app.context import windows
+from compaction_app.context.overflow import overflow_of_error
 from compaction_app.conversation.append import append_once
 from compaction_app.messages.originals import items_joined, messages_of
 from compaction_app.models import ChatMessage, ChatSession
@@ -44,8 +47,9 @@ class FrameworkBranch:
     def show(self, *instructions: str, **options: Any) -> list[ContextMessage]:
         """What is sent at the tip beside these instructions of the framework, which are only counted.
 
-        No connection is held afterwards: a model is asked next.
+        Neither a transaction nor a connection is held: a model is asked next.
         """
+        require_no_transaction(self.using)
         if self.tip is None:
             return []
         counted = [{"role": Role.SYSTEM, "content": text} for text in instructions if text]
@@ -73,6 +77,15 @@ class FrameworkBranch:
 
     def _append(self, tip: ChatMessage | None, messages: Sequence[Mapping[str, Any]]) -> ChatMessage | None:
         return next(reversed(chat.append_messages(self.session, tip, messages, lenient=True)), tip)
+
+    def learn_from(self, error: Exception) -> None:
+        """Keep the window that a provider names where it finds the prompt too long: the next one is fitted to it."""
+        raised = next((one for one in (error, error.__cause__) if isinstance(one, openai.APIError)), None)
+        overflow = overflow_of_error(raised) if raised else None
+        if overflow and overflow.window and not overflow.is_rate and self._shown:
+            place = (windows.endpoint_of(), self._shown.model)
+            windows.remember_window(place, overflow.window, windows.learned_of(place))
+            self.compact()
 
     def compact(self, **options: Any) -> None:
         """Ask for a compaction in the background, where one is due."""

@@ -30,7 +30,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.types import Command
 
 from compaction_app.contrib.branch import NEWEST, FrameworkBranch
-from compaction_app.messages.openai_format import attachment_line, content_part, parse_arguments
+from compaction_app.messages.openai_format import NO_RESULT, attachment_line, content_part, parse_arguments
 from compaction_app.messages.originals import LANGCHAIN
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.values import ContextMessage, Origin, Role
@@ -62,6 +62,8 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
         super().__init__()
         self._session, self._tip = session, tip
         self._options = {"model": model, "reserved_tokens": reserved_tokens}
+        #: Ids of the messages that were stored for the request of now.
+        self._stored_last: list[str | None] = []
 
     @property
     def tip(self) -> ChatMessage | None:
@@ -72,13 +74,23 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ExtendedModelResponse[Any]:
         branch, shown = self._show(request)
-        return self._keep(request, branch, handler(shown))
+        try:
+            response = handler(shown)
+        except Exception as error:
+            branch.learn_from(error)
+            raise
+        return self._keep(request, branch, response)
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ExtendedModelResponse[Any]:
         branch, shown = await sync_to_async(self._show)(request)
-        return await sync_to_async(self._keep)(request, branch, await handler(shown))
+        try:
+            response = await handler(shown)
+        except Exception as error:
+            await sync_to_async(branch.learn_from)(error)
+            raise
+        return await sync_to_async(self._keep)(request, branch, response)
 
     def after_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
         # A tool whose result is the answer ends the run without a request.
@@ -93,8 +105,14 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
         tip, stored = self._tip, 0
         if place := state.get("tree"):
             tip, stored = self._session.messages.get(pk=place[0]), place[1]
-        branch = FrameworkBranch(self._session, tip, **self._options)
-        branch.store(list(map(message_to_dict, state["messages"][stored:])))
+        branch, new = FrameworkBranch(self._session, tip, **self._options), state["messages"][stored:]
+        ids = [one.id for one in new]
+        if new and ids == self._stored_last:
+            # A middleware around this one asks again.
+            branch.tip = self._tip
+        else:
+            branch.store(list(map(message_to_dict, new)))
+        self._tip, self._stored_last = branch.tip, ids
         return branch
 
     def _place(self, branch: FrameworkBranch, state: Mapping[str, Any], more: int = 0) -> list[int]:
@@ -126,8 +144,21 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
 
 
 def messages_of(shown: Sequence[ContextMessage]) -> list[AnyMessage]:
-    """As they came, where that was kept and nothing was left out, else made of the fields."""
-    return [_message_of(one) for one in shown]
+    """As they came, where that was kept and nothing was left out, else made of the fields.
+
+    A call without a result, of a tool that raised for example, gets one: providers refuse the prompt otherwise.
+    """
+    messages: list[AnyMessage] = []
+    waiting: list[str] = []
+    for one in shown:
+        if one.role == Role.TOOL:
+            waiting = [call_id for call_id in waiting if call_id != one.tool_call_id]
+        elif not (one.tool_calls and isinstance(messages[-1] if messages else None, AIMessage)):
+            messages += [ToolMessage(NO_RESULT, tool_call_id=call_id) for call_id in waiting]
+            waiting = []
+        messages.append(_message_of(one))
+        waiting += [str(call["id"]) for call in one.tool_calls]
+    return [*messages, *(ToolMessage(NO_RESULT, tool_call_id=call_id) for call_id in waiting)]
 
 
 def _message_of(shown: ContextMessage) -> Any:

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents import RunConfig
+from agents import FunctionTool, RunConfig
 from agents.memory import SessionSettings
 from agents.run_config import CallModelData, ModelInputData
 from asgiref.sync import sync_to_async
@@ -75,7 +75,7 @@ class TreeSession:
         """The items of the context at the tip; with a ``limit`` the newest that are stored."""
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
-        items = await (sync_to_async(self._shown)() if limit is None else sync_to_async(self._newest)(limit))
+        items = await sync_to_async(self._newest)(limit)
         self._known = [*items]
         return items
 
@@ -92,8 +92,7 @@ class TreeSession:
         self._known, self._early = [], []
 
     async def run_compaction(self, args: Mapping[str, Any] | None = None, wrapper: Any = None) -> None:
-        """Called by the SDK after each turn: asks for a compaction in the background. With ``force`` it is waited for,
-        and :class:`~compaction_app.exceptions.CompactionFailed` is raised where there is none."""
+        """Ask for a compaction in the background; with ``force`` it is waited for, as :func:`chat.acompact` does."""
         if not (args or {}).get("force"):
             await sync_to_async(self.branch.compact)()
         elif tip := await sync_to_async(lambda: self.tip)():
@@ -115,19 +114,23 @@ class TreeSession:
         limit = self.session_settings and self.session_settings.limit
         if known.total() or limit is not None:
             return ModelInputData(input=given, instructions=instructions)
-        shown = await sync_to_async(self._store_and_show)(new, instructions or "")
+        tools = [
+            {"name": one.name, "description": one.description, "parameters": one.params_json_schema}
+            for one in data.agent.tools
+            if isinstance(one, FunctionTool)
+        ]
+        shown = await sync_to_async(self._store_and_show)(new, instructions or "", tools)
         return ModelInputData(input=shown, instructions=instructions)
 
-    def _store_and_show(self, new: list[Any], instructions: str) -> list[Item]:
+    def _store_and_show(self, new: list[Any], instructions: str, tools: list[Item]) -> list[Item]:
         self._add(new)
         # The SDK adds them when the turn ends.
         self._early += map(_key, new)
-        return self._shown(instructions)
+        return items_of(self.branch.show(instructions, tools=tools))
 
-    def _shown(self, instructions: str = "") -> list[Item]:
-        return items_of(self.branch.show(instructions))
-
-    def _newest(self, limit: int) -> list[Item]:
+    def _newest(self, limit: int | None) -> list[Item]:
+        if limit is None:
+            return items_of(self.branch.show())
         tip = self.tip
         if tip is None or limit <= 0:
             return []
@@ -155,10 +158,9 @@ class TreeSession:
         *kept, item = items_of(load_path(tip.pk, self.branch.using, tip.depth)) or [{}]
         with transaction.atomic(using=self.branch.using):
             lock_session(tip.session_id, self.branch.using)
-            parent = tip.parent
+            self.branch.tip = tip.parent
             if not ChatMessage.objects.using(self.branch.using).messages().filter(parent=tip).exists():
                 chat.delete_message(tip)
-            self.branch.tip = parent
             if kept:
                 # A message is never changed: what is left of it is another one.
                 self.branch.store(kept)

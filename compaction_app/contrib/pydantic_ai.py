@@ -77,7 +77,11 @@ class TreeHistory(AbstractCapability[Any]):
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, handler: WrapModelRequestHandler
     ) -> ModelResponse:
         request_context.messages[:] = await sync_to_async(self._store_and_show)(ctx, request_context)
-        response = await handler(request_context)
+        try:
+            response = await handler(request_context)
+        except Exception as error:
+            await sync_to_async(self.branch.learn_from)(error)
+            raise
         await sync_to_async(self._store_reply)(response, request_context.model.model_name)
         return response
 

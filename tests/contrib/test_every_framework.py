@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.db import transaction
 
 from compaction_app import chat
 from compaction_app.contrib.branch import NEWEST
+from compaction_app.exceptions import DurableTransactionRequired
 from compaction_app.models import CompactionRun
 from compaction_app.tasks import compact_branch
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
-from tests.contrib.drivers import calls, framework
+from tests.contrib.drivers import DRIVERS, calls, framework
+from tests.plugin import NO_FRAMEWORKS
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -169,3 +173,37 @@ def test_what_was_stored_without_the_framework_is_read(framework, server, sessio
     assert [one["role"] for one in shown] == ["system", "user", "assistant", "tool", "assistant", "user"]
     assert shown[1]["content"][1]["image_url"]["url"] == "https://example.org/map.png"
     assert shown[2]["tool_calls"][0]["id"] == shown[3]["tool_call_id"] == "call_1"
+
+
+def test_nothing_is_held_while_a_model_is_asked(framework, server, session):
+    with transaction.atomic(), pytest.raises(DurableTransactionRequired):
+        turn(framework, session, None, "Ready?")
+    assert server.requests == []
+
+
+def test_a_tool_that_raises_leaves_a_branch_that_can_go_on(framework, server, session):
+    def broken(city: str) -> str:
+        """The weather."""
+        raise RuntimeError("no weather")
+
+    server.script([calls(("call_1", "broken", {"city": "Oslo"})), steps.reply("Sorry."), steps.reply("Aye.")])
+    with suppress(RuntimeError):
+        turn(framework, session, None, "Weather?", tools=[broken])
+    turn(framework, session, NEWEST, "Go on.")
+    [asked] = [one for one in server.requests[-1]["messages"] if one.get("tool_calls")]
+    answered = [one["tool_call_id"] for one in server.requests[-1]["messages"] if one["role"] == "tool"]
+    assert answered == [call["id"] for call in asked["tool_calls"]]
+
+
+@pytest.mark.parametrize("driver", ["pydantic_ai", "langchain"])
+def test_a_window_that_the_provider_names_is_learned(driver, server, session, own_cache):
+    pytest.importorskip(driver, reason=NO_FRAMEWORKS)
+    framework = DRIVERS[driver](server.url)
+    session.model = "house-model"
+    session.save()
+    tip = grow(session, None, "u a " * 40)[-1]
+    server.script([steps.context_overflow(n_prompt_tokens=9_000, n_ctx=4_000), steps.reply("Aye.")])
+    with pytest.raises(Exception, match="maximum context length"):
+        turn(framework, session, tip, "Ready?")
+    turn(framework, session, NEWEST, "Ready?")
+    assert chat.get_context(chat.tips(session)[0]).window == 4_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import openai
 import pytest
 
 from compaction_app import chat
@@ -13,6 +14,7 @@ pytest.importorskip("langchain", reason=NO_FRAMEWORKS)
 pytestmark = pytest.mark.django_db(transaction=True)
 
 from langchain.agents import create_agent  # noqa: E402
+from langchain.agents.middleware import ModelRetryMiddleware  # noqa: E402
 from langchain_core.tools import tool  # noqa: E402
 from langchain_openai import ChatOpenAI  # noqa: E402
 from langgraph.checkpoint.memory import InMemorySaver  # noqa: E402
@@ -65,3 +67,20 @@ def test_both_system_prompts_are_sent(model, server, session):
     session.save()
     create_agent(model, [], system_prompt="Be brief.", middleware=[TreeMiddleware(session, None)]).invoke(ask("q"))
     assert server.requests[-1]["messages"][0] == {"role": "system", "content": "You are the house.\n\nBe brief."}
+
+
+def test_a_middleware_around_it_that_asks_again_stores_the_question_once(model, server, session):
+    server.script([steps.server_error(), steps.reply("Aye.")])
+    tree = TreeMiddleware(session, None)
+    retry = ModelRetryMiddleware(max_retries=1, initial_delay=0)
+    create_agent(model, [], middleware=[retry, tree]).invoke(ask("Ready?"))
+    assert [one.content for one in chat.get_branch(tree.tip)] == ["Ready?", "Aye."]
+    assert session.messages.count() == 2
+
+
+def test_after_a_run_that_failed_the_tip_is_the_question(model, server, session):
+    server.script([steps.server_error()])
+    tree = TreeMiddleware(session, None)
+    with pytest.raises(openai.InternalServerError):
+        create_agent(model, [], middleware=[tree]).invoke(ask("Ready?"))
+    assert tree.tip.content == "Ready?"
