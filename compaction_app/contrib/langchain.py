@@ -30,7 +30,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.types import Command
 
 from compaction_app.contrib.branch import NEWEST, FrameworkBranch
-from compaction_app.messages.openai_format import NO_RESULT, attachment_line, content_part, parse_arguments
+from compaction_app.messages.openai_format import NO_RESULT, content_with_attachments, parse_arguments
 from compaction_app.messages.originals import LANGCHAIN
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.values import ContextMessage, Origin, Role
@@ -179,13 +179,5 @@ def _message_of(shown: ContextMessage) -> Any:
         ]
         return AIMessage(shown.content, tool_calls=calls)
     if shown.role == Role.USER:
-        return HumanMessage(_content_of(shown), name=shown.name or None)
+        return HumanMessage(content_with_attachments(shown), name=shown.name or None)
     return SystemMessage(shown.content)
-
-
-def _content_of(shown: ContextMessage) -> Any:
-    parts = [(one, content_part(one)) for one in shown.attachments]
-    lines = [shown.content, *(attachment_line(one) for one, part in parts if part is None)]
-    text = "\n".join(filter(None, lines))
-    sent = [part for _, part in parts if part is not None]
-    return [*([{"type": "text", "text": text}] if text else []), *sent] if sent else text

@@ -24,7 +24,7 @@ from django.db import transaction
 
 from compaction_app import chat
 from compaction_app.contrib.branch import NEWEST, FrameworkBranch
-from compaction_app.messages.openai_format import attachment_line, content_part, sent_arguments
+from compaction_app.messages.openai_format import content_with_attachments, sent_arguments
 from compaction_app.messages.originals import RESPONSES
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.models.managers import lock_session
@@ -105,12 +105,8 @@ class TreeSession:
         something out, the run's own list is sent.
         """
         given, instructions = data.model_data.input, data.model_data.instructions
-        known, new = Counter(map(_key, self._known)), []
-        for item in given:
-            if known[key := _key(item)]:
-                known[key] -= 1
-            else:
-                new.append(item)
+        known = Counter(map(_key, self._known))
+        new = _without(given, known)
         limit = self.session_settings and self.session_settings.limit
         if known.total() or limit is not None:
             return ModelInputData(input=given, instructions=instructions)
@@ -138,12 +134,8 @@ class TreeSession:
         return items_of(load_path(tip.pk, self.branch.using, max(1, tip.depth - limit + 1)))[-limit:]
 
     def _add(self, items: list[Any]) -> None:
-        early, new = Counter(self._early), []
-        for item in items:
-            if early[key := _key(item)]:
-                early[key] -= 1
-            else:
-                new.append(item)
+        early = Counter(self._early)
+        new = _without(items, early)
         self._early = list(early.elements())
         self.branch.store([_as_stored(item) for item in new])
         self._known += new
@@ -212,26 +204,29 @@ def items_of(messages: Sequence[ContextMessage]) -> list[Item]:
 
 
 def _content_of(message: ContextMessage) -> Any:
-    """The text, or content parts where something is attached."""
-    if not message.attachments:
-        return message.content
-    lines, parts = [message.content] if message.content else [], list[Item]()
-    for attachment in message.attachments:
-        part = content_part(attachment) if message.role == Role.USER else None
-        kind = part["type"] if part else ""
-        if part and kind == "image_url":
-            image = part["image_url"]
-            parts.append({"type": "input_image", "image_url": image["url"], "detail": image.get("detail") or "auto"})
-        elif part and kind == "file":
-            parts.append({"type": "input_file", **part["file"]})
-        elif part:
-            parts.append(part)
+    """The text, or where something is attached the content parts of the chat format in the form of this one."""
+    content = content_with_attachments(message) if message.attachments else message.content
+    return content if isinstance(content, str) else list(map(_input_part, content))
+
+
+def _input_part(part: Mapping[str, Any]) -> Item:
+    if part["type"] == "text":
+        return {"type": "input_text", "text": part["text"]}
+    if part["type"] == "image_url":
+        image = part["image_url"]
+        return {"type": "input_image", "image_url": image["url"], "detail": image.get("detail") or "auto"}
+    return {"type": "input_file", **part["file"]} if part["type"] == "file" else dict(part)
+
+
+def _without(items: Sequence[Any], known: Counter[str]) -> list[Any]:
+    """The items that are not among the known ones; each that is counts them down."""
+    others = []
+    for item in items:
+        if known[key := _key(item)]:
+            known[key] -= 1
         else:
-            lines.append(attachment_line(attachment))
-    text = "\n".join(lines)
-    if not parts:
-        return text
-    return [{"type": "input_text", "text": text}, *parts] if text else parts
+            others.append(item)
+    return others
 
 
 def _plain(item: Any) -> Item:

@@ -186,7 +186,7 @@ def _openai_message(
         if isinstance(audio, Mapping) and isinstance(audio.get("id"), str):
             data["audio"] = {"id": audio["id"]}
     else:
-        data["content"] = _content_with_attachments(message) if message.attachments else message.content
+        data["content"] = content_with_attachments(message) if message.attachments else message.content
         if include_reasoning and message.reasoning is not None:
             data["reasoning"] = message.reasoning
     if message.name and message.role != "tool":
@@ -328,7 +328,7 @@ def sent_name(name: str) -> str:
     return _FORBIDDEN_IN_NAMES.sub("_", name)[:_LONGEST_NAME]
 
 
-def _content_with_attachments(message: ContextMessage) -> Any:
+def content_with_attachments(message: ContextMessage) -> Any:
     """The text and the content parts of a user message; a line for each attachment that is only named."""
     lines = [message.content] if message.content else []
     parts = []

@@ -103,7 +103,7 @@ class Command(BaseCommand):
         code = answer.code if isinstance(answer, Failure) else refuse_draft(answer, request, most, count)
         summarizer.learn(str(code or ""))
         entry = None
-        # A speed is told of what takes long enough to be timed.
+        # The speed of an instant answer says nothing.
         is_timed = seconds >= LEAST_SECONDS
         told = {"seconds": f"{seconds:.1f}" if is_timed else f"under {LEAST_SECONDS}"}
         if isinstance(answer, SummaryDraft) and answer.input_tokens:
