@@ -15,7 +15,6 @@ from benchmarks.speed.processes import REPOSITORY
 from benchmarks.speed.serving import serve
 
 LONG, LONG_TOKENS = 1_000, 200_000
-DRAFT = "The user and the assistant went on with their conversation, and agreed on the next steps."
 
 
 class Background(OnDjango):
@@ -52,7 +51,6 @@ class Background(OnDjango):
             ChatMessage.objects.filter(kind="summary", session_id=tip.session_id).delete()
             tip.session.runs.all().delete()
 
-        FakeSummarizer.text = DRAFT
         fixed = {"SUMMARIZERS": {"default": {"BACKEND": "compaction_app.testing.summarizers.FakeSummarizer"}}}
         return {
             "planning, prompt, commit": lambda: compact(LEDGER_TOKENS=0, **fixed),
