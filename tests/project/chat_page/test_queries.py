@@ -20,10 +20,10 @@ def queries_of(browser, address):
 class TestQueries:
     """The number of queries depends on nothing: not on length, forks or what was compacted."""
 
-    #: Sign-in 2, session, tip, context 2, runs, messages, variants.
-    PLAIN = 9
+    #: Sign-in 2, session, tip, context 2, runs, messages, variants, the list of conversations.
+    PLAIN = 10
     #: One more for the generation in use.
-    COMPACTED = 10
+    COMPACTED = 11
 
     @pytest.fixture(autouse=True)
     def wide_window(self, session):

@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from compaction_app.models import CompactionRun
 from compaction_app.models.words import WHY_IT_FAILED
-from compaction_app.values import ErrorCode, RunStatus, Strategy
+from compaction_app.values import ErrorCode, RunStatus
 from project.chat import shown, turns
 from project.chat.views import CONTENT_SECURITY_POLICY
 from tests.browser import conversations
@@ -23,7 +23,7 @@ class TestEscaping:
         """A browser looks at the same pages."""
         user, harbour = conversations.filled_harbour(conversations.marked)
         client.force_login(user)
-        addresses = [*conversations.chat_pages(harbour), url("panel", harbour.session, harbour.tip)]
+        addresses = [*conversations.chat_pages(harbour)]
         pages = [text_of(client.get(address)) for address in addresses]
         pages.append(text_of(send(client, harbour.session, conversations.marked("refused") + "\x00")))
         for page in pages:
@@ -42,14 +42,13 @@ class TestEscaping:
             assert response["Content-Security-Policy"] == CONTENT_SECURITY_POLICY
             assert "no-store" in response["Cache-Control"]
             assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", page)
-            assert re.findall(r"<script[^>]*>", page) == ['<script src="/static/chat/chat.js" defer>']
+            assert re.findall(r"<script[^>]*>", page) == ['<script type="module" src="/static/chat/chat.js">']
             assert not re.search(r'(?:src|href|action)="(?:https?:)?//', page)
 
 
 @pytest.mark.pure
 class TestWords:
     def test_every_code_has_its_words(self):
-        assert set(shown.STRATEGIES) == set(Strategy)
         assert set(shown.OPEN_RUNS) == {status for status in RunStatus if CompactionRun(status=status).is_open}
         assert set(WHY_IT_FAILED) == set(ErrorCode)
 

@@ -1,0 +1,2 @@
+export async function* read() {}
+export function stop() {}
