@@ -126,7 +126,9 @@ def _respond(request: httpx2.Request) -> httpx2.Response:
         message = {"role": "assistant", "content": reply}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
         return httpx2.Response(200, json={**head, "object": "chat.completion", "choices": [choice]})
-    deltas = [({"content": word}, None) for word in re.findall(r"\s*\S+", reply)] + [({}, "stop")]
+    deltas: list[tuple[dict[str, str], str | None]] = [
+        ({"content": word}, None) for word in re.findall(r"\s*\S+", reply)
+    ] + [({}, "stop")]
     choices = [{"index": 0, "delta": delta, "finish_reason": reason} for delta, reason in deltas]
     chunks = [json.dumps({**head, "object": "chat.completion.chunk", "choices": [choice]}) for choice in choices]
     events = [f"data: {chunk}\n\n".encode() for chunk in [*chunks, "[DONE]"]]

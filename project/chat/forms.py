@@ -33,7 +33,7 @@ class MessageForm(forms.Form):
         # No maxlength in the page: browsers silently cut off a pasted text.
         widget=forms.Textarea(attrs={"rows": 1, "dir": "auto", "maxlength": None, "placeholder": "Write a message"}),
     )
-    files = _Files(label="Files", required=False)
+    attached = _Files(label="Files", required=False)
 
     def focus(self) -> None:
         """Put the cursor into the box, since its text has to be corrected."""
@@ -45,7 +45,7 @@ class MessageForm(forms.Form):
             return
         # Browsers send CRLF for every line break of a text area, whatever was typed or pasted.
         typed = str(self.cleaned_data["content"]).replace("\r\n", "\n")
-        sent = self.cleaned_data.get("files") or uploads.Uploads()
+        sent = self.cleaned_data.get("attached") or uploads.Uploads()
         content = sent.content_with(typed if typed.strip() else "")
         if not (content or sent.pictures):
             self.add_error("content", EMPTY)
@@ -60,7 +60,7 @@ class MessageForm(forms.Form):
 class EditForm(MessageForm):
     """The form of an edited message, whose pictures stay."""
 
-    files = None  # type: ignore[assignment]  # Django's way to leave out an inherited field
+    attached = None  # Django's way to leave out an inherited field
 
     def __init__(self, data: Any = None, **kwargs: Any) -> None:
         # The link to it ends in #edited-content: a browser puts the cursor into the box that an address points at.

@@ -11,6 +11,7 @@ from typing import Any
 
 import openai
 from django.conf import settings
+from django.http import HttpRequest
 
 from compaction_app import chat
 from compaction_app.exceptions import (
@@ -40,7 +41,7 @@ REPLY_ERRORS = {
     ErrorCode.INPUT_TOO_LARGE: "The conversation is too long for the model.",
 }
 #: The same for this app's own errors; the first that fits.
-OWN_ERRORS = {
+OWN_ERRORS: dict[type[Exception], str] = {
     ReplyUnderWay: "A reply to this message is already on its way.",
     EmptyReply: "The model's reply was empty.",
     StreamInterrupted: "The connection to the model broke off.",
@@ -76,6 +77,11 @@ def client_options() -> dict[str, Any]:
 
 def open_client() -> openai.OpenAI:
     return openai.OpenAI(**client_options(), http_client=offline_assistant.http_client() if is_offline() else None)
+
+
+def turn_of_stream(_request: HttpRequest, session: ChatSession, _extra: Any) -> dict[str, Any]:
+    """How the stream for pages asks: its hook."""
+    return {"client": open_client(), "model": model_for(session)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -58,7 +58,7 @@ class Uploads:
         )
 
 
-def read_files(files: Iterable[UploadedFile]) -> Uploads:
+def read_files(files: Iterable[UploadedFile[bytes]]) -> Uploads:
     """Raises :class:`forms.ValidationError`, with words for whoever chose the file."""
     files = list(files)
     if len(files) > MAX_FILES:

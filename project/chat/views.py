@@ -316,14 +316,14 @@ def undo(request: HttpRequest, session_id: uuid.UUID, message_id: int, summary_i
     """Take a summary out of use, and show the branch again."""
     found = _own_session(request, session_id)
     tip = _message(found, message_id)
-    summary = get_object_or_404(ChatMessage.objects.summaries(), pk=summary_id, session=found)
+    summary = get_object_or_404(ChatMessage.objects.filter(session=found).summaries(), pk=summary_id)
     chat.retire_summary(summary, reason="Undone by the owner of the conversation.")
     messages.info(request, "The summary is undone: the model reads the messages themselves again, as far as they fit.")
     return redirect(f"{_address(tip).partition('#')[0]}#latest")
 
 
 def _append(session: ChatSession, parent: ChatMessage | None, form: MessageForm, **fields: Any) -> ChatMessage:
-    sent = form.cleaned_data.get("files") or uploads.Uploads()
+    sent = form.cleaned_data.get("attached") or uploads.Uploads()
     content = form.cleaned_data["content"]
     return chat.append_message(session, parent, role=Role.USER, content=content, **sent.as_fields, **fields)
 

@@ -13,6 +13,8 @@ const wait = (milliseconds) => new Promise((done) => setTimeout(done, millisecon
 let busy = false;
 // Rises with every page that is shown: what was begun for an older one stops.
 let shown = 0;
+const addressed = () => location.pathname + location.search;
+let here = addressed();
 
 // -- Pages -------------------------------------------------------------------------------------------------
 
@@ -37,10 +39,12 @@ function show(text, address, { push = false, at = null } = {}) {
   shown += 1;
   const draft = find("[data-draft] textarea")?.value;
   const files = find("[data-draft] [type=file]")?.files;
+  const isTyping = document.activeElement?.matches("[data-draft] textarea");
   find("#page").replaceWith(find("#page", page));
   find("#sessions").replaceWith(find("#sessions", page));
   document.title = page.title;
   history[push ? "pushState" : "replaceState"]({}, "", address);
+  here = addressed();
   const box = find("[data-draft] textarea");
   // What somebody goes on typing while a reply comes is not lost.
   if (box && !box.value && draft) box.value = draft;
@@ -49,9 +53,10 @@ function show(text, address, { push = false, at = null } = {}) {
   const kept = at && find(at[0]);
   if (kept) scrollBy({ top: kept.getBoundingClientRect().top - at[1], behavior: "instant" });
   else if (hash) document.getElementById(hash.slice(1))?.scrollIntoView({ block: "nearest", behavior: "instant" });
-  find("[autofocus]")?.focus({ preventScroll: Boolean(kept) });
+  (find("[autofocus]") ?? (isTyping ? box : null))?.focus({ preventScroll: true });
 }
 
+const scrollToEnd = () => scrollTo({ top: document.documentElement.scrollHeight, behavior: "instant" });
 const placeOf = (element, selector) => [selector ?? `#${element.id}`, element.getBoundingClientRect().top];
 
 // The first message that is seen, which stays where it is while others change.
@@ -98,8 +103,9 @@ async function take(form) {
     }
     const asked = JSON.parse(text);
     const page = await load(asked.page);
-    const at = article && placeOf(article, `#m${asked.message}`);
-    show(page.text, asked.page, { push: true, at: asked.regenerate || article?.matches(".assistant") ? seen() : at });
+    // An edited message stands where the one before it stood; above a reply that is asked for again nothing moves.
+    const edited = article?.matches(".user") ? placeOf(article, `#m${asked.message}`) : null;
+    show(page.text, asked.page, { push: true, at: edited ?? (article && seen()) });
     await stream(asked);
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
@@ -111,14 +117,12 @@ async function take(form) {
 }
 
 // Show a reply as it comes below the message that it answers, then the page with the whole of it.
-async function stream({ message, page, regenerate = false, resume = false }) {
+// False where there is none to be had.
+async function stream({ message, page, resume = false }) {
   const question = find(`#m${message}`);
   const atStart = shown;
   const section = find(".messages");
-  if (question) {
-    while (question.nextElementSibling) question.nextElementSibling.remove();
-  }
-  find("[data-answering]")?.remove();
+  while (question?.nextElementSibling && !resume) question.nextElementSibling.remove();
   const bubble = document.createElement("article");
   bubble.className = "message assistant streaming";
   bubble.setAttribute("aria-busy", "true");
@@ -139,24 +143,32 @@ async function stream({ message, page, regenerate = false, resume = false }) {
     isAtEnd = document.documentElement.scrollHeight - innerHeight - scrollY < 80;
   };
   addEventListener("scroll", onScroll, { passive: true });
-  bubble.scrollIntoView({ block: "end", behavior: "instant" });
-  scrollTo({ top: document.documentElement.scrollHeight, behavior: "instant" });
+  scrollToEnd();
   let problem = "";
-  for await (const part of read({ message, regenerate, resume })) {
+  for await (const part of read({ message, resume })) {
     if (atStart !== shown) break;
+    if (part.nothing) {
+      bubble.remove();
+      [send.hidden, halt.hidden] = [false, true];
+      return false;
+    }
+    find("[data-answering]")?.remove();
     if (part.text) words.append(part.text);
-    if (part.state) find("#state").textContent = part.state;
     if (part.problem) problem = part.problem;
-    if (isAtEnd) scrollTo({ top: document.documentElement.scrollHeight, behavior: "instant" });
+    if (part.compaction?.dropped) {
+      find("#state").textContent = `${part.compaction.dropped} older messages are left out of what the model reads.`;
+    }
+    if (isAtEnd) scrollToEnd();
   }
   removeEventListener("scroll", onScroll);
   // Another page is shown by now, and the reply is stored all the same.
-  if (atStart !== shown) return;
+  if (atStart !== shown) return true;
   const whole = await load(page);
-  show(whole.text, whole.address, { at: isAtEnd ? null : seen() });
-  if (isAtEnd) scrollTo({ top: document.documentElement.scrollHeight, behavior: "instant" });
+  show(whole.text, page, { at: seen() });
+  if (isAtEnd) scrollToEnd();
   if (problem) notice(problem);
   else find("#announced").textContent = "The reply is complete.";
+  return true;
 }
 
 // -- Compaction --------------------------------------------------------------------------------------------
@@ -318,6 +330,7 @@ async function search(box) {
 }
 
 addEventListener("popstate", async () => {
+  if (addressed() === here) return;
   const page = await load(location.href);
   show(page.text, location.href);
 });
@@ -355,12 +368,12 @@ function begin() {
 
 async function resume(message) {
   busy = true;
-  try {
-    await stream({ message, page: location.href, resume: true });
-  } finally {
+  const isHere = await stream({ message, page: location.href, resume: true }).finally(() => {
     busy = false;
-    if (find("[data-answering]")) watch();
-  }
+  });
+  // Another process has it, and it is here when it is whole.
+  if (!isHere) watch();
 }
 
 begin();
+if (!location.hash) document.getElementById("latest")?.scrollIntoView();

@@ -9,6 +9,7 @@ from compaction_app.models import CompactionRun
 from compaction_app.models.words import WHY_IT_FAILED
 from compaction_app.values import ErrorCode, RunStatus
 from project.chat import shown, turns
+from project.chat.markdown import render
 from project.chat.views import CONTENT_SECURITY_POLICY
 from tests.browser import conversations
 from tests.project.chat_page.pages import grow, send, text_of, url
@@ -56,3 +57,24 @@ class TestWords:
         drafts_only = {c for c in ErrorCode if list(ErrorCode).index(c) >= list(ErrorCode).index(ErrorCode.EMPTY)}
         # A time limit ends a run.
         assert set(turns.REPLY_ERRORS) == set(ErrorCode) - drafts_only - {ErrorCode.TIME_LIMIT}
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(
+    ("markdown", "html"),
+    [
+        ("<img src=x onerror=alert(1)>", '<p dir="auto">&lt;img src=x onerror=alert(1)&gt;</p>'),
+        (
+            "![x](https://elsewhere.org/a.png)",
+            '<p dir="auto">!<a href="https://elsewhere.org/a.png" rel="noopener nofollow">',
+        ),
+        (
+            "[x](javascript:alert(1)) [y](data:text/html,x)",
+            '<p dir="auto">[x](javascript:alert(1)) [y](data:text/html,x)',
+        ),
+        ("```html\n<script>\n```", '<pre tabindex="0"><code>&lt;script&gt;\n</code></pre>'),
+        ("| a |\n| - |\n| ~~b~~ |", '<td dir="auto"><s>b</s></td>'),
+    ],
+)
+def test_of_markdown_only_what_is_harmless_becomes_markup(markdown, html):
+    assert html in render(markdown)
