@@ -42,7 +42,7 @@ _SUMMARY = re.compile(r"<conversation-summary>\n(.*)\n</conversation-summary>", 
 #: A statement answers if it has this share of the question's words.
 _SHARE = 1 / 3
 _LONGEST = 600
-_SECONDS_PER_WORD = 0.02
+_SECONDS_PER_WORD = 0.03
 
 
 @dataclass(frozen=True, slots=True)

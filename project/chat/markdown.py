@@ -13,8 +13,24 @@ from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
 
 _PARSER = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable(["table", "strikethrough"]).disable("image")
-_BLOCKS = ("p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "th", "td")
-_TAGS = {*_BLOCKS, "a", "br", "code", "em", "hr", "pre", "s", "strong", "table", "tbody", "thead", "tr"}
+_DIRECTED = ("p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "th", "td")
+_TAGS = {
+    *_DIRECTED,
+    "blockquote",
+    "li",
+    "a",
+    "br",
+    "code",
+    "em",
+    "hr",
+    "pre",
+    "s",
+    "strong",
+    "table",
+    "tbody",
+    "thead",
+    "tr",
+}
 
 
 @lru_cache(maxsize=500)
@@ -26,7 +42,7 @@ def render(text: str) -> SafeString:
         clean_content_tags=set(),
         attributes={"a": {"href", "title"}, "ol": {"start"}},
         # A block of code scrolls sideways, and has to be reached with the keyboard for that.
-        set_tag_attribute_values={tag: {"dir": "auto"} for tag in _BLOCKS} | {"pre": {"tabindex": "0"}},
+        set_tag_attribute_values={tag: {"dir": "auto"} for tag in _DIRECTED} | {"pre": {"tabindex": "0"}},
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener nofollow",
     )

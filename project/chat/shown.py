@@ -77,6 +77,10 @@ class ShownMessage:
     can_regenerate: bool
 
     @property
+    def has_controls(self) -> bool:
+        return bool(self.variants or self.can_edit or self.can_regenerate or (self.content and self.role != Role.TOOL))
+
+    @property
     def is_blank(self) -> bool:
         return not (self.content or self.files or self.pictures or self.attachments)
 

@@ -184,7 +184,9 @@ def branch(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> Http
     """The branch through a message to its newest tip, at the page with the message."""
     found = _own_session(request, session_id)
     message = _message(found, message_id)
-    tip = chat.newest_tip(message)
+    # A reply that is asked for again comes beside the one that is there.
+    is_asked = message.role == Role.USER and is_under_way(message)
+    tip = message if is_asked else chat.newest_tip(message)
     edited = _whole_number(request.GET.get("edit"))
     editing = None
     if edited:
@@ -236,6 +238,7 @@ def _branch_page(
         "session": session,
         "tip": tip,
         "page": page,
+        "stream": f"{reverse('compaction_api:get_session', args=[session.pk])}/stream",
         "state": page.state,
         "form": form or MessageForm(auto_id="message-%s"),
         "title_form": TitleForm(initial={"title": session.title}, auto_id="session-%s"),
