@@ -18,7 +18,7 @@ _TABLES = {
     "agents": ("What an agent's next call needs, by window", "kept of the values", False),
     "friends": ("What answers questions about two friends' chats, in 4,000 tokens", "", False),
     "facts": ("Known facts", "", False),
-    "budgets": ("The extract by budget and rounds", "", False),
+    "budgets": ("By budget and rounds", "", False),
     "kinds": ("The extract by kind of fact", "stmt", False),
     "traps": ("Misleading traps", "misleading of told", True),
     "outdated": ("Outdated values", "older value without the newer", True),
