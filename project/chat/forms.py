@@ -60,11 +60,10 @@ class MessageForm(forms.Form):
 class EditForm(MessageForm):
     """The form of an edited message, whose pictures stay."""
 
-    attached = None  # Django's way to leave out an inherited field
-
     def __init__(self, data: Any = None, **kwargs: Any) -> None:
         # The link to it ends in #edited-content: a browser puts the cursor into the box that an address points at.
         super().__init__(data, auto_id="edited-%s", **kwargs)
+        del self.fields["attached"]
         self.fields["content"].label = "Edited message"
         # The user has just opened this box.
         self.fields["content"].widget.attrs.update(rows=3, autofocus=True)

@@ -206,7 +206,8 @@ def test_drafts_files_and_any_script(open_page, marit, endpoint):
     page.evaluate("""() => {
         const data = new DataTransfer();
         data.items.add(new File(["Low at 12."], "dropped.txt"));
-        document.querySelector("textarea").dispatchEvent(new ClipboardEvent("paste", {clipboardData: data, bubbles: true}));
+        const paste = new ClipboardEvent("paste", {clipboardData: data, bubbles: true});
+        document.querySelector("textarea").dispatchEvent(paste);
     }""")
     assert page.locator(".chosen li").all_inner_texts() == ["tide.txt\n×", "dropped.txt\n×"]
     box(page).press("Enter")
