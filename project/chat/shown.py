@@ -9,8 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.utils.safestring import SafeString
+
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.values import ChatContext, Role, RunStatus
+from project.chat import markdown
 from project.chat.uploads import TextFile
 
 #: Messages on a page.
@@ -103,6 +106,10 @@ class Generation:
     is_in_use: bool = True
     is_retired: bool = False
     is_on_branch: bool = True
+
+    @property
+    def html(self) -> SafeString:
+        return markdown.render(self.text)
 
     @property
     def covers(self) -> str:

@@ -189,8 +189,9 @@ def test_the_window_fills_and_a_summary_comes_and_goes(open_page, marit, broker)
     assert "in use here" in rows.nth(1).inner_text()
 
 
-def test_drafts_files_and_any_script(open_page, marit, endpoint):
-    page = open_page(marit)
+def test_drafts_files_copies_and_any_script(open_page, marit, endpoint):
+    endpoint.script(default=steps.reply("Try:\n\n```\na < b\n```"))
+    page = open_page(marit, permissions=["clipboard-read", "clipboard-write"])
     go(page, session_of(marit))
     long = "0123456789 " * 17_000
     box(page).fill(long)
@@ -215,6 +216,11 @@ def test_drafts_files_and_any_script(open_page, marit, endpoint):
     assert box(page).input_value() == ""
     page.reload()
     assert box(page).input_value() == "", "what was sent is no draft"
+    for button, copied in (("Copy message 4", "Try:\n\n```\na < b\n```"), ("Copy", "a < b\n")):
+        page.get_by_role("button", name=button, exact=True).last.click()
+        page.get_by_role("button", name="Copied").wait_for()
+        assert page.evaluate("navigator.clipboard.readText()") == copied
+        page.get_by_role("button", name="Copied").wait_for(state="detached")
     first, second = ChatMessage.objects.filter(role="user").order_by("id")
     assert first.content == long
     files = '<file name="tide.txt">\nHigh at 6.\n</file>\n\n<file name="dropped.txt">\nLow at 12.\n</file>'

@@ -96,8 +96,14 @@ async function take(form) {
       headers: { Accept: "application/json" },
     });
     const text = await answer.text();
-    if (isDraft && answer.ok) clearDraft(form);
-    if (!answer.headers.get("Content-Type").startsWith("application/json")) {
+    const isAsked = answer.headers.get("Content-Type").startsWith("application/json");
+    if (answer.status === 413) {
+      notice(find("main p", parsed(text)).textContent);
+      return;
+    }
+    // Where one has to sign in again, the draft is for afterwards.
+    if (isDraft && answer.ok && (isAsked || find("#side", parsed(text)))) clearDraft(form);
+    if (!isAsked) {
       show(text, answer.redirected ? answer.url : location.href, { push: answer.redirected });
       return;
     }
@@ -165,9 +171,9 @@ async function stream({ message, page, resume = false }) {
   if (atStart !== shown) return true;
   const whole = await load(page);
   show(whole.text, page, { at: seen() });
-  if (isAtEnd) scrollToEnd();
   if (problem) notice(problem);
   else find("#announced").textContent = "The reply is complete.";
+  if (isAtEnd) scrollToEnd();
   return true;
 }
 
@@ -251,7 +257,11 @@ function listFiles(form) {
 async function copy(button, text) {
   const label = button.firstChild.textContent;
   // The text may still be on its way: browsers want to know at the click that something is copied.
-  await navigator.clipboard.write([new ClipboardItem({ "text/plain": text })]);
+  const isCopied = await navigator.clipboard.write([new ClipboardItem({ "text/plain": text })]).then(
+    () => true,
+    () => false,
+  );
+  if (!isCopied) return;
   button.firstChild.textContent = "Copied";
   find("#announced").textContent = "Copied";
   await wait(1500);
