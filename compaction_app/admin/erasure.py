@@ -231,11 +231,7 @@ class ErasingAdmin(RecordAdmin):
     def _told_of_retiring(self, links: Links, summary: ChatMessage, retiring: Sequence[ChatMessage]) -> Told:
         run, anchor = summary.made_by.first(), summary.parent
         return {
-            CHANGES: [
-                _("Taken out of use:"),
-                [links.record(one) for one in retiring],
-                *_borrowed(links, retiring),
-            ],
+            CHANGES: [_("Taken out of use:"), [links.record(one) for one in retiring], *_borrowed(links, retiring)],
             KEPT: [_("The summaries themselves, as a record, and every message.")],
             # What the summary was built on still applies.
             UNSEEN: _unseen(links, newest_tip_below(anchor) if anchor else None, run.base_id if run else None),
