@@ -46,12 +46,7 @@ from compaction_app.summarizers.base import (
     make_summarizer,
     unlimited,
 )
-from compaction_app.summarizers.prompts import (
-    OVERSIZE_FACTOR,
-    SummarizerLimit,
-    count_request,
-    request_for,
-)
+from compaction_app.summarizers.prompts import OVERSIZE_FACTOR, SummarizerLimit, count_request, request_for
 from compaction_app.summarizers.waiting import BLOCKING, Way, without_waiting
 from compaction_app.telemetry import log, log_error
 from compaction_app.tree import branches

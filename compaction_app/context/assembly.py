@@ -25,16 +25,7 @@ from compaction_app.messages.validation import is_storable
 from compaction_app.redaction import Redact, redact_branch, redactor_of
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count, attachment_tokens, count_messages
-from compaction_app.values import (
-    Branch,
-    Budget,
-    ChatContext,
-    ContextMessage,
-    Json,
-    Origin,
-    Role,
-    Strategy,
-)
+from compaction_app.values import Branch, Budget, ChatContext, ContextMessage, Json, Origin, Role, Strategy
 
 logger = logging.getLogger("compaction_app.sendings")
 
