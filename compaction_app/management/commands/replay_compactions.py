@@ -51,7 +51,7 @@ class Command(BaseCommand):
             summarizer = _summarizer(options["summarizer"], options["model"])
             if isinstance(summarizer, ExtractiveSummarizer) and (options["prompt"] or options["model"]):
                 raise WrongCall("--prompt and --model need a model: the extract quotes sentences and uses no prompt.")
-            with progress(found, unit=" bundles") as bar:
+            with progress(found, label="bundles") as bar:
                 replays = [replay(bundle, summarizer, get_token_counter()) for bundle in bar]
         except (BundleError, ConfigurationError) as error:
             raise WrongCall(error) from error
