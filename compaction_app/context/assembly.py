@@ -92,11 +92,7 @@ def apply_layers(branch: Branch, budget: Budget, settings: Settings, count: Coun
     if settings.mode == Mode.OFF or (history <= budget.available and not branch.unread):
         return ShownHistory(summary=base, pinned=pinned, tail=branch.tail, strategy=strategy)
     fit_to = partial(
-        fit,
-        branch,
-        preserve=settings.preserve_recent_messages,
-        max_bytes=settings.prune_tool_result_bytes,
-        count=count,
+        fit, branch, preserve=settings.preserve_recent_messages, max_bytes=settings.prune_tool_result_bytes, count=count
     )
     try:
         shown = fit_to(available=budget.available)

@@ -124,11 +124,7 @@ MESSAGES: list[tuple[dict[str, Any], list[str], int]] = [
         1200,
     ),
     (looked({"type": "image", "name": "a", "url": "https://x/a.png"}), ["Look"], TOKENS_PER_ATTACHMENT),
-    (
-        {**looked({"type": "image", "url": "https://x/a.png"}), "role": "tool"},
-        ["Look", "[image: https://x/a.png]"],
-        0,
-    ),
+    ({**looked({"type": "image", "url": "https://x/a.png"}), "role": "tool"}, ["Look", "[image: https://x/a.png]"], 0),
 ]
 
 

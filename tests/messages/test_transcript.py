@@ -153,8 +153,7 @@ class TestReasoning:
         assert reasoning_text(blocks) == "Think."
 
     @pytest.mark.parametrize(
-        "blocks",
-        [None, "", [], {}, 7, {"type": "redacted_thinking", "data": "Zg=="}, [{"encrypted_content": "Zg=="}]],
+        "blocks", [None, "", [], {}, 7, {"type": "redacted_thinking", "data": "Zg=="}, [{"encrypted_content": "Zg=="}]]
     )
     def test_what_can_not_be_read_is_left_out(self, blocks):
         """Reasoning is never fabricated."""
