@@ -420,10 +420,7 @@ def native_format(message: Mapping[str, Any]) -> str:
 
 
 def items_joined(messages: Iterable[Mapping[str, Any]]) -> list[tuple[int, Mapping[str, Any]]]:
-    """The messages with consecutive items of one Responses answer (reasoning, calls, text) as one message.
-
-    Each with the index where it begins.
-    """
+    """The messages with consecutive items of one Responses answer as one message, each with its first index."""
     joined: list[tuple[int, Mapping[str, Any]]] = []
     answer: list[Any] | None = None
     for index, message in enumerate(messages):
