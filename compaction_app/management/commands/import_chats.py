@@ -42,7 +42,7 @@ class Command(BaseCommand):
         try:
             conversations = importing.read(file)
             total = sum(len(conversation.messages) for conversation in conversations)
-            with progress(total=total, unit=" messages") as bar:
+            with progress(length=total, label="messages") as bar:
                 imported = importing.store(conversations, owner=owner, using=database, on_stored=bar.update)
         except CompactionError as error:
             raise CommandError(printable(f"{file}: {error}")) from error
