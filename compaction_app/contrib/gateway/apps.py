@@ -1,0 +1,7 @@
+from django.apps import AppConfig
+
+
+class GatewayConfig(AppConfig):
+    name = "compaction_app.contrib.gateway"
+    label = "compaction_gateway"
+    default_auto_field = "django.db.models.BigAutoField"
