@@ -97,25 +97,20 @@ def _without_reasoning(text: str) -> str:
     return text[thought.end() :] if thought else text
 
 
-def place(user: Any, messages: Sequence[Fields], *, external_id: str, using: str, **session_fields: Any) -> Place:
+def place(user: Any, messages: Sequence[Fields], external_id: str, using: str, **new: Any) -> Place:
     """Find where the list goes on, and store what is new of it: all of that or nothing.
 
-    ``external_id``: the conversation's id, "" where the client sends none. ``session_fields``: of a new session.
+    ``external_id``: the conversation's id, "" where the client sends none. ``new``: for ``start_session``.
     Raises :class:`PermissionDenied` and the errors of ``append_messages``.
     """
-    for last in (False, True):
-        try:
-            return _place(user, messages, external_id, using, session_fields)
-        except (DuplicateExternalId, MessageNotFound):
-            # Another request made the session meanwhile, or somebody deleted what was found.
-            if last:
-                raise
-    raise AssertionError
+    try:
+        return _place(user, messages, external_id, using, new)
+    except (DuplicateExternalId, MessageNotFound):
+        # Another request made the session meanwhile, or somebody deleted what was found.
+        return _place(user, messages, external_id, using, new)
 
 
-def _place(
-    user: Any, messages: Sequence[Fields], external_id: str, using: str, session_fields: Mapping[str, Any]
-) -> Place:
+def _place(user: Any, messages: Sequence[Fields], external_id: str, using: str, new: Mapping[str, Any]) -> Place:
     digests = list(digests_of(messages, str(user.pk)))
     session, found = None, None
     if external_id:
@@ -131,13 +126,13 @@ def _place(
     has_reply = bool(found and found.has_reply)
     if found and session and found.digest == digests[-1]:
         return Place(session=session, tip=found.message, digest=found.digest, has_reply=has_reply, is_known=True)
-    new = digests.index(found.digest) + 1 if found else 0
+    known_count = digests.index(found.digest) + 1 if found else 0
     with transaction.atomic(using=using):
         if session is None:
-            session = chat.start_session(owner=user, external_id=external_id, using=using, **session_fields)
+            session = chat.start_session(owner=user, external_id=external_id, using=using, **new)
         # A result whose call is not there becomes a quoted text.
-        rows = chat.append_messages(session, found.message if found else None, messages[new:], lenient=True)
-        _remember(rows, digests[new:], has_reply, using)
+        rows = chat.append_messages(session, found.message if found else None, messages[known_count:], lenient=True)
+        _remember(rows, digests[known_count:], has_reply, using)
     return Place(session=session, tip=rows[-1], digest=digests[-1], has_reply=has_reply)
 
 

@@ -121,6 +121,8 @@ class Asked:
 class Gateway:
     """To subclass and mount: the keys, the models, and what clients send beside the chat format."""
 
+    #: Under WSGI the same views block, but for gevent: its workers have no event loop of their own for each request.
+    is_async = True
     #: Names that are offered. Any other is refused as OpenAI refuses it.
     models: Sequence[str] = ()
     #: The provider's clients, of ``openai``; None: made from the environment.
@@ -192,11 +194,15 @@ class Gateway:
             response.setdefault("Cache-Control", "no-store")
             return response
 
-        async def view(request: HttpRequest) -> HttpResponseBase:
+        def blocking(request: HttpRequest) -> HttpResponseBase:
+            return without_waiting(answered(request, BLOCKING))
+
+        async def awaited(request: HttpRequest) -> HttpResponseBase:
             if isinstance(request, ASGIRequest):
                 return await answered(request, AWAITED)
-            return await sync_to_async(lambda: without_waiting(answered(request, BLOCKING)))()
+            return await sync_to_async(blocking)(request)
 
+        view: Any = awaited if self.is_async else blocking
         # No transaction may be open while a model is called.
         for alias in settings.DATABASES:
             view = transaction.non_atomic_requests(using=alias)(view)
@@ -220,7 +226,7 @@ class Gateway:
             return await self._answer_task(asked, client, way)
         using = router.db_for_write(ChatSession)
         new = {"model": asked.model, "system_prompt": asked.instructions}
-        found: Place = await way.do(place, asked.user, asked.turns, external_id=asked.external_id, using=using, **new)
+        found: Place = await way.do(place, asked.user, asked.turns, asked.external_id, using, **new)
         # Instructions that have changed are those of this turn.
         is_new = asked.instructions in ("", found.session.system_prompt)
         options = {
