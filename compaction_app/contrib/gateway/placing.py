@@ -63,8 +63,7 @@ def fields_of(sent: Mapping[str, Any]) -> Fields:
     """
     [read] = messages_of({key: sent[key] for key in _READ if sent.get(key) is not None}, "client")
     calls = [{key: call[key] for key in ("id", "type", "function")} for call in read["tool_calls"]]
-    by_client = {} if read.get("role") == Role.USER else {"metadata": BY_CLIENT}
-    return {**read, "tool_calls": calls or None, **by_client}
+    return {**read, "tool_calls": calls}
 
 
 def digests_of(messages: Sequence[Mapping[str, Any]], start: str) -> Iterator[str]:
@@ -97,20 +96,20 @@ def _without_reasoning(text: str) -> str:
     return text[thought.end() :] if thought else text
 
 
-def place(user: Any, messages: Sequence[Fields], external_id: str, using: str, **new: Any) -> Place:
+def place(user: Any, messages: Sequence[Fields], external_id: str, using: str, **made_with: Any) -> Place:
     """Find where the list goes on, and store what is new of it: all of that or nothing.
 
-    ``external_id``: the conversation's id, "" where the client sends none. ``new``: for ``start_session``.
+    ``external_id``: the conversation's id, "" where the client sends none. ``made_with``: of a new session.
     Raises :class:`PermissionDenied` and the errors of ``append_messages``.
     """
     try:
-        return _place(user, messages, external_id, using, new)
+        return _place(user, messages, external_id, using, made_with)
     except (DuplicateExternalId, MessageNotFound):
         # Another request made the session meanwhile, or somebody deleted what was found.
-        return _place(user, messages, external_id, using, new)
+        return _place(user, messages, external_id, using, made_with)
 
 
-def _place(user: Any, messages: Sequence[Fields], external_id: str, using: str, new: Mapping[str, Any]) -> Place:
+def _place(user: Any, messages: Sequence[Fields], external_id: str, using: str, made_with: Mapping[str, Any]) -> Place:
     digests = list(digests_of(messages, str(user.pk)))
     session, found = None, None
     if external_id:
@@ -129,9 +128,10 @@ def _place(user: Any, messages: Sequence[Fields], external_id: str, using: str, 
     known_count = digests.index(found.digest) + 1 if found else 0
     with transaction.atomic(using=using):
         if session is None:
-            session = chat.start_session(owner=user, external_id=external_id, using=using, **new)
+            session = chat.start_session(owner=user, external_id=external_id, using=using, **made_with)
+        new = [one if one["role"] == Role.USER else {**one, "metadata": BY_CLIENT} for one in messages[known_count:]]
         # A result whose call is not there becomes a quoted text.
-        rows = chat.append_messages(session, found.message if found else None, messages[known_count:], lenient=True)
+        rows = chat.append_messages(session, found.message if found else None, new, lenient=True)
         _remember(rows, digests[known_count:], has_reply, using)
     return Place(session=session, tip=rows[-1], digest=digests[-1], has_reply=has_reply)
 

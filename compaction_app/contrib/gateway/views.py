@@ -1,12 +1,4 @@
-"""``POST chat/completions`` and ``GET models``, as OpenAI has them, in front of the tree::
-
-    class OurGateway(Gateway):
-        models = ("gpt-4o-mini",)
-
-        def user_of(self, key):
-            return User.objects.filter(profile__api_key=key).first()
-
-    urlpatterns = [path("v1/", include(OurGateway().urls))]
+"""``POST chat/completions`` and ``GET models`` in front of the tree: :class:`Gateway`, which a host subclasses.
 
 The steps of a request are written once: under ASGI the model is awaited, under WSGI the same steps block. Errors have
 OpenAI's shape; what a provider says goes on only as far as its words are known, since it may quote the host's key.
@@ -37,24 +29,14 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 
-from compaction_app import chat
+from compaction_app import chat, exceptions
 from compaction_app.api.permissions import Action, is_allowed
 from compaction_app.compaction.runs import give_back_connection
 from compaction_app.conf import get_settings, site_setting
 from compaction_app.contrib.gateway.placing import Fields, Place, fields_of, place, place_beside, remember_reply
 from compaction_app.conversation.chat_model import END, ProviderOverflow, ask, endpoint_of, open_stream
-from compaction_app.exceptions import (
-    CompactionError,
-    ConfigurationError,
-    ContextOverflow,
-    InvalidMessage,
-    InvalidReply,
-    MessageNotFound,
-    RedactionFailed,
-    ReplyUnderWay,
-)
 from compaction_app.messages.openai_format import to_openai
-from compaction_app.messages.validation import check_json, check_list_of_dicts, named, validate_message
+from compaction_app.messages.validation import check_dict, check_json, check_list_of_dicts, named, validate_message
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.redaction import apply_redactor, redactor_of
 from compaction_app.summarizers.error_details import safe_code, safe_message
@@ -62,6 +44,7 @@ from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_w
 from compaction_app.telemetry import log_error
 from compaction_app.values import ContextMessage, Role
 
+Step = Callable[[], Awaitable[Any]]
 logger = logging.getLogger("compaction_app.gateway")
 
 _INSTRUCTIONS = (Role.SYSTEM, Role.DEVELOPER)
@@ -92,9 +75,6 @@ class Refused(Exception):
         kind = "invalid_request_error" if status < 500 else "server_error"
         self.content = {"error": {"message": message, "type": kind, "param": param, "code": code}}
         self.headers = {"Retry-After": str(retry_after)} if retry_after else {}
-
-    def response(self) -> JsonResponse:
-        return JsonResponse(self.content, status=self.status, headers=self.headers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,8 +152,8 @@ class Gateway:
         return not turns or TASKS.match(text) is not None
 
     def conversation_of(self, request: HttpRequest) -> str:
-        names = self.conversation_headers
-        return next((value for name in names if (value := request.headers.get(name, "").strip())), "")
+        given = (request.headers.get(name, "").strip() for name in self.conversation_headers)
+        return next(filter(None, given), "")
 
     @property
     def urls(self) -> list[URLPattern]:
@@ -190,7 +170,8 @@ class Gateway:
             try:
                 response = await answer(request, way)
             except Exception as error:
-                response = _refusal_of(error, request).response()
+                told = _refusal_of(error, request)
+                response = JsonResponse(told.content, status=told.status, headers=told.headers)
             response.setdefault("Cache-Control", "no-store")
             return response
 
@@ -227,16 +208,10 @@ class Gateway:
         using = router.db_for_write(ChatSession)
         new = {"model": asked.model, "system_prompt": asked.instructions}
         found: Place = await way.do(place, asked.user, asked.turns, asked.external_id, using, **new)
-        # Instructions that have changed are those of this turn.
-        is_new = asked.instructions in ("", found.session.system_prompt)
-        options = {
-            "client": client,
-            "model": asked.model,
-            "tools": asked.tools,
-            "contributions": () if is_new else [{"role": Role.SYSTEM, "content": asked.instructions}],
-            **asked.params,
-        }
-
+        options = {**asked.params, "client": client, "model": asked.model, "tools": asked.tools}
+        if asked.instructions not in ("", found.session.system_prompt):
+            # Changed ones are those of this turn.
+            options["contributions"] = [{"role": Role.SYSTEM, "content": asked.instructions}]
         calls = (chat.acomplete, chat.astream) if way.is_awaited else (chat.complete, chat.stream)
 
         async def answer_at(at: Place) -> Any:
@@ -245,7 +220,7 @@ class Gateway:
 
         try:
             reply = await answer_at(found)
-        except ReplyUnderWay:
+        except exceptions.ReplyUnderWay:
             # Several models at once, or the same question twice.
             if asked.is_retry:
                 raise
@@ -270,13 +245,11 @@ class Gateway:
     def _read(self, request: HttpRequest) -> Asked:
         user = self._user(request)
         try:
-            body = json.loads(request.body.decode())
+            body = json.loads(request.body.decode()) or {}
         except (ValueError, RecursionError) as error:
             raise Refused(400, "The body is not JSON.") from error
-        if not isinstance(body, dict):
-            raise Refused(400, "The body is no JSON object.")
-        for name, value in body.items():
-            check_json(value, name[:255])
+        check_dict(body, "body", "It is the JSON of an object.")
+        check_json(body, "body")
         model = str(body.get("model"))
         if model not in self.models_of(user):
             message = f"The model {model[:255]!r} does not exist or you do not have access to it."
@@ -328,25 +301,10 @@ def _task_arguments(asked: Asked, client: Any) -> dict[str, Any]:
     if not is_allowed(asked.user, None, Action.CREATE):
         raise PermissionDenied
     redact = redactor_of(get_settings({}))
-    shown = [
-        apply_redactor(
-            ContextMessage(
-                role=one["role"],
-                content=one["content"],
-                tool_calls=tuple(one["tool_calls"] or ()),
-                tool_call_id=one.get("tool_call_id", ""),
-                name=one.get("name", ""),
-                attachments=tuple(one["attachments"]),
-                tokens=0,
-            ),
-            redact,
-        )
-        for one in asked.messages
-    ]
+    shown = [apply_redactor(ContextMessage(tokens=0, **one), redact) for one in asked.messages]
     give_back_connection(router.db_for_write(ChatSession))
-    tools = {"tools": asked.tools} if asked.tools else {}
-    sent = to_openai(shown, endpoint=endpoint_of(client), model=asked.model)
-    return {**asked.params, **tools, "model": asked.model, "messages": sent}
+    sent = {"model": asked.model, "messages": to_openai(shown, endpoint=endpoint_of(client), model=asked.model)}
+    return {**asked.params, **sent, **({"tools": asked.tools} if asked.tools else {})}
 
 
 # -- an answer ------------------------------------------------------------------------------------------------
@@ -371,13 +329,7 @@ def _completion(reply: ChatMessage) -> dict[str, Any]:
     }
 
 
-def _streamed(
-    read: Callable[[], Awaitable[Any]],
-    close: Callable[[], Awaitable[Any]],
-    asked: Asked,
-    way: Way,
-    headers: Mapping[str, str],
-) -> StreamingHttpResponse:
+def _streamed(read: Step, close: Step, asked: Asked, way: Way, headers: Mapping[str, str]) -> StreamingHttpResponse:
     """``read``: the next chunk, or ``END``. ``close``: called however it ends, also where the client hangs up."""
 
     async def events() -> AsyncGenerator[str]:
@@ -408,25 +360,30 @@ def _blocking(events: AsyncGenerator[str]) -> Iterator[str]:
         without_waiting(events.aclose())
 
 
+#: The status of an answer, and where they are not the error's own its words and its code.
+_ANSWERS: list[tuple[Any, int, str, str | None]] = [
+    (RequestDataTooBig, 413, "The body is larger than this site accepts.", None),
+    (UnreadablePostError, 400, "The request was cut off.", None),
+    (PermissionDenied, 403, "This user may not do this here.", "forbidden"),
+    (ProviderOverflow, 400, "The prompt is too long for this model.", "context_length_exceeded"),
+    (exceptions.ContextOverflow, 400, "", "context_length_exceeded"),
+    ((exceptions.InvalidMessage, exceptions.ConfigurationError), 400, "", None),
+    ((exceptions.MessageNotFound, exceptions.ReplyUnderWay), 409, "", None),
+    (exceptions.InvalidReply, 502, "", None),
+    (exceptions.RedactionFailed, 503, "", None),
+]
+
+
 def _refusal_of(error: Exception, request: HttpRequest | None = None) -> Refused:
     """What a client is told of an error. One that is nobody's mistake but ours is logged, without its text."""
     if isinstance(error, Refused):
         return error
-    if isinstance(error, ContextOverflow | ProviderOverflow):
-        told = str(error) if isinstance(error, ContextOverflow) else "The prompt is too long for this model."
-        return Refused(400, told, code="context_length_exceeded", param="messages")
-    if isinstance(error, RequestDataTooBig):
-        return Refused(413, f"The body is larger than {settings.DATA_UPLOAD_MAX_MEMORY_SIZE:,} bytes.")
-    if isinstance(error, UnreadablePostError):
-        return Refused(400, "The request was cut off.")
-    if isinstance(error, PermissionDenied):
-        return Refused(403, "This user may not do this here.", code="forbidden")
     if isinstance(error, openai.APIError):
         return _refusal_of_provider(error)
-    for kind, status in _STATUSES.items():
-        if isinstance(error, kind):
-            param = error.field or None if isinstance(error, InvalidMessage) else None
-            return Refused(status, str(error), code=getattr(error, "code", None), param=param)
+    for kinds, status, words, code in _ANSWERS:
+        if isinstance(error, kinds):
+            own = code or getattr(error, "code", None)
+            return Refused(status, words or str(error), code=own, param=getattr(error, "field", None))
     log_error(logger, error, step="gateway")
     if isinstance(error, OperationalError | InterfaceError):
         return Refused(503, "The database is busy.", retry_after=1)
@@ -435,22 +392,12 @@ def _refusal_of(error: Exception, request: HttpRequest | None = None) -> Refused
     return Refused(500, "The server failed; its log has the error.")
 
 
-_STATUSES: dict[type[CompactionError], int] = {
-    MessageNotFound: 409,
-    ReplyUnderWay: 409,
-    InvalidMessage: 400,
-    ConfigurationError: 400,
-    InvalidReply: 502,
-    RedactionFailed: 503,
-}
-
-
 def _refusal_of_provider(error: openai.APIError) -> Refused:
     """Where it is the client's mistake, or too much; what else a provider refuses is a matter of the host's."""
     status = getattr(error, "status_code", None)
     if status in (400, 413, 422, 429):
         message = safe_message(error.message, "") or "The model's provider refused the request."
         after = error.response.headers.get("Retry-After") if isinstance(error, openai.APIStatusError) else None
-        return Refused(status, message, code=safe_code(error.code) or None, param=None, retry_after=after)
+        return Refused(status, message, code=safe_code(error.code) or None, retry_after=after)
     log_error(logger, error, step="provider", status=status)
     return Refused(502, "The model's provider cannot be reached, or failed.")

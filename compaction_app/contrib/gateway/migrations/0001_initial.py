@@ -4,11 +4,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     initial = True
-
-    dependencies = [
-        ("compaction_app", "0006_extracts"),
-    ]
-
+    dependencies = [("compaction_app", "0006_extracts")]
     operations = [
         migrations.CreateModel(
             name="BranchDigest",
@@ -26,8 +22,6 @@ class Migration(migrations.Migration):
                 ("digest", models.CharField(max_length=64)),
                 ("has_reply", models.BooleanField()),
             ],
-            options={
-                "indexes": [models.Index(fields=["digest"], name="compaction_gateway_digest")],
-            },
-        ),
+            options={"indexes": [models.Index(fields=["digest"], name="compaction_gateway_digest")]},
+        )
     ]
