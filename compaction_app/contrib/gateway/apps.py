@@ -4,4 +4,3 @@ from django.apps import AppConfig
 class GatewayConfig(AppConfig):
     name = "compaction_app.contrib.gateway"
     label = "compaction_gateway"
-    default_auto_field = "django.db.models.BigAutoField"

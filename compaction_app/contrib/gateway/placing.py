@@ -36,6 +36,8 @@ Fields = dict[str, Any]
 _SALT = "compaction_app.contrib.gateway"
 _READ = ("role", "content", "refusal", "tool_calls", "tool_call_id", "name")
 _COPIED = ("role", "content", "tool_calls", "tool_call_id", "name", "attachments", "metadata")
+#: Messages at the end of a list that are looked up first.
+_LAST_TURN = 16
 #: Noted on what a client says that the model, a tool or the host wrote.
 BY_CLIENT = {"written_by": "client"}
 #: Open WebUI shows reasoning in such a block, or takes it out of the text that a model put it in.
@@ -100,7 +102,6 @@ def place(user: Any, messages: Sequence[Fields], external_id: str, using: str, *
     """Find where the list goes on, and store what is new of it: all of that or nothing.
 
     ``external_id``: the conversation's id, "" where the client sends none. ``made_with``: of a new session.
-    Raises :class:`PermissionDenied` and the errors of ``append_messages``.
     """
     try:
         return _place(user, messages, external_id, using, made_with)
@@ -115,9 +116,12 @@ def _place(user: Any, messages: Sequence[Fields], external_id: str, using: str, 
     if external_id:
         session = ChatSession.objects.using(using).filter(owner=user, external_id=external_id).first()
     if session or not external_id:
-        known = BranchDigest.objects.using(using).filter(digest__in=digests, message__session__owner=user)
+        known = BranchDigest.objects.using(using).filter(message__session__owner=user)
         known = known.filter(message__session=session) if session else known.filter(has_reply=True)
-        found = known.select_related("message__session").order_by("-message__depth", "-message_id").first()
+        known = known.select_related("message__session").order_by("-message__depth", "-message_id")
+        # Most lists go on with the last turn.
+        parts = (digests[-_LAST_TURN:], digests[:-_LAST_TURN])
+        found = next((row for part in parts for row in known.filter(digest__in=part)[:1]), None)
     if found:
         session = found.message.session
     if not is_allowed(user, session, Action.APPEND if session else Action.CREATE):
@@ -136,18 +140,18 @@ def _place(user: Any, messages: Sequence[Fields], external_id: str, using: str, 
     return Place(session=session, tip=rows[-1], digest=digests[-1], has_reply=has_reply)
 
 
-def place_beside(place: Place, using: str) -> Place:
+def place_beside(at: Place, using: str) -> Place:
     """The last message once more, as a sibling: another request has a model answer the first one."""
-    message = {key: getattr(place.tip, key) for key in _COPIED}
+    message = {key: getattr(at.tip, key) for key in _COPIED}
     with transaction.atomic(using=using):
-        [tip] = chat.append_messages(place.session, place.tip.parent, [message], lenient=True)
-        _remember([tip], [place.digest], place.has_reply, using)
-    return replace(place, tip=tip)
+        [tip] = chat.append_messages(at.session, at.tip.parent, [message], lenient=True)
+        _remember([tip], [at.digest], at.has_reply, using)
+    return replace(at, tip=tip)
 
 
-def remember_reply(place: Place, reply: ChatMessage, using: str) -> None:
+def remember_reply(at: Place, reply: ChatMessage, using: str) -> None:
     """Have the reply found when it is sent back."""
-    [digest] = digests_of([vars(reply)], place.digest)
+    [digest] = digests_of([vars(reply)], at.digest)
     _remember([reply], [digest], True, using)
 
 

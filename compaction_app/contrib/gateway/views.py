@@ -112,8 +112,9 @@ class Gateway:
     conversation_headers: Sequence[str] = ("X-OpenWebUI-Chat-Id", "X-Conversation-Id")
     #: With any value in this header a request is no turn of a conversation.
     task_header = "X-OpenWebUI-Task"
-    #: Keys of front ends that say which of their users a request is of.
+    #: Keys of front ends, and the header in which they say who of their users asks. With other keys it does not count.
     server_keys: Collection[str] = ()
+    user_header = "X-OpenWebUI-User-Id"
     #: What a client may say to the provider. Parameters that ``openai`` does not know may be added.
     parameters: Collection[str] = PARAMETERS
 
@@ -121,8 +122,8 @@ class Gateway:
         """The user whose key this is; None: nobody's. Keys of ``server_keys`` do not come here."""
         return None
 
-    def user_named(self, request: HttpRequest) -> Any:
-        """The user that a front end names, in a header such as ``X-OpenWebUI-User-Email``; None: nobody."""
+    def user_named(self, name: str) -> Any:
+        """The user whom a front end names so; None: nobody."""
         return None
 
     def models_of(self, user: Any) -> Sequence[str]:
@@ -134,7 +135,8 @@ class Gateway:
         if scheme.lower() != "bearer" or not key.strip():
             return None
         if any(constant_time_compare(key.strip(), one) for one in self.server_keys):
-            return self.user_named(request)
+            name = request.headers.get(self.user_header)
+            return self.user_named(name) if name else None
         return self.user_of(key.strip())
 
     def is_task(self, request: HttpRequest, body: Mapping[str, Any]) -> bool:
@@ -307,9 +309,6 @@ def _task_arguments(asked: Asked, client: Any) -> dict[str, Any]:
     return {**asked.params, **sent, **({"tools": asked.tools} if asked.tools else {})}
 
 
-# -- an answer ------------------------------------------------------------------------------------------------
-
-
 def _completion(reply: ChatMessage) -> dict[str, Any]:
     """A stored reply as a provider gives one, with what came beside its text."""
     original = reply.original or {}
@@ -345,8 +344,7 @@ def _streamed(read: Step, close: Step, asked: Asked, way: Way, headers: Mapping[
 
     made = events() if way.is_awaited else _blocking(events())
     # A proxy would keep the chunks until there are many.
-    headers = {"X-Accel-Buffering": "no", **headers}
-    return StreamingHttpResponse(made, content_type="text/event-stream", headers=headers)
+    return StreamingHttpResponse(made, content_type="text/event-stream", headers={"X-Accel-Buffering": "no", **headers})
 
 
 def _blocking(events: AsyncGenerator[str]) -> Iterator[str]:
