@@ -90,7 +90,7 @@ def documents_in(file: IO[bytes]) -> Documents:
     if following:
         for place, line in chain([(number, first), following], lines):
             if line.strip():
-                yield f"line {place}", _parse(line, place)
+                yield f"line {place}", _parse(line)
     elif is_list:
         yield from _of_list(file, first)
     else:
