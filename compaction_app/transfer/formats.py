@@ -174,9 +174,10 @@ def _fitted(fields: dict[str, Any], max_bytes: int) -> dict[str, Any]:
     """The message in at most ``max_bytes`` if it can be had without its text: a picture is only named then."""
     for name in ("name", "model"):
         fields[name] = str(fields.get(name) or "")[:_LONGEST_TITLE]
-    if sum(sizes_of({name: value for name, value in fields.items() if name != "created_at"}).values()) > max_bytes:
+    at = fields.pop("created_at")
+    if sum(sizes_of(fields).values()) > max_bytes:
         fields = bounded({"original": None, "attachments": None, **fields, "metadata": {}}, max_bytes)
-    return fields
+    return {**fields, "created_at": at}
 
 
 def _parent(item: Mapping[str, Any], index: int, position: Mapping[str, int], notes: Counter[str]) -> int | None:

@@ -188,7 +188,8 @@ def _is_joined(row: dict[str, Any], item: Mapping[str, Any]) -> bool:
         call |= {"files": _written_files(item)} if item.get("attachments") else {}
         return True
     is_answered = row["content"][-1]["type"] == "tool_call" and all("output" in call for call in calls)
-    if item["role"] != "assistant" or not is_answered or row["files"] or item.get("attachments"):
+    is_reply = item["role"] == "assistant" and bool(item.get("content") or item.get("tool_calls"))
+    if not is_reply or not is_answered or row["files"] or item.get("attachments"):
         return False
     _add(row, item)
     return True

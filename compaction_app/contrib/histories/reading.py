@@ -99,6 +99,7 @@ def messages_of_turn(
     for kind, piece in pieces:
         if kind == "at":
             base["created_at"] = piece
+        if kind == "at" or (kind == "text" and not piece.strip()):
             continue
         if kind == "result":
             made.append({**piece, "role": "tool", "created_at": piece.get("created_at") or base.get("created_at")})
@@ -114,6 +115,7 @@ def messages_of_turn(
     for number, one in enumerate(made, start=1):
         if "texts" in one:
             one |= {"content": joined(one.pop("texts")), "reasoning": joined(one["reasoning"])}
+            one["role"] = "assistant" if one["tool_calls"] else one["role"]
         one["id"] = own_id if one is made[-1] else f"{own_id}:{number}"
         one["parent"], parent = parent, one["id"]
     return made
