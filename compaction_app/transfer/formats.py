@@ -146,15 +146,17 @@ def conversation_of(document: Mapping[str, Any], *, place: str = "", max_bytes: 
                 raise InvalidMessage(f"a message must be an object, not {type(item).__name__}.")
             # Of several results of tools each is a message, behind the one before.
             for fields, source in zip(_openai_messages(item), chain([item], repeat({})), strict=False):
-                fields["created_at"] = fields.get("created_at") or began
                 if (own_id := fields.get("external_id")) and position.setdefault(own_id, len(found)) < len(found):
                     notes["ids that were used before: left out"] += 1
                     fields["external_id"] = ""
                 found.append((_fitted(fields, max_bytes) if document.get("is_read") else fields, source, named))
+    # A message without a date has the conversation's, and a conversation without one that of its first message.
+    dates = (fields["created_at"] for fields, _, _ in found if fields.get("created_at"))
+    began = began or next(dates, None)
     parents = [_parent(source, index, position, notes) for index, (_, source, _) in enumerate(found)]
     _cut_rings(parents, notes)
     messages = [
-        ImportedMessage(fields=fields, parent=parent, place=named)
+        ImportedMessage(fields={**fields, "created_at": fields.get("created_at") or began}, parent=parent, place=named)
         for (fields, _, named), parent in zip(found, parents, strict=True)
     ]
     metadata = document.get("metadata")
@@ -174,7 +176,7 @@ def _fitted(fields: dict[str, Any], max_bytes: int) -> dict[str, Any]:
     """The message in at most ``max_bytes`` if it can be had without its text: a picture is only named then."""
     for name in ("name", "model"):
         fields[name] = str(fields.get(name) or "")[:_LONGEST_TITLE]
-    at = fields.pop("created_at")
+    at = fields.pop("created_at", None)
     if sum(sizes_of(fields).values()) > max_bytes:
         fields = bounded({"original": None, "attachments": None, **fields, "metadata": {}}, max_bytes)
     return {**fields, "created_at": at}

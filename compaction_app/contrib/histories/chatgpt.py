@@ -44,7 +44,8 @@ _OWN_KEYS = ("tool_calls", "tool_call_id", "name", "reasoning", "attachments", "
 def read(document: Mapping[str, Any]) -> dict[str, Any] | None:
     if "mapping" not in document and not ("conversation_id" in document and "create_time" in document):
         return None
-    nodes = {own: node for own, node in an_object(document.get("mapping")).items() if isinstance(node, Mapping)}
+    mapping = an_object(document.get("mapping"), required=True)
+    nodes = {own: node for own, node in mapping.items() if isinstance(node, Mapping)}
     notes: Counter[str] = Counter()
     parents = _parents(nodes)
     kept, skipped, thoughts, prompts = _sorted_out(nodes, parents, notes)

@@ -17,6 +17,7 @@ from compaction_app.contrib.histories.reading import (
     objects,
     text_in,
     time_of,
+    unused,
 )
 
 _NO_PARENT = "00000000-0000-4000-8000-000000000000"
@@ -25,16 +26,16 @@ _NO_PARENT = "00000000-0000-4000-8000-000000000000"
 def read(document: Mapping[str, Any]) -> dict[str, Any] | None:
     if "chat_messages" not in document:
         return None
-    rows = objects(document["chat_messages"])
+    rows = objects(document["chat_messages"], required=True)
     is_tree = any(an_id(row.get("parent_message_uuid")) for row in rows)
     parents: dict[str, str | None] = {}
     given: dict[str, Mapping[str, Any]] = {}
     last = None
-    for number, row in enumerate(rows, start=1):
-        own = an_id(row.get("uuid")) or f"message {number}"
+    for row in rows:
+        own = unused(row.get("uuid"), given)
         parent = an_id(row.get("parent_message_uuid")) if is_tree else last
-        parents.setdefault(own, None if parent == _NO_PARENT else parent)
-        given.setdefault(own, row)
+        parents[own] = None if parent == _NO_PARENT else parent
+        given[own] = row
         last = own
     messages: list[dict[str, Any]] = []
     for own, parent in bridged(parents).items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -18,9 +19,11 @@ _CHUNK = 1 << 20
 #: Bytes of one conversation. What is longer is no conversation, or the file is broken there.
 LARGEST = 1 << 28
 #: What a zip may have; texts are seldom packed to less than a tenth.
-MOST_ENTRIES, LARGEST_TOTAL, HIGHEST_RATIO = 100_000, 1 << 35, 200
+MOST_ENTRIES, LARGEST_TOTAL, HIGHEST_RATIO = 50_000, 1 << 35, 200
 #: In an archive with files of these names, the others are no conversations.
 _NAMES, _OTHER_NAMES = ("conversations*.json",), ("*.json", "*.jsonl", "*.ndjson")
+#: Levels of JSON, two for each message of a nested export; a C stack takes several times as many.
+_DEEPEST = 10_000
 #: With the byte order mark.
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 #: As far as the next bracket that is in no text. Nothing is tried twice, so a text may be long.
@@ -100,8 +103,7 @@ def documents_in(file: IO[bytes]) -> Documents:
 def _of_list(file: IO[bytes], first: bytes) -> Documents:
     """The items of a list as documents; a list of messages as one."""
     messages: list[Any] | None = None
-    for number, item in enumerate(_items(file, first), start=1):
-        document = item if isinstance(item, ImportFailed) else _parse(item)
+    for number, document in enumerate(_items(file, first), start=1):
         if number == 1 and isinstance(document, dict) and "role" in document and "messages" not in document:
             messages = []
         if messages is None:
@@ -115,11 +117,14 @@ def _of_list(file: IO[bytes], first: bytes) -> Documents:
         yield "", messages
 
 
-def _items(file: IO[bytes], pending: bytes) -> Iterator[bytes | ImportFailed]:
-    """The objects and lists in a list, each whole and alone: a broken one is no hindrance to the next."""
+def _items(file: IO[bytes], pending: bytes) -> Iterator[Any]:
+    """The items of a list, each read alone: a broken one is no hindrance to the next."""
     at, depth, start = 0, 0, 0
     while True:
         while match := _TO_BRACKET.match(pending, at):
+            if depth == 1 and (scalars := pending[at : match.start(1)].strip(b", \t\r\n")):
+                found = _parse(b"[" + scalars + b"]")
+                yield from found if isinstance(found, list) else [found]
             at = match.end()
             if match[1] in b"[{":
                 depth += 1
@@ -127,7 +132,7 @@ def _items(file: IO[bytes], pending: bytes) -> Iterator[bytes | ImportFailed]:
             else:
                 depth -= 1
                 if depth == 1:
-                    yield pending[start:at]
+                    yield _parse(pending[start:at])
                 elif depth == 0:
                     return
         # The begun item stays, or the text that it may be cut in.
@@ -151,10 +156,23 @@ def _is_json(data: bytes) -> bool:
 def _parse(data: bytes, first_line: int = 0) -> Any:
     """The value, or what is wrong with it. ``first_line``: of the file, where that is known."""
     try:
-        return json.loads(data)
+        return _loaded(data)
     except json.JSONDecodeError as error:
         line, words = error.lineno - 1, f"this is not JSON: {error.msg} at character {error.colno}."
     except (ValueError, RecursionError) as error:
         # Not UTF-8, a number that is too long, nested too deeply.
         line, words = 0, f"this cannot be read: {error}"
     return ImportFailed(f"line {first_line + line}: {words}" if first_line else words)
+
+
+def _loaded(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except RecursionError:
+        # Python 3.11 gives up at 490 messages below each other.
+        before = sys.getrecursionlimit()
+        sys.setrecursionlimit(_DEEPEST)
+        try:
+            return json.loads(data)
+        finally:
+            sys.setrecursionlimit(before)

@@ -23,6 +23,7 @@ from compaction_app.contrib.histories.reading import (
     objects,
     text_in,
     time_of,
+    unused,
 )
 
 _NO_PARENT = "00000000-0000-0000-0000-000000000000"
@@ -39,10 +40,10 @@ def read(document: Mapping[str, Any]) -> dict[str, Any] | None:
     waiting: list[tuple[Mapping[str, Any], str | None]] = [(row, None) for row in reversed(rows)]
     while waiting:
         row, above = waiting.pop()
-        own = an_id(row.get("messageId")) or f"message {len(given) + 1}"
+        own = unused(row.get("messageId"), given)
         parent = above or an_id(row.get("parentMessageId"))
-        given.setdefault(own, row)
-        parents.setdefault(own, None if parent == _NO_PARENT else parent)
+        given[own] = row
+        parents[own] = None if parent == _NO_PARENT else parent
         waiting += [(child, own) for child in reversed(objects(row.get("children")))]
     failed = [own for own, row in given.items() if row.get("error")]
     messages: list[dict[str, Any]] = []
@@ -70,8 +71,9 @@ def _turn(own: str, parent: str | None, row: Mapping[str, Any]) -> list[dict[str
     known = ("text", "think", "tool_call", "image_url", "image_file")
     others = [part for part in parts if part.get("type") not in known]
     images = [_image(part) for part in parts if str(part.get("type")).startswith("image_")]
+    is_user = row.get("isCreatedByUser", row.get("sender") == "User")
     message = {
-        "role": a_text(row.get("role")) or ("user" if row.get("isCreatedByUser") else "assistant"),
+        "role": a_text(row.get("role")) or ("user" if is_user else "assistant"),
         "created_at": time_of(row.get("createdAt")),
         "model": a_text(row.get("model")),
         "finish_reason": a_text(row.get("finish_reason")),

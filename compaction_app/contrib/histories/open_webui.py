@@ -25,6 +25,7 @@ from compaction_app.contrib.histories.reading import (
     objects,
     text_in,
     time_of,
+    unused,
 )
 
 # What is inside has no tags of its own, but the summary's.
@@ -43,8 +44,8 @@ def read(document: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     last = None
     parents: dict[str, str | None] = {own: an_id(row.get("parentId")) for own, row in rows.items()}
-    for number, row in enumerate(() if rows else objects(chat.get("messages")), start=1):
-        own = an_id(row.get("id")) or f"message {number}"
+    for row in () if rows else objects(chat.get("messages"), required=True):
+        own = unused(row.get("id"), rows)
         parents[own], rows[own] = an_id(row.get("parentId")) or last, row
         last = own
     others = [own for own, row in rows.items() if row.get("role") not in ("user", "assistant")]

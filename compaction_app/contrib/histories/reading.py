@@ -6,19 +6,32 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from compaction_app.exceptions import InvalidMessage
+from compaction_app.exceptions import ImportFailed, InvalidMessage
 from compaction_app.transfer.formats import moment
 
 #: Later than any date in seconds since 1970: these are milliseconds.
 _MILLISECONDS = 10**11
 
 
-def an_object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+def an_object(value: Any, *, required: bool = False) -> Mapping[str, Any]:
+    return value if _is(value, Mapping, required) else {}
 
 
-def objects(value: Any) -> list[Mapping[str, Any]]:
-    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+def objects(value: Any, *, required: bool = False) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, Mapping)] if _is(value, list, required) else []
+
+
+def _is(value: Any, kind: type, required: bool) -> bool:
+    """``required``: raises :class:`ImportFailed` where something else is there."""
+    if required and value is not None and not isinstance(value, kind):
+        raise ImportFailed("its messages are not in the form of its format.")
+    return isinstance(value, kind)
+
+
+def unused(value: Any, used: Mapping[str, Any]) -> str:
+    """The id, or one like it where another message has it."""
+    own = an_id(value) or f"message {len(used) + 1}"
+    return f"{own} {len(used) + 1}" if own in used else own
 
 
 def a_text(value: Any) -> str:

@@ -15,12 +15,12 @@ _RESULTS = frozenset({"observation", "tool", "function_response", "tool_response
 
 def read(document: Mapping[str, Any]) -> dict[str, Any] | None:
     turns = objects(document.get("conversations")) or objects(document.get("items"))
-    if not turns or not all("from" in turn and "value" in turn for turn in turns):
+    if not any(_said(turn) for turn in turns):
         return None
     messages: list[dict[str, Any]] = []
     waiting: list[str] = []
     for number, turn in enumerate(turns, start=1):
-        said, value = a_text(turn["from"]), text_in(turn["value"])
+        said, value = _said(turn), text_in(turn.get("value", turn.get("content")))
         if said in _CALLS:
             calls = _calls(value, number)
             waiting = [call["id"] for call in calls]
@@ -31,6 +31,10 @@ def read(document: Mapping[str, Any]) -> dict[str, Any] | None:
         else:
             messages.append({"role": _ROLES.get(said, "assistant"), "content": value})
     return {"title": a_text(document.get("title")), "system": a_text(document.get("system")), "messages": messages}
+
+
+def _said(turn: Mapping[str, Any]) -> str:
+    return a_text(turn.get("from")) or a_text(turn.get("role"))
 
 
 def _calls(value: str, number: int) -> list[dict[str, Any]]:
