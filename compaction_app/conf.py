@@ -351,6 +351,7 @@ class Settings(_Values):
     attachment_url: Function | None = _key(150, None, site_only=True)
     models: dict[str, ModelOptions] = _key(151, {}, site_only=True)
     extract_fallback: Flag = _key(152, default=True)
+    enqueue: Function | None = _key(153, None, site_only=True)
 
     @property
     def summarizer_entry(self) -> SummarizerEntry:

@@ -98,7 +98,7 @@ def _named(text: str) -> None:
 
 def _summarized(text: str, role: str = Role.USER) -> str:
     messages = [_message("What is it?"), _message(text, role)]
-    return extractive.summarize_extractively(covered=messages, previous_summary="", target_tokens=200, count=_count)
+    return extractive.Material.of(*extractive.read_earlier(""), messages).extract(200, _count)
 
 
 def _read_summary(text: str) -> list[Any]:

@@ -92,8 +92,9 @@ def _configured(name: str) -> Any:
 
 
 def _broker() -> Iterator[dict[str, Any]]:
-    # A mode for the whole site that enqueues nothing needs no broker.
-    if current_app.conf.task_always_eager or _configured("MODE") in (Mode.OFF, Mode.DETERMINISTIC):
+    # A mode for the whole site that enqueues nothing needs no broker, and ENQUEUE has a queue of its own.
+    is_without = _configured("ENQUEUE") or _configured("MODE") in (Mode.OFF, Mode.DETERMINISTIC)
+    if is_without or current_app.conf.task_always_eager:
         return
     try:
         knock()
@@ -124,9 +125,9 @@ def _open_runs(now: datetime) -> Iterator[dict[str, Any]]:
             queue = _configured("TASK_QUEUE")
             worker = f"celery -A {current_app.main or 'yourproject'} worker" + (f" -Q {queue}" if queue else "")
             remedy = _(
-                "Start the broker and a worker, and beat for its sweep: {}. Where workers are busy, start another one, "
-                "or put a faster model first (MODELS, TIMEOUT in SUMMARIZERS)."
-            ).format(f"{worker} --beat")
+                "Start the broker, a worker and the sweep: {}. Where workers are busy, start another one, or put a "
+                "faster model first (MODELS, TIMEOUT in SUMMARIZERS)."
+            ).format("manage.py recover_compactions" if _configured("ENQUEUE") else f"{worker} --beat")
         else:
             said = _("Left by a worker that is gone, and no sweep came: {}.")
             remedy = _("Start beat, whose sweep reassigns them, or run manage.py recover_compactions.")

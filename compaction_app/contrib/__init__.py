@@ -4,3 +4,5 @@ A framework keeps a list of messages. Here the list is a branch: what the framew
 own form, and what it reads is the context at the tip. So edits, other branches and compaction are seen by every
 framework alike, and redaction and pruning are those of the app.
 """
+
+INSTALL = "This needs an extra: pip install 'django-chat-compaction[{}]'."

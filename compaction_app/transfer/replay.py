@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from compaction_app.exceptions import BundleError, SummarizerError
-from compaction_app.memory.ledger import read_replaced
+from compaction_app.memory.extractive import read_replaced
 from compaction_app.memory.ledger_text import prose_draft
 from compaction_app.memory.score import Told, share_kept
 from compaction_app.messages.transcript import largest_saving_summary, leaks_wrapper

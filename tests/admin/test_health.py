@@ -48,10 +48,12 @@ def test_a_run_that_no_worker_takes_is_told_with_the_command_and_since_when(view
     run = ready(tips[0], enqueued_at=ago(seconds=10))
     [said] = alerts(viewer)
     assert f"{timezone.localtime(run.created_at):%H:%M:%S} UTC : Waiting for too long: 1 run." in said
-    assert "and beat for its sweep: celery -A project worker --beat." in said
+    assert "and the sweep: celery -A project worker --beat." in said
     assert said.endswith("Show the runs")
     settings.COMPACTION |= {"TASK_QUEUE": "compaction"}
     assert "celery -A project worker -Q compaction --beat" in alerts(viewer)[0]
+    settings.COMPACTION |= {"ENQUEUE": "html.escape"}
+    assert "and the sweep: manage.py recover_compactions." in alerts(viewer)[0]
 
 
 def test_a_claim_that_died_and_was_not_swept_up_is_told(viewer, tips):

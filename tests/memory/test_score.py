@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_app.memory.ledger import read_replaced
+from compaction_app.memory.extractive import read_replaced
 from compaction_app.memory.score import Told, share_kept
 from compaction_app.values import Role
 from tests.memory.telling import Said, turns
