@@ -1,9 +1,8 @@
-"""Reads conversations of other programs as trees of messages that can be stored. Pure: JSON in, values out.
+"""Reads conversations as trees of messages that can be stored. Pure: JSON in, values out.
 
-Two formats are known here. Open-Assistant trees: ``prompt`` is the root, ``replies`` nest. The OpenAI chat format: an
-object with ``messages``, or the bare list; its messages are those that ``append_messages`` takes, and may have ``id``
-and ``parent`` (or ``parentId``, ``parent_id`` …), which makes the list a tree. Any other format is given as a
-:data:`Reader`, which makes the second of it.
+The OpenAI chat format is an object with ``messages``, or the bare list; its messages are those that ``append_messages``
+takes, and may have ``id`` and ``parent`` (or ``parentId``, ``parent_id`` …), which makes the list a tree. Any other
+format is given as a :data:`Reader`, which makes this one of it.
 
 What is wrong with a tree is mended, and noted: a ring of parents is cut, a message whose parent is not there becomes a
 root. What storing would refuse is refused here, with its place.
@@ -42,8 +41,6 @@ EXTERNAL_ID_PREFIX = "import:"
 _TITLE_CHARACTERS, _LONGEST_TITLE = 80, 255
 _DIGEST_CHARACTERS = 40
 
-_OASST_ROLES = {"prompter": Role.USER, "assistant": Role.ASSISTANT}
-_OASST_KEYS = frozenset({"text", "role", "replies", "message_id", "parent_id", "created_date", "model_name"})
 #: Read as ``append_messages`` reads them; every other key of a message goes to its metadata, so that nothing is lost.
 _OPENAI_KEYS = PROVIDER_KEYS | {
     *("role", "content", "tool_calls", "tool_call_id", "name", "reasoning", "original"),
@@ -101,33 +98,7 @@ def recognized(document: Any, readers: Iterable[Reader] = ()) -> Mapping[str, An
         if (found := reader(document)) is not None:
             # Their database may have what ours refuse, such as a NUL.
             return {**storable(found), "is_read": True}
-    if isinstance(document.get("prompt"), dict):
-        return {"messages": _oasst_items(document["prompt"])}
     return document if isinstance(document.get("messages"), list) else None
-
-
-# -- Open-Assistant trees -------------------------------------------------------------------------------
-
-
-def _oasst_items(prompt: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """As messages of the other format, depth first with a stack: a tree may be deeper than Python can recurse."""
-    items: list[dict[str, Any]] = []
-    waiting: list[tuple[Any, str | None]] = [(prompt, None)]
-    while waiting:
-        node, parent = waiting.pop()
-        replies = (node.get("replies") or []) if isinstance(node, dict) else None
-        if not isinstance(replies, list):
-            raise ImportFailed("a message of a tree must be an object, and its 'replies' a list.")
-        own_id = _text_id(node.get("message_id")) or f"message {len(items) + 1}"
-        others = {key: node[key] for key in node if key not in _OASST_KEYS}
-        role = _OASST_ROLES.get(str(node.get("role")), node.get("role"))
-        read = {"role": role, "content": node.get("text"), "created_at": node.get("created_date")}
-        items.append({**others, **read, "model": node.get("model_name"), "id": own_id, "parent": parent})
-        waiting.extend((reply, own_id) for reply in reversed(replies))
-    return items
-
-
-# -- The OpenAI chat format -----------------------------------------------------------------------------
 
 
 def conversation_of(document: Mapping[str, Any], *, place: str = "", max_bytes: int) -> Conversation:
@@ -226,9 +197,6 @@ def _openai_messages(item: Mapping[str, Any]) -> list[dict[str, Any]]:
         "metadata": {**others, **metadata} if isinstance(metadata, dict) else metadata,
     }
     return messages_of(given, "host")
-
-
-# -- Both formats ---------------------------------------------------------------------------------------
 
 
 def _text_id(value: Any) -> str:

@@ -342,7 +342,7 @@ def places(value: Any) -> Iterator[list[Any]]:
 
 def test_no_value_of_another_type_loses_a_conversation():
     """Whatever stands in one place of a document, the rest of it is read; else it is named."""
-    known = ("mapping", "messages", "chat_messages", "conversations", "chat", "conversationId")
+    known = ("mapping", "messages", "chat_messages", "conversations", "chat", "history", "conversationId")
     for case in ODDITIES:
         for way in list(places(case.values[0])):
             for other in (None, 7, "x", [], {}, [None], {"x": None}):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from compaction_app.contrib.histories import chatgpt, claude, librechat, open_webui, sharegpt
+from compaction_app.contrib.histories import chatgpt, claude, librechat, open_assistant, open_webui, sharegpt
 from compaction_app.contrib.histories.files import documents_of
 from compaction_app.models import ChatSession
 from compaction_app.transfer import importing
@@ -19,7 +19,14 @@ from compaction_app.transfer.formats import Conversation, Reader
 from compaction_app.transfer.importing import Refused
 from compaction_app.values import Kind
 
-READERS: tuple[Reader, ...] = (chatgpt.read, claude.read, open_webui.read, librechat.read, sharegpt.read)
+READERS: tuple[Reader, ...] = (
+    chatgpt.read,
+    claude.read,
+    open_webui.read,
+    librechat.read,
+    sharegpt.read,
+    open_assistant.read,
+)
 #: The form → what writes a document of the OpenAI chat format in it.
 WRITERS: dict[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
     "openai": lambda document: document,

@@ -14,18 +14,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from compaction_app.contrib.histories.reading import (
-    a_call,
-    a_text,
-    an_id,
-    an_object,
-    bridged,
-    file_of,
-    joined,
-    kind_of,
-    objects,
-    time_of,
-)
+from compaction_app.contrib.histories.reading import Json, a_call, bridged, file_of, joined
 from compaction_app.transfer.formats import moment
 
 #: Citations, and names that the page shows as cards: of these the name stays.
@@ -34,56 +23,54 @@ _CITED = re.compile(
     r"|\ue200[^\ue200\ue201]*\ue201|【[^【】†]*†[^【】]*】"
 )
 _CONTEXT, _THOUGHTS = "user_editable_context", ("thoughts", "reasoning_recap")
-#: Where contents without parts have their text.
-_TEXTS = ("text", "result", "output_str", "content")
 #: In the metadata of what we write: the keys of our message for which ChatGPT has no place.
 _OWN, _PART_OF = "openai", "part_of"
 _OWN_KEYS = ("tool_calls", "tool_call_id", "name", "reasoning", "attachments", "usage", "finish_reason", "metadata")
 
 
-def read(document: Mapping[str, Any]) -> dict[str, Any] | None:
-    if "mapping" not in document and not ("conversation_id" in document and "create_time" in document):
+def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    document = Json(given)
+    is_shell = "conversation_id" in document and "create_time" in document and "messages" not in document
+    if "mapping" not in document and not is_shell:
         return None
-    mapping = an_object(document.get("mapping"), required=True)
-    nodes = {own: node for own, node in mapping.items() if isinstance(node, Mapping)}
+    document.require("mapping", dict)
+    nodes = {own: Json(node) for own, node in document.inner("mapping").given.items() if isinstance(node, Mapping)}
     notes: Counter[str] = Counter()
     parents = _parents(nodes)
-    kept, skipped, thoughts, prompts = _sorted_out(nodes, parents, notes)
+    kept, skipped, prompts = _sorted_out(nodes, parents, notes)
     messages: dict[str, dict[str, Any]] = {}
-    for own, parent in bridged({own: parents[own] for own in (*kept, *skipped)}, skipped).items():
+    for own, parent in bridged({own: parents[own] for own in (*kept, *skipped)}, skipped):
         item = _message(own, kept[own])
         if item["role"] == "tool":
             item.setdefault("tool_call_id", _call_above(item, parent, messages) or own)
         elif item["role"] == "assistant":
-            reasons, above, seen = [], parents[own], set()
-            while above in skipped and above not in seen:
-                seen.add(above)
-                reasons.append(thoughts.get(above, ""))
+            thoughts: list[str] = []
+            above = parents[own]
+            while above in skipped and len(thoughts) <= len(skipped):
+                thoughts.append(skipped[above])
                 above = parents[above]
-            item.setdefault("reasoning", joined(reversed(reasons)))
+            item.setdefault("reasoning", joined(reversed(thoughts)))
         messages[own] = {**item, "id": own, "parent": parent}
-    slug = a_text(document.get("default_model_slug"))
-    about = {"id": document.get("conversation_id") or document.get("id"), "current": document.get("current_node")}
+    slug = document.text("default_model_slug")
     return {
-        "title": a_text(document.get("title")),
+        "title": document.text("title"),
         "model": "" if slug == "auto" else slug,
-        "created_at": time_of(document.get("create_time"), document.get("update_time")),
+        "created_at": document.time("create_time", "update_time"),
         "system_prompt": joined(prompts),
-        "metadata": {"chatgpt": about},
+        "metadata": {"chatgpt": document.kept("conversation_id", "current_node")},
         "messages": list(messages.values()),
         "notes": notes,
     }
 
 
-def _parents(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, str | None]:
+def _parents(nodes: Mapping[str, Json]) -> dict[str, str | None]:
     """Of each node, from the roots down, children in the order of their parent; rings come last."""
     listed: dict[str, tuple[int, str]] = {}
     for own, node in nodes.items():
-        children = node.get("children")
-        for number, child in enumerate(children if isinstance(children, list) else ()):
+        for number, child in enumerate(node.items("children")):
             listed.setdefault(str(child), (number, own))
-    last = (len(nodes), "")
-    parents = {own: an_id(node.get("parent")) or listed.get(own, (0, None))[1] for own, node in nodes.items()}
+    last = (len(nodes), None)
+    parents = {own: node.id("parent") or listed.get(own, last)[1] for own, node in nodes.items()}
     below: dict[str | None, list[str]] = {}
     for own in sorted(nodes, key=lambda own: listed.get(own, last)[0]):
         below.setdefault(parents[own] if parents[own] in nodes else None, []).append(own)
@@ -98,103 +85,92 @@ def _parents(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, str | None]:
 
 
 def _sorted_out(
-    nodes: Mapping[str, Mapping[str, Any]], parents: Mapping[str, str | None], notes: Counter[str]
-) -> tuple[dict[str, Mapping[str, Any]], set[str], dict[str, str], list[Any]]:
-    """The messages, what is none, the thoughts among these, and what becomes the system prompt."""
-    kept: dict[str, Mapping[str, Any]] = {}
-    skipped: set[str] = set()
-    thoughts: dict[str, str] = {}
-    prompts: list[Any] = []
+    nodes: Mapping[str, Json], parents: Mapping[str, str | None], notes: Counter[str]
+) -> tuple[dict[str, Json], dict[str, str], list[str]]:
+    """The messages; what is none, with what was thought there; and what becomes the system prompt."""
+    kept: dict[str, Json] = {}
+    skipped: dict[str, str] = {}
+    prompts: list[str] = []
     for own, parent in parents.items():
-        message = an_object(nodes[own].get("message"))
-        content, metadata = an_object(message.get("content")), an_object(message.get("metadata"))
-        kind, text = content.get("content_type"), _text(content)
+        message = nodes[own].inner("message")
+        content, metadata, thought = message.inner("content"), message.inner("metadata"), ""
+        kind, text, role = content.get("content_type"), _text(content), _role(message)
         is_hidden = bool(metadata.get("is_visually_hidden_from_conversation")) or message.get("weight") == 0
-        if _OWN in metadata and _PART_OF not in an_object(metadata[_OWN]):
+        if not message or _PART_OF in metadata.inner(_OWN):
+            pass
+        elif _OWN in metadata:
             kept[own] = message
             continue
-        if not message or _OWN in metadata:
-            pass
         elif kind == _CONTEXT or metadata.get("is_user_system_message"):
-            about = an_object(metadata.get("user_context_message_data"))
-            profile = content.get("user_profile") or about.get("about_user_message")
-            prompts += [profile, content.get("user_instructions") or about.get("about_model_message")]
+            about = metadata.inner("user_context_message_data")
+            prompts.append(content.text("user_profile") or about.text("about_user_message"))
+            prompts.append(content.text("user_instructions") or about.text("about_model_message"))
         elif kind in _THOUGHTS:
-            said = [
-                a_text(one.get("content")) or a_text(one.get("summary")) for one in objects(content.get("thoughts"))
-            ]
-            thoughts[own] = joined(said) or text
-        elif _role(message) == "system" and not is_hidden and text and (parent is None or parent in skipped):
+            thought = joined(one.text("content", "summary") for one in content.inners("thoughts")) or text
+        elif role == "system" and not is_hidden and text and (parent is None or parent in skipped):
             prompts.append(text)
-        elif is_hidden or _role(message) == "system":
+        elif is_hidden or role == "system":
             notes["hidden and system messages: bridged"] += 1
         elif not text and not _files(message) and not _recipient(message):
             notes["empty messages: bridged"] += 1
         else:
             kept[own] = message
             continue
-        skipped.add(own)
-    return kept, skipped, thoughts, prompts
+        skipped[own] = thought
+    return kept, skipped, prompts
 
 
-def _role(message: Mapping[str, Any]) -> str:
-    role = a_text(an_object(message.get("author")).get("role"))
+def _role(message: Json) -> str:
+    role = message.inner("author").text("role")
     return role if role in ("user", "system", "tool") else "assistant"
 
 
-def _recipient(message: Mapping[str, Any]) -> str:
+def _recipient(message: Json) -> str:
     """The tool that an assistant's message calls."""
-    recipient = a_text(message.get("recipient"))
+    recipient = message.text("recipient")
     return recipient if recipient != "all" and _role(message) == "assistant" else ""
 
 
-def _text(content: Mapping[str, Any]) -> str:
-    parts = content.get("parts")
-    if isinstance(parts, list):
-        return joined(part if isinstance(part, str) else an_object(part).get("text") for part in parts)
-    return next(filter(None, (a_text(content.get(key)) for key in _TEXTS)), "")
+def _text(content: Json) -> str:
+    if isinstance(content.get("parts"), list):
+        return joined(part if isinstance(part, str) else Json(part).text("text") for part in content.items("parts"))
+    return content.text("text", "result", "output_str", "content")
 
 
-def _files(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _files(message: Json) -> list[dict[str, Any]]:
     """Images and sounds of the parts and other attachments, by the names that the metadata has."""
-    attached = objects(an_object(message.get("metadata")).get("attachments"))
-    named = {an_id(one.get("id")) or a_text(one.get("name")): one for one in attached}
+    named = {one.id("id") or one.text("name"): one for one in message.inner("metadata").inners("attachments")}
     files = []
-    for part in objects(an_object(message.get("content")).get("parts")):
-        kind = "image" if "image" in a_text(part.get("content_type")) else "audio"
-        pointer = a_text(part.get("asset_pointer") or an_object(part.get("audio_asset_pointer")).get("asset_pointer"))
+    for part in message.inner("content").inners("parts"):
+        pointer = part.text("asset_pointer") or part.inner("audio_asset_pointer").text("asset_pointer")
         if pointer:
-            name = pointer.rpartition("/")[2]
-            known = named.pop(name, {})
-            files.append(file_of(kind, known.get("name") or name, known.get("mime_type"), pointer))
-    for one in named.values():
-        mime = one.get("mime_type") or one.get("mimeType")
-        files.append(file_of(kind_of(mime), one.get("name"), mime))
-    return files
+            name, kind = pointer.rpartition("/")[2], "image" if "image" in part.text("content_type") else "audio"
+            known = named.pop(name, Json(None))
+            files.append(file_of(known.text("name") or name, known.text("mime_type", "mimeType"), kind=kind))
+    return files + [file_of(one.text("name"), one.text("mime_type", "mimeType")) for one in named.values()]
 
 
-def _message(own: str, message: Mapping[str, Any]) -> dict[str, Any]:
-    content, metadata = an_object(message.get("content")), an_object(message.get("metadata"))
-    role, text, tool = _role(message), _text(content), _recipient(message)
+def _message(own: str, message: Json) -> dict[str, Any]:
+    metadata, ours = message.inner("metadata"), message.inner("metadata").inner(_OWN)
+    role, text, tool = _role(message), _text(message.inner("content")), _recipient(message)
     if role == "assistant" and not tool:
         text = _CITED.sub(lambda found: found[1] or "", text)
-    cited = [an_object(one.get("metadata")) for one in objects(metadata.get("citations"))]
-    cited += [item for one in objects(metadata.get("content_references")) for item in objects(one.get("items"))]
-    about = {"channel": message.get("channel"), "links": [one for one in cited if one.get("url")]}
+    cited = [one.inner("metadata") for one in metadata.inners("citations")]
+    cited += [item for one in metadata.inners("content_references") for item in one.inners("items")]
+    links = [one.given for one in cited if one.get("url")]
     item: dict[str, Any] = {
         "role": role,
         "content": "" if tool else text,
-        "created_at": time_of(message.get("create_time")),
+        "created_at": message.time("create_time"),
         "attachments": _files(message),
-        "model": a_text(metadata.get("model_slug")) if role == "assistant" else "",
-        "metadata": {key: value for key, value in about.items() if value},
+        "model": metadata.text("model_slug") if role == "assistant" else "",
+        "metadata": message.kept("channel") | ({"links": links} if links else {}),
     }
     if tool:
         item["tool_calls"] = [a_call(own, tool, text if _is_object(text) else {"code": text})]
     if role == "tool":
-        item["name"] = a_text(an_object(message.get("author")).get("name"))
-    ours = an_object(metadata.get(_OWN))
-    return item | {key: ours[key] for key in (*_OWN_KEYS, "content") if key in ours}
+        item["name"] = message.inner("author").text("name")
+    return item | {key: ours.get(key) for key in (*_OWN_KEYS, "content") if key in ours}
 
 
 def _is_object(text: str) -> bool:

@@ -6,82 +6,74 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from compaction_app.contrib.histories.reading import (
+    Json,
     a_call,
-    a_text,
-    an_id,
-    an_object,
     bridged,
     file_of,
     joined,
     messages_of_turn,
-    objects,
     text_in,
-    time_of,
     unused,
 )
 
 _NO_PARENT = "00000000-0000-4000-8000-000000000000"
 
 
-def read(document: Mapping[str, Any]) -> dict[str, Any] | None:
+def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    document = Json(given)
     if "chat_messages" not in document:
         return None
-    rows = objects(document["chat_messages"], required=True)
-    is_tree = any(an_id(row.get("parent_message_uuid")) for row in rows)
+    document.require("chat_messages", list)
     parents: dict[str, str | None] = {}
-    given: dict[str, Mapping[str, Any]] = {}
-    last = None
+    found: dict[str, Json] = {}
+    rows, last = document.inners("chat_messages"), None
+    is_tree = any(row.id("parent_message_uuid") for row in rows)
     for row in rows:
-        own = unused(row.get("uuid"), given)
-        parent = an_id(row.get("parent_message_uuid")) if is_tree else last
-        parents[own] = None if parent == _NO_PARENT else parent
-        given[own] = row
+        own, parent = unused(row.id("uuid"), found), row.id("parent_message_uuid") if is_tree else last
+        parents[own], found[own] = None if parent == _NO_PARENT else parent, row
         last = own
-    messages: list[dict[str, Any]] = []
-    for own, parent in bridged(parents).items():
-        messages += _turn(own, parent, given[own])
     return {
-        "title": a_text(document.get("name")),
-        "model": a_text(document.get("model")),
-        "created_at": time_of(document.get("created_at"), document.get("updated_at")),
-        "metadata": {"claude": {key: document[key] for key in ("uuid", "project_uuid") if document.get(key)}},
-        "messages": messages,
+        "title": document.text("name"),
+        "model": document.text("model"),
+        "created_at": document.time("created_at", "updated_at"),
+        "metadata": {"claude": document.kept("uuid", "project_uuid", "current_leaf_message_uuid")},
+        "messages": [one for own, parent in bridged(parents) for one in _turn(own, parent, found[own])],
     }
 
 
-def _turn(own: str, parent: str | None, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _turn(own: str, parent: str | None, row: Json) -> list[dict[str, Any]]:
     pieces = list(_pieces(own, row))
-    if not any(kind != "reasoning" for kind, _ in pieces):
+    if all(kind == "reasoning" for kind, _ in pieces):
         # Beside blocks it repeats them, with notes about those that it cannot show.
-        pieces.append(("text", a_text(row.get("text"))))
-    attached = objects(row.get("attachments"))
-    pieces += [("text", one["extracted_content"]) for one in attached if a_text(one.get("extracted_content"))]
-    files: dict[str, dict[str, Any]] = {}
-    for one in [*objects(row.get("files_v2")), *objects(row.get("files")), *attached]:
-        if name := a_text(one.get("file_name")):
-            files.setdefault(name, file_of("image" if one.get("file_kind") == "image" else "file", name))
-    cited = [block["citations"] for block in objects(row.get("content")) if block.get("citations")]
+        pieces.append(("text", row.text("text")))
+    attached = row.inners("attachments")
+    pieces += [("text", one.text("extracted_content")) for one in attached]
+    files: dict[str, Any] = {}
+    for one in [*row.inners("files_v2"), *row.inners("files"), *attached]:
+        if name := one.text("file_name"):
+            files.setdefault(name, file_of(name, kind="image" if one.get("file_kind") == "image" else "file"))
+    cited = [citation for block in row.inners("content") for citation in block.items("citations")]
     message = {
         "role": "user" if row.get("sender") == "human" else "assistant",
-        "created_at": time_of(row.get("created_at")),
+        "created_at": row.time("created_at"),
         "attachments": list(files.values()),
-        "finish_reason": a_text(row.get("stop_reason")),
-        "metadata": {"citations": [one for ones in cited for one in ones]} if cited else {},
+        "finish_reason": row.text("stop_reason"),
+        "metadata": {"citations": cited} if cited else {},
     }
     return messages_of_turn(own, parent, message, pieces)
 
 
-def _pieces(own: str, row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for number, block in enumerate(objects(row.get("content")), start=1):
-        kind = block.get("type")
-        call_id = an_id(block.get("tool_use_id" if kind == "tool_result" else "id")) or f"{own}:{number}"
-        if kind == "thinking":
-            said = [an_object(one).get("summary") for one in objects(block.get("summaries"))]
-            yield "reasoning", a_text(block.get("thinking")) or joined(said)
-        elif kind == "tool_use":
-            yield "call", a_call(call_id, block.get("name"), block.get("input"))
-        elif kind == "tool_result":
-            result = {"tool_call_id": call_id, "name": a_text(block.get("name"))}
-            yield "result", {**result, "content": text_in(block.get("content"))}
-        elif text := a_text(block.get("text")):
-            yield "text", text
+def _pieces(own: str, row: Json) -> Iterator[tuple[str, Any]]:
+    for number, block in enumerate(row.inners("content"), start=1):
+        match block.get("type"):
+            case "thinking":
+                summaries = joined(one.text("summary") for one in block.inners("summaries"))
+                yield "reasoning", block.text("thinking") or summaries
+            case "tool_use":
+                yield "call", a_call(block.id("id") or f"{own}:{number}", block.text("name"), block.get("input"))
+            case "tool_result":
+                about = {"tool_call_id": block.id("tool_use_id") or own, "name": block.text("name")}
+                yield "result", {**about, "content": text_in(block.get("content"))}
+            case _:
+                if text := block.text("text"):
+                    yield "text", text

@@ -11,122 +11,99 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from compaction_app.contrib.histories.reading import (
-    a_call,
-    a_text,
-    an_id,
-    an_object,
-    bridged,
-    file_of,
-    kind_of,
-    messages_of_turn,
-    objects,
-    text_in,
-    time_of,
-    unused,
-)
+from compaction_app.contrib.histories.reading import Json, a_call, bridged, file_of, messages_of_turn, text_in, unused
 
 _NO_PARENT = "00000000-0000-0000-0000-000000000000"
-#: Of a message, for what has no place in its metadata here.
-_KEPT = ("unfinished", "feedback")
+#: Parts that have a place in our messages; any other stays in the metadata.
+_KNOWN = ("text", "think", "tool_call", "image_url", "image_file")
 
 
-def read(document: Mapping[str, Any]) -> dict[str, Any] | None:
-    rows = objects(document.get("messagesTree")) or objects(document.get("messages"))
-    if "conversationId" not in document and not (rows and "isCreatedByUser" in rows[0]):
+def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    document = Json(given)
+    rows = document.inners("messagesTree") or document.inners("messages")
+    is_known = "conversationId" in document and not any("role" in row for row in rows)
+    if not is_known and not any("isCreatedByUser" in row for row in rows):
         return None
-    given: dict[str, Mapping[str, Any]] = {}
+    document.require("messages", list)
+    found: dict[str, Json] = {}
     parents: dict[str, str | None] = {}
-    waiting: list[tuple[Mapping[str, Any], str | None]] = [(row, None) for row in reversed(rows)]
+    waiting: list[tuple[Json, str | None]] = [(row, None) for row in reversed(rows)]
     while waiting:
         row, above = waiting.pop()
-        own = unused(row.get("messageId"), given)
-        parent = above or an_id(row.get("parentMessageId"))
-        given[own] = row
-        parents[own] = None if parent == _NO_PARENT else parent
-        waiting += [(child, own) for child in reversed(objects(row.get("children")))]
-    failed = [own for own, row in given.items() if row.get("error")]
-    messages: list[dict[str, Any]] = []
-    for own, parent in bridged(parents, failed).items():
-        messages += _turn(own, parent, given[own])
-    options = an_object(document.get("options"))
-    prompts = (options.get(key) for key in ("promptPrefix", "system", "instructions"))
+        own, parent = unused(row.id("messageId"), found), above or row.id("parentMessageId")
+        parents[own], found[own] = None if parent == _NO_PARENT else parent, row
+        waiting += [(child, own) for child in reversed(row.inners("children"))]
+    failed = [own for own, row in found.items() if row.get("error")]
+    options = document.inner("options")
     return {
-        "title": a_text(document.get("title")),
-        "model": a_text(options.get("model")),
-        "created_at": time_of(document.get("createdAt"), *(row.get("createdAt") for row in given.values())),
-        "system_prompt": next(filter(None, map(a_text, prompts)), ""),
+        "title": document.text("title"),
+        "model": options.text("model"),
+        "created_at": document.time("createdAt"),
+        "system_prompt": options.text("promptPrefix", "system", "instructions"),
         "metadata": {"librechat": {"id": document.get("conversationId"), "endpoint": document.get("endpoint")}},
-        "messages": messages,
+        "messages": [one for own, parent in bridged(parents, failed) for one in _turn(own, parent, found[own])],
         "notes": {"errors of the provider: bridged": len(failed)} if failed else {},
     }
 
 
-def _turn(own: str, parent: str | None, row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    parts = objects(row.get("content"))
+def _turn(own: str, parent: str | None, row: Json) -> list[dict[str, Any]]:
+    parts = row.inners("content")
     pieces = list(_pieces(own, parts))
     if not any(kind == "text" for kind, _ in pieces):
         # Beside parts it repeats their texts.
-        pieces.append(("text", a_text(row.get("text"))))
-    known = ("text", "think", "tool_call", "image_url", "image_file")
-    others = [part for part in parts if part.get("type") not in known]
-    images = [_image(part) for part in parts if str(part.get("type")).startswith("image_")]
-    is_user = row.get("isCreatedByUser", row.get("sender") == "User")
+        pieces.append(("text", row.text("text")))
+    others = [part.given for part in parts if part.get("type") not in _KNOWN]
+    is_user = row.get("isCreatedByUser") if "isCreatedByUser" in row else row.get("sender") == "User"
     message = {
-        "role": a_text(row.get("role")) or ("user" if is_user else "assistant"),
-        "created_at": time_of(row.get("createdAt")),
-        "model": a_text(row.get("model")),
-        "finish_reason": a_text(row.get("finish_reason")),
-        "attachments": [*_files(row), *images],
-        "metadata": {key: row[key] for key in _KEPT if row.get(key)} | ({"parts": others} if others else {}),
+        "role": row.text("role") or ("user" if is_user else "assistant"),
+        "created_at": row.time("createdAt"),
+        "model": row.text("model"),
+        "finish_reason": row.text("finish_reason"),
+        "attachments": [*_files(row), *(_image(part) for part in parts if part.get("type") in _KNOWN[3:])],
+        "metadata": row.kept("unfinished", "feedback") | ({"parts": others} if others else {}),
     }
     if message["role"] == "tool":
         text = "\n".join(piece for kind, piece in pieces if kind == "text")
-        result = {"tool_call_id": a_text(row.get("tool_call_id")) or own, "name": a_text(row.get("name"))}
+        result = {"tool_call_id": row.text("tool_call_id") or own, "name": row.text("name")}
         return [{**message, **result, "content": text, "id": own, "parent": parent}]
     return messages_of_turn(own, parent, message, pieces)
 
 
-def _pieces(own: str, parts: list[Mapping[str, Any]]) -> Iterator[tuple[str, Any]]:
+def _pieces(own: str, parts: list[Json]) -> Iterator[tuple[str, Any]]:
     """The results of calls stand behind all the calls that were made at once."""
     results: list[dict[str, Any]] = []
     for number, part in enumerate(parts, start=1):
-        kind, inner = part.get("type"), an_object(part.get("tool_call"))
+        kind, call = part.get("type"), part.inner("tool_call")
         if kind != "tool_call":
             yield from (("result", result) for result in results)
             results = []
-        if part.get("createdAt"):
-            yield "at", time_of(part["createdAt"])
+        if at := part.time("createdAt"):
+            yield "at", at
         if kind == "text":
-            text = part.get("text")
-            yield "text", a_text(an_object(text).get("value")) or a_text(text)
+            yield "text", part.text("text") or part.inner("text").text("value")
         elif kind == "think":
-            yield "reasoning", a_text(part.get("think"))
+            yield "reasoning", part.text("think")
         elif kind == "tool_call":
-            function = {**an_object(inner.get("function")), **inner}
-            call_id = an_id(inner.get("id")) or f"{own}:{number}"
-            arguments = function.get("args", function.get("arguments"))
-            yield "call", a_call(call_id, function.get("name"), arguments)
+            function = Json({**call.inner("function").given, **call.given})
+            call_id = call.id("id") or f"{own}:{number}"
+            arguments = function.get("args" if "args" in function else "arguments")
+            yield "call", a_call(call_id, function.text("name"), arguments)
             if function.get("output") is not None:
-                about = {"created_at": time_of(inner.get("createdAt")), "attachments": _files(inner)}
-                content = text_in(function["output"])
-                results.append({"tool_call_id": call_id, "content": content, **about})
+                about = {"created_at": call.time("createdAt"), "attachments": _files(call)}
+                results.append({"tool_call_id": call_id, "content": text_in(function.get("output")), **about})
     yield from (("result", result) for result in results)
 
 
-def _image(part: Mapping[str, Any]) -> dict[str, Any]:
-    inner = part.get(str(part.get("type")))
-    if isinstance(inner, str):
-        return file_of("image", "", url=inner)
-    given = an_object(inner)
-    return file_of("image", given.get("filename") or given.get("file_id"), url=given.get("url"))
+def _image(part: Json) -> dict[str, Any]:
+    kind = part.text("type")
+    image = part.inner(kind)
+    return file_of(image.text("filename", "file_id"), url=image.text("url") or part.text(kind), kind="image")
 
 
-def _files(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _files(row: Json) -> list[dict[str, Any]]:
+    files = [*row.inners("files"), *row.inners("attachments")]
     return [
-        file_of(kind_of(one.get("type")), one.get("filename"), one.get("type"), one.get("filepath"))
-        for one in [*objects(row.get("files")), *objects(row.get("attachments"))]
-        if a_text(one.get("filename"))
+        file_of(one.text("filename"), one.text("type"), one.text("filepath")) for one in files if one.text("filename")
     ]
 
 

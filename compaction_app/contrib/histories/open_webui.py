@@ -13,18 +13,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from compaction_app.contrib.histories.reading import (
+    Json,
     a_call,
-    a_text,
-    an_id,
-    an_object,
     bridged,
     file_of,
     joined,
-    kind_of,
     messages_of_turn,
-    objects,
     text_in,
-    time_of,
     unused,
 )
 
@@ -36,78 +31,64 @@ _ATTRIBUTE = re.compile(r'\b(\w++)="([^"]*)"')
 _SUMMARY = re.compile(r"<summary>[^<]*</summary>")
 
 
-def read(document: Mapping[str, Any]) -> dict[str, Any] | None:
-    chat = an_object(document.get("chat")) or document
-    history = an_object(chat.get("history"))
-    rows = {str(own): row for own, row in an_object(history.get("messages")).items() if isinstance(row, Mapping)}
-    if not rows and "chat" not in document and "history" not in document:
+def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    document = Json(given)
+    chat = document.inner("chat") or document
+    history = chat.inner("history")
+    if "chat" not in document and not history:
         return None
-    last = None
-    parents: dict[str, str | None] = {own: an_id(row.get("parentId")) for own, row in rows.items()}
-    for row in () if rows else objects(chat.get("messages"), required=True):
-        own = unused(row.get("id"), rows)
-        parents[own], rows[own] = an_id(row.get("parentId")) or last, row
-        last = own
-    others = [own for own, row in rows.items() if row.get("role") not in ("user", "assistant")]
-    models, params, began = (
-        chat.get("models"),
-        an_object(chat.get("params")),
-        time_of(document.get("created_at"), chat.get("timestamp")),
-    )
-    messages: list[dict[str, Any]] = []
-    for own, parent in bridged(parents, others).items():
-        messages += _turn(own, parent, rows[own])
-    prompts = [params.get("system"), chat.get("system")]
-    prompts += [text_in(rows[own].get("content")) for own in others if rows[own].get("role") == "system"]
+    chat.require("history", dict)
+    found = {own: Json(row) for own, row in history.inner("messages").given.items() if isinstance(row, Mapping)}
+    parents = {own: row.id("parentId") for own, row in found.items()}
+    if not found:
+        chat.require("messages", list)
+        last = None
+        for row in chat.inners("messages"):
+            own = unused(row.id("id"), found)
+            parents[own], found[own] = row.id("parentId") or last, row
+            last = own
+    others = [own for own, row in found.items() if row.get("role") not in ("user", "assistant")]
+    systems = (text_in(found[own].get("content")) for own in others if found[own].get("role") == "system")
     return {
-        "title": a_text(document.get("title")) or a_text(chat.get("title")),
-        "model": next(filter(a_text, models if isinstance(models, list) else ()), ""),
-        "created_at": began,
-        "system_prompt": next((prompt for prompt in prompts if isinstance(prompt, str) and prompt.strip()), ""),
+        "title": document.text("title") or chat.text("title"),
+        "model": next((name for name in chat.items("models") if name and isinstance(name, str)), ""),
+        "created_at": document.time("created_at") or chat.time("timestamp"),
+        "system_prompt": chat.inner("params").text("system") or chat.text("system") or next(systems, ""),
         "metadata": {"open_webui": {"id": document.get("id"), "current": history.get("currentId")}},
-        "messages": messages,
+        "messages": [one for own, parent in bridged(parents, others) for one in _turn(own, parent, found[own])],
         "notes": {"messages of other roles: bridged": len(others)} if others else {},
     }
 
 
-def _turn(own: str, parent: str | None, row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    content = text_in(row.get("content"))
-    pieces = list(_of_output(own, row))
+def _turn(own: str, parent: str | None, row: Json) -> list[dict[str, Any]]:
+    pieces, in_html = list(_of_output(own, row)), list(_of_content(own, text_in(row.get("content"))))
     if not any(kind == "text" for kind, _ in pieces):
-        found = list(_of_content(own, content))
-        pieces = [*pieces, *(piece for piece in found if piece[0] == "text")] if pieces else found
-    sources = [{key: one[key] for key in one if key != "document"} for one in objects(row.get("sources"))]
-    kept = {"sources": sources, "error": row.get("error"), "modelIdx": row.get("modelIdx")}
-    files = [
-        file_of(
-            "image" if one.get("type") == "image" else kind_of(one.get("content_type")),
-            one.get("name"),
-            one.get("content_type"),
-            one.get("url"),
-        )
-        for one in objects(row.get("files"))
-    ]
+        pieces += [piece for piece in in_html if piece[0] == "text"] if pieces else in_html
+    sources = [{key: one.get(key) for key in one.given if key != "document"} for one in row.inners("sources")]
     message = {
-        "role": row["role"],
-        "created_at": time_of(row.get("timestamp")),
-        "model": a_text(row.get("model")),
-        "attachments": files,
-        "usage": dict(an_object(row.get("usage"))) or None,
-        "metadata": {key: value for key, value in kept.items() if value not in (None, [], "")},
+        "role": row.get("role"),
+        "created_at": row.time("timestamp"),
+        "model": row.text("model"),
+        "attachments": [
+            file_of(one.text("name"), one.text("content_type"), one.text("url"), "image" * (one.get("type") == "image"))
+            for one in row.inners("files")
+        ],
+        "usage": row.inner("usage").given or None,
+        "metadata": row.kept("error", "modelIdx") | ({"sources": sources} if sources else {}),
     }
     return messages_of_turn(own, parent, message, pieces)
 
 
-def _of_output(own: str, row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for number, item in enumerate(objects(row.get("output")), start=1):
-        call_id = an_id(item.get("call_id")) or f"{own}:{number}"
+def _of_output(own: str, row: Json) -> Iterator[tuple[str, Any]]:
+    for number, item in enumerate(row.inners("output"), start=1):
+        call_id = item.id("call_id") or f"{own}:{number}"
         match item.get("type"):
             case "message":
                 yield "text", text_in(item.get("content"))
             case "reasoning":
                 yield "reasoning", text_in(item.get("content") or item.get("summary"))
             case "function_call":
-                yield "call", a_call(call_id, item.get("name"), item.get("arguments"))
+                yield "call", a_call(call_id, item.text("name"), item.get("arguments"))
             case "function_call_output":
                 yield "result", {"tool_call_id": call_id, "content": text_in(item.get("output"))}
 
@@ -124,7 +105,7 @@ def _of_content(own: str, content: str) -> Iterator[tuple[str, Any]]:
             continue
         given = {name: html.unescape(value) for name, value in _ATTRIBUTE.findall(attributes)}
         call_id = given.get("id") or f"{own}:{number}"
-        yield "call", a_call(call_id, given.get("name"), _plain(given.get("arguments", "{}")))
+        yield "call", a_call(call_id, given.get("name", ""), _plain(given.get("arguments", "{}")))
         if "result" in given:
             yield "result", {"tool_call_id": call_id, "content": _plain(given["result"])}
     yield "text", content[at:]
@@ -134,6 +115,6 @@ def _plain(value: str) -> str:
     """JSON of a text is that text."""
     try:
         read = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return value
     return read if isinstance(read, str) else value
