@@ -89,8 +89,8 @@ def _sentences(results: Sequence[Result]) -> str:
         cell for cell in cells if cell.table == "traps" and cell.column.startswith(HELD_OUT) and EXTRACT in cell.row
     ]
     return (
-        "The extractive summarizer needs no model. Of the values that a customer-service agent's next call needs and no "
-        f"longer sees, it keeps {kept} of 100 at windows of {' / '.join(windows)} tokens; a list of the newest named "
+        "The extractive summarizer needs no model. Of the values that a customer-service agent's next call needs and "
+        f"no longer sees, it keeps {kept} of 100 at windows of {' / '.join(windows)} tokens; a list of the newest named "
         f"values of the same size keeps {listed}, the end of the conversation {end}. Of an answer about two friends' "
         f"chats of months, 4,000 tokens have {of_100('friends', EXTRACT, 'stmt')} of 100 words beside what is asked "
         f"(the end of the chat {of_100('friends', 'tail', 'stmt')}). Of {len(told)} quoted statements that another one "
