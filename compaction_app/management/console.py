@@ -13,6 +13,7 @@ from io import StringIO
 from typing import Any
 
 import click
+from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError
 from django.db import DEFAULT_DB_ALIAS, connections
 
@@ -37,6 +38,15 @@ def add_database(parser: ArgumentParser) -> None:
         choices=tuple(connections),
         help="the alias of the database (default: %(default)s)",
     )
+
+
+def user_named(username: str | None, database: str) -> Any:
+    """The user with this name; None where none is named."""
+    users = get_user_model()
+    try:
+        return users._default_manager.db_manager(database).get_by_natural_key(username) if username else None
+    except users.DoesNotExist as error:
+        raise WrongCall(f"There is no user {username}.") from error
 
 
 def add_json(parser: ArgumentParser) -> None:
