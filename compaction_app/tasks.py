@@ -1,4 +1,4 @@
-"""Celery tasks, and the one way to enqueue a run.
+"""Celery tasks, and the one way to enqueue a run: Celery's, or that of the hook ``ENQUEUE``.
 
 A task carries only a run's id: the work is described in the database, and the worker that claims the run does it.
 Delivered twice, the second delivery finds the run claimed; never delivered, the sweep finds it waiting.
@@ -20,7 +20,7 @@ from django.utils import timezone
 from compaction_app.compaction import runs
 from compaction_app.compaction.execute import Outcome, carry_out_generations, compact_chat_history
 from compaction_app.compaction.trigger import CompactionRequest, open_run
-from compaction_app.conf import get_settings, site_setting
+from compaction_app.conf import get_settings, load_function, site_setting
 from compaction_app.context.reading import is_over_threshold, resolve_request
 from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun, ReplyClaim
@@ -63,13 +63,14 @@ def enqueue(run: CompactionRun, *, countdown: float | None = None) -> bool:
     return True
 
 
-def enqueue_session(session: ChatSession, below: int | None = None) -> bool:
+def enqueue_session(session: ChatSession, below: int | None = None, *, countdown: float | None = None) -> bool:
     """Compact every branch of a session in the background; False where the broker did not take the task.
 
     ``below``: only branches that contain the message with this id.
     """
     arguments = [str(session.pk), database_of(session), below]
-    options = _limits(runs.time_limit(get_settings(session.settings)) + SESSION_SECONDS)
+    limits = _limits(runs.time_limit(get_settings(session.settings)) + SESSION_SECONDS)
+    options = {"countdown": countdown, **limits}
     return _publish("compact_session", arguments, options, session=session.pk) is not None
 
 
@@ -96,10 +97,13 @@ def impatient_connection() -> Any:
 
 def _publish(task_name: str, arguments: list[Any], options: Mapping[str, Any], **logged: Any) -> str | None:
     """Send one task, without waiting for the broker and without a retry; its id, or None if it could not be sent."""
+    name = f"compaction_app.tasks.{task_name}"
     queue = getattr(django_settings, "COMPACTION", {}).get("TASK_QUEUE")
     try:
+        if hook := site_setting("ENQUEUE"):
+            return str(load_function(hook)(name, arguments, options["countdown"] or 0) or "")
         with impatient_connection() as connection:
-            result = current_app.tasks[f"compaction_app.tasks.{task_name}"].apply_async(
+            result = current_app.tasks[name].apply_async(
                 arguments,
                 connection=connection,
                 retry=False,
@@ -163,7 +167,10 @@ def compact_session(self: Any, session_id: str, using: str = "default", below: i
             continue
         done += count
         waiting += waits
-    if waiting and not self.request.called_directly:
+    if waiting and site_setting("ENQUEUE"):
+        # The host's worker calls this as a function, which Celery retries nowhere.
+        enqueue_session(session, below, countdown=SESSION_RETRY_SECONDS)
+    elif waiting and not self.request.called_directly:
         raise self.retry()
     return {"tips": len(tips), "runs": done, "waiting": waiting}
 

@@ -35,6 +35,7 @@ html_show_sourcelink = False
 html_copy_source = False
 
 autodoc_member_order = "bysource"
+autodoc_default_options = {"undoc-members": True}
 autodoc_typehints = "signature"
 # As the annotations name them; resolved they are long unions.
 autodoc_type_aliases = {"RoleName": "RoleName", "TriggerName": "TriggerName"}

@@ -30,11 +30,13 @@ CLEARED_PREFIXES = ("CELERY_", "CHAT_", "COMPACTION_", "OPENAI_")
 
 NO_SHARED_DATA = f"the real conversations are not here: set {DATA_VARIABLE} to the folder that holds them"
 NO_FRAMEWORKS = "the agent frameworks are not here: make test-frameworks installs them"
+NO_DJANGO_TASKS = "django-tasks-db is not here: make test-newest-django installs it"
 
 #: Why a test may be skipped in CI. Any other skip fails the run: a skipped test looks like a passed one.
 ALLOWED_SKIPS = {
     NO_SHARED_DATA: "the conversations are kept beside the repository and not in it",
     NO_FRAMEWORKS: "they have an environment of their own",
+    NO_DJANGO_TASKS: "it has an environment of its own",
 }
 
 #: Marks of tests whose outcome does not depend on the database.

@@ -200,6 +200,15 @@ class TestBrokerGone:
         assert seconds < 5
         assert chat.get_context(run.tip).strategy == "truncated"
 
+    def test_so_does_a_hook_that_fails(self, settings, broker):
+        """A broker is there, and is not asked."""
+        settings.COMPACTION |= {"ENQUEUE": "operator.truediv"}
+        session = chat.start_session()
+        run, _ = self.turn(session, talk(session))
+        run.refresh_from_db()
+        assert (run.status, run.enqueued_at) == ("ready", None)
+        assert tasks.recover_compactions().items() >= {"runs": 1, "enqueued": 0}.items()
+
     def test_a_silent_broker_does_not_hang_a_turn(self):
         """It takes the connection and never says a word: without a time-out of our own this hangs for ever."""
         with socket.create_server(("127.0.0.1", 0)) as silent:

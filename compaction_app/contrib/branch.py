@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from threading import current_thread
 from typing import Any
 
 import openai
+from asgiref.sync import SyncToAsync
 from django.db import transaction
 
 from compaction_app import chat
@@ -15,7 +18,8 @@ from compaction_app.context.overflow import overflow_of_error
 from compaction_app.conversation.append import append_once
 from compaction_app.messages.originals import items_joined, messages_of
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.tree.branches import database_of
+from compaction_app.models.managers import lock_session
+from compaction_app.tree.branches import database_of, path_ids
 from compaction_app.values import ChatContext, ContextMessage, Origin, Role
 
 #: In place of a tip: that of the branch that was used last.
@@ -31,8 +35,11 @@ class FrameworkBranch:
         self.using = database_of(session)
         self._tip = tip
         self._options = {name: option for name, option in options.items() if option is not None}
-        #: What was shown last and has no reply yet.
+        #: What was shown last and has no reply yet; the model that it was for.
         self._shown: ChatContext | None = None
+        self._model: str | None = None
+        #: The window that the provider has named, by our count.
+        self._window: int | None = None
 
     @property
     def tip(self) -> ChatMessage | None:
@@ -44,17 +51,18 @@ class FrameworkBranch:
     def tip(self, tip: ChatMessage | None) -> None:
         self._tip = tip
 
-    def show(self, *instructions: str, **options: Any) -> list[ContextMessage]:
+    def show(self, *instructions: str, model: str | None = None, **options: Any) -> list[ContextMessage]:
         """What is sent at the tip beside these instructions of the framework, which are only counted.
 
-        Neither a transaction nor a connection is held: a model is asked next.
+        ``model``: the framework's. Neither a transaction nor a connection is held: a model is asked next.
         """
         require_no_transaction(self.using)
         if self.tip is None:
             return []
         counted = [{"role": Role.SYSTEM, "content": text} for text in instructions if text]
-        options = {**self._options, "contributions": counted, **options}
+        options = {"model": model, "window": self._window, **self._options, "contributions": counted, **options}
         self._shown = chat.get_context(self.tip, **options).with_addresses()
+        self._model = self._shown.model
         give_back_connection(self.using)
         return [message for message in self._shown.messages if message.origin != Origin.CONTRIBUTION]
 
@@ -69,7 +77,7 @@ class FrameworkBranch:
         with transaction.atomic(using=self.using):
             if at < len(messages) and self._shown:
                 tip = self._append(tip, messages[:at])
-                answer = {**messages[at], **reply}
+                answer = {**messages[at], "model": self._model or "", **reply}
                 tip = append_once(self.session, tip, answer, context=self._shown, lenient=True).message
                 self._shown, messages = None, messages[at + 1 :]
             tip = self._append(tip, messages)
@@ -78,16 +86,59 @@ class FrameworkBranch:
     def _append(self, tip: ChatMessage | None, messages: Sequence[Mapping[str, Any]]) -> ChatMessage | None:
         return next(reversed(chat.append_messages(self.session, tip, messages, lenient=True)), tip)
 
-    def learn_from(self, error: Exception) -> None:
-        """Keep the window that a provider names where it finds the prompt too long: the next one is fitted to it."""
+    def is_too_long(self, error: Exception) -> bool:
+        """Whether a provider finds the prompt too long and names its window: what is shown next is fitted to that."""
         raised = next((one for one in (error, error.__cause__) if isinstance(one, openai.APIError)), None)
         overflow = overflow_of_error(raised) if raised else None
-        if overflow and overflow.window and not overflow.is_rate and self._shown:
-            place = (windows.endpoint_of(), self._shown.model)
-            windows.remember_window(place, overflow.window, windows.learned_of(place))
-            self.compact()
+        if not (overflow and overflow.window and self._shown) or overflow.is_rate:
+            return False
+        place = (windows.endpoint_of(), self._shown.model)
+        windows.remember_window(place, overflow.window, windows.learned_of(place))
+        # It may count more tokens than we do.
+        self._window = int(overflow.window / max(1.0, (overflow.sent or 0) / max(1, self._shown.tokens)))
+        self.compact()
+        return True
 
-    def compact(self, **options: Any) -> None:
+    def compact(self) -> None:
         """Ask for a compaction in the background, where one is due."""
         if self.tip is not None:
-            chat.request_compaction(self.tip, **{**self._options, **options})
+            chat.request_compaction(self.tip, **{"model": self._model, **self._options})
+
+    def take_off(self, tip: ChatMessage) -> None:
+        """Go up by one message, which is deleted where no other branch has it."""
+        with transaction.atomic(using=self.using):
+            lock_session(tip.session_id, self.using)
+            self.tip = tip.parent
+            if not ChatMessage.objects.using(self.using).messages().filter(parent=tip).exists():
+                chat.delete_message(tip)
+
+    def clear(self) -> None:
+        """Begin anew; what no other branch shares is deleted."""
+        tip, using = self.tip, self.using
+        if tip is not None:
+            with transaction.atomic(using=using):
+                lock_session(tip.session_id, using)
+                rows = ChatMessage.objects.using(using).messages().filter(session_id=tip.session_id)
+                own: int | None = None
+                parents = Counter(rows.filter(parent__isnull=False).values_list("parent_message_id", flat=True))
+                for place, message_id in enumerate(path_ids(tip.pk, using)):
+                    if parents[message_id] > (place > 0):
+                        break
+                    own = message_id
+                if own is not None:
+                    chat.delete_message(rows.get(pk=own))
+        self.tip = None
+
+
+def tool_schema(name: str, description: str | None, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """A framework's tool as it is counted."""
+    function = {"name": name, "description": description or "", "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
+def refuse_blocked_thread() -> None:
+    """Raise where this event loop runs in the thread that the database is asked in: ``run_sync`` in an ASGI view."""
+    request = SyncToAsync.thread_sensitive_context.get(None)
+    executor = SyncToAsync.context_to_thread_executor.get(request) if request else None
+    if current_thread() in getattr(executor, "_threads", ()):
+        raise RuntimeError("run_sync would wait for itself here: call async_to_sync(agent.run)(…) instead.")

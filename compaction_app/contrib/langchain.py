@@ -16,6 +16,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NotRequired
 
 from asgiref.sync import sync_to_async
+
+from compaction_app.contrib import INSTALL
+
+try:
+    import langchain  # noqa: F401
+except ImportError as error:
+    raise ImportError(INSTALL.format("langchain")) from error
 from langchain.agents.middleware import AgentMiddleware, AgentState, ExtendedModelResponse, ModelRequest, ModelResponse
 from langchain_core.messages import (
     AIMessage,
@@ -29,7 +36,7 @@ from langchain_core.messages import (
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.types import Command
 
-from compaction_app.contrib.branch import NEWEST, FrameworkBranch
+from compaction_app.contrib.branch import NEWEST, FrameworkBranch, refuse_blocked_thread
 from compaction_app.messages.openai_format import NO_RESULT, content_with_attachments, parse_arguments
 from compaction_app.messages.originals import LANGCHAIN
 from compaction_app.models import ChatMessage, ChatSession
@@ -57,7 +64,7 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
     ) -> None:
         """``tip``: where the run goes on, by default at the end of the branch that was used last.
 
-        ``model``: its name, by default the session's; ``reserved_tokens``: as of ``get_context``.
+        ``model``: its name, by default the agent's; ``reserved_tokens``: as of ``get_context``.
         """
         super().__init__()
         self._session, self._tip = session, tip
@@ -73,23 +80,26 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ExtendedModelResponse[Any]:
-        branch, shown = self._show(request)
+        branch = self._branch_of(request.state)
         try:
-            response = handler(shown)
+            response = handler(self._shown(branch, request))
         except Exception as error:
-            branch.learn_from(error)
-            raise
+            if not branch.is_too_long(error):
+                raise
+            response = handler(self._shown(branch, request))
         return self._keep(request, branch, response)
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ExtendedModelResponse[Any]:
-        branch, shown = await sync_to_async(self._show)(request)
+        refuse_blocked_thread()
+        branch = await sync_to_async(self._branch_of)(request.state)
         try:
-            response = await handler(shown)
+            response = await handler(await sync_to_async(self._shown)(branch, request))
         except Exception as error:
-            await sync_to_async(branch.learn_from)(error)
-            raise
+            if not await sync_to_async(branch.is_too_long)(error):
+                raise
+            response = await handler(await sync_to_async(self._shown)(branch, request))
         return await sync_to_async(self._keep)(request, branch, response)
 
     def after_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
@@ -119,16 +129,16 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
         self._tip = branch.tip
         return [branch.tip.pk, len(state["messages"]) + more] if branch.tip else [0, 0]
 
-    def _show(self, request: ModelRequest[Any]) -> tuple[FrameworkBranch, ModelRequest[Any]]:
-        branch = self._branch_of(request.state)
+    def _shown(self, branch: FrameworkBranch, request: ModelRequest[Any]) -> ModelRequest[Any]:
         tools = [one if isinstance(one, dict) else convert_to_openai_tool(one) for one in request.tools]
-        shown = branch.show(request.system_prompt or "", tools=tools)
+        named = request.model._get_ls_params().get("ls_model_name")  # noqa: SLF001  # as its own tracing finds it
+        shown = branch.show(request.system_prompt or "", model=named, tools=tools)
         system = [one.content for one in shown if one.origin == Origin.SYSTEM]
         if system and request.system_message is not None:
             system.append(request.system_message.text)
         own = {"system_message": SystemMessage("\n\n".join(system))} if system else {}
         history = [one for one in shown if one.origin != Origin.SYSTEM]
-        return branch, request.override(messages=messages_of(history), **own)
+        return request.override(messages=messages_of(history), **own)
 
     def _keep(
         self, request: ModelRequest[Any], branch: FrameworkBranch, response: ModelResponse[Any]

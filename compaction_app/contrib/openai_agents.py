@@ -5,30 +5,37 @@
 
 The SDK reads a session once, when a run begins. ``run_config`` has an input filter beside it, so that each request of
 the run is what the tree shows then: redacted, pruned and within the window. Items are stored as they came and go back
-unchanged, reasoning and hosted tools among them, to Responses as to Chat Completions. ``pop_item`` and
-``clear_session`` take nothing from another branch.
+unchanged, reasoning and hosted tools among them, to Responses as to Chat Completions.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from agents import FunctionTool, RunConfig
-from agents.memory import SessionSettings
-from agents.run_config import CallModelData, ModelInputData
 from asgiref.sync import sync_to_async
 from django.db import transaction
 
+from compaction_app.contrib import INSTALL
+
+try:
+    from agents import FunctionTool, ModelRetrySettings, ModelSettings, RunConfig, retry_policies
+except ImportError as error:
+    raise ImportError(INSTALL.format("openai-agents")) from error
+from agents.memory.session_settings import SessionSettings, resolve_session_limit
+from agents.models.default_models import get_default_model
+from agents.retry import RetryDecision, RetryPolicyContext
+from agents.run_config import CallModelData, ModelInputData
+from agents.usage import RequestUsage
+
 from compaction_app import chat
-from compaction_app.contrib.branch import NEWEST, FrameworkBranch
+from compaction_app.contrib.branch import NEWEST, FrameworkBranch, refuse_blocked_thread, tool_schema
 from compaction_app.messages.openai_format import content_with_attachments, sent_arguments
 from compaction_app.messages.originals import RESPONSES
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.models.managers import lock_session
-from compaction_app.tree.branches import load_path, path_ids
+from compaction_app.tree.branches import load_path
 from compaction_app.values import ContextMessage, Role
 
 Item = dict[str, Any]
@@ -51,36 +58,45 @@ class TreeSession:
     ) -> None:
         """``tip``: where the run goes on, by default at the end of the branch that was used last.
 
-        ``model`` and ``reserved_tokens``: as of ``get_context``. ``session_settings.limit``: only so many of the newest
-        items are sent, and no summary.
+        ``model``: its name, by default the agent's; ``reserved_tokens``: as of ``get_context``.
+        ``session_settings.limit``: only so many of the newest items are sent, and no summary.
         """
         self.branch = FrameworkBranch(session, tip, model=model, reserved_tokens=reserved_tokens)
         self.session_id = session.external_id or str(session.pk)
         self.session_settings = session_settings
-        #: What the SDK has of this session, from the last reading on.
+        #: What the SDK has of this session since it was read; of that, what is stored and will be added once more.
         self._known: list[Any] = []
-        #: Of that, what is stored and will be added once more.
         self._early: list[str] = []
+        #: Of the run of now: its model, the usage of each request; of the last request: how many were before it, what
+        #: fits it once more, its agent's own retries.
+        self._model: Any = None
+        self._counted: list[RequestUsage] = []
+        self._requests = 0
+        self._fit_again: Callable[[], None] | None = None
+        self._retry: ModelRetrySettings | None = None
 
     @property
     def tip(self) -> ChatMessage | None:
         """The last stored message: where the next run goes on."""
         return self.branch.tip
 
-    def run_config(self, **options: Any) -> RunConfig:
-        """A ``RunConfig`` of these options whose input filter is this session's."""
-        return RunConfig(call_model_input_filter=self.fit, **options)
+    def run_config(self, model_settings: ModelSettings | None = None, **options: Any) -> RunConfig:
+        """A ``RunConfig`` of these options whose input filter and policy of retries are this session's."""
+        self._model = options.get("model")
+        # As many as an agent's own policy may want.
+        own = ModelSettings(retry=ModelRetrySettings(max_retries=10, policy=self.retry))
+        return RunConfig(call_model_input_filter=self.fit, model_settings=own.resolve(model_settings), **options)
 
     async def get_items(self, limit: int | None = None, wrapper: Any = None) -> list[Item]:
         """The items of the context at the tip; with a ``limit`` the newest that are stored."""
-        if limit is None and self.session_settings is not None:
-            limit = self.session_settings.limit
-        items = await sync_to_async(self._newest)(limit)
+        refuse_blocked_thread()
+        self._counted, self._requests = wrapper.usage.request_usage_entries if wrapper else [], 0
+        items = await sync_to_async(self._newest)(resolve_session_limit(limit, self.session_settings))
         self._known = [*items]
         return items
 
     async def add_items(self, items: Sequence[Any], wrapper: Any = None) -> None:
-        await sync_to_async(self._add)(list(items))
+        await sync_to_async(self._add)(items)
 
     async def pop_item(self, wrapper: Any = None) -> Item | None:
         """Take the last item off this branch; its message is deleted where no other branch has it."""
@@ -88,7 +104,7 @@ class TreeSession:
 
     async def clear_session(self, wrapper: Any = None) -> None:
         """Begin anew. What no other branch shares is deleted."""
-        await sync_to_async(self._clear)()
+        await sync_to_async(self.branch.clear)()
         self._known, self._early = [], []
 
     async def run_compaction(self, args: Mapping[str, Any] | None = None, wrapper: Any = None) -> None:
@@ -101,78 +117,72 @@ class TreeSession:
     async def fit(self, data: CallModelData[Any]) -> ModelInputData:
         """An input filter: what is new in the run is stored, and the context at the tip, as it is now, is sent.
 
-        So redaction, pruning and the window are those of the app for each request. Where a handoff or a callback took
-        something out, the run's own list is sent.
+        Where a handoff or a callback took something out, the run's own list is sent.
         """
         given, instructions = data.model_data.input, data.model_data.instructions
         known = Counter(map(_key, self._known))
         new = _without(given, known)
-        limit = self.session_settings and self.session_settings.limit
+        limit = resolve_session_limit(None, self.session_settings)
+        sent = ModelInputData(input=given, instructions=instructions)
+        self._fit_again, self._retry = None, data.agent.model_settings.retry
         if known.total() or limit is not None:
-            return ModelInputData(input=given, instructions=instructions)
-        tools = [
-            {"name": one.name, "description": one.description, "parameters": one.params_json_schema}
-            for one in data.agent.tools
-            if isinstance(one, FunctionTool)
-        ]
-        shown = await sync_to_async(self._store_and_show)(new, instructions or "", tools)
-        return ModelInputData(input=shown, instructions=instructions)
+            return sent
+        functions = [one for one in data.agent.tools if isinstance(one, FunctionTool)]
+        tools = [tool_schema(one.name, one.description, one.params_json_schema) for one in functions]
+        asked = self._model or data.agent.model or get_default_model()
+        model = asked if isinstance(asked, str) else getattr(asked, "model", None)
 
-    def _store_and_show(self, new: list[Any], instructions: str, tools: list[Item]) -> list[Item]:
-        self._add(new)
-        # The SDK adds them when the turn ends.
-        self._early += map(_key, new)
-        return items_of(self.branch.show(instructions, tools=tools))
+        def store_and_fit(new: Sequence[Any] = ()) -> None:
+            self._add(new)
+            # The SDK adds them when the turn ends.
+            self._early += map(_key, new)
+            self._requests = len(self._counted)
+            sent.input = items_of(self.branch.show(instructions or "", model=model, tools=tools))
+
+        self._fit_again = store_and_fit
+        await sync_to_async(store_and_fit)(new)
+        return sent
+
+    async def retry(self, failed: RetryPolicyContext) -> Any:
+        """A policy of retries: a prompt that was too long is sent once more, fitted; else the agent's own decides."""
+        again, own = self._fit_again, self._retry
+        if again and failed.attempt == 1 and await sync_to_async(self.branch.is_too_long)(failed.error):
+            await sync_to_async(again)()
+            return RetryDecision(retry=True, delay=0)
+        if own and own.policy and failed.attempt <= (own.max_retries or 0):
+            return await retry_policies.any(own.policy)(failed)
+        return False
 
     def _newest(self, limit: int | None) -> list[Item]:
         if limit is None:
             return items_of(self.branch.show())
-        tip = self.tip
-        if tip is None or limit <= 0:
+        if (tip := self.tip) is None or limit <= 0:
             return []
         # Each message has one item at least.
         return items_of(load_path(tip.pk, self.branch.using, max(1, tip.depth - limit + 1)))[-limit:]
 
-    def _add(self, items: list[Any]) -> None:
+    def _add(self, items: Sequence[Any]) -> None:
         early = Counter(self._early)
         new = _without(items, early)
         self._early = list(early.elements())
-        self.branch.store([_as_stored(item) for item in new])
+        # Those of agents that are tools of this one come after it, and a request that failed has none.
+        used = next((one for one in self._counted[self._requests :] if one.total_tokens), None)
+        usage = used and {"prompt_tokens": used.input_tokens, "completion_tokens": used.output_tokens}
+        self.branch.store([_as_stored(item) for item in new], usage=usage)
         self._known += new
         # A model that asks for a tool is asked again at once.
         if self.tip and self.tip.role == Role.ASSISTANT and not self.tip.tool_calls:
             self.branch.compact()
 
     def _pop(self) -> Item | None:
-        tip = self.tip
-        if tip is None:
+        if (tip := self.tip) is None:
             return None
         *kept, item = items_of(load_path(tip.pk, self.branch.using, tip.depth)) or [{}]
         with transaction.atomic(using=self.branch.using):
-            lock_session(tip.session_id, self.branch.using)
-            self.branch.tip = tip.parent
-            if not ChatMessage.objects.using(self.branch.using).messages().filter(parent=tip).exists():
-                chat.delete_message(tip)
-            if kept:
-                # A message is never changed: what is left of it is another one.
-                self.branch.store(kept)
+            self.branch.take_off(tip)
+            # A message is never changed: what is left of it is another one.
+            self.branch.store(kept)
         return item
-
-    def _clear(self) -> None:
-        tip, using = self.tip, self.branch.using
-        if tip is not None:
-            with transaction.atomic(using=using):
-                lock_session(tip.session_id, using)
-                rows = ChatMessage.objects.using(using).messages().filter(session_id=tip.session_id)
-                own: int | None = None
-                parents = Counter(rows.filter(parent__isnull=False).values_list("parent_message_id", flat=True))
-                for place, message_id in enumerate(path_ids(tip.pk, using)):
-                    if parents[message_id] > (place > 0):
-                        break
-                    own = message_id
-                if own is not None:
-                    chat.delete_message(rows.get(pk=own))
-        self.branch.tip = None
 
 
 def items_of(messages: Sequence[ContextMessage]) -> list[Item]:
@@ -184,29 +194,22 @@ def items_of(messages: Sequence[ContextMessage]) -> list[Item]:
         original = message.original
         if isinstance(original, Mapping) and original.get("format") == RESPONSES:
             data = original["data"]
-            is_parts = message.role != Role.TOOL and not any(
-                one.get("type") == "message" or message.role == Role.ASSISTANT for one in data
-            )
-            items += [{"role": message.role, "content": data}] if is_parts else [dict(one) for one in data]
+            are_items = message.role in (Role.TOOL, Role.ASSISTANT) or any(one.get("type") == "message" for one in data)
+            items += [dict(one) for one in data] if are_items else [{"role": message.role, "content": data}]
             continue
         if message.role == Role.TOOL:
             kind = "custom_tool_call_output" if message.tool_call_id in custom else "function_call_output"
             items.append({"type": kind, "call_id": message.tool_call_id, "output": message.content})
             continue
-        if content := _content_of(message):
-            items.append({"role": str(message.role), "content": content})
+        if content := content_with_attachments(message):
+            parts = content if isinstance(content, str) else list(map(_input_part, content))
+            items.append({"role": str(message.role), "content": parts})
         for call in message.tool_calls:
             function = call.get("function") or {}
             arguments = sent_arguments(str(function.get("arguments", "")))
             named = {"call_id": call["id"], "name": function.get("name", "")}
             items.append({"type": "function_call", **named, "arguments": arguments})
     return items
-
-
-def _content_of(message: ContextMessage) -> Any:
-    """The text, or where something is attached the content parts of the chat format in the form of this one."""
-    content = content_with_attachments(message) if message.attachments else message.content
-    return content if isinstance(content, str) else list(map(_input_part, content))
 
 
 def _input_part(part: Mapping[str, Any]) -> Item:

@@ -15,7 +15,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from pydantic_ai import RunContext
+
+from compaction_app.contrib import INSTALL
+
+try:
+    from pydantic_ai import RetryModelRequest, RunContext
+except ImportError as error:
+    raise ImportError(INSTALL.format("pydantic-ai")) from error
 from pydantic_ai.capabilities import AbstractCapability, WrapModelRequestHandler
 from pydantic_ai.messages import (
     BinaryContent,
@@ -32,7 +38,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestContext
 
-from compaction_app.contrib.branch import NEWEST, FrameworkBranch
+from compaction_app.contrib.branch import NEWEST, FrameworkBranch, refuse_blocked_thread, tool_schema
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.originals import PYDANTIC_AI
 from compaction_app.models import ChatMessage, ChatSession
@@ -69,6 +75,7 @@ class TreeHistory(AbstractCapability[Any]):
         return messages_of(await sync_to_async(self.branch.show)())
 
     async def for_run(self, ctx: RunContext[Any]) -> TreeHistory:
+        refuse_blocked_thread()
         run = TreeHistory(self.branch.session, await sync_to_async(lambda: self.tip)(), reserved_tokens=self._reserved)
         run._of, run._is_read, self._is_read = self._of, self._is_read, False
         return run
@@ -76,14 +83,25 @@ class TreeHistory(AbstractCapability[Any]):
     async def wrap_model_request(
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, handler: WrapModelRequestHandler
     ) -> ModelResponse:
-        request_context.messages[:] = await sync_to_async(self._store_and_show)(ctx, request_context)
-        try:
-            response = await handler(request_context)
-        except Exception as error:
-            await sync_to_async(self.branch.learn_from)(error)
-            raise
-        await sync_to_async(self._store_reply)(response, request_context.model.model_name)
+        await sync_to_async(self._store_new)(ctx.messages, ctx.run_id)
+        request_context.messages[:] = await sync_to_async(self._shown)(ctx, request_context)
+        response = await handler(request_context)
+        await sync_to_async(self._store_reply)(response)
         return response
+
+    async def prepare_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        if request_context.attempt > 1:
+            request_context.messages[:] = await sync_to_async(self._shown)(ctx, request_context)
+        return request_context
+
+    async def on_model_request_error(
+        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, error: Exception
+    ) -> ModelResponse:
+        if request_context.attempt == 1 and await sync_to_async(self.branch.is_too_long)(error):
+            raise RetryModelRequest
+        raise error
 
     async def after_run(self, ctx: RunContext[Any], *, result: Any) -> Any:
         # The result of the tool that ended the run is in no request.
@@ -109,25 +127,22 @@ class TreeHistory(AbstractCapability[Any]):
         self.branch.store([one for one in dumped if one["parts"]], **reply)
         self._of.branch.tip = self.branch.tip
 
-    def _store_and_show(self, ctx: RunContext[Any], request: ModelRequestContext) -> list[ModelMessage]:
-        self._store_new(ctx.messages, ctx.run_id)
+    def _shown(self, ctx: RunContext[Any], request: ModelRequestContext) -> list[ModelMessage]:
         system = [part for message in ctx.messages for part in message.parts if isinstance(part, SystemPromptPart)]
         parameters = request.model_request_parameters
         instructions = [part.content for part in (*system, *(parameters.instruction_parts or ()))]
-        functions = [
-            {"name": one.name, "description": one.description or "", "parameters": one.parameters_json_schema}
-            for one in parameters.function_tools
+        tools = [
+            tool_schema(one.name, one.description, one.parameters_json_schema) for one in parameters.function_tools
         ]
-        tools = [{"type": "function", "function": one} for one in functions]
         shown = messages_of(self.branch.show(*instructions, model=request.model.model_name, tools=tools))
         return [ModelRequest(system), *shown] if system else shown
 
-    def _store_reply(self, response: ModelResponse, model: str) -> None:
+    def _store_reply(self, response: ModelResponse) -> None:
         usage = response.usage
         counted = {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens}
         self._store(response, usage=counted if usage.input_tokens else None, model=response.model_name or "")
         self._stored += 1
-        self.branch.compact(model=model)
+        self.branch.compact()
 
 
 def messages_of(shown: Sequence[ContextMessage]) -> list[ModelMessage]:

@@ -116,9 +116,9 @@ def refusal() -> Step:
     )
 
 
-def tool_call(name: str = "search", arguments: str = '{"query": "weather"}') -> Step:
+def tool_call(name: str = "search", arguments: str = '{"query": "weather"}', call_id: str = "call_1") -> Step:
     """A reply that calls a tool instead of returning text."""
-    call = {"id": "call_1", "type": "function", "function": {"name": name, "arguments": arguments}}
+    call = {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
     return lambda exchange: exchange.send_message({"content": None, "tool_calls": [call]}, finish_reason="tool_calls")
 
 

@@ -48,10 +48,12 @@ def test_a_run_that_no_worker_takes_is_told_with_the_command_and_since_when(view
     run = ready(tips[0], enqueued_at=ago(seconds=10))
     [said] = alerts(viewer)
     assert f"{timezone.localtime(run.created_at):%H:%M:%S} UTC : Waiting for too long: 1 run." in said
-    assert "and beat for its sweep: celery -A project worker --beat." in said
+    assert "and the sweep: celery -A project worker --beat." in said
     assert said.endswith("Show the runs")
     settings.COMPACTION |= {"TASK_QUEUE": "compaction"}
     assert "celery -A project worker -Q compaction --beat" in alerts(viewer)[0]
+    settings.COMPACTION |= {"ENQUEUE": "html.escape"}
+    assert "and the sweep: manage.py recover_compactions." in alerts(viewer)[0]
 
 
 def test_a_claim_that_died_and_was_not_swept_up_is_told(viewer, tips):
@@ -129,9 +131,9 @@ def test_open_runs_are_found_by_their_own_index(viewer, tips):
     ready(tips[0])
     with connection.cursor() as cursor:
         cursor.execute(f"ANALYZE {CompactionRun._meta.db_table}")
-    # Asked as the page asks, with parameters: SQLite compares those with an index's words in some places only.
+    # With parameters, as the page asks: SQLite compares those with an index's words in some places only.
     for status in ("ready", "running"):
-        assert "compaction_open_runs" in health._open(status).order_by("next_attempt_at")[:10].explain()
+        assert "compaction_open_runs" in CompactionRun.objects.open().filter(status=status)[:10].explain()
     listed = viewer.get(url("compactionrun_changelist", status__exact="ready")).context["cl"].queryset
     assert "compaction_open_runs" in listed.order_by()[:10].explain()
 

@@ -25,6 +25,10 @@ def calls(*named: tuple[str, str, dict[str, Any]]) -> Step:
     return lambda exchange: exchange.send_message({"content": None, "tool_calls": made}, finish_reason="tool_calls")
 
 
+def trip(*_: Any) -> Any:
+    raise RuntimeError("The guardrail tripped.")
+
+
 class Driver:
     """A turn by a framework's own runner: returns the tip."""
 
@@ -41,14 +45,29 @@ class AgentsSDK(Driver):
     async def turn(
         self, session: ChatSession, tip: Any, text: str, *, tools: Sequence[Tool] = (), picture: str = "", **how: Any
     ) -> ChatMessage:
-        from agents import Agent, OpenAIChatCompletionsModel, Runner, function_tool, set_tracing_disabled
+        from agents import (
+            Agent,
+            GuardrailFunctionOutput,
+            InputGuardrail,
+            OpenAIChatCompletionsModel,
+            Runner,
+            function_tool,
+            set_tracing_disabled,
+        )
         from openai import AsyncOpenAI
 
         from compaction_app.contrib.openai_agents import TreeSession
 
         set_tracing_disabled(True)
         model = OpenAIChatCompletionsModel("house-model", AsyncOpenAI(base_url=self.url, api_key="none", max_retries=0))
-        agent = Agent("house", instructions="Be brief.", model=model, tools=[function_tool(one) for one in tools])
+        guards = [InputGuardrail(lambda *_: GuardrailFunctionOutput(None, tripwire_triggered=True))]
+        agent = Agent(
+            "house",
+            instructions="Be brief.",
+            model=model,
+            tools=[function_tool(one) for one in tools],
+            input_guardrails=guards if how.get("guarded") else [],
+        )
         kept = TreeSession(session, tip)
         given: Any = text
         if picture:
@@ -78,6 +97,8 @@ class PydanticAI(Driver):
 
         model = OpenAIChatModel("house-model", provider=OpenAIProvider(base_url=self.url, api_key="none"))
         agent = Agent(model, instructions="Be brief.", tools=tools)
+        if how.get("guarded"):
+            agent.output_validator(trip)
         history = TreeHistory(session, tip)
         given: Any = [text, ImageUrl(picture)] if picture else text
         if how.get("stream"):
@@ -106,11 +127,13 @@ class LangChain(Driver):
         self, model: Any, session: ChatSession, tip: Any, text: str, *, tools: Sequence[Tool], picture: str, **how: Any
     ) -> ChatMessage:
         from langchain.agents import create_agent
+        from langchain.agents.middleware import after_model
 
         from compaction_app.contrib.langchain import TreeMiddleware
 
         tree = TreeMiddleware(session, tip)
-        agent = create_agent(model, list(tools), system_prompt="Be brief.", middleware=[tree])
+        guards = [after_model(lambda *_: trip())] if how.get("guarded") else []
+        agent = create_agent(model, list(tools), system_prompt="Be brief.", middleware=[tree, *guards])
         content: Any = text
         if picture:
             content = [{"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": picture}}]

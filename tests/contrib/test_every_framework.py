@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
+import sys
 from contextlib import suppress
 
 import pytest
-from asgiref.sync import async_to_sync
+from asgiref.sync import ThreadSensitiveContext, async_to_sync, sync_to_async
 from django.db import transaction
 
 from compaction_app import chat
@@ -17,8 +19,7 @@ from compaction_app.models import CompactionRun
 from compaction_app.tasks import compact_branch
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
-from tests.contrib.drivers import DRIVERS, calls, framework
-from tests.plugin import NO_FRAMEWORKS
+from tests.contrib.drivers import calls, framework
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -181,6 +182,27 @@ def test_nothing_is_held_while_a_model_is_asked(framework, server, session):
     assert server.requests == []
 
 
+def test_an_event_loop_in_the_thread_of_a_view_is_refused(framework, server, session):
+    """As ``run_sync`` makes one: under ASGI it waited for the thread that it blocks."""
+
+    async def request():
+        async with ThreadSensitiveContext():
+            await sync_to_async(lambda: asyncio.run(framework.turn(session, None, "Ready?")))()
+
+    with pytest.raises(RuntimeError, match="run_sync"):
+        asyncio.run(request())
+
+
+@pytest.mark.parametrize(
+    ("door", "package"), [("openai_agents", "agents"), ("pydantic_ai", "pydantic_ai"), ("langchain", "langchain")]
+)
+def test_a_door_names_the_extra_that_is_missing(door, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, f"compaction_app.contrib.{door}", raising=False)
+    with pytest.raises(ImportError, match=rf"\[{door.replace('_', '-')}\]"):
+        importlib.import_module(f"compaction_app.contrib.{door}")
+
+
 def test_a_tool_that_raises_leaves_a_branch_that_can_go_on(framework, server, session):
     def broken(city: str) -> str:
         """The weather."""
@@ -195,15 +217,55 @@ def test_a_tool_that_raises_leaves_a_branch_that_can_go_on(framework, server, se
     assert answered == [call["id"] for call in asked["tool_calls"]]
 
 
-@pytest.mark.parametrize("driver", ["pydantic_ai", "langchain"])
-def test_a_window_that_the_provider_names_is_learned(driver, server, session, own_cache):
-    pytest.importorskip(driver, reason=NO_FRAMEWORKS)
-    framework = DRIVERS[driver](server.url)
-    session.model = "house-model"
-    session.save()
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_prompt_that_the_provider_finds_too_long_is_sent_once_more(
+    framework, server, session, own_cache, is_streamed
+):
+    """Fitted to the window that it names, which the next run knows too."""
     tip = grow(session, None, "u a " * 40)[-1]
-    server.script([steps.context_overflow(n_prompt_tokens=9_000, n_ctx=4_000), steps.reply("Aye.")])
+    refused = steps.context_overflow(n_prompt_tokens=9_000, n_ctx=4_000)
+    server.script([refused, steps.stream_of("Aye.") if is_streamed else steps.reply("Aye.")])
+    tip = turn(framework, session, tip, "Ready?", stream=is_streamed)
+    first, second = (len(one["messages"]) for one in server.requests)
+    assert second < first
+    assert [one.content for one in chat.get_branch(tip)[-2:]] == ["Ready?", "Aye."]
+    assert chat.get_context(tip, model="house-model").window == 4_000
+    server.script([refused, refused])
     with pytest.raises(Exception, match="maximum context length"):
-        turn(framework, session, tip, "Ready?")
-    turn(framework, session, NEWEST, "Ready?")
-    assert chat.get_context(chat.tips(session)[0]).window == 4_000
+        turn(framework, session, tip, "Again?")
+    assert chat.tips(session)[0].content == "Again?"
+
+
+def test_a_run_that_is_cancelled_keeps_the_question(framework, server, session):
+    server.script([steps.hang(), steps.reply("Aye.")])
+
+    async def cancelled():
+        task = asyncio.create_task(framework.turn(session, None, "Ready?"))
+        await asyncio.to_thread(server.wait_for, 1)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    async_to_sync(cancelled)()
+    [tip] = chat.tips(session)
+    turn(framework, session, tip, "And now?")
+    assert [text for _, text in sent(server)] == ["Be brief.", "Ready?", "And now?"]
+
+
+def test_a_guardrail_that_trips_keeps_the_question(framework, server, session):
+    with pytest.raises(Exception, match=r"(?i)tripped|tripwire"):
+        turn(framework, session, None, "Ready?", guarded=True)
+    [tip] = chat.tips(session)
+    server.script([steps.reply("Aye.")])
+    turn(framework, session, tip, "And now?")
+    assert [text for role, text in sent(server) if role == "user"] == ["Ready?", "And now?"]
+
+
+def test_usage_and_model_of_a_reply(framework, server, session):
+    """That of its own request, in a run of several."""
+    used = {"prompt_tokens": 1_000, "completion_tokens": 7, "total_tokens": 1_007}
+    server.script([steps.tool_call("weather", '{"city": "Oslo"}'), steps.reply("Wet.", usage=used)])
+    tip = turn(framework, session, None, "Weather?", tools=[weather])
+    replies = [one for one in chat.get_branch(tip) if one.role == "assistant"]
+    assert [one.model for one in replies] == ["house-model"] * 2
+    assert replies[0].usage["prompt_tokens"] == replies[0].sent_context["provider_tokens"] < 1_000
+    assert {**replies[1].usage}.items() >= {"prompt_tokens": 1_000, "completion_tokens": 7}.items()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 
 import pytest
@@ -19,15 +18,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 from agents import (  # noqa: E402
     Agent,
-    GuardrailFunctionOutput,
-    InputGuardrailTripwireTriggered,
     MultiProvider,
     OpenAIResponsesModel,
     RunConfig,
     Runner,
     SessionSettings,
     function_tool,
-    input_guardrail,
     set_tracing_disabled,
 )
 from openai import AsyncOpenAI  # noqa: E402
@@ -130,31 +126,6 @@ def test_a_handoff(agent, kept, server):
     run(other, kept, "Go on.")
     kinds = [one.get("type", "message") for one in server.requests[-1]["input"]]
     assert kinds == ["message", "function_call", "function_call_output", "message", "message"]
-
-
-def test_a_guardrail_that_trips(agent, kept, server):
-    @input_guardrail
-    async def trip(context, agent, given):
-        return GuardrailFunctionOutput(output_info=None, tripwire_triggered=True)
-
-    agent.input_guardrails = [trip]
-    with pytest.raises(InputGuardrailTripwireTriggered):
-        run(agent, kept, "q")
-    assert [one.content for one in chat.get_branch(kept.tip)][:1] == ["q"]
-    assert [one["content"] for one in items(kept) if one.get("role") == "user"] == ["q"]
-
-
-def test_a_run_that_is_cancelled_keeps_the_question(agent, kept, server):
-    server.script([steps.hang(), steps.reply("Aye.")])
-
-    async def cancelled():
-        task = asyncio.create_task(Runner.run(agent, "q", session=kept, run_config=kept.run_config()))
-        await asyncio.to_thread(server.wait_for, 1)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    async_to_sync(cancelled)()
-    assert [one.content for one in chat.get_branch(kept.tip)] == ["q"]
 
 
 def test_the_newest_items_with_a_limit(agent, session, server):
