@@ -10,7 +10,6 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from django.urls import include, path
 
 from tests.settings import *  # noqa: F403
-from tests.settings import BASE_DIR
 
 ROOT_URLCONF = "tests.contrib.stream_site"
 ALLOWED_HOSTS = ["127.0.0.1"]
@@ -18,8 +17,6 @@ COMPACTION = {"SUMMARIZER": "extractive", "CONTEXT_WINDOW": 3_000, "RESERVED_TOK
 FOLDER = os.environ.get("STREAM_CACHE", "")
 BACKEND = "filebased.FileBasedCache" if FOLDER else "locmem.LocMemCache"
 CACHES = {"default": {"BACKEND": f"django.core.cache.backends.{BACKEND}", "LOCATION": FOLDER}}
-#: What tests/contrib/test_front_ends.py bundles.
-STATICFILES_DIRS = [BASE_DIR / "var" / "front_ends" / "pages"] if os.environ.get("STREAM_PAGES") else []
 TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}]
 
 
@@ -32,10 +29,22 @@ def __getattr__(name):
     """The URLs are made when they are asked for: beside settings nothing of Django's may be loaded."""
     if name != "urlpatterns":
         raise AttributeError(name)
+    from django.http import HttpResponse
+    from django.middleware.csrf import get_token
+    from django.views.static import serve as serve_file
+
     from compaction_app.api.mounting import api_urls
     from compaction_app.contrib.stream import stream_router
 
-    return [path("api/v1/", include((api_urls(extra=[stream_router(turn)]), "compaction_api")))]
+    def page(request, kind, session):
+        told = f'data-kind="{kind}" data-session="{session}" data-csrf="{get_token(request)}"'
+        return HttpResponse(f'<div id="root" {told}></div><script type="module" src="/bundle/page.js"></script>')
+
+    return [
+        path("api/v1/", include((api_urls(extra=[stream_router(turn)]), "compaction_api"))),
+        path("bundle/<path:path>", serve_file, {"document_root": os.environ.get("FRONT_ENDS")}),
+        path("<slug:kind>/<uuid:session>", page),
+    ]
 
 
 class ThreadedServer(ThreadingMixIn, WSGIServer):

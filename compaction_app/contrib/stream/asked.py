@@ -47,7 +47,7 @@ class Asking(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     trigger: str = Field("submit-message", examples=["submit-message", "regenerate-message"])
-    messages: list[UIMessage] = Field(default_factory=list, description="The last two are enough.")
+    messages: list[UIMessage] = Field(default_factory=list, description="The last five are enough.")
     message_id: str | None = Field(
         None, alias="messageId", description="Of the user's message that is edited, or of the reply."
     )
