@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db.models import Q
-from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from compaction_app.api.errors import Code, Problem
 from compaction_app.api.schemas import MAX_ID, JsonObject
@@ -25,8 +24,9 @@ from compaction_app.values import Role
 _MOST_LOOKED_UP = 50
 
 
-class UIMessage(Schema):
-    id: str = Field("", max_length=255)
+# Not django-ninja's Schema, which would drop the fields that are for the host.
+class UIMessage(BaseModel):
+    id: str = Field(default="", max_length=255)
     role: str = ""
     parts: list[JsonObject] = Field(default_factory=list)
     metadata: Any = None
@@ -41,13 +41,13 @@ class UIMessage(Schema):
         return "\n\n".join(str(part.get("text") or "") for part in self.parts if part.get("type") == "text")
 
 
-class Asking(Schema):
+class Asking(BaseModel):
     """What ``DefaultChatTransport`` sends; other fields are for the host."""
 
     model_config = ConfigDict(extra="allow")
 
     trigger: str = Field("submit-message", examples=["submit-message", "regenerate-message"])
-    messages: list[UIMessage] = Field(default_factory=list, description="The last two are enough.")
+    messages: list[UIMessage] = Field(default_factory=list, description="The last five are enough.")
     message_id: str | None = Field(
         None, alias="messageId", description="Of the user's message that is edited, or of the reply."
     )

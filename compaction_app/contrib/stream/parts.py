@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from compaction_app.conf import site_setting
 from compaction_app.context.assembly import address_of
+from compaction_app.conversation.stream import ReplyStream
 from compaction_app.messages.media import media_type
 from compaction_app.messages.openai_format import with_address
 from compaction_app.messages.originals import read_message
@@ -22,11 +23,12 @@ from compaction_app.messages.tool_calls import name_and_arguments
 from compaction_app.messages.transcript import reasoning_text
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, ReplyClaim
 from compaction_app.tree.branches import database_of, is_on_branch
-from compaction_app.values import ChatContext, Role
+from compaction_app.values import Role
 
 Part = dict[str, Any]
 
 _COLUMNS = "id parent role content tool_calls tool_call_id reasoning attachments model finish_reason created_at".split()
+_SENT = ("summary_id", "cutoff_id", "dropped", "tokens", "available_tokens")
 #: The SDK refuses any other word.
 _ENDINGS = {"stop": "stop", "length": "length", "content_filter": "content-filter", "tool_calls": "tool-calls"}
 
@@ -62,13 +64,11 @@ def _reasoning_in(delta: Any) -> str:
     return reasoning_text(getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None))
 
 
-def calls_of(message: ChatMessage) -> Iterator[Part]:
-    for part in _calls(message.tool_calls):
-        yield {"type": "tool-input-available", **part}
-
-
-def files_of(message: ChatMessage) -> Iterator[Part]:
-    yield from _files(message.attachments)
+def parts_of_reply(message: ChatMessage | None) -> Iterator[Part]:
+    """What is known of a reply when it is whole: files and calls."""
+    if message is not None:
+        yield from _files(message.attachments)
+        yield from ({"type": "tool-input-available", **part} for part in _calls(message.tool_calls))
 
 
 def finish(message: ChatMessage | None, question: ChatMessage, finish_reason: str = "") -> Part:
@@ -80,23 +80,22 @@ def finish(message: ChatMessage | None, question: ChatMessage, finish_reason: st
     return {"type": "finish", "finishReason": _ENDINGS.get(reason, "other"), "messageMetadata": told}
 
 
-def compaction_part(context: ChatContext | dict[str, Any] | None, tip: ChatMessage) -> Part:
-    """What the reply's prompt had in place of the messages, and whether its branch is being compacted now."""
-    names = ("summary_id", "cutoff_id", "dropped", "strategy", "tokens", "available_tokens")
-    sent = context if isinstance(context, dict) else {name: getattr(context, name, None) for name in names}
-    using, cutoff = database_of(tip), sent.get("cutoff_id")
+def compaction_part(stream: ReplyStream, tip: ChatMessage) -> Part:
+    """What the reply's prompt had in place of messages, and whether its branch is being compacted now."""
+    sent = (stream.message and stream.message.sent_context) or {}
+    sent = {name: getattr(stream.context, name, sent.get(name)) for name in _SENT}
+    using, cutoff = database_of(tip), sent["cutoff_id"]
     rows = ChatMessage.objects.using(using).filter(pk=cutoff)
-    depth = rows.values_list("depth", flat=True).first() if cutoff else None
     open_runs = CompactionRun.objects.using(using).filter(session_id=tip.session_id, anchor__isnull=False).open()
     anchors = open_runs.values_list("anchor_id", "anchor__depth")
     data = {
-        "summaryId": _id(sent.get("summary_id")),
+        "summaryId": _id(sent["summary_id"]),
         "summarizedTo": _id(cutoff),
-        "summarized": depth or 0,
-        "dropped": sent.get("dropped") or 0,
-        "fallbackUsed": sent.get("strategy") == "truncated",
-        "tokens": sent.get("tokens"),
-        "availableTokens": sent.get("available_tokens"),
+        "summarized": (rows.values_list("depth", flat=True).first() or 0) if cutoff else 0,
+        "dropped": sent["dropped"] or 0,
+        "fallbackUsed": stream.fallback_used,
+        "tokens": sent["tokens"],
+        "availableTokens": sent["available_tokens"],
         "underWay": any(is_on_branch(*anchor, tip.pk, using) for anchor in anchors),
     }
     return {"type": "data-compaction", "id": "compaction", "data": data}

@@ -28,14 +28,12 @@ from compaction_app.api.errors import Code, logger
 from compaction_app.contrib.stream.parts import (
     DONE,
     Part,
-    calls_of,
     compaction_part,
-    files_of,
     finish,
     parts_of_chunks,
+    parts_of_reply,
     sse,
 )
-from compaction_app.conversation.append import append_once
 from compaction_app.conversation.claim import is_under_way
 from compaction_app.conversation.stream import STOPPED, ReplyStream
 from compaction_app.exceptions import CompactionError, InvalidReply, ReplyUnderWay
@@ -55,6 +53,7 @@ _KEEP_ALIVE_SECONDS = 15.0
 #: Deltas are joined up to here: a reader that comes back is sent few.
 _PIECE = 2000
 
+_INTERRUPTED = "The reply was interrupted."
 _SENTENCES = {
     ErrorCode.TIMEOUT: "The model did not answer in time.",
     ErrorCode.QUOTA: "The quota of the model is used up.",
@@ -62,8 +61,8 @@ _SENTENCES = {
 }
 
 _lock = threading.Lock()
-#: The replies of this process that are under way, by the question's id.
-_under_way: dict[int, Reply] = {}
+#: The replies of this process that are under way, by their keys in the cache.
+_under_way: dict[str, Reply] = {}
 
 
 def explain(error: Exception) -> tuple[Code, str]:
@@ -92,30 +91,24 @@ class Reply:
         self._closing, self.over = threading.Lock(), threading.Event()
         self._key = key_of(tip.session, tip.pk)
         #: The parts so far; a delta at the end may still grow.
-        self.parts: list[Part] = []
-        self._say(
-            {
-                "type": "start",
-                "messageId": message_id or uuid.uuid4().hex,
-                "messageMetadata": {"questionId": str(tip.pk)},
-            }
-        )
+        self.parts: list[Part] = [{"type": "start", "messageId": message_id or uuid.uuid4().hex}]
+        self.parts[0]["messageMetadata"] = {"questionId": str(tip.pk)}
 
     def start(self, *, regenerate: bool) -> None:
         """Ask; what goes wrong before the first chunk is raised. Neither transaction nor connection is held."""
+        # Not only when the model is asked: what is shared until then would be this one's.
+        elsewhere = is_under_way(self.question)
         with _lock:
-            # Not only when the model is asked: what is shared until then would be this one's.
-            if self.question.pk in _under_way or is_under_way(self.question):
+            if elsewhere or self._key in _under_way:
                 raise ReplyUnderWay(f"A reply to message {self.question.pk} is under way.")
-            _under_way[self.question.pk] = self
+            _under_way[self._key] = self
         threading.Thread(target=self._share, name="reply-share", daemon=True).start()
         try:
-            self._open(self.question, regenerate=regenerate)
+            stream = self._open(self.question, regenerate=regenerate)
         except BaseException:
             self._end()
             raise
-        self._thread = threading.Thread(target=self._make, name="reply", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._make, args=(stream,), name="reply", daemon=True).start()
 
     def stop(self) -> None:
         """End it, and keep what came."""
@@ -132,32 +125,9 @@ class Reply:
             self.stop()
         return self._stream
 
-    def _make(self) -> None:
-        tip = self.question
+    def _make(self, stream: ReplyStream) -> None:
         try:
-            for step in range(_MOST_STEPS):
-                stream = self._stream if step == 0 else self._open(tip)
-                assert stream is not None, "start() opened it"
-                self._say({"type": "start-step"})
-                if step == 0:
-                    self._say(compaction_part(stream.context or (stream.message and stream.message.sent_context), tip))
-                    release_connections()
-                for part in parts_of_chunks(stream, step):
-                    self._say(part)
-                # Where it was stopped, another thread may be storing it.
-                with self._closing:
-                    message = stream.message
-                if message is not None:
-                    for part in (*files_of(message), *calls_of(message)):
-                        self._say(part)
-                calls = message.tool_calls if message and self._run_tool and not self._is_stopped else None
-                if message is not None:
-                    tip = self._run_tools(message, calls) if calls else message
-                self._say({"type": "finish-step"})
-                if not calls:
-                    self._say(compaction_part(stream.context or (message and message.sent_context), tip))
-                    self._say(finish(message, self.question, STOPPED))
-                    break
+            self._say_steps(stream)
         except Exception as error:
             code, sentence = explain(error)
             log_error(logger, error, session=self.question.session_id, message=self.question.pk, code=code)
@@ -167,15 +137,32 @@ class Reply:
             self._end()
             release_connections()
 
-    def _run_tools(self, message: ChatMessage, calls: list[dict[str, Any]]) -> ChatMessage:
-        tip = message
-        for call in calls:
-            result = self._run_tool(call)
-            fields = {"role": "tool", "tool_call_id": call["id"], "content": result}
-            tip = append_once(message.session, tip, fields).message
-            self._say({"type": "tool-output-available", "toolCallId": call["id"], "output": result})
+    def _say_steps(self, stream: ReplyStream) -> None:
+        """A step is a reply of the model, and the results of the host's tools that it calls."""
+        tip, step = self.question, 0
+        self._say(compaction_part(stream, tip))
         release_connections()
-        return tip
+        while True:
+            self._say({"type": "start-step"})
+            for part in parts_of_chunks(stream, step):
+                self._say(part)
+            # Where it was stopped, another thread may be storing it.
+            with self._closing:
+                tip = stream.message or tip
+            for part in parts_of_reply(stream.message):
+                self._say(part)
+            goes_on = stream.message and self._run_tool and step < _MOST_STEPS and not self._is_stopped
+            calls = tip.tool_calls if goes_on else None
+            for call in calls or ():
+                result = self._run_tool(call)
+                tip = chat.append_message(tip.session, tip, role="tool", tool_call_id=call["id"], content=result)
+                self._say({"type": "tool-output-available", "toolCallId": call["id"], "output": result})
+            self._say({"type": "finish-step"})
+            if not calls:
+                break
+            stream, step = self._open(tip), step + 1
+        self._say(compaction_part(stream, tip))
+        self._say(finish(stream.message, self.question, STOPPED))
 
     def _say(self, part: Part) -> None:
         last = self.parts[-1] if self.parts else {}
@@ -188,7 +175,7 @@ class Reply:
     def _end(self) -> None:
         self._say(DONE)
         with _lock:
-            _under_way.pop(self.question.pk, None)
+            _under_way.pop(self._key, None)
         self.over.set()
 
     def _share(self) -> None:
@@ -239,58 +226,52 @@ class _Elsewhere:
 
     pause = _SHARE_SECONDS
 
-    def __init__(self, key: str, message_id: str) -> None:
-        self._key, self._message_id = key, message_id
+    def __init__(self, key: str, parts: list[Part]) -> None:
+        self._key, self._parts = key, parts
 
     @property
     def parts(self) -> list[Part]:
-        found: list[Part] | None = cache.get(self._key)
+        self._parts = cache.get(self._key) or [*self._parts, {"type": "error", "errorText": _INTERRUPTED}, DONE]
         release_connections()
-        return found or [{"type": "error", "errorText": "The reply was interrupted."}, DONE]
+        return self._parts
 
     def stop(self) -> None:
-        cache.set(f"{self._key}.stop", self._message_id, _LOST_SECONDS)
+        cache.set(f"{self._key}.stop", self._parts[0]["messageId"], _LOST_SECONDS)
 
 
 def find(session: ChatSession, question_id: int | None) -> Reply | _Elsewhere | None:
     """A reply of this session that is under way; ``question_id``: what it answers, by default what was asked last."""
-    own = [one for one in list(_under_way.values()) if one.question.session_id == session.pk]
-    if local := next((one for one in reversed(own) if question_id in (None, one.question.pk)), None):
-        return local
+    for one in reversed(list(_under_way.values())):
+        if one.question.session_id == session.pk and question_id in (None, one.question.pk):
+            return one
     question_id = question_id or cache.get(key_of(session))
     key = key_of(session, question_id)
     parts = cache.get(key) if question_id else None
-    return _Elsewhere(key, parts[0]["messageId"]) if parts and parts[-1] != DONE else None
+    return _Elsewhere(key, parts) if parts and parts[-1] != DONE else None
 
 
 def response(request: HttpRequest, reply: Reply | _Elsewhere) -> StreamingHttpResponse:
     """The events of a reply from the first on, under WSGI and ASGI."""
     release_connections()
-    return StreamingHttpResponse(
-        _awaited(reply) if isinstance(request, ASGIRequest) else _waiting(reply),
-        content_type="text/event-stream",
-        headers={
-            "x-vercel-ai-ui-message-stream": "v1",
-            "Cache-Control": "no-store, no-transform",
-            "X-Accel-Buffering": "no",
-        },
-    )
+    events = _awaited(reply) if isinstance(request, ASGIRequest) else _waiting(reply)
+    # Neither a proxy nor a CDN may keep events back.
+    headers = {"X-Accel-Buffering": "no", "Cache-Control": "no-store, no-transform"}
+    headers["x-vercel-ai-ui-message-stream"] = "v1"
+    return StreamingHttpResponse(events, content_type="text/event-stream", headers=headers)
 
 
 def _events(reply: Reply | _Elsewhere) -> Iterator[str]:
     """Server-sent events; "" while nothing new has come."""
-    at, characters, said_at = 0, 0, time.monotonic()
-    is_over = False
+    at, characters, said_at, is_over = 0, 0, time.monotonic(), False
     while not is_over:
         new = reply.parts[at:]
         events = ""
         for part in new:
-            delta = part.get("delta")
-            if delta is None or len(delta) > characters:
-                events += sse(part if delta is None else {**part, "delta": delta[characters:]})
+            delta = part.get("delta", "")
+            if not delta or len(delta) > characters:
+                events += sse({**part, "delta": delta[characters:]} if delta else part)
             # The last one may still grow.
-            grows = delta is not None and part is new[-1]
-            at, characters = (at, len(delta)) if grows else (at + 1, 0)
+            at, characters = (at, len(delta)) if delta and part is new[-1] else (at + 1, 0)
             is_over = part == DONE
         if not events and time.monotonic() - said_at > _KEEP_ALIVE_SECONDS:
             events = ": keep-alive\n\n"
@@ -309,8 +290,8 @@ def _waiting(reply: Reply | _Elsewhere) -> Iterator[str]:
 async def _awaited(reply: Reply | _Elsewhere) -> AsyncIterator[str]:
     steps = _events(reply)
     # A cache may be a database, which an event loop must not wait for.
-    read = sync_to_async(next) if isinstance(reply, _Elsewhere) else None
-    while (events := await read(steps, None) if read else next(steps, None)) is not None:
+    read = sync_to_async(lambda: next(steps, None))
+    while (events := await read() if isinstance(reply, _Elsewhere) else next(steps, None)) is not None:
         if events:
             yield events
         else:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import openai
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
 from ninja import Query, Router, Schema
 from pydantic import Field
 
@@ -41,12 +42,10 @@ def stream_router(turn: Turn) -> Router:
     """The router to pass to ``api_urls(extra=[…])``. ``turn``: which model answers, and how; it may cost money."""
     router = Router(tags=["stream"])
     path = "/sessions/{uuid:session_id}/stream"
-    codes = (
-        "invalid_message invalid_parent idempotency_conflict reply_under_way context_overflow redaction_failed model"
-    )
+    codes = "invalid_message invalid_parent idempotency_conflict duplicate reply_under_way context_overflow model"
 
     @operation(router, "POST", path, {200: None}, f"{codes} redaction_failed")
-    def ask(request: HttpRequest, session_id: UUID, body: Asking) -> HttpResponse:
+    def ask(request: HttpRequest, session_id: UUID, body: Asking) -> HttpResponseBase:
         """Stores the new message, asks the model and streams its reply, in the AI SDK's UI message stream protocol."""
         session = find_session(request, session_id, Action.APPEND)
         options = turn(request, session, body.model_extra or {})
@@ -64,7 +63,7 @@ def stream_router(turn: Turn) -> Router:
         return replies.response(request, reply)
 
     @operation(router, "GET", path, {200: None, 204: None})
-    def come_back(request: HttpRequest, session_id: UUID, question_id: Question) -> HttpResponse:
+    def come_back(request: HttpRequest, session_id: UUID, question_id: Question) -> HttpResponseBase:
         """The reply that is under way, from its first event on; 204 where there is none."""
         session = find_session(request, session_id, Action.READ)
         reply = replies.find(session, question_id)
