@@ -210,6 +210,12 @@ def test_the_page_is_told_what_is_summarized_and_left_out(page, server, session,
     assert (told["summaryId"], told["summarizedTo"]) == (str(run.summary.pk), str(cutoff.pk))
     assert told["summarized"] == cutoff.depth
     assert (told["dropped"], told["fallbackUsed"], last["underWay"]) == (0, False, False)
+    # No worker comes, so the branch grows past its window.
+    tip = grow(session, chat.tips(session)[0], "u a " * 20)[-1]
+    page.messages = [{"id": str(tip.pk), "role": "assistant", "parts": []}]
+    seen = page.send("And on", "u2")
+    last = [one["data"] for one in seen if one["type"] == "data-compaction"][-1]
+    assert (last["dropped"] > 0, last["fallbackUsed"], last["underWay"]) == (True, True, True)
 
 
 def test_a_long_session_is_loaded_in_two_queries(session):
