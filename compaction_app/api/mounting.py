@@ -15,7 +15,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.urls import URLPattern, path, re_path
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET
-from ninja import NinjaAPI, Swagger
+from ninja import NinjaAPI, Router, Swagger
 from ninja.parser import Parser
 from ninja.responses import Response
 
@@ -36,11 +36,13 @@ def api_urls(
     *,
     auth: Authentication | Sequence[Authentication] | None = None,
     docs_decorator: Callable[[View], View] | None = None,
+    extra: Sequence[Router] = (),
 ) -> list[URLPattern]:
     """Return the patterns to include: ``path("api/v1/", include((api_urls(auth=…), "compaction_api")))``.
 
     ``auth``: one authentication or several, tried in order; by default Django's session. ``docs_decorator`` wraps the
-    OpenAPI document and the docs page. Without it they are public: they contain no data.
+    OpenAPI document and the docs page. Without it they are public: they contain no data. ``extra``: more operations,
+    such as those of ``contrib.stream``.
     """
     api = NinjaAPI(
         title="Chat compaction",
@@ -54,8 +56,8 @@ def api_urls(
         parser=JsonBody(),
         urls_namespace="compaction_api",
     )
-    for operations in (sessions, messages, contexts, compactions):
-        api.add_router("", operations.router)
+    for router in (*(one.router for one in (sessions, messages, contexts, compactions)), *extra):
+        api.add_router("", router)
     add_error_handlers(api)
     challenge = challenge_for(api.auth if isinstance(api.auth, Sequence) else ())
     paths = api.get_openapi_schema(path_prefix="/")["paths"]

@@ -64,11 +64,11 @@ def assemble(
         tool_names=reserved_parts.tool_names,
         alternate_roles=settings.alternate_roles,
         attachment_tokens=sum(attachment_tokens(one.attachments, sent=one.role == Role.USER) for one in history),
-        address_of=partial(_address_of, settings.attachment_url) if settings.attachment_url else None,
+        address_of=partial(address_of, settings.attachment_url) if settings.attachment_url else None,
     )
 
 
-def _address_of(path: str, attachment: Mapping[str, Json]) -> str | None:
+def address_of(path: str, attachment: Mapping[str, Json]) -> str | None:
     """What the site's ``ATTACHMENT_URL`` says; where it fails "", so that a turn goes on without the attachment."""
     try:
         address = load_function(path)(attachment)
