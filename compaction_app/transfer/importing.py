@@ -28,7 +28,7 @@ _BATCH = 500
 #: From this number on, an import refreshes the database's statistics.
 MANY_MESSAGES = 1_000
 #: So many documents that are not recognized, and none that is: the file is something else.
-_UNKNOWN = 20
+_UNKNOWN = 1_000
 #: What a reader of a format raises where a file is not in the form that it knows.
 _MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
 

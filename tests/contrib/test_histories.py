@@ -439,7 +439,7 @@ class TestArchives:
     @pytest.mark.long
     @pytest.mark.django_db(transaction=True)
     def test_an_archive_larger_than_the_memory_that_is_used(self, tmp_path):
-        """The figures are those of the benchmarks' page; the memory does not grow with the file."""
+        """The memory does not grow with the file. The benchmarks' page has such figures."""
         text = "The tide comes in at four, and the Ada lies at berth three. " * 12
         file = tmp_path / "conversations.json"
         with file.open("w") as out:

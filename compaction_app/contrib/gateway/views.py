@@ -165,8 +165,6 @@ class Gateway:
             path("models", self._view(self._list_models, "GET")),
         ]
 
-    # -- a request ----------------------------------------------------------------------------------------
-
     def _view(self, answer: Callable[[HttpRequest, Way], Awaitable[HttpResponseBase]], method: str) -> Any:
         async def answered(request: HttpRequest, way: Way) -> HttpResponseBase:
             try:
@@ -233,12 +231,15 @@ class Gateway:
             await way.do(remember_reply, found, reply, using)
             return JsonResponse(_completion(reply), headers=headers)
 
+        is_known = False
+
         async def read() -> Any:
-            is_stored = reply.message is not None
+            nonlocal is_known
             chunk = await anext(reply, END) if way.is_awaited else next(reply, END)
-            if reply.message is not None and not is_stored:
+            if reply.message is not None and not is_known:
                 # Before its end is told: the next request may come at once.
                 await way.do(remember_reply, found, reply.message, using)
+                is_known = True
             return chunk
 
         close = reply.aclose if way.is_awaited else reply.close

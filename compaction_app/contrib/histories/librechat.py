@@ -126,6 +126,10 @@ def write(document: Mapping[str, Any]) -> Mapping[str, Any]:
             _add(row, item)
         rows[item["id"]] = row
         row["messageId"] = item["id"]
+    for row in rows.values():
+        # A text that is all of a message stands beside no parts.
+        if [part["type"] for part in row.get("content", ())] == ["text"]:
+            row["text"] = row.pop("content")[0]["text"]
     options = {"model": document.get("model") or None, "promptPrefix": document.get("system_prompt") or None}
     return {
         "conversationId": document.get("id"),
@@ -148,7 +152,7 @@ def _add(row: dict[str, Any], item: Mapping[str, Any]) -> None:
         inner = {"id": call["id"], "type": "tool_call", "name": function["name"], "args": function.get("arguments")}
         parts.append({"type": "tool_call", "tool_call": inner})
     row["content"] += [{**part, "createdAt": at} for part in parts]
-    row |= {"text": text, "createdAt": at, "model": item.get("model") or None, "files": _written_files(item)}
+    row |= {"text": "", "createdAt": at, "model": item.get("model") or None, "files": _written_files(item)}
     row["sender"] = "User" if row["isCreatedByUser"] else row["model"] or "Assistant"
     row |= {"finish_reason": item["finish_reason"]} if item.get("finish_reason") else {}
 

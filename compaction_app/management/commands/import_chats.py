@@ -51,8 +51,10 @@ class Command(BaseCommand):
             with progress(histories.read(*files), label="conversations") as found:
                 outcomes += importing.store(found, owner=owner, using=database)
         except CompactionError as error:
-            # What came before it is stored, and found by the next import.
-            raise CommandError(printable(f"{', '.join(map(str, files))}: {error}")) from error
+            if not outcomes:
+                raise CommandError(printable(f"{', '.join(map(str, files))}: {error}")) from error
+            # An archive that breaks off: what came before is stored.
+            outcomes.append(Refused(place="the rest", reason=str(error)))
         imported = [one for one in outcomes if isinstance(one, Imported)]
         refused = [one for one in outcomes if isinstance(one, Refused) and not one.is_empty]
         notes = Counter({"conversations without a message: left out": len(outcomes) - len(imported) - len(refused)})
