@@ -34,6 +34,8 @@ html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
 
+# Extras, which the documentation's environment does not have.
+autodoc_mock_imports = ["agents", "langchain", "langchain_core", "langgraph", "pydantic_ai"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 # As the annotations name them; resolved they are long unions.
