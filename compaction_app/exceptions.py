@@ -78,7 +78,7 @@ class NotASummary(CompactionError, ValueError):
 
 
 class ImportFailed(CompactionError, ValueError):
-    """The file cannot be imported; nothing was written. The text says where the problem is."""
+    """The file or conversation cannot be imported. The text says where the problem is."""
 
     code = "import_failed"
 

@@ -444,6 +444,8 @@ class SummaryDraft(ModelCall):
     tightened: bool = False
     #: Every call made for it, refused drafts included. Empty: only the call that made this draft.
     calls: tuple[ModelCall, ...] = field(default=(), compare=False)
+    #: What our own extract was chosen from, so that nothing is read twice.
+    material: Any = field(default=None, compare=False, repr=False)
 
     @property
     def paid_calls(self) -> tuple[ModelCall, ...]:

@@ -37,6 +37,7 @@ html_copy_source = False
 # Extras, which the documentation's environment does not have.
 autodoc_mock_imports = ["agents", "langchain", "langchain_core", "langgraph", "pydantic_ai"]
 autodoc_member_order = "bysource"
+autodoc_default_options = {"undoc-members": True}
 autodoc_typehints = "signature"
 # As the annotations name them; resolved they are long unions.
 autodoc_type_aliases = {"RoleName": "RoleName", "TriggerName": "TriggerName"}

@@ -8,6 +8,7 @@ times the text; what is linear takes four times.
 from __future__ import annotations
 
 import gc
+import io
 import json
 import re
 import time
@@ -21,6 +22,8 @@ import pytest
 import compaction_app
 from compaction_app.admin import display, summaries
 from compaction_app.context import catalog, overflow, pruning
+from compaction_app.contrib import histories
+from compaction_app.contrib.histories import chatgpt, files, open_webui
 from compaction_app.conversation import chat_model, erase, usage
 from compaction_app.exceptions import CompactionError
 from compaction_app.memory import (
@@ -47,7 +50,7 @@ from compaction_app.messages import (
     validation,
 )
 from compaction_app.summarizers import drafts, error_details, prompts
-from compaction_app.transfer import formats
+from compaction_app.transfer import importing
 from compaction_app.values import ContextMessage, Message, Origin, Role, SummaryDraft
 
 pytestmark = pytest.mark.pure
@@ -68,7 +71,7 @@ key-|-----BEGIN PRIVATE KEY-----|eyJaaaaaaaaaa.|password is_|TOKEN_|--a-|://a|sk
 never_|not 1_|·_|[quoted]_|error_|a error:_|exit code_|x:_|today_|last_|2024-01-01_|On a_|10 maximum_|> 1|limit of_|##_
 -----BEGIN RSA PRIVATE KEY-----Zm9vYmFyMTIz|-eyJ|eyJaaaaaaaaa.eyJaaaaaaaaa|glpat-a1.|://a:|password='|token: "a
 Bearer a.|A_|--password_|--a-a-a-|-u a:|set-cookie: a=|sess|secret: "a_|PASSWORD='a_|API_KEY_|<think>|</think>
-sorry_|I can't_|<answer>|```N|Kept word for word|## Kept word for wordN"""
+sorry_|I can't_|<details type="reasoning">|【†|<answer>|```N|Kept word for word|## Kept word for wordN"""
 _MIXED_UNITS = [
     unit.replace("_", " ").replace("N", "\n").replace("R", "\r") for unit in re.split(r"[|\n]", _MIXED) if unit
 ]
@@ -95,7 +98,7 @@ def _named(text: str) -> None:
 
 def _summarized(text: str, role: str = Role.USER) -> str:
     messages = [_message("What is it?"), _message(text, role)]
-    return extractive.summarize_extractively(covered=messages, previous_summary="", target_tokens=200, count=_count)
+    return extractive.Material.of(*extractive.read_earlier(""), messages).extract(200, _count)
 
 
 def _read_summary(text: str) -> list[Any]:
@@ -122,7 +125,7 @@ def _marked(text: str) -> list[str]:
 def _imported(text: str) -> None:
     for data in (text, json.dumps([{"role": "user", "content": text}]), f"[{text}", f'{{"messages": [{text}'):
         try:
-            formats.read_file(data.encode(), max_bytes=1_000_000)
+            list(importing.read(files.documents_in(io.BytesIO(data.encode())), histories.READERS))
         except CompactionError:
             continue
 
@@ -187,7 +190,9 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
         lambda text: drafts.mended(SummaryDraft(text=text)),
     ],
     prompts: [prompts._escape],
-    formats: [_imported],
+    files: [_imported],
+    chatgpt: [chatgpt._CITED.search],
+    open_webui: [lambda text: list(open_webui._of_content("a", text))],
 }
 _SPEAKER, _WORDS = statements.Speaker("user"), words.read_words("")
 

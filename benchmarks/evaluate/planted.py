@@ -70,11 +70,12 @@ def facts(case: Case) -> Result:
     told, other = of_set[case.place], of_set[(case.place + 1) % len(of_set)]
     result, shown = Result(case), _shown(case, told)
     found = scores.tell(shown, told.facts, other.facts)
+    is_summary = case.system in (product.EXTRACT, *product.MODELS)
     sums = sum(one.share - one.control for one in found), sum(one.kept for one in found)
     for column, got in zip(case.columns, sums, strict=True):
         if case.system not in product.MODELS:
             result.add("facts", case.system, column, got, len(found))
-        if case.system not in baselines.BASELINES:
+        if is_summary:
             result.add("budgets", case.row, column, got, len(found))
     if case.system == product.EXTRACT:
         for fact, one in zip(told.facts, found, strict=True):
@@ -82,7 +83,8 @@ def facts(case: Case) -> Result:
             if not one.kept:
                 near = _around(shown.text, re.escape(max(sorted(fact.answer), key=len)))
                 result.lost.append((fact.kind, fact.text, near))
-    _judge(result, told, shown, "outdated", case.set)
+    if is_summary:
+        _judge(result, told, shown, "outdated", case.set)
     return result
 
 

@@ -18,7 +18,7 @@ _TABLES = {
     "agents": ("What an agent's next call needs, by window", "kept of the values", False),
     "friends": ("What answers questions about two friends' chats, in 4,000 tokens", "", False),
     "facts": ("Known facts", "", False),
-    "budgets": ("The extract by budget and rounds", "", False),
+    "budgets": ("By budget and rounds", "", False),
     "kinds": ("The extract by kind of fact", "stmt", False),
     "traps": ("Misleading traps", "misleading of told", True),
     "outdated": ("Outdated values", "older value without the newer", True),
@@ -89,12 +89,12 @@ def _sentences(results: Sequence[Result]) -> str:
         cell for cell in cells if cell.table == "traps" and cell.column.startswith(HELD_OUT) and EXTRACT in cell.row
     ]
     return (
-        "The extractive summarizer needs no model. Of the values that the next call of a customer-service agent needs "
-        f"and that are out of view, it keeps {kept} of 100 at windows of {' / '.join(windows)} tokens; as many tokens "
-        f"from the end of the conversation keep {end}, as a list of the newest named values {listed}. Of what answers "
-        f"questions about two friends' chats of months, 4,000 tokens have {of_100('friends', EXTRACT, 'stmt')} of 100 "
-        f"words beside what is asked (the end of the chat {of_100('friends', 'tail', 'stmt')}). Of {len(told)} quoted "
-        "statements that another statement denies, limits or corrects, in conversations that it was not tuned on, "
-        f"{sum(cell.got for cell in told):.0f} are quoted without it. What a model's summaries keep was not measured "
+        "The extractive summarizer needs no model. Of the values that a customer-service agent's next call needs and "
+        f"no longer sees, it keeps {kept} of 100 at windows of {' / '.join(windows)} tokens; a list of the newest "
+        f"named values of the same size keeps {listed}, the end of the conversation {end}. Of an answer about two "
+        f"friends' chats of months, 4,000 tokens have {of_100('friends', EXTRACT, 'stmt')} of 100 words beside what is "
+        f"asked (the end of the chat {of_100('friends', 'tail', 'stmt')}). Of {len(told)} quoted statements that "
+        "another one denies, limits or corrects, in conversations that it was not tuned on, "
+        f"{sum(cell.got for cell in told):.0f} are quoted without it. A model's summaries were not measured "
         "([docs/evaluation.md](docs/evaluation.md))."
     )

@@ -18,28 +18,22 @@ FORK_EVERY, SUMMARIES = 12, 60
 #: Messages after the newest summary's anchor.
 DISTANCE = 60
 ADMIN, API = "/admin/compaction_app", "/api/v1"
-#: Every page by its name; in braces what is put in.
+#: Pages by their names; in braces what is put in.
 PAGES = {
     "admin: app": f"{ADMIN}/",
     "admin: sessions": f"{ADMIN}/chatsession/",
     "admin: session": f"{ADMIN}/chatsession/{{session}}/change/",
-    "admin: messages": f"{ADMIN}/chatmessage/",
     "admin: messages of session": f"{ADMIN}/chatmessage/?session={{session}}",
     "admin: message": f"{ADMIN}/chatmessage/{{tip}}/change/",
     "admin: summaries": f"{ADMIN}/chatmessage/?kind=summary",
     "admin: summary": f"{ADMIN}/chatmessage/{{summary}}/change/",
     "admin: runs": f"{ADMIN}/compactionrun/",
-    "admin: failed runs": f"{ADMIN}/compactionrun/?status__exact=failed",
     "admin: run": f"{ADMIN}/compactionrun/{{run}}/change/",
     "admin: events": f"{ADMIN}/compactionevent/",
-    "admin: event": f"{ADMIN}/compactionevent/{{event}}/change/",
     "API: sessions": f"{API}/sessions",
-    "API: session": f"{API}/sessions/{{session}}",
     "API: tree": f"{API}/sessions/{{session}}/tree",
     "API: compactions": f"{API}/sessions/{{session}}/compactions",
-    "API: compaction": f"{API}/sessions/{{session}}/compactions/{{generation}}",
     "API: context": f"{API}/messages/{{tip}}/context",
-    "API: run": f"{API}/runs/{{run}}",
 }
 
 
@@ -64,14 +58,7 @@ class Pages(OnDjango):
         tip, client = self.grown[size, branches][0], staff_client()
         summary = chat.find_summary(tip)
         run = summary.made_by.first()
-        found = {
-            "session": tip.session_id,
-            "tip": tip.pk,
-            "summary": summary.pk,
-            "run": run.pk,
-            "event": run.events.first().pk,
-            "generation": run.generation,
-        }
+        found = {"session": tip.session_id, "tip": tip.pk, "summary": summary.pk, "run": run.pk}
         return turn_calls(tip, tip) | {name: reading(client, url.format(**found)) for name, url in PAGES.items()}
 
 

@@ -170,12 +170,11 @@ def ratios(timings: Sequence[Timing], database: str, size: int) -> dict[str, flo
     return {name: above / below for name, (above, below) in pairs.items() if above and below}
 
 
-def ratios_table(timings: Sequence[Timing]) -> str:
-    columns = [(name, size) for name in databases(timings) for size in sizes(timings) if size in (100, 10_000)]
-    found = {column: ratios(timings, *column) for column in columns}
+def ratios_table(timings: Sequence[Timing], size: int = 10_000) -> str:
+    found = {name: ratios(timings, name, size) for name in databases(timings)}
     names = list(dict.fromkeys(name for one in found.values() for name in one))
-    head = ["", *(f"{name}, {size:,}" for name, size in columns)]
-    return table(head, [[name, *(number(found[column].get(name)) for column in columns)] for name in names])
+    head = [f"{size:,} messages", *found]
+    return table(head, [[name, *(number(one.get(name)) for one in found.values())] for name in names])
 
 
 def parts_table(timings: Sequence[Timing], size: int = 10_000) -> str:

@@ -1,8 +1,4 @@
-"""The error responses of the API: ``{"code": …, "detail": …}`` for every error.
-
-Code that refuses a request raises :class:`Problem`. :func:`add_error_handlers` has a ``NinjaAPI`` answer any other
-exception with one. :func:`operation` declares, in the OpenAPI document, which codes an operation may return.
-"""
+"""The error responses of the API: ``{"code": …, "detail": …}`` for every error. Who refuses raises :class:`Problem`."""
 
 from __future__ import annotations
 

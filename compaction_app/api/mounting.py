@@ -1,8 +1,4 @@
-"""The URL patterns of the API, for a host to include at any path and with any authentication.
-
-Every view is wrapped: a body that is too large is refused before it is read, and a query parameter that is unknown too;
-405 and unknown paths are errors of the API's shape, and responses stay out of caches.
-"""
+"""The URL patterns of the API, for a host to include at any path and with any authentication."""
 
 from __future__ import annotations
 

@@ -25,16 +25,7 @@ from compaction_app.messages.validation import is_storable
 from compaction_app.redaction import Redact, redact_branch, redactor_of
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count, attachment_tokens, count_messages
-from compaction_app.values import (
-    Branch,
-    Budget,
-    ChatContext,
-    ContextMessage,
-    Json,
-    Origin,
-    Role,
-    Strategy,
-)
+from compaction_app.values import Branch, Budget, ChatContext, ContextMessage, Json, Origin, Role, Strategy
 
 logger = logging.getLogger("compaction_app.sendings")
 
@@ -101,11 +92,7 @@ def apply_layers(branch: Branch, budget: Budget, settings: Settings, count: Coun
     if settings.mode == Mode.OFF or (history <= budget.available and not branch.unread):
         return ShownHistory(summary=base, pinned=pinned, tail=branch.tail, strategy=strategy)
     fit_to = partial(
-        fit,
-        branch,
-        preserve=settings.preserve_recent_messages,
-        max_bytes=settings.prune_tool_result_bytes,
-        count=count,
+        fit, branch, preserve=settings.preserve_recent_messages, max_bytes=settings.prune_tool_result_bytes, count=count
     )
     try:
         shown = fit_to(available=budget.available)

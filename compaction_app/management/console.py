@@ -6,11 +6,14 @@ or an id that does not exist.
 
 from __future__ import annotations
 
-import importlib.util
+import sys
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Callable, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Sequence
+from io import StringIO
+from typing import Any
 
+import click
+from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError
 from django.db import DEFAULT_DB_ALIAS, connections
 
@@ -35,6 +38,15 @@ def add_database(parser: ArgumentParser) -> None:
         choices=tuple(connections),
         help="the alias of the database (default: %(default)s)",
     )
+
+
+def user_named(username: str | None, database: str) -> Any:
+    """The user with this name; None where none is named."""
+    users = get_user_model()
+    try:
+        return users._default_manager.db_manager(database).get_by_natural_key(username) if username else None
+    except users.DoesNotExist as error:
+        raise WrongCall(f"There is no user {username}.") from error
 
 
 def add_json(parser: ArgumentParser) -> None:
@@ -67,24 +79,9 @@ def with_model(settings: Settings, asked: AskedModel) -> Settings:
     return settings.but(summarizers={**settings.summarizers, settings.summarizer.name: alone})
 
 
-def progress(*args: Any, **options: Any) -> Any:
-    """Return a progress bar, shown on a terminal only. Without ``tqdm`` (the extra ``progress``) there is none."""
-    if importlib.util.find_spec("tqdm") is None:
-        return _NoBar(*args)
-    return importlib.import_module("tqdm").tqdm(*args, disable=None, leave=False, **options)
-
-
-class _NoBar(list[Any]):
-    """The items, with what the commands use of a bar."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-    def update(self, count: int) -> None:
-        pass
+def progress(items: Iterable[Any] | None = None, **options: Any) -> Any:
+    """Return a progress bar, shown on a terminal only."""
+    return click.progressbar(items, show_pos=True, file=sys.stderr if sys.stderr.isatty() else StringIO(), **options)
 
 
 def write_some(write: Callable[[str], object], lines: Sequence[str], note: str = "") -> None:

@@ -61,36 +61,28 @@ class Material:
         return next((text for text, size in zip(reversed(texts), reversed(sizes), strict=True) if size <= target), "")
 
 
-def summarize_extractively(
-    *,
-    covered: Sequence[Message],
-    previous_summary: str,
-    target_tokens: int,
-    count: Count,
-    previous_is_extract: bool = False,
-    instructions: str = "",
-) -> str:
-    """At most ``target_tokens`` of Markdown: statements as they were said, a heading a period, a line a speaker.
-
-    ``previous_summary``: without its ledger. Only where ``previous_is_extract`` its lines are whose they say.
-    ``instructions`` are no prompt here, nobody reads them: statements that share a word with them count almost twice.
-    The same arguments give the same bytes, on every run and every machine.
-    """
-    reader, values = read_earlier(previous_summary, is_extract=previous_is_extract)
-    return Material.of(reader, values, covered).extract(target_tokens, count, instructions)
-
-
 def extractive_draft(request: SummaryRequest, count: Count) -> SummaryDraft:
-    """The answer of a summarizer that needs no model: it goes on from the base's extract, where there is one."""
-    text = summarize_extractively(
-        covered=request.covered,
-        previous_summary=request.previous_extract or request.previous_content,
-        previous_is_extract=bool(request.previous_extract) or request.previous_is_extract,
-        target_tokens=request.target_tokens,
-        count=count,
-        instructions=request.instructions,
-    )
-    return SummaryDraft(text=text, model=EXTRACTIVE_MODEL, is_extract=True)
+    """A summary without a model: statements as they were said, a heading a period, a line a speaker.
+
+    It goes on from the base's extract, or where there is none from the model's text, whose lines are nobody's.
+    ``instructions`` are no prompt here: statements that share a word with them count almost twice. The same request
+    gives the same bytes, on every run and every machine.
+    """
+    goes_on = bool(request.previous_extract) or not request.previous_content
+    earlier = None if goes_on else read_earlier(request.previous_content, is_extract=request.previous_is_extract)
+    material = Material.of(*earlier, request.covered) if earlier else read_replaced(request)
+    text = material.extract(request.target_tokens, count, request.instructions)
+    return SummaryDraft(text=text, model=EXTRACTIVE_MODEL, is_extract=True, material=None if earlier else material)
+
+
+def read_replaced(request: SummaryRequest) -> Material:
+    """What a summary takes the place of: the covered messages, and what the base's extract says.
+
+    A base without one, of before extracts had a column, is read where its text is an extract itself.
+    """
+    own = request.previous_extract or (request.previous_content if request.previous_is_extract else "")
+    # What a model's text says in it may tell of what came later.
+    return Material.of(*read_earlier(own, is_extract=True, with_prose=False), request.covered)
 
 
 def read_earlier(text: str, *, is_extract: bool = False, with_prose: bool = True) -> tuple[Reader, NamedValues]:

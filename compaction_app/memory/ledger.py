@@ -16,7 +16,7 @@ from itertools import accumulate
 from compaction_app.conf import Settings
 from compaction_app.context.pruning import room_for_summary
 from compaction_app.exceptions import RedactionFailed
-from compaction_app.memory.extractive import Material, read_earlier
+from compaction_app.memory.extractive import Material, read_replaced
 from compaction_app.memory.named_values import NamedValues, values_of
 from compaction_app.memory.score import Told, share_kept
 from compaction_app.memory.statements import Statement
@@ -56,7 +56,7 @@ def complete(
 
     Everything told comes from the request, so it has passed the redactor.
     """
-    prose, material = draft.text, read_replaced(request)
+    prose, material = draft.text, draft.material or read_replaced(request)
     extract = material.extract(_extract_target(plan, budget, settings), count)
     if settings.ledger_tokens == 0:
         return Kept(extract, "", None, None)
@@ -71,16 +71,6 @@ def complete(
     if not ledger:
         return Kept(extract, "", before, before)
     return Kept(extract, ledger, before, share_kept(material.statements, Told([prose, ledger])))
-
-
-def read_replaced(request: SummaryRequest) -> Material:
-    """What the summary takes the place of: the covered messages, and what the base's extract says.
-
-    A base without one, of before extracts had a column, is read where its text is an extract itself.
-    """
-    own = request.previous_extract or (request.previous_content if request.previous_is_extract else "")
-    # What a model's text says in it may tell of what came later.
-    return Material.of(*read_earlier(own, is_extract=True, with_prose=False), request.covered)
 
 
 def _following_messages(plan: CompactionPlan, settings: Settings) -> list[Message]:

@@ -1,36 +1,46 @@
-"""Reads conversations of other programs as trees of messages that can be stored. Pure: text in, values out.
+"""Reads conversations as trees of messages that can be stored. Pure: JSON in, values out.
 
-Two formats are supported. Open-Assistant trees: one a line, ``prompt`` is the root, ``replies`` nest. The OpenAI chat
-format: an object with ``messages``, or the bare list; one for the file, or one a line. Its messages are those that
-``append_messages`` takes, and may have ``id`` and ``parent`` (or ``parentId``, ``parent_id`` …), which makes the list a
-tree.
+The OpenAI chat format is an object with ``messages``, or the bare list; its messages are those that ``append_messages``
+takes, and may have ``id`` and ``parent`` (or ``parentId``, ``parent_id`` …), which makes the list a tree. Any other
+format is given as a :data:`Reader`, which makes this one of it.
 
-A file is imported whole or not at all, so everything that storing would refuse is refused here, with its place.
+What is wrong with a tree is mended, and noted: a ring of parents is cut, a message whose parent is not there becomes a
+root. What storing would refuse is refused here, with its place.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain, repeat
 from typing import Any
 
 from compaction_app.exceptions import ImportFailed, InvalidMessage
-from compaction_app.messages.originals import PROVIDER_KEYS, messages_of
-from compaction_app.messages.validation import check_datetime, open_calls_after, validate_message, validate_session
+from compaction_app.messages.originals import PROVIDER_KEYS, bounded, messages_of, storable
+from compaction_app.messages.validation import (
+    check_datetime,
+    open_calls_after,
+    sizes_of,
+    validate_message,
+    validate_session,
+)
 from compaction_app.values import Role
+
+#: A conversation of another format as a document of the OpenAI chat format; None for what is not in this format.
+#: Beside ``messages`` it may have ``title``, ``model``, ``system_prompt``, ``created_at``, ``metadata``, and ``notes``:
+#: what was left out, and how often.
+Reader = Callable[[Mapping[str, Any]], dict[str, Any] | None]
 
 #: Marks imported sessions; a digest of the conversation follows.
 EXTERNAL_ID_PREFIX = "import:"
-_TITLE_CHARACTERS = 80
+_TITLE_CHARACTERS, _LONGEST_TITLE = 80, 255
 _DIGEST_CHARACTERS = 40
 
-_OASST_ROLES = {"prompter": Role.USER, "assistant": Role.ASSISTANT}
-_OASST_KEYS = frozenset({"text", "role", "replies", "message_id", "parent_id", "created_date", "model_name"})
 #: Read as ``append_messages`` reads them; every other key of a message goes to its metadata, so that nothing is lost.
 _OPENAI_KEYS = PROVIDER_KEYS | {
     *("role", "content", "tool_calls", "tool_call_id", "name", "reasoning", "original"),
@@ -41,11 +51,6 @@ _IDS = ("id", "message_id", "messageId")
 _PARENTS = ("parent", "parent_id", "parentId", "parent_message_id", "parentMessageId")
 _SYSTEM_PROMPTS = ("system_prompt", "systemPrompt", "system")
 
-_KNOWN = (
-    "Supported are Open-Assistant trees (an object with 'prompt' a line) and the OpenAI chat format (an object with "
-    "'messages', or a list of messages)."
-)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImportedMessage:
@@ -53,7 +58,7 @@ class ImportedMessage:
     fields: Mapping[str, Any]
     #: Position of the parent in the conversation's messages, None for a root.
     parent: int | None
-    #: For errors: "line 3, message 2".
+    #: For errors: "message 2".
     place: str
 
 
@@ -66,125 +71,112 @@ class Conversation:
     model: str = ""
     system_prompt: str = ""
     created_at: datetime | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     external_id: str = ""
+    #: In the file: "line 3".
     place: str = ""
-
-
-def read_file(data: bytes, *, max_bytes: int) -> list[Conversation]:
-    """Read a file that is one JSON value, or has one a line, as the first of several lines says."""
-    lines = [(number, line) for number, line in enumerate(data.split(b"\n"), start=1) if line.strip()]
-    if len(lines) > 1 and _is_json(lines[0][1]):
-        found = [_recognize_format(_parse(line, number), f"line {number}") for number, line in lines]
-    else:
-        found = [_recognize_format(_parse(data), "")]
-    return [checked(one, max_bytes) for one in found]
-
-
-def _is_json(data: bytes) -> bool:
-    try:
-        return isinstance(json.loads(data), dict | list)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _parse(data: bytes, first_line: int = 1) -> Any:
-    try:
-        return json.loads(data)
-    except json.JSONDecodeError as error:
-        line = first_line + error.lineno - 1
-        raise ImportFailed(f"line {line}: this is not JSON: {error.msg} at character {error.colno}.") from error
-    except (ValueError, RecursionError) as error:
-        # Not UTF-8, a number that is too long, nested too deeply.
-        raise ImportFailed(f"line {first_line}: this cannot be read: {error}") from error
+    #: What was mended or left out, and how often.
+    notes: Counter[str] = field(default_factory=Counter)
 
 
 @contextmanager
 def _at(place: str) -> Iterator[None]:
-    """Say where in the file: what reads or checks a message does not know its place."""
+    """Say which message: what reads or checks one does not know its place."""
     try:
         yield
     except InvalidMessage as error:
-        raise ImportFailed(": ".join(filter(None, [place, str(error)]))) from error
+        raise ImportFailed(f"{place}: {error}") from error
 
 
-def _recognize_format(document: Any, place: str) -> Conversation:
-    """Recognize a format by its content, not by the name of the file."""
-    with _at(place):
-        if isinstance(document, dict) and isinstance(document.get("prompt"), dict):
-            return _openai_conversation({"messages": _oasst_items(document["prompt"])}, place)
-        if isinstance(document, dict) and isinstance(document.get("messages"), list):
-            return _openai_conversation(document, place)
-        if isinstance(document, list) and all(isinstance(item, dict) and "role" in item for item in document):
-            return _openai_conversation({"messages": document}, place)
-        first = document[0] if isinstance(document, list) and document else document
-        if isinstance(first, dict) and isinstance(first.get("mapping"), dict):
-            raise InvalidMessage(f"this is an export of ChatGPT (conversations.json), which is not supported. {_KNOWN}")
-        keys = f" with the keys {', '.join(first)[:80]}" if isinstance(first, dict) else ""
-        raise InvalidMessage(f"the format of this {type(document).__name__}{keys} is not recognized. {_KNOWN}")
+def recognized(document: Any, readers: Iterable[Reader] = ()) -> Mapping[str, Any] | None:
+    """The document in the OpenAI chat format; None where its format is not known. Its content tells, not a name."""
+    if isinstance(document, list) and document and all(isinstance(item, dict) and "role" in item for item in document):
+        return {"messages": document}
+    if not isinstance(document, dict):
+        return None
+    for reader in readers:
+        if (found := reader(document)) is not None:
+            # Their database may have what ours refuse, such as a NUL.
+            return {**storable(found), "is_read": True}
+    return document if isinstance(document.get("messages"), list) else None
 
 
-# -- Open-Assistant trees -------------------------------------------------------------------------------
-
-
-def _oasst_items(prompt: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """As messages of the other format, depth first with a stack: a tree may be deeper than Python can recurse."""
-    items: list[dict[str, Any]] = []
-    waiting: list[tuple[Any, str | None]] = [(prompt, None)]
-    while waiting:
-        node, parent = waiting.pop()
-        replies = (node.get("replies") or []) if isinstance(node, dict) else None
-        if not isinstance(replies, list):
-            raise InvalidMessage("a message of a tree must be an object, and its 'replies' a list.")
-        own_id = _text_id(node.get("message_id")) or f"message {len(items) + 1}"
-        others = {key: node[key] for key in node if key not in _OASST_KEYS}
-        role = _OASST_ROLES.get(str(node.get("role")), node.get("role"))
-        read = {"role": role, "content": node.get("text"), "created_at": node.get("created_date")}
-        items.append({**others, **read, "model": node.get("model_name"), "id": own_id, "parent": parent})
-        waiting.extend((reply, own_id) for reply in reversed(replies))
-    return items
-
-
-# -- The OpenAI chat format -----------------------------------------------------------------------------
-
-
-def _openai_conversation(document: Mapping[str, Any], place: str) -> Conversation:
-    items = list(document["messages"])
+def conversation_of(document: Mapping[str, Any], *, place: str = "", max_bytes: int) -> Conversation:
+    """A document of the OpenAI chat format, as :func:`recognized` has it, mended and checked."""
+    items, notes = list(document["messages"]), Counter(document.get("notes") or {})
     if prompt := _first(document, _SYSTEM_PROMPTS):
         # As the opening message, so that one rule covers both ways to write it.
         items.insert(0, {"role": Role.SYSTEM, "content": prompt})
+    began = moment(document.get("created_at"))
     found: list[tuple[dict[str, Any], dict[str, Any], str]] = []
     position: dict[str, int] = {}
     for number, item in enumerate(items, start=0 if prompt else 1):
-        named = ", ".join(filter(None, [place, f"message {number}"]))
+        named = f"message {number}"
         with _at(named):
             if not isinstance(item, dict):
                 raise InvalidMessage(f"a message must be an object, not {type(item).__name__}.")
             # Of several results of tools each is a message, behind the one before.
             for fields, source in zip(_openai_messages(item), chain([item], repeat({})), strict=False):
-                # An id that is used a second time is refused later, with every other one.
-                position.setdefault(fields.get("external_id", ""), len(found))
-                found.append((fields, source, named))
-    messages = []
-    for index, (fields, source, named) in enumerate(found):
-        with _at(named):
-            messages.append(ImportedMessage(fields=fields, parent=_parent(source, index, position), place=named))
-    return Conversation(
+                if (own_id := fields.get("external_id")) and position.setdefault(own_id, len(found)) < len(found):
+                    notes["ids that were used before: left out"] += 1
+                    fields["external_id"] = ""
+                found.append((_fitted(fields, max_bytes) if document.get("is_read") else fields, source, named))
+    # A message without a date has the conversation's, and a conversation without one that of its first message.
+    dates = (fields["created_at"] for fields, _, _ in found if fields.get("created_at"))
+    began = began or next(dates, None)
+    parents = [_parent(source, index, position, notes) for index, (_, source, _) in enumerate(found)]
+    _cut_rings(parents, notes)
+    messages = [
+        ImportedMessage(fields={**fields, "created_at": fields.get("created_at") or began}, parent=parent, place=named)
+        for (fields, _, named), parent in zip(found, parents, strict=True)
+    ]
+    metadata = document.get("metadata")
+    read = Conversation(
         messages=tuple(messages),
         title=str(document.get("title") or ""),
-        model=str(document.get("model") or ""),
-        created_at=_moment(document.get("created_at")),
+        model=str(document.get("model") or "")[:_LONGEST_TITLE],
+        created_at=began,
+        metadata=metadata if isinstance(metadata, dict) else {},
         place=place,
+        notes=notes,
     )
+    return checked(read, max_bytes)
 
 
-def _parent(item: Mapping[str, Any], index: int, position: Mapping[str, int]) -> int | None:
+def _fitted(fields: dict[str, Any], max_bytes: int) -> dict[str, Any]:
+    """The message in at most ``max_bytes`` if it can be had without its text: a picture is only named then."""
+    for name in ("name", "model"):
+        fields[name] = str(fields.get(name) or "")[:_LONGEST_TITLE]
+    at = fields.pop("created_at", None)
+    if sum(sizes_of(fields).values()) > max_bytes:
+        fields = bounded({"original": None, "attachments": None, **fields, "metadata": {}}, max_bytes)
+    return {**fields, "created_at": at}
+
+
+def _parent(item: Mapping[str, Any], index: int, position: Mapping[str, int], notes: Counter[str]) -> int | None:
     """Return the position of the message's parent: the named one, else the message before."""
     if not any(key in item for key in _PARENTS):
         return index - 1 if index else None
     named = _text_id(_first(item, _PARENTS))
     if named and named not in position:
-        raise InvalidMessage(f"the parent {named!r} is in no message's id.")
-    return position[named] if named else None
+        notes["messages without their parent: first ones now"] += 1
+    return position.get(named) if named else None
+
+
+def _cut_rings(parents: list[int | None], notes: Counter[str]) -> None:
+    """Make the first message of each ring of parents a root. In place."""
+    done: set[int] = set()
+    for start in range(len(parents)):
+        walked: dict[int, None] = {}
+        at: int | None = start
+        while at is not None and at not in done and at not in walked:
+            walked[at] = None
+            at = parents[at]
+        if at in walked:
+            ring = list(walked)
+            parents[min(ring[ring.index(at) :])] = None
+            notes["rings of parents: cut"] += 1
+        done.update(walked)
 
 
 def _first(item: Mapping[str, Any], keys: Iterable[str]) -> Any:
@@ -200,35 +192,32 @@ def _openai_messages(item: Mapping[str, Any]) -> list[dict[str, Any]]:
     given = {key: item[key] for key in _OPENAI_KEYS if item.get(key) is not None}
     given |= {
         "external_id": _text_id(item.get(own_id)),
-        "created_at": _moment(item.get("created_at")),
+        "created_at": moment(item.get("created_at")),
         # What is of another type is refused with every other field.
         "metadata": {**others, **metadata} if isinstance(metadata, dict) else metadata,
     }
     return messages_of(given, "host")
 
 
-# -- Both formats ---------------------------------------------------------------------------------------
-
-
 def _text_id(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _moment(value: Any) -> datetime | None:
-    """A time from ISO 8601 or seconds since 1970; UTC if it has no zone."""
+def moment(value: Any) -> datetime | None:
+    """A time from ISO 8601 or seconds since 1970; UTC if it has no zone. Raises :class:`InvalidMessage`."""
     if value is None or value == "":
         return None
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):
-            moment = datetime.fromtimestamp(value, UTC)
+            read = datetime.fromtimestamp(value, UTC)
         else:
-            moment = datetime.fromisoformat(value)
-            moment = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+            read = datetime.fromisoformat(value)
+            read = (read if read.tzinfo else read.replace(tzinfo=UTC)).astimezone(UTC)
     except (TypeError, ValueError, OverflowError, OSError) as error:
         shown = repr(value)[:60]
         raise InvalidMessage(f"{shown} is not a time; write ISO 8601 or seconds since 1970.") from error
-    check_datetime(moment)
-    return moment
+    check_datetime(read)
+    return read
 
 
 def children_of(messages: Iterable[ImportedMessage]) -> dict[int | None, list[int]]:
@@ -240,7 +229,7 @@ def children_of(messages: Iterable[ImportedMessage]) -> dict[int | None, list[in
 
 
 def _from_the_roots(messages: Sequence[ImportedMessage]) -> Iterator[int]:
-    """Yield positions depth first, parents before children. Messages whose parents form a cycle are left out."""
+    """Yield positions depth first, parents before children."""
     below = children_of(messages)
     waiting = below.get(None, [])[::-1]
     while waiting:
@@ -251,17 +240,19 @@ def _from_the_roots(messages: Sequence[ImportedMessage]) -> Iterator[int]:
 
 def checked(conversation: Conversation, max_bytes: int) -> Conversation:
     """The conversation as it can be stored: with its system prompt, a title, and an id that tells its content."""
-    _check_messages(conversation.messages, max_bytes)
+    _check_messages(conversation, max_bytes)
     system_prompt, messages = _without_opening_system(conversation.messages)
-    with _at(conversation.place):
-        if not messages:
-            raise InvalidMessage("it contains no message.")
-        # The first words of the first user message.
-        asked = (m.fields["content"] for m in messages if m.fields.get("role") == Role.USER)
-        title = conversation.title or " ".join(next(asked, "").split())
-        if not conversation.title and len(title) > _TITLE_CHARACTERS:
-            title = title[: _TITLE_CHARACTERS - 1].rstrip() + "…"
-        validate_session({"title": title, "model": conversation.model, "system_prompt": system_prompt})
+    # The first words of the first user message.
+    asked = (m.fields["content"] for m in messages if m.fields.get("role") == Role.USER)
+    title = conversation.title or " ".join(next(asked, "").split())
+    longest = _LONGEST_TITLE if conversation.title else _TITLE_CHARACTERS
+    if len(title) > longest:
+        title = title[: longest - 1].rstrip() + "…"
+    session = {"title": title, "model": conversation.model, "system_prompt": system_prompt}
+    try:
+        validate_session({**session, "metadata": conversation.metadata})
+    except InvalidMessage as error:
+        raise ImportFailed(str(error)) from error
     # Of the content, whatever the layout of the file.
     digest = hashlib.sha256(json.dumps(system_prompt).encode())
     for message in messages:
@@ -275,22 +266,19 @@ def checked(conversation: Conversation, max_bytes: int) -> Conversation:
     )
 
 
-def _check_messages(messages: Sequence[ImportedMessage], max_bytes: int) -> None:
-    """Check every message, from the roots down: a result must answer an open call of its own path."""
-    ids: set[str] = set()
+def _check_messages(conversation: Conversation, max_bytes: int) -> None:
+    """Check every message, from the roots down: a result answers an open call of its own path, or becomes a text."""
     open_calls: dict[int | None, Sequence[str]] = {None: ()}
-    for index in _from_the_roots(messages):
-        message = messages[index]
+    for index in _from_the_roots(conversation.messages):
+        message = conversation.messages[index]
+        fields, above = message.fields, open_calls[message.parent]
         with _at(message.place):
-            validate_message(message.fields, max_bytes=max_bytes)
-            if external_id := message.fields.get("external_id"):
-                if external_id in ids:
-                    raise InvalidMessage(f"the id {external_id!r} is used a second time.")
-                ids.add(external_id)
-            open_calls[index] = open_calls_after(open_calls[message.parent], message.fields)
-    unreached = next((message for i, message in enumerate(messages) if i not in open_calls), None)
-    if unreached is not None:
-        raise ImportFailed(f"{unreached.place}: its parents form a cycle and never reach a root.")
+            validate_message(fields, max_bytes=max_bytes)
+            if fields["role"] == Role.TOOL and fields["tool_call_id"] not in above:
+                conversation.notes["results without their call: texts now"] += 1
+                open_calls[index] = ()
+            else:
+                open_calls[index] = open_calls_after(above, fields)
 
 
 def _without_opening_system(messages: Sequence[ImportedMessage]) -> tuple[str, list[ImportedMessage]]:

@@ -1,25 +1,25 @@
-"""Imports a file of conversations, whole or not at all.
+"""Imports conversations, each whole or not at all: one that cannot be stored does not stop the others.
 
-:mod:`formats` reads the file as trees that can be stored, and refuses what cannot, with its place. Here each tree is
-appended through ``chat``, chain by chain, in one transaction. A digest of the conversation is kept as the session's
+:mod:`formats` reads a document as a tree that can be stored, or refuses it with the place. Here each tree is appended
+through ``chat``, chain by chain, in a transaction of its own. A digest of the conversation is kept as the session's
 ``external_id``, so importing a file twice finds the first import.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import connections, transaction
 
 from compaction_app import chat
 from compaction_app.conf import site_setting
-from compaction_app.exceptions import ImportFailed, InvalidMessage
+from compaction_app.exceptions import CompactionError, ImportFailed
 from compaction_app.models import ChatMessage, ChatSession, sql
-from compaction_app.transfer.formats import Conversation, children_of, read_file
+from compaction_app.transfer.formats import Conversation, Reader, children_of, conversation_of, recognized
 
 logger = logging.getLogger("compaction_app.importing")
 
@@ -27,6 +27,10 @@ logger = logging.getLogger("compaction_app.importing")
 _BATCH = 500
 #: From this number on, an import refreshes the database's statistics.
 MANY_MESSAGES = 1_000
+#: So many documents that are not recognized, and none that is: the file is something else.
+_UNKNOWN = 20
+#: What a reader of a format raises where a file is not in the form that it knows.
+_MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
 
 #: Called with the number of messages stored since the last call.
 Advance = Callable[[int], object]
@@ -41,53 +45,113 @@ class Imported:
     tips: int
     #: Stored by an earlier import; nothing was written.
     already_there: bool = False
+    #: What was mended or left out, and how often.
+    notes: Counter[str] = field(default_factory=Counter)
 
 
-def read(path: Path) -> list[Conversation]:
-    """The checked conversations of a file; :class:`ImportFailed` with the place of what cannot be stored."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ImportFailed(f"{path} cannot be read: {error.strerror or error}.") from error
-    return read_file(data, max_bytes=site_setting("MAX_MESSAGE_BYTES"))
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refused:
+    """A conversation of the file of which nothing was stored."""
+
+    #: In the file: "conversation 3", "line 7".
+    place: str
+    title: str = ""
+    reason: str
+    #: There is nothing to store.
+    is_empty: bool = False
+
+    def __str__(self) -> str:
+        named = f"{self.place} “{self.title}”" if self.title else self.place
+        return ": ".join(filter(None, [named, self.reason]))
+
+
+def read(documents: Iterable[tuple[str, Any]], readers: Sequence[Reader] = ()) -> Iterator[Conversation | Refused]:
+    """The conversations among JSON documents with their places, one after the other.
+
+    A document may be an :class:`ImportFailed`: what could not be read there. Raises it where nothing is recognized.
+    """
+    max_bytes = site_setting("MAX_MESSAGE_BYTES")
+    #: Until the first that is recognized.
+    unknown: list[Refused] | None = []
+    for place, document in documents:
+        title = str(document.get("title") or document.get("name") or "") if isinstance(document, dict) else ""
+        try:
+            if isinstance(document, ImportFailed):
+                raise document
+            if (found := recognized(document, readers)) is not None:
+                yield from unknown or ()
+                unknown = None
+                yield conversation_of(found, place=place, max_bytes=max_bytes)
+                continue
+            reason = _not_recognized(document)
+        except CompactionError as error:
+            reason = str(error)
+        except _MALFORMED as error:
+            reason = f"it is not in the form of its format: {type(error).__name__}: {error}"
+        refused = Refused(place=place, title=title, reason=reason)
+        if unknown is None:
+            yield refused
+        elif len(unknown) < _UNKNOWN:
+            unknown.append(refused)
+        else:
+            break
+    if unknown is not None:
+        raise ImportFailed(str(unknown[0]) if unknown else "it contains no conversation.")
+
+
+def _not_recognized(document: Any) -> str:
+    keys = f" with the keys {', '.join(document)[:80]}" if isinstance(document, dict) else ""
+    return f"the format of this {type(document).__name__}{keys} is not recognized."
 
 
 def store(
-    conversations: Sequence[Conversation],
+    conversations: Iterable[Conversation | Refused],
     *,
     owner: Any = None,
     using: str = "default",
     on_stored: Advance = lambda count: None,
-) -> list[Imported]:
-    """Store conversations: all or none."""
-    try:
-        with transaction.atomic(using=using):
-            stored = [_store(one, owner, using, on_stored) for one in conversations]
-    except InvalidMessage as error:
-        # Another import of the same file, say, that runs at the same time.
-        raise ImportFailed(f"Nothing was imported: {error}") from error
-    many = sum(imported.messages for imported in stored if not imported.already_there) >= MANY_MESSAGES
-    if many and connections[using].vendor == "postgresql":
+) -> Iterator[Imported | Refused]:
+    """Store conversations as they come, each in a transaction of its own."""
+    stored = 0
+    for one in conversations:
+        if isinstance(one, Refused):
+            yield one
+            continue
+        about: dict[str, Any] = {"place": one.place, "title": one.title}
+        if not one.messages:
+            yield Refused(**about, reason="it contains no message.", is_empty=True)
+            continue
+        try:
+            with transaction.atomic(using=using):
+                imported = _store(one, owner, using, on_stored)
+        except CompactionError as error:
+            # Another import of the same file, say, that runs at the same time.
+            yield Refused(**about, reason=str(error))
+            continue
+        stored += 0 if imported.already_there else imported.messages
+        yield imported
+    if stored >= MANY_MESSAGES and connections[using].vendor == "postgresql":
         # Without statistics PostgreSQL scans the table for each level of a branch, until autovacuum runs.
         with connections[using].cursor() as cursor:
             cursor.execute(f"ANALYZE {sql.MESSAGES}")
-    return stored
 
 
 def _store(conversation: Conversation, owner: Any, using: str, advance: Advance) -> Imported:
     below = children_of(conversation.messages)
     tips = sum(index not in below for index in range(len(conversation.messages)))
+    counts: dict[str, Any] = {"messages": len(conversation.messages), "tips": tips, "notes": conversation.notes}
     stored = ChatSession.objects.using(using).filter(owner=owner, external_id=conversation.external_id)
     if (session := stored.first()) is not None:
         advance(len(conversation.messages))
         logger.info("skip session=%s reason=imported_before", session.pk)
-        return Imported(session=session, messages=len(conversation.messages), tips=tips, already_there=True)
+        return Imported(session=session, **counts, already_there=True)
     session = chat.start_session(
         owner=owner,
         title=conversation.title,
         model=conversation.model,
         system_prompt=conversation.system_prompt,
         external_id=conversation.external_id,
+        metadata=conversation.metadata,
         using=using,
     )
     if conversation.created_at is not None:
@@ -101,10 +165,10 @@ def _store(conversation: Conversation, owner: Any, using: str, advance: Advance)
         chain = [first]
         while len(chain) < _BATCH and (following := below.get(chain[-1])):
             chain.append(following[0])
-        rows = chat.append_messages(session, parent, [conversation.messages[i].fields for i in chain])
+        rows = chat.append_messages(session, parent, [conversation.messages[i].fields for i in chain], lenient=True)
         for row, index in zip(rows, chain, strict=True):
             # The first child of each message but the last is in the chain. Siblings wait in reverse order.
             left = below.get(index, [])[0 if index == chain[-1] else 1 :]
             waiting.extend((row, child) for child in reversed(left))
         advance(len(chain))
-    return Imported(session=session, messages=len(conversation.messages), tips=tips)
+    return Imported(session=session, **counts)

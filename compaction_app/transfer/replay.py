@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from compaction_app.exceptions import BundleError, SummarizerError
-from compaction_app.memory.ledger import read_replaced
+from compaction_app.memory.extractive import read_replaced
 from compaction_app.memory.ledger_text import prose_draft
 from compaction_app.memory.score import Told, share_kept
 from compaction_app.messages.transcript import largest_saving_summary, leaks_wrapper
@@ -82,10 +82,7 @@ def ask_summarizer(summarizer: Summarizer, request: SummaryRequest) -> SummaryDr
 
 def replay(bundle: Bundle, summarizer: Summarizer, count: Count) -> Replay:
     """Send a bundle again and compare the answers."""
-    asked: dict[str, Any] = {
-        "target_tokens": bundle.target_tokens,
-        "before": score(bundle, bundle.written, count),
-    }
+    asked: dict[str, Any] = {"target_tokens": bundle.target_tokens, "before": score(bundle, bundle.written, count)}
     answer = ask_summarizer(summarizer, bundle.request)
     if isinstance(answer, Failure):
         return Replay(**asked, model=answer.model, code=answer.code, detail=answer.detail)

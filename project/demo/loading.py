@@ -15,11 +15,12 @@ from django.db import DatabaseError, connection
 
 from compaction_app import chat
 from compaction_app.conf import site_setting
+from compaction_app.contrib import histories
 from compaction_app.exceptions import ImportFailed
 from compaction_app.models import ChatSession
 from compaction_app.transfer import formats, importing
 from compaction_app.transfer.formats import Conversation, ImportedMessage
-from compaction_app.transfer.importing import Imported
+from compaction_app.transfer.importing import Imported, Refused
 from project.demo.processes import DemoFailed
 
 USERNAME = "demo"
@@ -71,9 +72,12 @@ def _write(file: Path, password: str) -> None:
 
 def read_conversations(file: Path, *, join: bool) -> list[Conversation]:
     try:
-        conversations = importing.read(file)
+        read = list(histories.read(file))
     except ImportFailed as error:
         raise DemoFailed(f"{file}: {error}") from error
+    conversations = [one for one in read if isinstance(one, Conversation)]
+    if len(conversations) < len(read):
+        raise DemoFailed(f"{file}: {next(one for one in read if isinstance(one, Refused))}")
     return [joined(conversations)] if join else conversations
 
 
@@ -107,10 +111,10 @@ def _best_leaf(messages: Sequence[ImportedMessage]) -> int:
 def store_conversations(
     conversations: Sequence[Conversation], *, owner: Any, on_stored: Callable[[int], object]
 ) -> list[Imported]:
-    try:
-        return importing.store(conversations, owner=owner, on_stored=on_stored)
-    except ImportFailed as error:
-        raise DemoFailed(str(error)) from error
+    stored = list(importing.store(conversations, owner=owner, on_stored=on_stored))
+    if failed := next((one for one in stored if isinstance(one, Refused)), None):
+        raise DemoFailed(str(failed))
+    return [one for one in stored if isinstance(one, Imported)]
 
 
 def forget(owner_name: str = USERNAME) -> int:

@@ -174,17 +174,16 @@ def test_sent_at_once_it_is_stored_once(senders):
     assert {answer.json()["message"]["id"] for answer in answers} == {ChatMessage.objects.get().pk}
 
 
-class TestTree:
-    def test_it_names_every_node_without_its_text(self, ask, world):
-        said = ask.get(f"{world.path}/tree").json()
-        assert [node["id"] for node in said["items"]] == [*(m.pk for m in world.branch), world.summary.pk]
-        summary = said["items"][-1]
-        assert (summary["kind"], summary["parent_id"], summary["cutoff_id"]) == (
-            "summary",
-            world.branch[5].pk,
-            world.branch[3].pk,
-        )
-        assert "word" not in str(said)
+def test_the_tree_names_every_node_without_its_text(ask, world):
+    said = ask.get(f"{world.path}/tree").json()
+    assert [node["id"] for node in said["items"]] == [*(m.pk for m in world.branch), world.summary.pk]
+    summary = said["items"][-1]
+    assert (summary["kind"], summary["parent_id"], summary["cutoff_id"]) == (
+        "summary",
+        world.branch[5].pk,
+        world.branch[3].pk,
+    )
+    assert "word" not in str(said)
 
 
 class TestRead:

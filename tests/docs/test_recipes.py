@@ -17,6 +17,7 @@ from django.test import AsyncClient
 from django.urls import path
 
 from compaction_app import chat
+from compaction_app.contrib import histories
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
@@ -255,7 +256,7 @@ def test_the_data_of_one_person(tmp_path):
     file = tmp_path / "marit.json"
     [conversation] = names["export_of"](marit)
     file.write_text(json.dumps(conversation))
-    [stored] = importing.store(importing.read(file))
+    [stored] = importing.store(histories.read(file))
 
     def tree(of: ChatSession) -> list[tuple[Any, ...]]:
         parents = {row.pk: row.content or "call" for row in of.messages.all()}

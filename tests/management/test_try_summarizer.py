@@ -152,16 +152,15 @@ def test_a_server_that_is_not_there_is_told_without_what_its_address_contains(as
     assert code == 1
 
 
-class TestWindow:
-    def test_it_is_named_or_known_or_learned(self, asked, server, settings):
-        asked("house", "llama3:8b", "small")
-        settings.COMPACTION |= {"MODELS": {"house": {"window": 16_384}}}
-        server.script([steps.reply(GOOD)] * 2)
-        server.script(model="small", default=small_window(1_200, then=steps.reply(GOOD)))
-        printed, code = run("try_summarizer")
-        found = re.findall(r"^  window +(.+)$", printed, re.MULTILINE)
-        assert found == ["16,384", "8,192", "1,200, as the server said"]
-        assert code == 1, "the third refused it"
+def test_a_window_is_named_or_known_or_learned(asked, server, settings):
+    asked("house", "llama3:8b", "small")
+    settings.COMPACTION |= {"MODELS": {"house": {"window": 16_384}}}
+    server.script([steps.reply(GOOD)] * 2)
+    server.script(model="small", default=small_window(1_200, then=steps.reply(GOOD)))
+    printed, code = run("try_summarizer")
+    found = re.findall(r"^  window +(.+)$", printed, re.MULTILINE)
+    assert found == ["16,384", "8,192", "1,200, as the server said"]
+    assert code == 1, "the third refused it"
 
 
 class TestEntries:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from compaction_app.memory.extractive import summarize_extractively
-from compaction_app.tokens import ExactTokenCounter
+from compaction_app.memory.extractive import Material, read_earlier
+from compaction_app.tokens import Count, ExactTokenCounter
 from compaction_app.values import Message, Role
 
 COUNT = ExactTokenCounter()
@@ -78,10 +78,17 @@ def planted_conversation(fillings: int = 6) -> list[Message]:
     return messages
 
 
-def summarize(covered: Sequence[Message], target: int = 1000, previous: str = "", **options: Any) -> str:
-    """``previous`` is an extract, unless the options say otherwise."""
-    options = {"count": COUNT, "previous_is_extract": True, **options}
-    return summarize_extractively(covered=covered, previous_summary=previous, target_tokens=target, **options)
+def summarize(
+    covered: Sequence[Message],
+    target: int = 1000,
+    previous: str = "",
+    *,
+    previous_is_extract: bool = True,
+    count: Count = COUNT,
+    instructions: str = "",
+) -> str:
+    earlier = read_earlier(previous, is_extract=previous_is_extract)
+    return Material.of(*earlier, covered).extract(target, count, instructions)
 
 
 def told(messages: Sequence[Message], generations: int = 2) -> Iterator[str]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_app.memory.ledger import read_replaced
+from compaction_app.memory.extractive import read_replaced
 from compaction_app.memory.score import Told, share_kept
 from compaction_app.values import Role
 from tests.memory.telling import Said, turns
@@ -30,10 +30,7 @@ def share(said: Said | list[Said], *texts: str) -> float:
         ("We met Ragnhild Øfsti there.", "ragnhild  øfsti\nis the officer"),
         ("Never write to the county in my name.", "You must never write to the county in my name."),
         ("It is set to deposit_percent = 25 there.", "deposit_percent is 25"),
-        (
-            "Never email Bob Berg. But only until Friday, 3 May.",
-            "Never email Bob Berg. Until Friday, 3 May.",
-        ),
+        ("Never email Bob Berg. But only until Friday, 3 May.", "Never email Bob Berg. Until Friday, 3 May."),
         ("預算是3000歐元", "預算是3000歐元"),
     ],
 )

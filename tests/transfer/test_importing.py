@@ -1,4 +1,4 @@
-"""``import_chats``: what is read, how it is joined, and that a file comes in whole or not at all."""
+"""``import_chats``: what is read, how it is joined, and that a conversation comes in whole or not at all."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 
 from compaction_app import chat
+from compaction_app.contrib import histories
 from compaction_app.exceptions import ImportFailed
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.transfer import importing
@@ -28,8 +29,11 @@ def run(*arguments: Any) -> str:
     return out.getvalue()
 
 
-def import_file(file: Path, *, join: bool = False, **options: Any) -> list[importing.Imported]:
-    return importing.store(read_conversations(file, join=True) if join else importing.read(file), **options)
+def import_file(file: Path, *, join: bool = False, **options: Any) -> list[Any]:
+    found = list(importing.store(read_conversations(file, join=True) if join else histories.read(file), **options))
+    if refused := next((one for one in found if isinstance(one, importing.Refused)), None):
+        raise ImportFailed(str(refused))
+    return found
 
 
 def imported(file: Path, **options: Any) -> ChatSession:
@@ -285,33 +289,31 @@ class TestOpenAIFormat:
 BROKEN: list[Any] = [
     pytest.param('{"messages": [\n  {"role": "user",\n   "content": "q"\n', "line 4: this is not JSON", id="cut off"),
     pytest.param("", "line 1: this is not JSON", id="empty"),
-    pytest.param([], "it contains no message", id="no messages"),
+    pytest.param([], "it contains no conversation", id="no conversations"),
+    pytest.param({"messages": []}, "it contains no message", id="no messages"),
     pytest.param({"chats": 1}, "with the keys chats is not recognized", id="another object"),
-    pytest.param([{"mapping": {}, "title": "t"}], "an export of ChatGPT", id="ChatGPT's export"),
     pytest.param(
         {"messages": [user(), 7]}, "message 2: a message must be an object, not int", id="a message that is none"
     ),
     pytest.param([user(), user(7)], "message 2: content must be a string or a list", id="content"),
-    pytest.param([user(), {"role": "tool", "content": "r", "tool_call_id": "c"}], "2: No open call 'c'", id="orphan"),
-    pytest.param([user(id="a"), user(id="a")], "message 2: the id 'a' is used a second time", id="id twice"),
-    pytest.param([user(id="a", parent="b")], "message 1: the parent 'b' is in no", id="unknown parent"),
-    pytest.param([user(), user(id="a", parent="b"), user(id="b", parent="a")], "2: its parents form", id="circle"),
     pytest.param([user(created_at="yesterday")], "message 1: 'yesterday' is not a time", id="time"),
     pytest.param([user(), user(created_at=1e300)], "message 2: 1e.300 is not a time", id="far time"),
     pytest.param([user(created_at="0001-01-01T00:00:00Z")], "between the years", id="year 1"),
     pytest.param([user(metadata=[1])], "message 1: metadata must be", id="metadata"),
     pytest.param([user(attachments=1)], "message 1: attachments must be", id="attachments"),
     pytest.param([user("a\x00b")], "message 1: content contains a NUL", id="NUL"),
-    pytest.param("[" * 200_000, "line 1: this cannot be read: maximum recursion", id="deep"),
+    pytest.param('{"messages": ' * 200_000, "line 1: this cannot be read: maximum recursion", id="deep"),
 ]
 
 BROKEN_LINES: list[Any] = [
     pytest.param(['{"prompt": {'], "line 2: this is not JSON", id="cut off"),
-    pytest.param([{"prompt": {"text": "q", "role": "robot"}}], "line 2, message 1: Unknown role 'robot'", id="role"),
+    pytest.param([{"prompt": {"text": "q", "role": "robot"}}], "line 2: message 1: Unknown role 'robot'", id="role"),
     pytest.param([{"prompt": {"role": "prompter", "text": "", "replies": 1}}], "line 2: a message of a", id="replies"),
-    pytest.param([tree("q", reply("a"), reply("a"))], "line 2, message 3: the id 'a' is used", id="id twice"),
-    pytest.param([tree("b"), "", {"messages": [user(), user(7)]}], "line 4, message 2: content", id="of a line"),
-    pytest.param([tree("fine"), "9" * 5000], "line 3: this cannot be read: Exceeds the limit", id="digits"),
+    pytest.param(
+        ["", {"title": "Reef", "messages": [user(), user(7)]}], "line 3 “Reef”: message 2: content", id="named"
+    ),
+    pytest.param(["9" * 5000], "line 2: this cannot be read: Exceeds the limit", id="digits"),
+    pytest.param([{"chats": 1}], "line 2: the format of this dict with the keys chats is not", id="another object"),
 ]
 
 
@@ -323,10 +325,10 @@ class TestBrokenFiles:
         assert not ChatSession.objects.exists()
 
     @pytest.mark.parametrize(("documents", "words"), BROKEN_LINES)
-    def test_a_broken_line_after_a_good_one_leaves_nothing(self, lines_file, documents, words):
+    def test_a_bad_conversation_is_named_and_the_others_are_there(self, lines_file, documents, words):
         with pytest.raises(ImportFailed, match=words):
-            import_file(lines_file(tree("a good one"), *documents))
-        assert not ChatSession.objects.exists()
+            import_file(lines_file(tree("a good one"), *documents, tree("another")))
+        assert set(ChatSession.objects.values_list("title", flat=True)) == {"a good one", "another"}
 
     def test_a_file_that_is_no_utf8_names_the_line(self, tmp_path):
         file = tmp_path / "latin.jsonl"
@@ -339,21 +341,37 @@ class TestBrokenFiles:
         with pytest.raises(ImportFailed, match=r"message 2: The message has 200 bytes"):
             import_file(json_file([user(), user("x" * 200)]))
 
-    def test_what_fails_while_storing_is_taken_back(self, lines_file, monkeypatch):
-        file = lines_file(tree("one", reply("a"), reply("b")), tree("two"))
+    def test_what_is_wrong_with_a_tree_is_mended_and_noted(self, json_file):
+        messages = [
+            user("q", id="q", parent="nowhere"),
+            {"role": "tool", "content": "r", "tool_call_id": "c", "name": "look", "id": "r", "parent": "q"},
+            user("x", id="x", parent="y"),
+            user("y", id="y", parent="x"),
+            assistant("again", id="y", parent="y"),
+        ]
+        (one,) = import_file(json_file({"messages": messages, "created_at": "2026-03-02T08:00:00Z"}))
+        said = "[result of a tool call: look c]\n> r"
+        assert texts(one.session) == [(None, "q"), ("q", said), (None, "x"), ("x", "y"), ("y", "again")]
+        assert sorted(one.notes.values()) == [1, 1, 1, 1]
+        assert verify_session(one.session).problems == []
+        assert not ChatMessage.objects.exclude(created_at="2026-03-02T08:00:00Z").exists()
+
+    def test_what_fails_while_storing_is_taken_back_with_its_conversation_alone(self, lines_file, monkeypatch):
+        file = lines_file(tree("two"), tree("one", reply("a"), reply("b")))
         append, calls = chat.append_messages, []
 
-        def fail_later(*arguments: Any) -> Any:
+        def fail_later(*arguments: Any, **options: Any) -> Any:
             calls.append(1)
             if len(calls) == 3:
                 raise ConnectionError("the database is gone")
-            return append(*arguments)
+            return append(*arguments, **options)
 
         monkeypatch.setattr(chat, "append_messages", fail_later)
         with pytest.raises(ConnectionError):
             import_file(file)
-        assert not ChatSession.objects.exists()
-        assert not ChatMessage.objects.exists()
+        assert ChatMessage.objects.get().content == ChatSession.objects.get().title == "two"
+        monkeypatch.undo()
+        assert [one.already_there for one in import_file(file)] == [True, False]
 
     def test_a_byte_order_mark_and_line_separators_in_texts_do_no_harm(self, tmp_path):
         file = tmp_path / "marked.jsonl"

@@ -1,68 +1,71 @@
-"""``manage.py import_chats FILE``: import conversations of another program, all of a file or none of it."""
+"""``manage.py import_chats FILE …``: import conversations of other programs; a bad one does not stop the others."""
 
 from __future__ import annotations
 
 import json
 from argparse import ArgumentParser
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 
+from compaction_app.contrib import histories
 from compaction_app.exceptions import CompactionError
-from compaction_app.management.console import WrongCall, add_database, add_json, count, printable, progress, write_some
+from compaction_app.management.console import (
+    FAILED,
+    WrongCall,
+    add_database,
+    add_json,
+    count,
+    printable,
+    progress,
+    user_named,
+    write_some,
+)
 from compaction_app.transfer import importing
-from compaction_app.transfer.importing import Imported
+from compaction_app.transfer.importing import Imported, Refused
 
 
 class Command(BaseCommand):
     help = (
-        "Import conversations: Open-Assistant trees (one per line) or the OpenAI chat format. A file is imported "
-        "completely or not at all. A second import of a file finds the first one and stores nothing."
+        "Import conversations with all their branches: exports of ChatGPT, Claude, Open WebUI and LibreChat, ShareGPT, "
+        "Open-Assistant trees and the OpenAI chat format, as JSON, as JSON lines, or in a zip. Each is imported "
+        "completely or not at all; exit code 1 tells that one was not. A second import stores nothing again."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", type=Path, metavar="FILE")
+        parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="several are one archive")
         parser.add_argument("--owner", metavar="USERNAME", help="the user who owns the conversations")
         add_database(parser)
         add_json(parser)
 
-    def handle(self, *, file: Path, database: str, **options: Any) -> None:
-        if not file.is_file():
-            raise WrongCall(f"There is no file {file}.")
-        owner = None
-        if username := options["owner"]:
-            users = get_user_model()
-            try:
-                owner = users._default_manager.db_manager(database).get_by_natural_key(username)
-            except users.DoesNotExist as error:
-                raise WrongCall(f"There is no user {username}.") from error
+    def handle(self, *, files: list[Path], database: str, **options: Any) -> None:
+        for file in files:
+            if not file.is_file():
+                raise WrongCall(f"There is no file {file}.")
+        owner = user_named(options["owner"], database)
+        outcomes: list[Imported | Refused] = []
         try:
-            conversations = importing.read(file)
-            total = sum(len(conversation.messages) for conversation in conversations)
-            with progress(total=total, unit=" messages") as bar:
-                imported = importing.store(conversations, owner=owner, using=database, on_stored=bar.update)
+            with progress(histories.read(*files), label="conversations") as found:
+                outcomes += importing.store(found, owner=owner, using=database)
         except CompactionError as error:
-            raise CommandError(printable(f"{file}: {error}")) from error
+            # What came before it is stored, and found by the next import.
+            raise CommandError(printable(f"{', '.join(map(str, files))}: {error}")) from error
+        imported = [one for one in outcomes if isinstance(one, Imported)]
+        refused = [one for one in outcomes if isinstance(one, Refused) and not one.is_empty]
+        notes = Counter({"conversations without a message: left out": len(outcomes) - len(imported) - len(refused)})
+        for one in imported:
+            notes.update(one.notes)
         if options["as_json"]:
-            sessions = [
-                {
-                    "id": str(one.session.pk),
-                    "title": one.session.title,
-                    "external_id": one.session.external_id,
-                    "messages": one.messages,
-                    "branches": one.tips,
-                    "already_there": one.already_there,
-                }
-                for one in imported
-            ]
-            self.stdout.write(json.dumps({"sessions": sessions}, indent=2))
+            self.stdout.write(json.dumps(_told(imported, refused, +notes), indent=2))
         else:
-            self._write_text(imported)
+            self._write_text(imported, refused, +notes)
+        if refused:
+            raise SystemExit(FAILED)
 
-    def _write_text(self, imported: Sequence[Imported]) -> None:
+    def _write_text(self, imported: Sequence[Imported], refused: Sequence[Refused], notes: Counter[str]) -> None:
         new = [one for one in imported if not one.already_there]
         if new:
             messages = count(sum(one.messages for one in new), "message")
@@ -75,3 +78,24 @@ class Command(BaseCommand):
             for one in imported
         ]
         write_some(self.stdout.write, lines, "; --json lists all of them.")
+        for note, number in sorted(notes.items()):
+            self.stdout.write(f"{number:,} {note}")
+        if refused:
+            self.stdout.write(f"Refused: {count(len(refused), 'conversation')}.")
+            write_some(self.stdout.write, [printable(str(one)) for one in refused], "; --json lists all of them.")
+
+
+def _told(imported: Sequence[Imported], refused: Sequence[Refused], notes: Counter[str]) -> dict[str, Any]:
+    sessions = [
+        {
+            "id": str(one.session.pk),
+            "title": one.session.title,
+            "external_id": one.session.external_id,
+            "messages": one.messages,
+            "branches": one.tips,
+            "already_there": one.already_there,
+        }
+        for one in imported
+    ]
+    failed = [{"place": one.place, "title": one.title, "reason": one.reason} for one in refused]
+    return {"sessions": sessions, "refused": failed, "notes": notes}

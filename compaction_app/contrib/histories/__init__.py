@@ -1,0 +1,59 @@
+"""Conversations of other products: their exports are read as trees, and trees are written in their forms.
+
+A module for each product has its ``read``, which makes a document of the OpenAI chat format of one of its
+conversations, and ``write``, which goes the other way. They are written against the documented shapes and what exports
+are seen to contain: a key that is missing or of another type is as absent, and no reason to lose the conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from compaction_app.contrib.histories import chatgpt, claude, librechat, open_assistant, open_webui, sharegpt
+from compaction_app.contrib.histories.files import documents_of
+from compaction_app.models import ChatSession
+from compaction_app.transfer import importing
+from compaction_app.transfer.formats import Conversation, Reader
+from compaction_app.transfer.importing import Refused
+from compaction_app.values import Kind
+
+READERS: tuple[Reader, ...] = (
+    chatgpt.read,
+    claude.read,
+    open_webui.read,
+    librechat.read,
+    sharegpt.read,
+    open_assistant.read,
+)
+#: The form → what writes a document of the OpenAI chat format in it.
+WRITERS: dict[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
+    "openai": lambda document: document,
+    "chatgpt": chatgpt.write,
+    "librechat": librechat.write,
+}
+
+
+_KEYS = "role content tool_calls tool_call_id name reasoning original attachments usage model finish_reason metadata"
+
+
+def document_of(session: ChatSession) -> dict[str, Any]:
+    """The stored conversation in the OpenAI chat format, with ``id`` and ``parent``; without summaries.
+
+    A redacted message stays as its redaction left it. ``REDACTOR`` is for what is sent to models: this is its owner's.
+    """
+    messages: list[dict[str, Any]] = []
+    ids: dict[int | None, str] = {}
+    for row in session.messages.filter(kind=Kind.MESSAGE).order_by("pk").iterator(chunk_size=500):
+        ids[row.pk] = row.external_id or f"message-{row.pk}"
+        place = {"id": ids[row.pk], "parent": ids.get(row.parent_message_id), "created_at": row.created_at.isoformat()}
+        messages.append({**place, **{key: getattr(row, key) for key in _KEYS.split() if getattr(row, key)}})
+    kept = ("title", "model", "system_prompt", "metadata")
+    about = {key: getattr(session, key) for key in kept if getattr(session, key)}
+    return {"id": str(session.pk), **about, "created_at": session.created_at.isoformat(), "messages": messages}
+
+
+def read(*paths: Path) -> Iterator[Conversation | Refused]:
+    """The conversations of files, which are one archive: ``importing.store`` stores them as they come."""
+    return importing.read(documents_of(paths), READERS)

@@ -1,0 +1,260 @@
+"""ChatGPT's export: ``mapping`` is id → {parent, children, message}, and ``current_node`` the leaf that was shown.
+
+Much of it is no message: placeholders, hidden system messages, custom instructions, thoughts. These are bridged; the
+instructions become the system prompt, and thoughts the reasoning of the reply below them. A call is a message to
+another ``recipient``, and its result the next one of the role ``tool``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+from compaction_app.contrib.histories.reading import Json, a_call, bridged, file_of, joined
+from compaction_app.transfer.formats import moment
+
+#: Citations, and names that the page shows as cards: of these the name stays.
+_CITED = re.compile(
+    r'\ue200entity\ue202\["[^"\ue200\ue201]*","([^"\ue200\ue201]*)"[^\ue200\ue201]*\ue201'
+    r"|\ue200[^\ue200\ue201]*\ue201|【[^【】†]*†[^【】]*】"
+)
+_CONTEXT, _THOUGHTS = "user_editable_context", ("thoughts", "reasoning_recap")
+#: In the metadata of what we write: the keys of our message for which ChatGPT has no place.
+_OWN, _PART_OF = "openai", "part_of"
+_OWN_KEYS = ("tool_calls", "tool_call_id", "name", "reasoning", "attachments", "usage", "finish_reason", "metadata")
+
+
+def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    document = Json(given)
+    is_shell = "conversation_id" in document and "create_time" in document and "messages" not in document
+    if "mapping" not in document and not is_shell:
+        return None
+    document.require("mapping", dict)
+    nodes = {own: Json(node) for own, node in document.inner("mapping").given.items() if isinstance(node, Mapping)}
+    notes: Counter[str] = Counter()
+    parents = _parents(nodes)
+    kept, skipped, prompts = _sorted_out(nodes, parents, notes)
+    messages: dict[str, dict[str, Any]] = {}
+    for own, parent in bridged({own: parents[own] for own in (*kept, *skipped)}, skipped):
+        item = _message(own, kept[own])
+        if item["role"] == "tool":
+            item.setdefault("tool_call_id", _call_above(item, parent, messages) or own)
+        elif item["role"] == "assistant":
+            thoughts: list[str] = []
+            above = parents[own]
+            while above in skipped and len(thoughts) <= len(skipped):
+                thoughts.append(skipped[above])
+                above = parents[above]
+            item.setdefault("reasoning", joined(reversed(thoughts)))
+        messages[own] = {**item, "id": own, "parent": parent}
+    slug = document.text("default_model_slug")
+    return {
+        "title": document.text("title"),
+        "model": "" if slug == "auto" else slug,
+        "created_at": document.time("create_time", "update_time"),
+        "system_prompt": joined(prompts),
+        "metadata": {"chatgpt": document.kept("conversation_id", "current_node")},
+        "messages": list(messages.values()),
+        "notes": notes,
+    }
+
+
+def _parents(nodes: Mapping[str, Json]) -> dict[str, str | None]:
+    """Of each node, from the roots down, children in the order of their parent; rings come last."""
+    listed: dict[str, tuple[int, str]] = {}
+    for own, node in nodes.items():
+        for number, child in enumerate(node.items("children")):
+            listed.setdefault(str(child), (number, own))
+    last = (len(nodes), None)
+    parents = {own: node.id("parent") or listed.get(own, last)[1] for own, node in nodes.items()}
+    below: dict[str | None, list[str]] = {}
+    for own in sorted(nodes, key=lambda own: listed.get(own, last)[0]):
+        below.setdefault(parents[own] if parents[own] in nodes else None, []).append(own)
+    ordered: dict[str, str | None] = {}
+    for start in chain(below.get(None, ()), nodes):
+        waiting = [start]
+        while waiting:
+            if (own := waiting.pop()) not in ordered:
+                ordered[own] = parents[own]
+                waiting.extend(reversed(below.get(own, ())))
+    return ordered
+
+
+def _sorted_out(
+    nodes: Mapping[str, Json], parents: Mapping[str, str | None], notes: Counter[str]
+) -> tuple[dict[str, Json], dict[str, str], list[str]]:
+    """The messages; what is none, with what was thought there; and what becomes the system prompt."""
+    kept: dict[str, Json] = {}
+    skipped: dict[str, str] = {}
+    prompts: list[str] = []
+    for own, parent in parents.items():
+        message = nodes[own].inner("message")
+        content, metadata, thought = message.inner("content"), message.inner("metadata"), ""
+        kind, text, role = content.get("content_type"), _text(content), _role(message)
+        is_hidden = bool(metadata.get("is_visually_hidden_from_conversation")) or message.get("weight") == 0
+        if not message or _PART_OF in metadata.inner(_OWN):
+            pass
+        elif _OWN in metadata:
+            kept[own] = message
+            continue
+        elif kind == _CONTEXT or metadata.get("is_user_system_message"):
+            about = metadata.inner("user_context_message_data")
+            prompts.append(content.text("user_profile") or about.text("about_user_message"))
+            prompts.append(content.text("user_instructions") or about.text("about_model_message"))
+        elif kind in _THOUGHTS:
+            thought = joined(one.text("content", "summary") for one in content.inners("thoughts")) or text
+        elif role == "system" and not is_hidden and text and (parent is None or parent in skipped):
+            prompts.append(text)
+        elif is_hidden or role == "system":
+            notes["hidden and system messages: bridged"] += 1
+        elif not text and not _files(message) and not _recipient(message):
+            notes["empty messages: bridged"] += 1
+        else:
+            kept[own] = message
+            continue
+        skipped[own] = thought
+    return kept, skipped, prompts
+
+
+def _role(message: Json) -> str:
+    role = message.inner("author").text("role")
+    return role if role in ("user", "system", "tool") else "assistant"
+
+
+def _recipient(message: Json) -> str:
+    """The tool that an assistant's message calls."""
+    recipient = message.text("recipient")
+    return recipient if recipient != "all" and _role(message) == "assistant" else ""
+
+
+def _text(content: Json) -> str:
+    if isinstance(content.get("parts"), list):
+        return joined(part if isinstance(part, str) else Json(part).text("text") for part in content.items("parts"))
+    return content.text("text", "result", "output_str", "content")
+
+
+def _files(message: Json) -> list[dict[str, Any]]:
+    """Images and sounds of the parts and other attachments, by the names that the metadata has."""
+    named = {one.id("id") or one.text("name"): one for one in message.inner("metadata").inners("attachments")}
+    files = []
+    for part in message.inner("content").inners("parts"):
+        pointer = part.text("asset_pointer") or part.inner("audio_asset_pointer").text("asset_pointer")
+        if pointer:
+            name, kind = pointer.rpartition("/")[2], "image" if "image" in part.text("content_type") else "audio"
+            known = named.pop(name, Json(None))
+            files.append(file_of(known.text("name") or name, known.text("mime_type", "mimeType"), kind=kind))
+    return files + [file_of(one.text("name"), one.text("mime_type", "mimeType")) for one in named.values()]
+
+
+def _message(own: str, message: Json) -> dict[str, Any]:
+    metadata, ours = message.inner("metadata"), message.inner("metadata").inner(_OWN)
+    role, text, tool = _role(message), _text(message.inner("content")), _recipient(message)
+    if role == "assistant" and not tool:
+        text = _CITED.sub(lambda found: found[1] or "", text)
+    cited = [one.inner("metadata") for one in metadata.inners("citations")]
+    cited += [item for one in metadata.inners("content_references") for item in one.inners("items")]
+    links = [one.given for one in cited if one.get("url")]
+    item: dict[str, Any] = {
+        "role": role,
+        "content": "" if tool else text,
+        "created_at": message.time("create_time"),
+        "attachments": _files(message),
+        "model": metadata.text("model_slug") if role == "assistant" else "",
+        "metadata": message.kept("channel") | ({"links": links} if links else {}),
+    }
+    if tool:
+        item["tool_calls"] = [a_call(own, tool, text if _is_object(text) else {"code": text})]
+    if role == "tool":
+        item["name"] = message.inner("author").text("name")
+    return item | {key: ours.get(key) for key in (*_OWN_KEYS, "content") if key in ours}
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _call_above(item: Mapping[str, Any], at: str | None, messages: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """The nearest call that this result may answer: of its tool, and not answered between; else of any tool."""
+    answered, other = set(), None
+    while (above := messages.get(at or "")) is not None and (above["role"] == "tool" or above.get("tool_calls")):
+        answered.add(above.get("tool_call_id"))
+        for call in above.get("tool_calls") or ():
+            if call["id"] not in answered:
+                if call["function"]["name"] == item["name"]:
+                    return str(call["id"])
+                other = other or str(call["id"])
+        at = above["parent"]
+    return other
+
+
+# -- writing --------------------------------------------------------------------------------------------
+
+
+def write(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A node for the text of a message and for each call; what has no place there is in the last one's metadata."""
+    prompt = document.get("system_prompt") or ""
+    instructions = {"content_type": _CONTEXT, "user_profile": "", "user_instructions": prompt}
+    hidden = {"is_visually_hidden_from_conversation": True, "is_user_system_message": True}
+    root = "client-created-root"
+    mapping: dict[str, dict[str, Any]] = {root: {"id": root, "parent": None, "children": [], "message": None}}
+    nodes = chain([("instructions", root, _written("user", instructions, None, hidden))], _nodes(document["messages"]))
+    for own, parent, message in nodes:
+        mapping[own] = {"id": own, "parent": parent, "children": [], "message": {"id": own, **message}}
+        mapping[parent]["children"].append(own)
+    began = moment(document.get("created_at"))
+    return {
+        "title": document.get("title") or "",
+        "create_time": began and began.timestamp(),
+        "mapping": mapping,
+        "current_node": next(reversed(mapping)),
+        "conversation_id": document.get("id"),
+        "id": document.get("id"),
+        "default_model_slug": document.get("model") or None,
+    }
+
+
+def _written(
+    role: str, content: Any, at: Any, metadata: Any, name: Any = None, recipient: str = "all"
+) -> dict[str, Any]:
+    return {
+        "author": {"role": role, "name": name, "metadata": {}},
+        "create_time": at and at.timestamp(),
+        "content": content,
+        "status": "finished_successfully",
+        "weight": 1.0,
+        "metadata": metadata,
+        "recipient": recipient,
+    }
+
+
+def _nodes(messages: list[Mapping[str, Any]]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for item in messages:
+        own, parent, at = str(item["id"]), str(item["parent"] or "instructions"), moment(item.get("created_at"))
+        calls, text = item.get("tool_calls") or [], item.get("content") or ""
+        attached, parts = [], []
+        for number, one in enumerate(item.get("attachments") or (), start=1):
+            file_id = f"file-{own}-{number}"
+            attached.append({"id": file_id, "name": one.get("name"), "mime_type": one.get("mime_type")})
+            if one.get("type") == "image":
+                parts.append({"content_type": "image_asset_pointer", "asset_pointer": f"file-service://{file_id}"})
+        contents: list[tuple[dict[str, Any], str]] = []
+        if text or parts or not calls:
+            contents.append(({"content_type": "multimodal_text" if parts else "text", "parts": [*parts, text]}, "all"))
+        for function in (call["function"] for call in calls):
+            code = {"content_type": "code", "language": "json", "text": function.get("arguments") or ""}
+            contents.append((code, function["name"]))
+        ours = {key: item[key] for key in _OWN_KEYS if item.get(key)} | ({"content": text} if calls else {})
+        for number, (content, recipient) in enumerate(contents, start=1):
+            metadata = {"attachments": attached, "model_slug": item.get("model") or None}
+            is_last = number == len(contents)
+            node = own if is_last else f"{own}-{number}"
+            metadata[_OWN] = ours if is_last else {_PART_OF: own}
+            yield node, parent, _written(item["role"], content, at, metadata, item.get("name"), recipient)
+            parent = node

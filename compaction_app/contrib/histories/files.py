@@ -1,0 +1,178 @@
+"""Reads the JSON documents of files and zips one after the other, so that an archive may be larger than the memory."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import re
+import sys
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any
+
+from compaction_app.exceptions import ImportFailed
+
+_CHUNK = 1 << 20
+#: Bytes of one conversation. What is longer is no conversation, or the file is broken there.
+LARGEST = 1 << 28
+#: What a zip may have; texts are seldom packed to less than a tenth.
+MOST_ENTRIES, LARGEST_TOTAL, HIGHEST_RATIO = 50_000, 1 << 35, 200
+#: In an archive with files of these names, the others are no conversations.
+_NAMES, _OTHER_NAMES = ("conversations*.json",), ("*.json", "*.jsonl", "*.ndjson")
+#: Levels of JSON, two for each message of a nested export; a C stack takes several times as many.
+_DEEPEST = 10_000
+#: With the byte order mark.
+_BLANK = b"\xef\xbb\xbf \t\r\n"
+#: As far as the next bracket that is in no text. Nothing is tried twice, so a text may be long.
+_TO_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+")*+([\[\]{}])', re.DOTALL)
+
+#: A document, or why there is none, with its place.
+Documents = Iterator[tuple[str, Any]]
+
+
+def documents_of(paths: Sequence[Path]) -> Documents:
+    for path in paths:
+        name = f"{path.name}, " if len(paths) > 1 else ""
+        try:
+            if zipfile.is_zipfile(path):
+                yield from _zipped(path, name)
+            else:
+                with path.open("rb") as file:
+                    for place, document in documents_in(file):
+                        yield (name + place).rstrip(", "), document
+        except OSError as error:
+            raise ImportFailed(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def _zipped(path: Path, name: str) -> Documents:
+    """No name in a zip is a path here, and zipfile reads no more of an entry than it declares."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+            if len(entries) > MOST_ENTRIES:
+                raise ImportFailed(f"{path.name} has {len(entries):,} entries; {MOST_ENTRIES:,} are allowed.")
+            chosen = _matching(entries, _NAMES) or _matching(entries, _OTHER_NAMES)
+            total, packed = (sum(getattr(one, key) for one in chosen) for key in ("file_size", "compress_size"))
+            if total > LARGEST_TOTAL or total > max(packed, 1000) * HIGHEST_RATIO:
+                raise ImportFailed(f"{path.name} has {packed:,} bytes that unpack to {total:,}, which is too many.")
+            for entry in chosen:
+                within = f"{name}{entry.filename.rpartition('/')[2]}, "
+                with archive.open(entry) as file:
+                    for place, document in documents_in(file):
+                        yield (within + place).rstrip(", "), document
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+        raise ImportFailed(f"{path.name} cannot be unpacked: {error}.") from error
+
+
+def _matching(entries: Sequence[zipfile.ZipInfo], patterns: Sequence[str]) -> list[zipfile.ZipInfo]:
+    def matches(entry: zipfile.ZipInfo) -> bool:
+        # What macOS adds to each file is in a folder of its own.
+        name = entry.filename.lower()
+        return not name.startswith("__macosx/") and any(
+            fnmatch.fnmatch(name.rpartition("/")[2], pattern) for pattern in patterns
+        )
+
+    return sorted(filter(matches, entries), key=lambda entry: entry.filename)
+
+
+def documents_in(file: IO[bytes]) -> Documents:
+    """The conversations of a list, one JSON value a line, or the one value of the file."""
+    lines = enumerate(iter(lambda: file.readline(_CHUNK), b""), start=1)
+    number, first = next(((n, line) for n, line in lines if line.strip(_BLANK)), (1, b""))
+    first = first.lstrip(_BLANK)
+    is_list = first.startswith(b"[")
+    if not is_list and not first.endswith(b"\n"):
+        first += file.readline(LARGEST)
+    following = None
+    if first.endswith(b"\n") and _is_json(first):
+        lines = enumerate(iter(lambda: file.readline(LARGEST), b""), start=number + 1)
+        following = next(((n, line) for n, line in lines if line.strip()), None)
+    if following:
+        for place, line in chain([(number, first), following], lines):
+            if line.strip():
+                yield f"line {place}", _parse(line)
+    elif is_list:
+        yield from _of_list(file, first)
+    else:
+        yield "", _parse(first + file.read(), number)
+
+
+def _of_list(file: IO[bytes], first: bytes) -> Documents:
+    """The items of a list as documents; a list of messages as one."""
+    messages: list[Any] | None = None
+    for number, document in enumerate(_items(file, first), start=1):
+        if number == 1 and isinstance(document, dict) and "role" in document and "messages" not in document:
+            messages = []
+        if messages is None:
+            yield f"conversation {number}", document
+        elif isinstance(document, ImportFailed):
+            yield f"message {number}", document
+            return
+        else:
+            messages.append(document)
+    if messages is not None:
+        yield "", messages
+
+
+def _items(file: IO[bytes], pending: bytes) -> Iterator[Any]:
+    """The items of a list, each read alone: a broken one is no hindrance to the next."""
+    at, depth, start = 0, 0, 0
+    while True:
+        while match := _TO_BRACKET.match(pending, at):
+            if depth == 1 and (scalars := pending[at : match.start(1)].strip(b", \t\r\n")):
+                found = _parse(b"[" + scalars + b"]")
+                yield from found if isinstance(found, list) else [found]
+            at = match.end()
+            if match[1] in b"[{":
+                depth += 1
+                start = at - 1 if depth == 2 else start
+            else:
+                depth -= 1
+                if depth == 1:
+                    yield _parse(pending[start:at])
+                elif depth == 0:
+                    return
+        # The begun item stays, or the text that it may be cut in.
+        keep = start if depth > 1 else at
+        pending, at, start = pending[keep:], at - keep, 0
+        more = file.read(max(_CHUNK, len(pending)))
+        if not more or len(pending) > LARGEST:
+            words = "the file ends inside of it" if not more else f"it is longer than {LARGEST:,} bytes"
+            yield ImportFailed(f"this is not JSON: {words}.")
+            return
+        pending += more
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        return isinstance(json.loads(data), dict | list)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _parse(data: bytes, first_line: int = 0) -> Any:
+    """The value, or what is wrong with it. ``first_line``: of the file, where that is known."""
+    try:
+        return _loaded(data)
+    except json.JSONDecodeError as error:
+        line, words = error.lineno - 1, f"this is not JSON: {error.msg} at character {error.colno}."
+    except (ValueError, RecursionError) as error:
+        # Not UTF-8, a number that is too long, nested too deeply.
+        line, words = 0, f"this cannot be read: {error}"
+    return ImportFailed(f"line {first_line + line}: {words}" if first_line else words)
+
+
+def _loaded(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except RecursionError:
+        # Python 3.11 gives up at 490 messages below each other.
+        before = sys.getrecursionlimit()
+        sys.setrecursionlimit(_DEEPEST)
+        try:
+            return json.loads(data)
+        finally:
+            sys.setrecursionlimit(before)

@@ -1,0 +1,186 @@
+"""LibreChat's export of a conversation: ``messages`` with ``parentMessageId``, or nested in ``children``.
+
+A reply has its calls with their results as parts of its ``content``; here each is a message. What is written has more
+keys where LibreChat has no place: ``role``, ``tool_call_id`` and ``name`` of a message that it does not know, and
+``createdAt`` and ``files`` of a part.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from compaction_app.contrib.histories.reading import Json, a_call, bridged, file_of, messages_of_turn, text_in, unused
+
+_NO_PARENT = "00000000-0000-0000-0000-000000000000"
+#: Parts that have a place in our messages; any other stays in the metadata.
+_KNOWN = ("text", "think", "tool_call", "image_url", "image_file")
+
+
+def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    document = Json(given)
+    rows = document.inners("messagesTree") or document.inners("messages")
+    is_known = "conversationId" in document and not any("role" in row for row in rows)
+    if not is_known and not any("isCreatedByUser" in row for row in rows):
+        return None
+    document.require("messages", list)
+    found: dict[str, Json] = {}
+    parents: dict[str, str | None] = {}
+    waiting: list[tuple[Json, str | None]] = [(row, None) for row in reversed(rows)]
+    while waiting:
+        row, above = waiting.pop()
+        own, parent = unused(row.id("messageId"), found), above or row.id("parentMessageId")
+        parents[own], found[own] = None if parent == _NO_PARENT else parent, row
+        waiting += [(child, own) for child in reversed(row.inners("children"))]
+    failed = [own for own, row in found.items() if row.get("error")]
+    options = document.inner("options")
+    return {
+        "title": document.text("title"),
+        "model": options.text("model"),
+        "created_at": document.time("createdAt"),
+        "system_prompt": options.text("promptPrefix", "system", "instructions"),
+        "metadata": {"librechat": {"id": document.get("conversationId"), "endpoint": document.get("endpoint")}},
+        "messages": [one for own, parent in bridged(parents, failed) for one in _turn(own, parent, found[own])],
+        "notes": {"errors of the provider: bridged": len(failed)} if failed else {},
+    }
+
+
+def _turn(own: str, parent: str | None, row: Json) -> list[dict[str, Any]]:
+    parts = row.inners("content")
+    pieces = list(_pieces(own, parts))
+    if not any(kind == "text" for kind, _ in pieces):
+        # Beside parts it repeats their texts.
+        pieces.append(("text", row.text("text")))
+    others = [part.given for part in parts if part.get("type") not in _KNOWN]
+    is_user = row.get("isCreatedByUser") if "isCreatedByUser" in row else row.get("sender") == "User"
+    message = {
+        "role": row.text("role") or ("user" if is_user else "assistant"),
+        "created_at": row.time("createdAt"),
+        "model": row.text("model"),
+        "finish_reason": row.text("finish_reason"),
+        "attachments": [*_files(row), *(_image(part) for part in parts if part.get("type") in _KNOWN[3:])],
+        "metadata": row.kept("unfinished", "feedback") | ({"parts": others} if others else {}),
+    }
+    if message["role"] == "tool":
+        text = "\n".join(piece for kind, piece in pieces if kind == "text")
+        result = {"tool_call_id": row.text("tool_call_id") or own, "name": row.text("name")}
+        return [{**message, **result, "content": text, "id": own, "parent": parent}]
+    return messages_of_turn(own, parent, message, pieces)
+
+
+def _pieces(own: str, parts: list[Json]) -> Iterator[tuple[str, Any]]:
+    """The results of calls stand behind all the calls that were made at once."""
+    results: list[dict[str, Any]] = []
+    for number, part in enumerate(parts, start=1):
+        kind, call = part.get("type"), part.inner("tool_call")
+        if kind != "tool_call":
+            yield from (("result", result) for result in results)
+            results = []
+        if at := part.time("createdAt"):
+            yield "at", at
+        if kind == "text":
+            yield "text", part.text("text") or part.inner("text").text("value")
+        elif kind == "think":
+            yield "reasoning", part.text("think")
+        elif kind == "tool_call":
+            function = Json({**call.inner("function").given, **call.given})
+            call_id = call.id("id") or f"{own}:{number}"
+            arguments = function.get("args" if "args" in function else "arguments")
+            yield "call", a_call(call_id, function.text("name"), arguments)
+            if function.get("output") is not None:
+                about = {"created_at": call.time("createdAt"), "attachments": _files(call)}
+                results.append({"tool_call_id": call_id, "content": text_in(function.get("output")), **about})
+    yield from (("result", result) for result in results)
+
+
+def _image(part: Json) -> dict[str, Any]:
+    kind = part.text("type")
+    image = part.inner(kind)
+    return file_of(image.text("filename", "file_id"), url=image.text("url") or part.text(kind), kind="image")
+
+
+def _files(row: Json) -> list[dict[str, Any]]:
+    files = [*row.inners("files"), *row.inners("attachments")]
+    return [
+        file_of(one.text("filename"), one.text("type"), one.text("filepath")) for one in files if one.text("filename")
+    ]
+
+
+# -- writing --------------------------------------------------------------------------------------------
+
+
+def write(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Calls, their results and the reply behind them as one message, as far as no branch begins between them."""
+    items, about = document["messages"], {"conversationId": document.get("id"), "error": False}
+    children = Counter(item["parent"] for item in items)
+    #: The row that a message is in, always as its last one.
+    rows: dict[Any, dict[str, Any]] = {}
+    for item in items:
+        row = rows.get(item["parent"]) if children[item["parent"]] == 1 else None
+        if row is None or not _is_joined(row, item):
+            above = rows[item["parent"]]["messageId"] if item["parent"] in rows else _NO_PARENT
+            row = {**about, "parentMessageId": above, "isCreatedByUser": item["role"] == "user", "content": []}
+            row |= {"role": item["role"]} if item["role"] in ("tool", "system") else {}
+            row |= {key: item[key] for key in ("tool_call_id", "name") if item.get(key)}
+            _add(row, item)
+        rows[item["id"]] = row
+        row["messageId"] = item["id"]
+    options = {"model": document.get("model") or None, "promptPrefix": document.get("system_prompt") or None}
+    return {
+        "conversationId": document.get("id"),
+        "title": document.get("title") or "",
+        "endpoint": "openAI",
+        "createdAt": document.get("created_at"),
+        "branches": True,
+        "recursive": False,
+        "options": options,
+        "messages": list({id(row): row for row in rows.values()}.values()),
+    }
+
+
+def _add(row: dict[str, Any], item: Mapping[str, Any]) -> None:
+    at, text, calls = item.get("created_at"), item.get("content") or "", item.get("tool_calls") or ()
+    parts: list[dict[str, Any]] = [{"type": "think", "think": said}] if (said := text_in(item.get("reasoning"))) else []
+    parts += [{"type": "text", "text": text}] if text or not calls else []
+    for call in calls:
+        function = call["function"]
+        inner = {"id": call["id"], "type": "tool_call", "name": function["name"], "args": function.get("arguments")}
+        parts.append({"type": "tool_call", "tool_call": inner})
+    row["content"] += [{**part, "createdAt": at} for part in parts]
+    row |= {"text": text, "createdAt": at, "model": item.get("model") or None, "files": _written_files(item)}
+    row["sender"] = "User" if row["isCreatedByUser"] else row["model"] or "Assistant"
+    row |= {"finish_reason": item["finish_reason"]} if item.get("finish_reason") else {}
+
+
+def _is_joined(row: dict[str, Any], item: Mapping[str, Any]) -> bool:
+    """Whether the message went into the row above it: a result into its call, a reply behind results."""
+    if row["isCreatedByUser"] or "role" in row:
+        return False
+    calls = [part["tool_call"] for part in row["content"] if part["type"] == "tool_call"]
+    if item["role"] == "tool":
+        call = next((one for one in reversed(calls) if one["id"] == item.get("tool_call_id")), {"output": ""})
+        if "output" in call:
+            return False
+        about = {"name": item["name"]} if item.get("name") else {}
+        call |= {**about, "output": item.get("content") or "", "createdAt": item.get("created_at")}
+        call |= {"files": _written_files(item)} if item.get("attachments") else {}
+        return True
+    is_answered = row["content"][-1]["type"] == "tool_call" and all("output" in call for call in calls)
+    is_reply = item["role"] == "assistant" and bool(item.get("content") or item.get("tool_calls"))
+    if not is_reply or not is_answered or row["files"] or item.get("attachments"):
+        return False
+    _add(row, item)
+    return True
+
+
+def _written_files(item: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "file_id": f"{item['id']}-{number}",
+            "filename": one.get("name") or one.get("type"),
+            "type": one.get("mime_type") or one.get("type"),
+            "filepath": one.get("url") or "",
+        }
+        for number, one in enumerate(item.get("attachments") or (), start=1)
+    ]

@@ -1,0 +1,120 @@
+"""Open WebUI's export: ``chat.history.messages`` by id, or a flat ``chat.messages`` in older ones.
+
+One reply holds reasoning, calls, results and text: in ``output``, as items of the Responses API, and again in
+``content``, as HTML. Replies of several models that were asked at once are siblings.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from compaction_app.contrib.histories.reading import (
+    Json,
+    a_call,
+    bridged,
+    file_of,
+    joined,
+    messages_of_turn,
+    text_in,
+    unused,
+)
+
+# What is inside has no tags of its own, but the summary's.
+_DETAILS = re.compile(
+    r'<details type="(reasoning|tool_calls)"([^<>]*)>((?:(?!</?details\b).)*)</details>\s*', re.DOTALL
+)
+_ATTRIBUTE = re.compile(r'\b(\w++)="([^"]*)"')
+_SUMMARY = re.compile(r"<summary>[^<]*</summary>")
+
+
+def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    document = Json(given)
+    chat = document.inner("chat") or document
+    history = chat.inner("history")
+    if "chat" not in document and not history:
+        return None
+    chat.require("history", dict)
+    found = {own: Json(row) for own, row in history.inner("messages").given.items() if isinstance(row, Mapping)}
+    parents = {own: row.id("parentId") for own, row in found.items()}
+    if not found:
+        chat.require("messages", list)
+        last = None
+        for row in chat.inners("messages"):
+            own = unused(row.id("id"), found)
+            parents[own], found[own] = row.id("parentId") or last, row
+            last = own
+    others = [own for own, row in found.items() if row.get("role") not in ("user", "assistant")]
+    systems = (text_in(found[own].get("content")) for own in others if found[own].get("role") == "system")
+    return {
+        "title": document.text("title") or chat.text("title"),
+        "model": next((name for name in chat.items("models") if name and isinstance(name, str)), ""),
+        "created_at": document.time("created_at") or chat.time("timestamp"),
+        "system_prompt": chat.inner("params").text("system") or chat.text("system") or next(systems, ""),
+        "metadata": {"open_webui": {"id": document.get("id"), "current": history.get("currentId")}},
+        "messages": [one for own, parent in bridged(parents, others) for one in _turn(own, parent, found[own])],
+        "notes": {"messages of other roles: bridged": len(others)} if others else {},
+    }
+
+
+def _turn(own: str, parent: str | None, row: Json) -> list[dict[str, Any]]:
+    pieces, in_html = list(_of_output(own, row)), list(_of_content(own, text_in(row.get("content"))))
+    if not any(kind == "text" for kind, _ in pieces):
+        pieces += [piece for piece in in_html if piece[0] == "text"] if pieces else in_html
+    sources = [{key: one.get(key) for key in one.given if key != "document"} for one in row.inners("sources")]
+    message = {
+        "role": row.get("role"),
+        "created_at": row.time("timestamp"),
+        "model": row.text("model"),
+        "attachments": [
+            file_of(one.text("name"), one.text("content_type"), one.text("url"), "image" * (one.get("type") == "image"))
+            for one in row.inners("files")
+        ],
+        "usage": row.inner("usage").given or None,
+        "metadata": row.kept("error", "modelIdx") | ({"sources": sources} if sources else {}),
+    }
+    return messages_of_turn(own, parent, message, pieces)
+
+
+def _of_output(own: str, row: Json) -> Iterator[tuple[str, Any]]:
+    for number, item in enumerate(row.inners("output"), start=1):
+        call_id = item.id("call_id") or f"{own}:{number}"
+        match item.get("type"):
+            case "message":
+                yield "text", text_in(item.get("content"))
+            case "reasoning":
+                yield "reasoning", text_in(item.get("content") or item.get("summary"))
+            case "function_call":
+                yield "call", a_call(call_id, item.text("name"), item.get("arguments"))
+            case "function_call_output":
+                yield "result", {"tool_call_id": call_id, "content": text_in(item.get("output"))}
+
+
+def _of_content(own: str, content: str) -> Iterator[tuple[str, Any]]:
+    """Text, and what older replies have in HTML alone."""
+    at = 0
+    for number, found in enumerate(_DETAILS.finditer(content), start=1):
+        yield "text", content[at : found.start()]
+        at, (kind, attributes, inner) = found.end(), found.groups()
+        if kind == "reasoning":
+            lines = html.unescape(_SUMMARY.sub("", inner)).strip().splitlines()
+            yield "reasoning", joined((line.removeprefix(">").strip() for line in lines), "\n")
+            continue
+        given = {name: html.unescape(value) for name, value in _ATTRIBUTE.findall(attributes)}
+        call_id = given.get("id") or f"{own}:{number}"
+        yield "call", a_call(call_id, given.get("name", ""), _plain(given.get("arguments", "{}")))
+        if "result" in given:
+            yield "result", {"tool_call_id": call_id, "content": _plain(given["result"])}
+    yield "text", content[at:]
+
+
+def _plain(value: str) -> str:
+    """JSON of a text is that text."""
+    try:
+        read = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    return read if isinstance(read, str) else value

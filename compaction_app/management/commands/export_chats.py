@@ -1,0 +1,56 @@
+"""``manage.py export_chats``: write conversations in a form that other products, or this one, can import."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from django.core.management.base import BaseCommand
+
+from compaction_app.contrib.histories import WRITERS, document_of
+from compaction_app.management.console import WrongCall, add_database, user_named
+from compaction_app.models import ChatSession
+
+
+class Command(BaseCommand):
+    help = (
+        "Write conversations with all their branches: what is stored, without summaries. The form openai is one "
+        "conversation a line, as import_chats reads it back; chatgpt is a list of conversations; librechat is one "
+        "conversation a line, and with one --session what LibreChat imports."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--owner", metavar="USERNAME", help="the conversations of this user only")
+        parser.add_argument(
+            "--session", type=UUID, action="append", metavar="ID", help="only this one; may be repeated"
+        )
+        parser.add_argument("--format", choices=sorted(WRITERS), default="openai", help="default: %(default)s")
+        parser.add_argument("--out", type=Path, metavar="FILE", help="a new file (default: the standard output)")
+        add_database(parser)
+
+    def handle(self, *, database: str, **options: Any) -> None:
+        sessions = ChatSession.objects.using(database).order_by("created_at", "pk")
+        if options["owner"]:
+            sessions = sessions.filter(owner=user_named(options["owner"], database))
+        if chosen := set(options["session"] or ()):
+            sessions = sessions.filter(pk__in=chosen)
+            if missing := chosen - set(sessions.values_list("pk", flat=True)):
+                raise WrongCall(f"There is no session {', '.join(map(str, missing))}.")
+        form, out = WRITERS[options["format"]], options["out"]
+        begin, between, end = ("[\n", ",\n", "\n]\n") if options["format"] == "chatgpt" else ("", "\n", "\n")
+        try:
+            # Never over a file that is there.
+            opened: Any = out.open("x", encoding="utf-8") if out else nullcontext(self.stdout)
+            with opened as file:
+                self.stdout.ending = ""
+                file.write(begin)
+                for number, session in enumerate(sessions.iterator(chunk_size=100)):
+                    file.write(between if number else "")
+                    file.write(json.dumps(form(document_of(session)), ensure_ascii=False))
+                file.write(end)
+        except OSError as error:
+            raise WrongCall(f"{out} cannot be written: {error.strerror}.") from error
