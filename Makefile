@@ -97,7 +97,7 @@ demo: setup
 POSTGRES_TESTS := tests/models tests/upgrades tests/tree tests/context tests/compaction tests/conversation tests/test_tasks.py \
   tests/test_cases.py tests/test_when_things_go_wrong.py tests/test_regressions.py tests/test_state_machine.py \
   tests/test_other_database.py tests/admin/test_constant_work.py tests/api/test_crowds.py tests/api/test_queries.py \
-  tests/project/chat_page/test_queries.py
+  tests/project/chat_page/test_queries.py tests/contrib/test_gateway.py
 # One process more than there are cores, since some tests wait for workers and browsers. Each process runs its tests in
 # order and takes over some of another's at the end.
 PROCESSES := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN || echo 1) + 1 )))

@@ -139,10 +139,7 @@ def _time_zone(value: str) -> str:
 
 
 def _function(path: str) -> str:
-    """A dotted path to a function, or to a class whose instances are called like one.
-
-    Nothing of the host's is called: a class may load a model when an instance is made.
-    """
+    """A dotted path to a function, or to a callable class, which is not called: making one may load a model."""
     called = _imported(path)
     if not callable(called):
         raise ValueError("must name a function, or a class whose instances are called like one")  # noqa: TRY004  # see _class

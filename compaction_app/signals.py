@@ -14,6 +14,11 @@
 ``using`` is the database alias. Each signal is sent after the commit, with nothing locked, in the thread that did the
 work: a worker, or a request where the compaction ran inline. A receiver that raises is logged (by Django, on
 ``django.dispatch``) and changes nothing; a slow one delays its worker.
+
+``text_erased`` (``sender`` :class:`ChatMessage`, ``session_id``, ``message_ids``, ``using``)
+    Messages were redacted; ``message_ids`` are theirs and those of all messages below. For what you made of the texts:
+    it is sent within the transaction, with the session locked, and a receiver that raises undoes the redaction. What
+    is deleted takes the rows that point at it along.
 """
 
 from __future__ import annotations
@@ -28,6 +33,7 @@ compaction_started = Signal()
 compaction_finished = Signal()
 compaction_failed = Signal()
 summary_retired = Signal()
+text_erased = Signal()
 
 
 def after_commit(function: Callable[..., object], *arguments: Any, using: str, **named: Any) -> None:

@@ -105,10 +105,7 @@ def _costly(session: ChatSession) -> QuerySet[CompactionRun]:
 _TOKENS = (
     Coalesce(F("input_tokens"), 0)
     + Coalesce(F("output_tokens"), 0)
-    + Case(
-        When(status__in=OPEN_RUN_STATUSES, input_tokens__isnull=True, then=Coalesce("tokens_before", 0)),
-        default=0,
-    )
+    + Case(When(status__in=OPEN_RUN_STATUSES, input_tokens__isnull=True, then=Coalesce("tokens_before", 0)), default=0)
 )
 
 

@@ -71,10 +71,7 @@ def message_texts(message: Mapping[str, Any]) -> list[str]:
 
 
 def attachment_tokens(attachments: Iterable[Mapping[str, Any]], *, sent: bool = True) -> int:
-    """Their own ``tokens``; else estimates, where a model is ``sent`` them.
-
-    :mod:`messages.media` has the prices.
-    """
+    """Their own ``tokens``; else the estimates of :mod:`messages.media`, where a model is ``sent`` them."""
     total = 0
     for attachment in attachments:
         if isinstance(own := attachment.get("tokens"), int):

@@ -1,147 +1,145 @@
-"""Replies in place of a chat model if none is configured: it quotes from the context that a model would be sent.
+"""Answers in place of a chat model where none is set up: it quotes the conversation.
 
-It searches the messages of the context for the words of the newest question, and quotes the sentences that match best
-with their source. So it shows without a key what a summary has kept. The same context gives the same answer.
+It is an endpoint in the OpenAI format within this process (:func:`http_client`), so that everything else works as with
+a model. Of all statements in the prompt, a summary's too, it quotes the one that best fits the newest question, and
+says where it stands, or that there is none. The same prompt gives the same answer.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
 import math
 import re
-import unicodedata
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from compaction_app.values import ChatContext, ContextMessage, Origin, Role
+import httpx2
+
+from compaction_app.memory.sentences import split_sentences
+from compaction_app.memory.statements import is_question
+from compaction_app.memory.words import read_words, stem
+from compaction_app.memory.writing import read_back
 
 #: The model name that its replies are stored with.
 NAME = "offline-assistant"
 
-QUOTES = 3
-_QUOTE_CHARACTERS = 400
-#: A sentence is quoted if its score is at least this share of the best one's.
-_WORTH = 0.5
-_SHORTEST_WORD = 2
-_SHORTEST_STEM = 4
+_BEGINS = "No model is set up here, so I looked in our conversation."
+FOUND = _BEGINS + " The best answer that I found is in {where}:"
+NOTHING = _BEGINS + " I found nothing in it that answers this."
+ADVICE = "Tell me something, then ask me about it: I quote what was said, also from far above."
 
-_NO_MODEL = "No model configured."
-FOUND = f"{_NO_MODEL} Found in the current context:"
-NOTHING = _NO_MODEL + " Nothing in the {count} of the current context answers “{question}”."
-NO_QUESTION = f"{_NO_MODEL} This message has no words to search the current context for."
-
-_LABELS = {
-    Origin.SYSTEM: "the system prompt",
-    Origin.CONTRIBUTION: "content added by the application",
-    Origin.SUMMARY: "the summary",
-    Origin.SHARED_EXTRACT: "the summary",
-    Origin.PINNED: "the pinned message",
+_WHERE = {
+    "user": "a message of yours",
+    "tool": "a tool's result",
+    "system": "the instructions",
+    "developer": "the instructions",
 }
-_ROLE_LABELS = {
-    Role.USER: "an earlier message of yours",
-    Role.ASSISTANT: "an earlier reply",
-    Role.TOOL: "a tool's result",
-    Role.SYSTEM: "a system message",
-    Role.DEVELOPER: "a developer message",
-}
-
-_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？؟۔।])\s*|\s·\s|\n+")
-_LEAD = re.compile(r"\A(?:[#>*•\-–|\s]+|(?:user|assistant|tool [\w.-]+|tool|system|developer): )+")
-_WORD = re.compile(r"[^\W_]+")
-# Written without spaces: words are searched for by pairs of characters.
-_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
-# The wrapper around a summary is the same in every context, so it is not searched.
-_WRAPPED = re.compile(r"<conversation-summary>\n(.*)\n</conversation-summary>", re.DOTALL)
-_QUESTION_ENDS = ("?", "？", "؟")
-
-_COMMON = frozenset(
-    "a about again all also am an and any are as ask at be been but by can could did do does for from get give had has "
-    "have he her him his how i if in into is it its just know let like many me more much my need no not now of on one "
-    "or our out please remember said say she should so some tell than that the their them then there these they this "
-    "those to us was we were what when where which who whom whose why will with would you your".split()
-)
+_SUMMARY = re.compile(r"<conversation-summary>\n(.*)\n</conversation-summary>", re.DOTALL)
+#: A statement answers if it has this share of the question's words.
+_SHARE = 1 / 3
+_LONGEST = 600
+_SECONDS_PER_WORD = 0.03
 
 
 @dataclass(frozen=True, slots=True)
-class _Sentence:
+class _Statement:
     text: str
-    label: str
+    where: str
     words: frozenset[str]
 
 
-def answer(context: ChatContext) -> str:
-    """The reply to the newest user message of the context."""
-    asked = next((m for m in reversed(context.messages) if m.role == Role.USER and not m.origin.is_summary), None)
-    question = list(dict.fromkeys(_words(asked.content))) if asked else []
-    if asked is None or not question:
-        return NO_QUESTION
-    sentences = [s for message in context.messages if message is not asked for s in _sentences(message)]
-    best = _best(sentences, question)
-    if not best:
-        count = f"{len(context.messages)} message{'s' * (len(context.messages) != 1)}"
-        return NOTHING.format(count=count, question=_clip(" ".join(asked.content.split()), 200))
-    return "\n\n".join([FOUND, *(f"“{sentence.text}”\n— {sentence.label}" for sentence in best)])
+def answer(messages: Sequence[Mapping[str, Any]]) -> str:
+    """The reply to the newest user message of a prompt in the OpenAI chat format."""
+    asked = max((n for n, message in enumerate(messages) if message["role"] == "user"), default=0)
+    question = _words(_text(messages[asked])) if messages else frozenset()
+    said = [one for n, message in enumerate(messages) if n != asked for one in _statements(message)]
+    spread = Counter(word for one in said for word in one.words & question)
+    weights = {word: math.log(1 + len(said) / count) for word, count in spread.items()}
+    best, most = None, 0.0
+    for one in said:
+        shared = one.words & question
+        score = sum(weights[word] for word in shared)
+        # Of equal ones the newest; of statements with the same words, one that says more than the question.
+        score += 0.001 * bool(one.words - question)
+        if len(shared) >= max(1, _SHARE * len(question)) and score >= most:
+            best, most = one, score
+    if best is None:
+        return f"{NOTHING} {ADVICE}"
+    quote = best.text if len(best.text) <= _LONGEST else f"{best.text[: _LONGEST - 1].rstrip()}…"
+    return "\n> ".join([f"{FOUND.format(where=best.where)}\n", *quote.splitlines()])
 
 
-def _best(sentences: list[_Sentence], question: list[str]) -> list[_Sentence]:
-    """The sentences with the rarest words of the question, best first; the newest of equal ones."""
-    spread = Counter(word for sentence in sentences for word in question if _contains(sentence, word))
-    weights = {word: math.log(1 + len(sentences) / count) for word, count in spread.items()}
-    scored = []
-    for place, sentence in enumerate(sentences):
-        score = sum(weight for word, weight in weights.items() if _contains(sentence, word))
-        # Of two sentences with the same words, one longer than the question says more.
-        scored.append((round(score, 6), len(sentence.words) > len(question), place))
-    scored.sort(reverse=True)
-    enough = scored[0][0] * _WORTH if scored else 0
-    found: dict[str, _Sentence] = {}
-    for score, _, place in scored:
-        if score > 0 and score >= enough and len(found) < QUOTES:
-            found.setdefault(sentences[place].text.casefold(), sentences[place])
-    return list(found.values())
-
-
-def _contains(sentence: _Sentence, word: str) -> bool:
-    return word in sentence.words
-
-
-def label_of(message: ContextMessage) -> str:
-    """The source of a message of the context, in words."""
-    return _LABELS.get(message.origin) or _ROLE_LABELS[Role(message.role)]
-
-
-def _sentences(message: ContextMessage) -> Iterator[_Sentence]:
-    """The sentences of a message, without questions and without this assistant's own replies."""
-    text = message.content
-    if message.role == Role.ASSISTANT and text.startswith(_NO_MODEL):
+def _statements(message: Mapping[str, Any]) -> Iterator[_Statement]:
+    """What a message states, without questions and without this assistant's own replies."""
+    text = _text(message)
+    if message["role"] == "assistant" and text.startswith(_BEGINS):
         return
-    if message.origin.is_summary and (wrapped := _WRAPPED.search(text)):
-        text = wrapped[1]
-    label = label_of(message)
-    for part in _SENTENCE_END.split(text):
-        sentence = _LEAD.sub("", part).strip()
-        words = frozenset(_words(sentence))
-        if words and not sentence.endswith(_QUESTION_ENDS):
-            yield _Sentence(_clip(sentence, _QUOTE_CHARACTERS), label, words)
+    if summary := message["role"] == "user" and _SUMMARY.search(text):
+        told, where = [one.text for one in read_back(summary[1])], "the summary"
+    else:
+        told = [sentence for sentence, _ in split_sentences(text)]
+        where = _WHERE.get(message["role"], "an earlier reply")
+    for one in told:
+        if (words := _words(one)) and not is_question(one):
+            yield _Statement(one, where, words)
 
 
-def _words(text: str) -> Iterator[str]:
-    """Distinctive words in one spelling: no case, no accents, no plural."""
-    folded = unicodedata.normalize("NFKD", text.casefold())
-    folded = "".join(c for c in folded if not unicodedata.combining(c))
-    for word in _WORD.findall(folded):
-        if _UNSPACED.search(word):
-            yield from (word[i : i + 2] for i in range(max(1, len(word) - 1)))
-        elif (len(word) >= _SHORTEST_WORD or word.isdigit()) and word not in _COMMON:
-            yield _stem(word)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(map(stem, read_words(text).content))
 
 
-def _stem(word: str) -> str:
-    for ending in ("ing", "ies", "es", "ed", "s"):
-        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_STEM:
-            return word[: -len(ending)]
-    return word.rstrip("e") if len(word) > _SHORTEST_STEM else word
+def _text(message: Mapping[str, Any]) -> str:
+    content = message.get("content") or ""
+    parts = content if isinstance(content, list) else [{"text": content}]
+    return "\n".join(str(part["text"]) for part in parts if part.get("text"))
 
 
-def _clip(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1].rstrip()}…"
+# -- The endpoint -----------------------------------------------------------------------------------------
+
+
+class _Paced(httpx2.SyncByteStream, httpx2.AsyncByteStream):
+    """A body that comes as a model's does: a word at a time."""
+
+    def __init__(self, chunks: Sequence[bytes]) -> None:
+        self._chunks = chunks
+
+    def __iter__(self) -> Iterator[bytes]:
+        for chunk in self._chunks:
+            time.sleep(_SECONDS_PER_WORD)
+            yield chunk
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for chunk in self._chunks:
+            await asyncio.sleep(_SECONDS_PER_WORD)
+            yield chunk
+
+
+def _respond(request: httpx2.Request) -> httpx2.Response:
+    asked = json.loads(request.content)
+    reply = answer(asked["messages"])
+    head = {"id": NAME, "created": 0, "model": NAME}
+    if not asked.get("stream"):
+        message = {"role": "assistant", "content": reply}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        return httpx2.Response(200, json={**head, "object": "chat.completion", "choices": [choice]})
+    deltas: list[tuple[dict[str, str], str | None]] = [
+        ({"content": word}, None) for word in re.findall(r"\s*\S+", reply)
+    ] + [({}, "stop")]
+    choices = [{"index": 0, "delta": delta, "finish_reason": reason} for delta, reason in deltas]
+    chunks = [json.dumps({**head, "object": "chat.completion.chunk", "choices": [choice]}) for choice in choices]
+    events = [f"data: {chunk}\n\n".encode() for chunk in [*chunks, "[DONE]"]]
+    return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=_Paced(events))
+
+
+def http_client() -> httpx2.Client:
+    """For ``openai.OpenAI``."""
+    return httpx2.Client(transport=httpx2.MockTransport(_respond))
+
+
+def async_http_client() -> httpx2.AsyncClient:
+    """For ``openai.AsyncOpenAI``."""
+    return httpx2.AsyncClient(transport=httpx2.MockTransport(_respond))

@@ -7,7 +7,8 @@ The project also reads ``ALLOWED_HOSTS``, ``DATABASE_URL``, ``CELERY_BROKER_URL`
 ``OPENAI_BASE_URL``, ``COMPACTION_CONTEXT_WINDOW``, ``COMPACTION_MODE``, ``COMPACTION_TRIGGER_RATIO``,
 ``COMPACTION_RECENT_MESSAGES_RATIO`` and, of the models that write summaries, ``COMPACTION_SUMMARIZER_MODELS``,
 ``COMPACTION_SUMMARIZER_TIMEOUT`` (seconds), ``COMPACTION_SUMMARIZER_WINDOW`` and
-``COMPACTION_SUMMARIZER_MAX_OUTPUT_TOKENS``; its chat page ``CHAT_MODEL`` and ``CHAT_TIMEOUT_SECONDS``; its workers
+``COMPACTION_SUMMARIZER_MAX_OUTPUT_TOKENS``; its chat page ``CHAT_MODEL`` (one or more) and ``CHAT_TIMEOUT_SECONDS``;
+its workers
 ``COMPACTION_SWEEP_SECONDS`` and ``COMPACTION_REDELIVERY_SECONDS`` (how soon a lost or killed task is found); the demo
 ``DEMO_FOLDER``, ``DEMO_PASSWORD`` and ``DEMO_BROKER_URL``.
 """
@@ -61,9 +62,10 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
-    "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    # Before the check of the token, which reads the form.
     "project.chat.large_posts.refuse_large_posts",
+    "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
@@ -225,6 +227,7 @@ COMPACTION = _compaction()
 
 # --- Chat page --------------------------------------------------------------------------------------------
 
-# The model of every conversation. If unset: the model that a conversation names, else the default of project/chat.
-CHAT_MODEL = environment.text("CHAT_MODEL")
+# Models to choose from, separated by commas; the first answers where none is chosen. If unset: the model that a
+# conversation names, else the default of project/chat.
+CHAT_MODELS = environment.names("CHAT_MODEL")
 CHAT_TIMEOUT_SECONDS = environment.seconds("CHAT_TIMEOUT_SECONDS", default=60)

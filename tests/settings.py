@@ -9,8 +9,8 @@ os.environ.setdefault("DEBUG", "true")
 from project.settings import *  # noqa: F403
 from project.settings import COMPACTION, DATABASES, INSTALLED_APPS, LOGGING
 
-# A stock treebeard tree to compare with, and a host's rows that point at messages.
-INSTALLED_APPS = [*INSTALLED_APPS, "tests.stock_tree"]
+# A stock treebeard tree to compare with, and a host's rows that point at messages; and the gateway's table.
+INSTALLED_APPS = [*INSTALLED_APPS, "tests.stock_tree", "compaction_app.contrib.gateway"]
 
 if sqlite_file := os.environ.get("TEST_SQLITE_FILE"):
     DATABASES["default"]["TEST"] = {"NAME": sqlite_file}

@@ -111,10 +111,7 @@ VALUES: dict[str, tuple[list[Any], list[Any]]] = {
         [{}, {"fast": {}}, *({"fast": good} for good in GOOD_ENTRIES)],
     ),
     "EVENTS_KEPT_DAYS": ([0, 10**6], [None, 1, 90]),
-    "TIME_ZONE": (
-        ["", "Berlin", "../UTC", "/etc/localtime", "Europe", "a\0b", 1],
-        [None, "UTC", "Europe/Berlin"],
-    ),
+    "TIME_ZONE": (["", "Berlin", "../UTC", "/etc/localtime", "Europe", "a\0b", 1], [None, "UTC", "Europe/Berlin"]),
     "MODELS": (
         [
             *(None, {5: {}}, {"gpt": 5}, {"gpt": {"widow": 5}}, {"gpt": {"window": 0}}, {"gpt": {"trigger_ratio": 1}}),

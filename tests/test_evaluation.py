@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.evaluate import (
-    __main__ as evaluate,
-)
+from benchmarks.evaluate import __main__ as evaluate
 from benchmarks.evaluate import (
     baselines,
     domains_held_out,

@@ -44,8 +44,7 @@ def test_after_a_cut_inside_a_turn_a_small_summarizer_goes_on_from_there(session
     """The point right at the cutoff counted as a cut: a generation that covers nothing, with the tip for a
     cutoff."""
     settings.COMPACTION = small(
-        asked={"BACKEND": "tests.test_regressions.SmallSummarizer", "PROMPT": "Sum it up."},
-        PRESERVE_RECENT_MESSAGES=4,
+        asked={"BACKEND": "tests.test_regressions.SmallSummarizer", "PROMPT": "Sum it up."}, PRESERVE_RECENT_MESSAGES=4
     )
     tip = grow(session, None, "u " + "c t " * 60)[-1]
     chat.compact(tip)
@@ -60,8 +59,7 @@ def test_after_a_cut_inside_a_turn_a_small_summarizer_goes_on_from_there(session
 def test_the_next_generation_does_not_wait_for_the_cool_down_of_the_one_before(session, settings):
     """Once enough was covered and the prompt fitted, the rest of the plan was let fall without a word."""
     settings.COMPACTION = small(
-        asked={"BACKEND": "tests.test_regressions.SmallSummarizer", "PROMPT": "Sum it up."},
-        COOLDOWN_SECONDS=60,
+        asked={"BACKEND": "tests.test_regressions.SmallSummarizer", "PROMPT": "Sum it up."}, COOLDOWN_SECONDS=60
     )
     tip = grow(session, None, "u a " * 32)[-1]
     run = chat.request_compaction(tip)

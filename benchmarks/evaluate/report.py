@@ -90,11 +90,11 @@ def _sentences(results: Sequence[Result]) -> str:
     ]
     return (
         "The extractive summarizer needs no model. Of the values that a customer-service agent's next call needs and "
-        f"no longer sees, it keeps {kept} of 100 at windows of {' / '.join(windows)} tokens; a list of the newest named "
-        f"values of the same size keeps {listed}, the end of the conversation {end}. Of an answer about two friends' "
-        f"chats of months, 4,000 tokens have {of_100('friends', EXTRACT, 'stmt')} of 100 words beside what is asked "
-        f"(the end of the chat {of_100('friends', 'tail', 'stmt')}). Of {len(told)} quoted statements that another one "
-        "denies, limits or corrects, in conversations that it was not tuned on, "
+        f"no longer sees, it keeps {kept} of 100 at windows of {' / '.join(windows)} tokens; a list of the newest "
+        f"named values of the same size keeps {listed}, the end of the conversation {end}. Of an answer about two "
+        f"friends' chats of months, 4,000 tokens have {of_100('friends', EXTRACT, 'stmt')} of 100 words beside what is "
+        f"asked (the end of the chat {of_100('friends', 'tail', 'stmt')}). Of {len(told)} quoted statements that "
+        "another one denies, limits or corrects, in conversations that it was not tuned on, "
         f"{sum(cell.got for cell in told):.0f} are quoted without it. A model's summaries were not measured "
         "([docs/evaluation.md](docs/evaluation.md))."
     )

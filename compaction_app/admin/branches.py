@@ -68,19 +68,24 @@ class BranchList:
         self.is_older_page = before is not None
         #: Where the next page begins; None on the last.
         self.older_before = self.lanes[-1].start_id if len(page) > LANES else None
-        self.using = database_of(session)
-        self.histories = histories_at([lane.end_id for lane in self.lanes if lane.is_tip], self.using)
-        self._rows, self._events = self._read(), self._read_events()
+        using = database_of(session)
+        self.histories = histories_at([lane.end_id for lane in self.lanes if lane.is_tip], using)
+        self._rows = self._read(using)
+        #: What says why nothing was compacted, newest first, each with its place; for people who may view events.
+        self._events: list[Any] = []
+        if links.may_view("compactionevent"):
+            events = CompactionEvent.objects.using(using).filter(session=session, message__isnull=False)
+            # The first message of a lane has none.
+            placed = events.annotate(lane=Coalesce("message__lane", "message")).filter(kind__in=_REASONS)
+            self._events = list(placed.order_by("-id")[:_EVENTS_READ])
 
-    # -- reading ------------------------------------------------------------------------------------------
-
-    def _read(self) -> dict[int, Any]:
+    def _read(self, using: str) -> dict[int, Any]:
         """The ends of the lanes, the messages that they leave and the summaries in use."""
         made_by = CompactionRun.objects.filter(summary=OuterRef("pk")).order_by("id")
         ids = {pk for lane in self.lanes for pk in (lane.start_id, lane.end_id, lane.parent_id)}
         ids |= {tip.summary_id for tip in self.histories.values()}
         annotated = (
-            ChatMessage.objects.using(self.using)
+            ChatMessage.objects.using(using)
             .filter(session=self.session, pk__in=ids - {None})
             .annotate(
                 beginning=Left("content", _TEXT_READ) if self.quotes else Value("", CharField()),
@@ -88,19 +93,8 @@ class BranchList:
                 generation=Subquery(made_by.values("generation")[:1]),
             )
         )
-        names = ("pk", "beginning", "created_at", "depth", "path_tokens", "cutoff_depth", "generation")
+        names = ("pk", "beginning", "created_at", "depth", "cutoff_depth", "generation")
         return {row.pk: row for row in annotated.values_list(*names, named=True)}
-
-    def _read_events(self) -> list[Any]:
-        """What says why nothing was compacted, newest first, each with its place; for people who may view events."""
-        if not self.links.may_view("compactionevent"):
-            return []
-        found = CompactionEvent.objects.using(self.using).filter(session=self.session, message__isnull=False)
-        # The first message of a lane has none.
-        placed = found.annotate(lane=Coalesce("message__lane", "message"))
-        return list(placed.filter(kind__in=_REASONS).order_by("-id")[:_EVENTS_READ])
-
-    # -- the branches -------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Forks below the branch that they leave, if that is on the page; the newest first."""

@@ -1,12 +1,8 @@
 """Redacting, retiring and deleting from the admin: a page says in numbers what else goes, in constant queries.
 
-Redacting removes the text of a message and empties every summary that may quote it. Retiring takes a summary out of
-use, with all that were built on it. Deleting removes a message and everything below it. All go through ``chat``, and
-none leaves text of the conversation in the admin's log.
-
-Without its summary a branch may be too long for its window until it is compacted again: the page says which messages
-the model no longer sees, by stored sums. The real context leaves out whole turns, up to an eighth of the window more,
-and shortens tool results first.
+All go through ``chat``, and none leaves text of the conversation in the admin's log. Without its summary a branch may
+be too long for its window until it is compacted again: the page says which messages the model no longer sees, by stored
+sums. The real context leaves out whole turns, up to an eighth of the window more, and shortens tool results first.
 """
 
 from __future__ import annotations
@@ -231,11 +227,7 @@ class ErasingAdmin(RecordAdmin):
     def _told_of_retiring(self, links: Links, summary: ChatMessage, retiring: Sequence[ChatMessage]) -> Told:
         run, anchor = summary.made_by.first(), summary.parent
         return {
-            CHANGES: [
-                _("Taken out of use:"),
-                [links.record(one) for one in retiring],
-                *_borrowed(links, retiring),
-            ],
+            CHANGES: [_("Taken out of use:"), [links.record(one) for one in retiring], *_borrowed(links, retiring)],
             KEPT: [_("The summaries themselves, as a record, and every message.")],
             # What the summary was built on still applies.
             UNSEEN: _unseen(links, newest_tip_below(anchor) if anchor else None, run.base_id if run else None),

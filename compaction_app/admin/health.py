@@ -27,7 +27,7 @@ from compaction_app.conf import Mode
 from compaction_app.models import CompactionRun
 from compaction_app.models.managers import LOST_AFTER_SECONDS
 from compaction_app.models.words import why_it_failed, words
-from compaction_app.values import RunStatus
+from compaction_app.values import OPEN_RUN_STATUSES, RunStatus
 
 #: A run that is due for longer than this has missed more than one sweep that looks for lost tasks.
 LATE_SECONDS = 3 * LOST_AFTER_SECONDS
@@ -52,16 +52,14 @@ def health_of(request: HttpRequest) -> dict[str, Any] | None:
     now = timezone.now()
     since = now - timedelta(days=RECENT_DAYS)
     newest = CompactionRun.objects.filter(created_at__gte=since).order_by("-created_at")
-    return {"problems": [*_broker(), *_open_runs(now), *_models(newest)], "lately": list(_lately(newest, since))}
-
-
-def _models(newest: QuerySet[CompactionRun]) -> Iterator[dict[str, Any]]:
-    """A key that is missing or a model that is gone fails no run: an extract is stored instead."""
-    code = newest.filter(status=RunStatus.SUCCEEDED).values_list("error_code", flat=True).first()
-    if code:
+    problems = [*_broker(), *_open_runs(now)]
+    # A key that is missing or a model that is gone fails no run: an extract is stored instead.
+    if code := newest.filter(status=RunStatus.SUCCEEDED).values_list("error_code", flat=True).first():
         said = _("No model wrote the newest summary, so an extract was stored: {}.")
         remedy = _("Correct SUMMARIZERS or the worker's environment; manage.py try_summarizer asks each model once.")
-        yield {"text": said.format(why_it_failed(code) or words(code)), "remedy": remedy, "runs": urlencode(EXTRACTS)}
+        text = said.format(why_it_failed(code) or words(code))
+        problems.append({"text": text, "remedy": remedy, "runs": urlencode(EXTRACTS)})
+    return {"problems": problems, "lately": list(_lately(newest, since))}
 
 
 def _lately(newest: QuerySet[CompactionRun], since: datetime) -> Iterator[dict[str, str]]:
@@ -112,8 +110,10 @@ def _open_runs(now: datetime) -> Iterator[dict[str, Any]]:
     late = Q(due__lt=now - timedelta(seconds=LATE_SECONDS))
     # Most overdue first, in the order of the index: those are counted where not all are.
     due = Coalesce("next_attempt_at", "started_at", "created_at")
-    waiting = _open(RunStatus.READY).annotate(due=due).order_by("next_attempt_at")
-    claimed = _open(RunStatus.RUNNING).annotate(due=F("lease_expires_at"))
+    # By the condition of their partial index.
+    waiting, claimed = (CompactionRun.objects.open().filter(status=one) for one in OPEN_RUN_STATUSES)
+    waiting = waiting.annotate(due=due).order_by("next_attempt_at")
+    claimed = claimed.annotate(due=F("lease_expires_at"))
     for status, rows in ((RunStatus.READY, waiting), (RunStatus.RUNNING, claimed)):
         found = rows[: MOST_OPEN + 1].aggregate(late=Count("pk", filter=late), since=Min("due", filter=late))
         if not found["late"]:
@@ -133,8 +133,3 @@ def _open_runs(now: datetime) -> Iterator[dict[str, Any]]:
             remedy = _("Start beat, whose sweep reassigns them, or run manage.py recover_compactions.")
         runs = urlencode({"status__exact": status})
         yield {"text": said.format(count), "remedy": remedy, "since": found["since"], "runs": runs}
-
-
-def _open(status: RunStatus) -> QuerySet[CompactionRun]:
-    """By the condition of their partial index, which ``open()`` is."""
-    return CompactionRun.objects.open().filter(status=status)

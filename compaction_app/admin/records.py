@@ -283,10 +283,7 @@ class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
     def delete_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Deleting needs the permission to view, too: the page names what it deletes.
-
-        Not by ``has_delete_permission``: that would keep a host from deleting a user together with the sessions.
-        """
+        """Deleting needs the permission to view, too: the page names what it deletes."""
         obj = self.get_object(request, object_id)
         if obj is not None and not (self.may_delete(obj) and self.has_view_permission(request, obj)):
             raise PermissionDenied

@@ -1,8 +1,4 @@
-"""The error responses of the API: ``{"code": …, "detail": …}`` for every error.
-
-Code that refuses a request raises :class:`Problem`. :func:`add_error_handlers` has a ``NinjaAPI`` answer any other
-exception with one. :func:`operation` declares, in the OpenAPI document, which codes an operation may return.
-"""
+"""The error responses of the API: ``{"code": …, "detail": …}`` for every error. Who refuses raises :class:`Problem`."""
 
 from __future__ import annotations
 
@@ -69,28 +65,33 @@ class Code(StrEnum):
     THROTTLED = "throttled", 429, "Too many requests that cause compactions; try again after `Retry-After` seconds."
     SPEND = "spend", 429, "A limit of `SPENDING_LIMITS` is reached: nothing is compacted before `Retry-After` seconds."
     INTERNAL = "internal", 500, "The server failed; its log has the error."
+    MODEL = "model", 502, "The chat model gave no answer; ask again."
     COMPACTION_FAILED = "compaction_failed", 502, "No model returned a usable summary; nothing was changed."
     UNAVAILABLE = "unavailable", 503, "The database is busy or unreachable; try again after `Retry-After` seconds."
     REDACTION_FAILED = "redaction_failed", 503, "The site's redactor failed, so no text was returned."
 
 
 class Problem(Exception):
-    """An error to return. Without a ``detail`` it has the code's meaning; ``run_id`` names the run that is open."""
+    """An error to return. Without a ``detail`` it has the code's meaning.
+
+    ``ids``: ``run_id`` names the run that is open, ``question_id`` what is stored and got no reply.
+    """
 
     def __init__(
-        self, code: Code, detail: str = "", *, headers: Mapping[str, str] | None = None, run_id: int | None = None
+        self, code: Code, detail: str = "", *, headers: Mapping[str, str] | None = None, **ids: int | None
     ) -> None:
         self.code = code
         # It may quote a key of the request, however long.
         self.detail = (detail or code.meaning)[:1000]
-        self.run_id = run_id
+        self.ids = {name: key for name, key in ids.items() if key}
         self.headers = dict(headers or {})
         super().__init__(f"{code}: {self.detail}")
 
     def response(self) -> HttpResponse:
         # The detail may quote the request. As JSON it is nothing that a browser would run.
-        content = {"code": self.code, "detail": self.detail} | ({"run_id": self.run_id} if self.run_id else {})
-        return JsonResponse(content, status=self.code.status, headers=self.headers)
+        return JsonResponse(
+            {"code": self.code, "detail": self.detail, **self.ids}, status=self.code.status, headers=self.headers
+        )
 
 
 class ProblemOut(Schema):
@@ -99,6 +100,7 @@ class ProblemOut(Schema):
     code: Code = Field(description="What went wrong, for programs.", examples=[Code.NOT_FOUND])
     detail: str = Field(description="What went wrong, for people.", examples=[Code.NOT_FOUND.meaning])
     run_id: int | None = Field(None, description="With `open_run`: the run to poll. Otherwise left out.")
+    question_id: int | None = Field(None, description="The message that is stored and got no reply, if there is one.")
 
 
 # -- exceptions ------------------------------------------------------------------------------------------

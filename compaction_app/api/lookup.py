@@ -61,10 +61,7 @@ def require_tip(message: ChatMessage, field: str) -> ChatMessage:
 
 
 def require(request: HttpRequest, session: ChatSession | None, action: Action, detail: str = "") -> None:
-    """Raise ``forbidden``, or ``not_found`` if the user may not even view what the action is about.
-
-    ``session`` is None for one that is to be created.
-    """
+    """Raise unless the user may do the action; ``session`` is None for one that is to be created."""
     user = user_of(request)
     if is_allowed(user, session, action):
         return

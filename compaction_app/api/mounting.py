@@ -1,8 +1,4 @@
-"""The URL patterns of the API, for a host to include at any path and with any authentication.
-
-Every view is wrapped: a body that is too large is refused before it is read, and a query parameter that is unknown too;
-405 and unknown paths are errors of the API's shape, and responses stay out of caches.
-"""
+"""The URL patterns of the API, for a host to include at any path and with any authentication."""
 
 from __future__ import annotations
 
@@ -19,7 +15,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.urls import URLPattern, path, re_path
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET
-from ninja import NinjaAPI, Swagger
+from ninja import NinjaAPI, Router, Swagger
 from ninja.parser import Parser
 from ninja.responses import Response
 
@@ -40,11 +36,13 @@ def api_urls(
     *,
     auth: Authentication | Sequence[Authentication] | None = None,
     docs_decorator: Callable[[View], View] | None = None,
+    extra: Sequence[Router] = (),
 ) -> list[URLPattern]:
     """Return the patterns to include: ``path("api/v1/", include((api_urls(auth=…), "compaction_api")))``.
 
     ``auth``: one authentication or several, tried in order; by default Django's session. ``docs_decorator`` wraps the
-    OpenAPI document and the docs page. Without it they are public: they contain no data.
+    OpenAPI document and the docs page. Without it they are public: they contain no data. ``extra``: more operations,
+    such as those of ``contrib.stream``.
     """
     api = NinjaAPI(
         title="Chat compaction",
@@ -58,8 +56,8 @@ def api_urls(
         parser=JsonBody(),
         urls_namespace="compaction_api",
     )
-    for operations in (sessions, messages, contexts, compactions):
-        api.add_router("", operations.router)
+    for router in (*(one.router for one in (sessions, messages, contexts, compactions)), *extra):
+        api.add_router("", router)
     add_error_handlers(api)
     challenge = challenge_for(api.auth if isinstance(api.auth, Sequence) else ())
     paths = api.get_openapi_schema(path_prefix="/")["paths"]

@@ -115,10 +115,7 @@ class Work:
 
 
 def record_result(work: Work, result: SummaryDraft | SummarizerError) -> CompactionRun | None:
-    """Record what came of the model's call: a summary, or why there is none.
-
-    Returns the run of the next generation, where the summarizer could not take all of it in one request.
-    """
+    """Record what came of the model's call: a summary, or why there is none; returns the run of a next generation."""
     run = work.run
     # First, whatever becomes of the draft: it has been paid for.
     calls = result.calls if isinstance(result, SummarizerError) else result.paid_calls
@@ -188,7 +185,8 @@ def write_if_claimed(run: CompactionRun, write: Callable[[], Result]) -> Result 
 def _record_failure(run: CompactionRun, error: SummarizerError, events: Iterable[Event]) -> None:
     """Why there is no summary; a transient error in the background is tried again later."""
     _note_error(run, error)
-    if _erased_since_read(run):
+    session = ChatSession.objects.using(database_of(run)).filter(pk=run.session_id)
+    if not session.filter(erasures=run.erasures_seen).exists():
         # It may quote what has been erased meanwhile.
         run.error_detail = ""
     for kind, payload in events:
@@ -212,11 +210,6 @@ def _note_error(run: CompactionRun, error: SummarizerError) -> None:
     # A host's summarizer may put any text here.
     run.error_code = make_storable(str(error.error_code))[:30] or ErrorCode.PROVIDER_ERROR
     run.error_detail = make_storable(str(error))[:2000]
-
-
-def _erased_since_read(run: CompactionRun) -> bool:
-    session = ChatSession.objects.using(database_of(run)).filter(pk=run.session_id)
-    return not session.filter(erasures=run.erasures_seen).exists()
 
 
 def _is_unchanged(work: Work) -> bool:

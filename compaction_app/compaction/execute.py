@@ -1,8 +1,4 @@
-"""Carrying out a run: claim it, plan again, ask the summarizer with nothing held, commit what is still true.
-
-:func:`carry_out` is the sequence, for callers that block and for those that await the model.
-:func:`prepare` reads everything that the model's call needs and gives the connection back; :mod:`commit` has the end.
-"""
+"""Carrying out a run: claim it, plan again, ask the summarizer with nothing held, commit what is still true."""
 
 from __future__ import annotations
 
@@ -46,12 +42,7 @@ from compaction_app.summarizers.base import (
     make_summarizer,
     unlimited,
 )
-from compaction_app.summarizers.prompts import (
-    OVERSIZE_FACTOR,
-    SummarizerLimit,
-    count_request,
-    request_for,
-)
+from compaction_app.summarizers.prompts import OVERSIZE_FACTOR, SummarizerLimit, count_request, request_for
 from compaction_app.summarizers.waiting import BLOCKING, Way, without_waiting
 from compaction_app.telemetry import log, log_error
 from compaction_app.tree import branches
@@ -310,10 +301,7 @@ def _plan(
 
 
 def request_of(run: CompactionRun, settings: Settings, plan: CompactionPlan, limits: dict[int, int]) -> SummaryRequest:
-    """What a plan asks the summarizer for.
-
-    :mod:`transfer.rebuild` builds it again from stored rows, so it depends on nothing else.
-    """
+    """What a plan asks for. It depends on nothing else: :mod:`transfer.rebuild` builds it again from stored rows."""
     return request_for(plan, settings, nonce=run.nonce, limits=limits, **_parts_of_request(run, settings))
 
 

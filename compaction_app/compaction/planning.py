@@ -61,10 +61,7 @@ def _turn_cut(messages: Sequence[Message], tokens_for_recent: int, preserve: int
 
 
 def covered_messages(before_cut: Sequence[Message], base: Summary | None, pin: Message | None) -> tuple[Message, ...]:
-    """What a summary covers: the messages between its base's cutoff and the cut, without the pin.
-
-    If the base's pin is not pinned any more, it is summarized too, first.
-    """
+    """The messages between the base's cutoff and the cut without the pin; first the base's, if it is pinned no more."""
     inherited = base.pinned if base else None
     unpinned = (inherited,) if inherited and (pin is None or inherited.id != pin.id) else ()
     return (*unpinned, *(message for message in before_cut if pin is None or message.id != pin.id))

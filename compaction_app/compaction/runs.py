@@ -99,11 +99,7 @@ def time_limit_of(run: CompactionRun) -> float:
 
 
 def claim(run_id: int, using: str, lease: float | None = None) -> CompactionRun | None:
-    """Take ownership of a run for ``lease`` seconds, by default :data:`LEASE_SECONDS`.
-
-    Who may claim it is decided by ``CompactionRunQuerySet.claimable``. None, without an error, where another worker
-    has it or it is finished or deleted.
-    """
+    """Take ownership of a run for ``lease`` seconds; None where another worker has it, or it is finished or deleted."""
     now = timezone.now()
     rows = CompactionRun.objects.using(using).filter(pk=run_id)
     claimed = rows.claimable(now).update(
@@ -129,10 +125,7 @@ def still_claimed(run: CompactionRun) -> Any:
 
 
 def renew(run: CompactionRun, lease: float, **only: Any) -> bool:
-    """Keep the run for ``lease`` seconds from now; False if this worker's claim is no longer valid.
-
-    ``only``: what else must be true of its row.
-    """
+    """Keep the run for ``lease`` seconds from now; False if the claim, or ``only`` of its row, is no longer true."""
     rows = still_claimed(run).filter(**only)
     return bool(rows.update(lease_expires_at=timezone.now() + timedelta(seconds=lease)))
 

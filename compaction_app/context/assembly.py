@@ -25,16 +25,7 @@ from compaction_app.messages.validation import is_storable
 from compaction_app.redaction import Redact, redact_branch, redactor_of
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count, attachment_tokens, count_messages
-from compaction_app.values import (
-    Branch,
-    Budget,
-    ChatContext,
-    ContextMessage,
-    Json,
-    Origin,
-    Role,
-    Strategy,
-)
+from compaction_app.values import Branch, Budget, ChatContext, ContextMessage, Json, Origin, Role, Strategy
 
 logger = logging.getLogger("compaction_app.sendings")
 
@@ -73,11 +64,11 @@ def assemble(
         tool_names=reserved_parts.tool_names,
         alternate_roles=settings.alternate_roles,
         attachment_tokens=sum(attachment_tokens(one.attachments, sent=one.role == Role.USER) for one in history),
-        address_of=partial(_address_of, settings.attachment_url) if settings.attachment_url else None,
+        address_of=partial(address_of, settings.attachment_url) if settings.attachment_url else None,
     )
 
 
-def _address_of(path: str, attachment: Mapping[str, Json]) -> str | None:
+def address_of(path: str, attachment: Mapping[str, Json]) -> str | None:
     """What the site's ``ATTACHMENT_URL`` says; where it fails "", so that a turn goes on without the attachment."""
     try:
         address = load_function(path)(attachment)
@@ -101,11 +92,7 @@ def apply_layers(branch: Branch, budget: Budget, settings: Settings, count: Coun
     if settings.mode == Mode.OFF or (history <= budget.available and not branch.unread):
         return ShownHistory(summary=base, pinned=pinned, tail=branch.tail, strategy=strategy)
     fit_to = partial(
-        fit,
-        branch,
-        preserve=settings.preserve_recent_messages,
-        max_bytes=settings.prune_tool_result_bytes,
-        count=count,
+        fit, branch, preserve=settings.preserve_recent_messages, max_bytes=settings.prune_tool_result_bytes, count=count
     )
     try:
         shown = fit_to(available=budget.available)

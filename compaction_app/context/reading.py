@@ -184,10 +184,7 @@ def should_compact(tip: ChatMessage, **options: Unpack[TurnOptions]) -> bool:
 
 
 def resolve_request_at(tip: ChatMessage, request: ContextRequest) -> ResolvedRequest:
-    """The request with the settings of the tip's session as it is stored now, and the history there: one statement.
-
-    A session in memory may have an old calibration or old settings.
-    """
+    """The request with the tip's session as it is stored now, in memory it may be old, and the history: one query."""
     if (found := branches.session_and_history(tip.pk, database_of(tip))) is None:
         raise MessageNotFound(f"Message {tip.pk} does not exist any more, or its session {tip.session_id} does not.")
     session, history = found

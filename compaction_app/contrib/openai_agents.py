@@ -24,7 +24,7 @@ try:
     from agents import FunctionTool, ModelRetrySettings, ModelSettings, RunConfig, retry_policies
 except ImportError as error:
     raise ImportError(INSTALL.format("openai-agents")) from error
-from agents.memory import SessionSettings
+from agents.memory.session_settings import SessionSettings, resolve_session_limit
 from agents.models.default_models import get_default_model
 from agents.retry import RetryDecision, RetryPolicyContext
 from agents.run_config import CallModelData, ModelInputData
@@ -91,9 +91,7 @@ class TreeSession:
         """The items of the context at the tip; with a ``limit`` the newest that are stored."""
         refuse_blocked_thread()
         self._counted, self._requests = wrapper.usage.request_usage_entries if wrapper else [], 0
-        if limit is None and self.session_settings is not None:
-            limit = self.session_settings.limit
-        items = await sync_to_async(self._newest)(limit)
+        items = await sync_to_async(self._newest)(resolve_session_limit(limit, self.session_settings))
         self._known = [*items]
         return items
 
@@ -124,7 +122,7 @@ class TreeSession:
         given, instructions = data.model_data.input, data.model_data.instructions
         known = Counter(map(_key, self._known))
         new = _without(given, known)
-        limit = self.session_settings and self.session_settings.limit
+        limit = resolve_session_limit(None, self.session_settings)
         sent = ModelInputData(input=given, instructions=instructions)
         self._fit_again, self._retry = None, data.agent.model_settings.retry
         if known.total() or limit is not None:

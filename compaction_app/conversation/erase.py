@@ -210,6 +210,7 @@ def empty_summaries(session_id: Any, ids: Sequence[int], using: str, tops: Seque
     ``tops``: messages at or above all of them, whose branches may have to be compacted again.
     """
     emptied, retired, now = 0, [], timezone.now()
+    signals.text_erased.send(ChatMessage, session_id=session_id, message_ids=list(ids), using=using)
     for start in range(0, len(ids), _BATCH):
         batch = ids[start : start + _BATCH]
         summaries = ChatMessage.objects.using(using).summaries().filter(pk__in=batch)

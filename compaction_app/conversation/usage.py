@@ -1,21 +1,14 @@
 """What a reply reports about its own prompt, and what this app records of it.
 
-A reply says how many tokens its prompt had, and whether the provider compacted it. Providers say so in their own ways,
-and a host stores what it got in ``usage`` and ``metadata``. Known are:
+A host stores in ``usage`` and ``metadata`` what the provider reported. That it compacted the prompt is known by:
 
-- Anthropic's ``context_management.applied_edits``: ``clear_tool_uses_…``, ``clear_thinking_…``, ``compact_…``, each
-  with what it cleared;
-- Anthropic's ``usage.iterations``, where a compaction is an iteration with tokens of its own, content blocks of the
-  type ``compaction`` and the stop reason ``compaction``;
+- Anthropic's ``context_management.applied_edits``: ``clear_tool_uses_…``, ``clear_thinking_…``, ``compact_…``; its
+  ``usage.iterations``; content blocks and the stop reason ``compaction``;
 - output items of the type ``compaction`` in OpenAI's Responses API (xAI's is the same);
 - LiteLLM's ``provider_specific_fields``: ``compaction_blocks`` and ``context_management``.
 
-OpenAI's ``truncation: auto`` leaves messages out silently, so a reply cannot show it.
-
-A number that is no count of tokens (negative, a text, beyond ``MAX_REPORTED``) is ignored: a reply has been paid for
-and is stored, whatever its provider reports. The JSON API refuses one, since its clients can correct it.
-
-:func:`record_reply` writes the rest: metrics, events, and the calibration of the token estimate for the model.
+OpenAI's ``truncation: auto`` leaves messages out silently, so a reply cannot show it. A number that is no count of
+tokens (negative, a text, beyond ``MAX_REPORTED``) is ignored: a reply has been paid for, and is stored.
 """
 
 from __future__ import annotations
@@ -89,10 +82,7 @@ def provider_compaction(usage: Mapping[str, Any] | None, metadata: Mapping[str, 
 
 
 def report_of(reported: Any) -> dict[str, Any]:
-    """A provider's ``context_management``, or LiteLLM's fields, in the form of ``metadata``; {} if they are empty.
-
-    Numbers and types only: the text of a compaction block is left out.
-    """
+    """Numbers and types of a provider's ``context_management``, or LiteLLM's fields, in the form of ``metadata``."""
     fields = reported if isinstance(reported, Mapping) else {}
     edits = [_without_text(edit) for edit in _edits_in(fields, fields.get("context_management"))]
     blocks = sum(_is_compaction(block) for block in _mappings(fields.get("compaction_blocks")))

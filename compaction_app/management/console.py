@@ -6,11 +6,13 @@ or an id that does not exist.
 
 from __future__ import annotations
 
-import importlib.util
+import sys
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Callable, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Sequence
+from io import StringIO
+from typing import Any
 
+import click
 from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError
 from django.db import DEFAULT_DB_ALIAS, connections
@@ -77,24 +79,9 @@ def with_model(settings: Settings, asked: AskedModel) -> Settings:
     return settings.but(summarizers={**settings.summarizers, settings.summarizer.name: alone})
 
 
-def progress(*args: Any, **options: Any) -> Any:
-    """Return a progress bar, shown on a terminal only. Without ``tqdm`` (the extra ``progress``) there is none."""
-    if importlib.util.find_spec("tqdm") is None:
-        return _NoBar(*args)
-    return importlib.import_module("tqdm").tqdm(*args, disable=None, leave=False, **options)
-
-
-class _NoBar(list[Any]):
-    """The items, with what the commands use of a bar."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-    def update(self, count: int) -> None:
-        pass
+def progress(items: Iterable[Any] | None = None, **options: Any) -> Any:
+    """Return a progress bar, shown on a terminal only."""
+    return click.progressbar(items, show_pos=True, file=sys.stderr if sys.stderr.isatty() else StringIO(), **options)
 
 
 def write_some(write: Callable[[str], object], lines: Sequence[str], note: str = "") -> None:

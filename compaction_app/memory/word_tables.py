@@ -80,18 +80,18 @@ IDLE = compiled(
 #: Makes a statement less than certain.
 HEDGE = compiled(
     """if unless whether think thought guess maybe perhaps probably possibly might could hope suppose* unsure wenn falls
-    vielleicht glaube si peut-être quizá* talvez se forse если может возможно 如果 可能 也许 もし たぶん 만약 아마""",
+    vielleicht glaube si peut-être quizá* talvez se forse если может возможно 如果 可能 也许 もし たぶん 만약 아마"""
 )
 #: Limits what it stands beside or, at its beginning, the sentence before; above a list: its items hold together.
 LIMIT = compiled(
     """only if unless except provided assuming as_long_as depends_on subject_to other_than apart_from all_but
     anybody_but anyone_but anything_but all_of both nur wenn falls außer es_sei_denn seulement si sauf à_moins solo
-    sólo se salvo tranne tenzij только если кроме 只有 如果 除非 ただし のみ 만""",
+    sólo se salvo tranne tenzij только если кроме 只有 如果 除非 ただし のみ 만"""
 )
 #: Begins a sentence about somebody, or something, of the one before.
 PRONOUN = compiled(
     """he she it they his her their this these those er sie es ihr* dies* il elle ils elles cela él ella ellos esto
-    eso lui lei loro ele ela eles он она оно они его её это 他 她 它 这 那 彼 それ これ 그는 그녀 그것""",
+    eso lui lei loro ele ela eles он она оно они его её это 他 她 它 这 那 彼 それ これ 그는 그녀 그것"""
 )
 #: The same inside a sentence: "Never paint it before Monday."
 OBJECT = compiled("it them him ihn ihm ihnen")

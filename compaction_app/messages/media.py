@@ -41,7 +41,8 @@ def media_tokens(kind: str, attachment: Mapping[str, Any]) -> int:
             return LOW_DETAIL_TOKENS
         pixels = picture_size(url)
         return picture_tokens(*pixels) if pixels else 0
-    size = _bytes_in(url)
+    # About what the ``data:`` URL contains.
+    size = (len(url) - url.find(",", 0, 200)) * 3 // 4 if _encoded(url) else 0
     if kind == "audio":
         return math.ceil(size / _BYTES_PER_SECOND * _TOKENS_PER_SECOND)
     if media_type(url).startswith("text/"):
@@ -102,11 +103,6 @@ def _jpeg_size(encoded: str) -> tuple[int, int]:
         # A marker may be filled up with 0xFF, and a few have no length.
         at += 1 if marker == 0xFF else 2 if marker == 0x01 or 0xD0 <= marker <= 0xD8 else 2 + _big(head[2:4])
     return 0, 0
-
-
-def _bytes_in(url: str) -> int:
-    """The size of what a ``data:`` URL contains, about; 0 for an address."""
-    return (len(url) - url.find(",", 0, 200)) * 3 // 4 if _encoded(url) else 0
 
 
 def _encoded(url: str) -> str:

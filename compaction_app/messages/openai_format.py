@@ -265,10 +265,7 @@ def _filled(inner: Any, address: str) -> Any:
 
 
 def described(attachment: Mapping[str, Any]) -> dict[str, Any]:
-    """An attachment, or a content part in any of the forms that APIs have for it, with the keys of an attachment.
-
-    ``type`` is ``image``, ``audio`` or ``file`` where it is one of these.
-    """
+    """An attachment, or a content part in any of the forms that APIs have for it, with the keys of an attachment."""
     kind = str(attachment.get("type") or "")
     inner = attachment.get(kind)
     flat: dict[str, Any] = dict(attachment)

@@ -21,14 +21,7 @@ from difflib import get_close_matches
 from typing import Any, Literal
 
 from compaction_app.exceptions import InvalidMessage
-from compaction_app.messages.openai_format import (
-    attachment_of,
-    made_id,
-    sent_name,
-    short_id,
-    strings,
-    with_address,
-)
+from compaction_app.messages.openai_format import attachment_of, made_id, sent_name, short_id, strings, with_address
 from compaction_app.messages.tool_calls import name_and_arguments, tool_marker
 from compaction_app.messages.truncate import in_brackets, one_line
 from compaction_app.messages.validation import FORMATS, MAX_JSON_DEPTH, check_list_of_dicts, make_storable, sizes_of
@@ -427,10 +420,7 @@ def native_format(message: Mapping[str, Any]) -> str:
 
 
 def items_joined(messages: Iterable[Mapping[str, Any]]) -> list[tuple[int, Mapping[str, Any]]]:
-    """The messages with consecutive items of one Responses answer (reasoning, calls, text) as one message.
-
-    Each with the index where it begins.
-    """
+    """The messages with consecutive items of one Responses answer as one message, each with its first index."""
     joined: list[tuple[int, Mapping[str, Any]]] = []
     answer: list[Any] | None = None
     for index, message in enumerate(messages):

@@ -92,10 +92,7 @@ def count_summary(text: str, count: Count) -> int:
 
 
 def marker(nonce: str) -> str:
-    """The line between what is summarized and what is only shown.
-
-    No message can forge it, because the nonce is newer than every message.
-    """
+    """The line between what is summarized and what is only shown. No message can forge it: the nonce is newer."""
     # Markup in the nonce could close the tag, and anyone could guess an empty one.
     if not nonce.isalnum():
         raise ValueError("a nonce consists of letters and digits")

@@ -1,7 +1,4 @@
-"""Shortens a text to a number of bytes (head, notice, tail), or to one line. Pure.
-
-Tool results in a context and messages in a summarizer's request are shortened by :func:`shorten`, between characters.
-"""
+"""Shortens a text to a number of bytes (head, notice, tail), between characters, or to one line. Pure."""
 
 from __future__ import annotations
 

@@ -250,11 +250,7 @@ class ChatMessageManager(_NodeManager):
 
     @check_create_args
     def add_child(
-        self,
-        target: ChatMessage,
-        create_kwargs: dict[str, Any] | None = None,
-        *,
-        instance: ChatMessage | None = None,
+        self, target: ChatMessage, create_kwargs: dict[str, Any] | None = None, *, instance: ChatMessage | None = None
     ) -> ChatMessage:
         return self.append_chain(target, [instance or self.model(**(create_kwargs or {}))])[0]
 

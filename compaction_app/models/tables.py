@@ -31,16 +31,7 @@ from compaction_app.models import sql
 from compaction_app.models.fields import ParentMessageField
 from compaction_app.models.managers import ChatMessageManager, CompactionRunQuerySet
 from compaction_app.models.words import lazy_words, words
-from compaction_app.values import (
-    OPEN_RUN_STATUSES,
-    EventKind,
-    Kind,
-    Role,
-    RunStatus,
-    Strategy,
-    Trigger,
-    with_ledger,
-)
+from compaction_app.values import OPEN_RUN_STATUSES, EventKind, Kind, Role, RunStatus, Strategy, Trigger, with_ledger
 
 if TYPE_CHECKING:
     from django.db.models.fields.related_descriptors import RelatedManager
@@ -130,9 +121,7 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
         verbose_name, verbose_name_plural = _("chat session"), _("chat sessions")
         constraints = [
             models.UniqueConstraint(
-                fields=["external_id", "owner"],
-                condition=~Q(external_id=""),
-                name="compaction_session_external_id",
+                fields=["external_id", "owner"], condition=~Q(external_id=""), name="compaction_session_external_id"
             ),
             # A unique index treats NULL owners as different, so sessions without an owner need one of their own.
             models.UniqueConstraint(
@@ -286,9 +275,7 @@ class ChatMessage(AL_Node):
                 name="compaction_one_live_summary",
             ),
             models.UniqueConstraint(
-                fields=["external_id", "session"],
-                condition=~Q(external_id=""),
-                name="compaction_message_external_id",
+                fields=["external_id", "session"], condition=~Q(external_id=""), name="compaction_message_external_id"
             ),
             models.UniqueConstraint(
                 fields=["session", "idempotency_key"],
@@ -327,10 +314,7 @@ class ChatMessage(AL_Node):
                 fields=["pinned_message"], condition=Q(pinned_message__isnull=False), name="compaction_by_pin"
             ),
         ]
-        permissions = [
-            ("retire_summary", "Can retire a summary"),
-            ("redact_chatmessage", "Can redact a message"),
-        ]
+        permissions = [("retire_summary", "Can retire a summary"), ("redact_chatmessage", "Can redact a message")]
 
     def __str__(self) -> str:
         """Without content: this ends up in logs, error pages and admin breadcrumbs."""

@@ -30,12 +30,12 @@ async def _here(function: Callable[..., Any], *args: Any, **options: Any) -> Any
     return function(*args, **options)
 
 
-def _in_thread(function: Callable[..., Any], *args: Any, **options: Any) -> Awaitable[Any]:
-    return sync_to_async(function)(*args, **options)
-
-
 BLOCKING = Way(is_awaited=False, call=_here, do=_here)
-AWAITED = Way(is_awaited=True, call=lambda function, *args, **options: function(*args, **options), do=_in_thread)
+AWAITED = Way(
+    is_awaited=True,
+    call=lambda function, *args, **options: function(*args, **options),
+    do=lambda function, *args, **options: sync_to_async(function)(*args, **options),
+)
 
 
 def without_waiting(coroutine: Coroutine[Any, Any, Result]) -> Result:

@@ -43,12 +43,7 @@ class ScriptedOpenAIServer:
     """The server (see the module). It is thread-safe. ``stop`` ends every request that still hangs."""
 
     def __init__(
-        self,
-        script: Iterable[Step] = (),
-        *,
-        default: Step | None = None,
-        host: str = "127.0.0.1",
-        port: int = 0,
+        self, script: Iterable[Step] = (), *, default: Step | None = None, host: str = "127.0.0.1", port: int = 0
     ) -> None:
         self._changed = Condition()
         self._stopping = Event()

@@ -125,10 +125,7 @@ def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
             "max_input_tokens": run.request["max_input_tokens"],
             "shown_bytes": run.request["shown_bytes"],
         },
-        "acceptance": {
-            "min_saving_ratio": settings.min_saving_ratio,
-            "nonce": run.nonce,
-        },
+        "acceptance": {"min_saving_ratio": settings.min_saving_ratio, "nonce": run.nonce},
         "title": run.session.title,
         "generation": run.generation,
         "trigger": run.trigger,

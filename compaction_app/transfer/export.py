@@ -127,10 +127,7 @@ def _export(session: ChatSession, folder: Path, name: str, on_done: Callable[[],
 
 @contextmanager
 def database_alias(name: str) -> Iterator[str]:
-    """An alias in ``DATABASES`` as it is, or a temporary alias of the SQLite file at a path, opened for reading only.
-
-    Raises :class:`ConfigurationError` if ``name`` is neither.
-    """
+    """An alias in ``DATABASES`` as it is, or a temporary alias of the SQLite file at a path, for reading only."""
     if name in connections.settings:
         yield name
         return

@@ -71,10 +71,7 @@ class Rebuilt:
 
 
 def rebuild(run: CompactionRun) -> Rebuilt | NotRebuilt:
-    """The prompt of a run that succeeded; two or three queries.
-
-    ``run`` must have its relations loaded, as :func:`succeeded_runs` does.
-    """
+    """The prompt of one of :func:`succeeded_runs`, which have their relations loaded; two or three queries."""
     if run.summary is None:
         return NotRebuilt.DELETED
     if run.summary.redacted_at is not None:

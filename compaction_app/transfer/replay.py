@@ -82,10 +82,7 @@ def ask_summarizer(summarizer: Summarizer, request: SummaryRequest) -> SummaryDr
 
 def replay(bundle: Bundle, summarizer: Summarizer, count: Count) -> Replay:
     """Send a bundle again and compare the answers."""
-    asked: dict[str, Any] = {
-        "target_tokens": bundle.target_tokens,
-        "before": score(bundle, bundle.written, count),
-    }
+    asked: dict[str, Any] = {"target_tokens": bundle.target_tokens, "before": score(bundle, bundle.written, count)}
     answer = ask_summarizer(summarizer, bundle.request)
     if isinstance(answer, Failure):
         return Replay(**asked, model=answer.model, code=answer.code, detail=answer.detail)

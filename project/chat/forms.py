@@ -4,9 +4,21 @@ from typing import Any
 
 from django import forms
 
+from project.chat import uploads
+
 #: Longer than anyone types, and under Django's limit for a request's body however many bytes the characters take.
 MAX_CHARACTERS = 200_000
 MAX_SYSTEM_PROMPT_CHARACTERS = 20_000
+EMPTY = "Type a message first."
+
+
+class _Files(forms.FileField):
+    """Any number of files, as :class:`uploads.Uploads`."""
+
+    widget = type("Files", (forms.FileInput,), {"allow_multiple_selected": True})
+
+    def clean(self, data: Any, initial: Any = None) -> uploads.Uploads:
+        return uploads.read_files(data or ())
 
 
 class MessageForm(forms.Form):
@@ -15,52 +27,61 @@ class MessageForm(forms.Form):
     content = forms.CharField(
         label="Your message",
         strip=False,
+        required=False,
         max_length=MAX_CHARACTERS,
-        error_messages={
-            "required": "Type a message first.",
-            "max_length": "This message has %(show_value)s characters; %(limit_value)s are allowed.",
-        },
+        error_messages={"max_length": "This message has %(show_value)s characters; %(limit_value)s are allowed."},
         # No maxlength in the page: browsers silently cut off a pasted text.
-        widget=forms.Textarea(attrs={"rows": 2, "dir": "auto", "maxlength": None}),
+        widget=forms.Textarea(attrs={"rows": 1, "dir": "auto", "maxlength": None, "placeholder": "Write a message"}),
     )
+    attached = _Files(label="Files", required=False)
 
     def focus(self) -> None:
         """Put the cursor into the box, since its text has to be corrected."""
         self.fields["content"].widget.attrs["autofocus"] = True
 
-    def clean_content(self) -> str:
+    def clean(self) -> None:
+        """``content`` becomes the whole message, texts of files in it."""
+        if self.errors:
+            return
         # Browsers send CRLF for every line break of a text area, whatever was typed or pasted.
-        content = str(self.cleaned_data["content"]).replace("\r\n", "\n")
-        if not content.strip():
-            raise forms.ValidationError("Type a message first.", code="required")
-        return content
+        typed = str(self.cleaned_data["content"]).replace("\r\n", "\n")
+        sent = self.cleaned_data.get("attached") or uploads.Uploads()
+        content = sent.content_with(typed if typed.strip() else "")
+        if not (content or sent.pictures):
+            self.add_error("content", EMPTY)
+        if len(content) > MAX_CHARACTERS:
+            self.add_error(
+                "content",
+                f"With its files this message has {len(content):,} characters; {MAX_CHARACTERS:,} are allowed.",
+            )
+        self.cleaned_data["content"] = content
 
 
 class EditForm(MessageForm):
-    """The form of an edited message."""
+    """The form of an edited message, whose pictures stay."""
 
     def __init__(self, data: Any = None, **kwargs: Any) -> None:
         # The link to it ends in #edited-content: a browser puts the cursor into the box that an address points at.
         super().__init__(data, auto_id="edited-%s", **kwargs)
+        del self.fields["attached"]
         self.fields["content"].label = "Edited message"
         # The user has just opened this box.
-        self.fields["content"].widget.attrs.update(rows=5, autofocus=True)
+        self.fields["content"].widget.attrs.update(rows=3, autofocus=True)
 
 
-class SessionForm(forms.Form):
-    """A new conversation; both fields are optional."""
+class NewForm(MessageForm):
+    """The first message of a conversation, and what the model is told before it."""
 
-    title = forms.CharField(
-        label="Title",
-        max_length=255,
-        required=False,
-        help_text="If empty, the first message becomes the title.",
-        widget=forms.TextInput(attrs={"dir": "auto", "autocomplete": "off"}),
-    )
     system_prompt = forms.CharField(
         label="Instructions for the model",
         max_length=MAX_SYSTEM_PROMPT_CHARACTERS,
         required=False,
         help_text="Sent first in every request, and never summarized.",
-        widget=forms.Textarea(attrs={"rows": 3, "dir": "auto", "maxlength": None}),
+        widget=forms.Textarea(attrs={"rows": 2, "dir": "auto", "maxlength": None}),
+    )
+
+
+class TitleForm(forms.Form):
+    title = forms.CharField(
+        label="Title", max_length=255, widget=forms.TextInput(attrs={"dir": "auto", "autocomplete": "off"})
     )

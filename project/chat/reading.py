@@ -7,7 +7,7 @@ place in the tree. Every figure about the context comes from ``chat.get_context`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import connections
@@ -21,32 +21,36 @@ from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.models.words import WHY_IT_FAILED
 from compaction_app.values import ChatContext, Role, RunStatus, Strategy
 from project import offline_assistant
+from project.chat import markdown, uploads
 from project.chat.shown import (
     OPEN_RUNS,
     PAGE_SIZE,
-    STRATEGIES,
     BranchPage,
     Generation,
     Meter,
-    Panel,
     ShownMessage,
+    State,
     ToolCall,
     Variants,
 )
-from project.chat.turns import model_for
+from project.chat.turns import model_for, words_for
 
 #: Longer texts are cut here, with a link to the full text.
 SHOWN_CHARACTERS = 20_000
-SESSIONS_PAGE_SIZE = 25
+SESSIONS_PAGE_SIZE = 30
+#: Characters of a message around what was searched for.
+_AROUND = 60
+_LONGEST_SEARCH = 200
 GENERATIONS_SHOWN = 50
 
 # A window of the path, without the texts after its last message. substr, because forty tool results of 4 MiB would
-# be a page of 160 MiB.
+# be a page of 160 MiB; so would be the bytes of pictures, whose names are in the metadata as well.
 _WINDOW = (
     sql.PATH
     + f"""
 SELECT m.id, m.session_id, m.parent_message_id, m.kind, m.role, m.depth, m.token_count, m.name, m.model,
-       m.tool_calls, m.attachments, m.redacted_at, m.created_at,
+       m.tool_calls, m.redacted_at, m.created_at, m.metadata,
+       CASE WHEN length(CAST(m.attachments AS text)) <= {SHOWN_CHARACTERS} THEN m.attachments END AS attachments,
        substr(m.content, 1, {SHOWN_CHARACTERS}) AS content, length(m.content) AS characters
 FROM path JOIN {sql.MESSAGES} m ON m.id = path.id WHERE path.depth <= %(max_depth)s
 """
@@ -61,11 +65,38 @@ _RUNS_ON_BRANCH = (
 # -- Sessions and tips ------------------------------------------------------------------------------------
 
 
-def sessions_of(user: Any) -> QuerySet[ChatSession]:
-    """The user's conversations, newest first, with the depth of the newest tip as ``messages_on_branch``."""
-    newest = ChatMessage.objects.messages().filter(session=OuterRef("pk")).order_by("-id")
-    owned: QuerySet[ChatSession] = ChatSession.objects.filter(owner=user).order_by("-updated_at", "-id")
-    return owned.annotate(messages_on_branch=Subquery(newest.values("depth")[:1]))
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A conversation in the list; where one was searched for, the newest message that has the words."""
+
+    session: ChatSession
+    found: ChatMessage | None = None
+    around: str = ""
+
+
+def list_sessions(user: Any, first: int = 0, search: str = "") -> list[Listed]:
+    """The user's conversations, newest first; one more than a page, to know whether there is another."""
+    owned = ChatSession.objects.filter(owner=user).order_by("-updated_at", "-id")
+    words = " ".join(search.split())[:_LONGEST_SEARCH]
+    if not words:
+        return [Listed(session) for session in owned[first : first + SESSIONS_PAGE_SIZE + 1]]
+    matches = ChatMessage.objects.messages().filter(session=OuterRef("pk"), content__icontains=words)
+    with_match = owned.annotate(match=Subquery(matches.order_by("-id").values("pk")[:1]))
+    sessions = list(
+        with_match.filter(Q(title__icontains=words) | Q(match__isnull=False))[first : first + SESSIONS_PAGE_SIZE + 1]
+    )
+    found = ChatMessage.objects.in_bulk([session.match for session in sessions if session.match])
+    return [
+        Listed(session, message, _around(message.content, words) if message else "")
+        for session in sessions
+        for message in [found.get(session.match)]
+    ]
+
+
+def _around(content: str, words: str) -> str:
+    at = max(content.lower().find(words.lower()), 0)
+    shown = " ".join(content[max(0, at - _AROUND) : at + len(words) + _AROUND].split())
+    return f"{'…' * (at > _AROUND)}{shown}{'…' * (at + len(words) + _AROUND < len(content))}"
 
 
 def newest_tip(session: ChatSession) -> ChatMessage | None:
@@ -74,23 +105,21 @@ def newest_tip(session: ChatSession) -> ChatMessage | None:
     return tip
 
 
-# -- The panel --------------------------------------------------------------------------------------------
+# -- The state --------------------------------------------------------------------------------------------
 
 
-def read_panel(session: ChatSession, tip: ChatMessage | None) -> Panel:
+def read_state(session: ChatSession, tip: ChatMessage | None) -> State:
     if tip is None:
-        return Panel(tip=None)
+        return State()
     try:
         context = chat.get_context(tip, model=model_for(session))
     except CompactionError as error:
-        return Panel(tip=tip, problem=str(error))
+        return State(problem=words_for(error)[0])
     generation = _generation_in_use(context)
     run = _newest_run(tip, generation.cutoff_number if generation else 1)
-    return Panel(
-        tip=tip,
+    return State(
         context=context,
         meter=_meter(context),
-        strategy=STRATEGIES[context.strategy],
         generation=generation,
         open_run=_progress(run) if run and run.is_open else "",
         failure=_why(run) if run and run.status == RunStatus.FAILED else "",
@@ -144,6 +173,7 @@ def _generation(run: CompactionRun, **state: bool) -> Generation:
     assert cutoff is not None, "every summary has a cutoff, by a constraint"
     return Generation(
         number=run.generation,
+        summary_id=summary.pk,
         text=summary.content,
         model=run.summarizer_model,
         tokens_before=run.tokens_before,
@@ -164,7 +194,7 @@ def _newest_run(tip: ChatMessage, min_depth: int) -> CompactionRun | None:
 
 def _progress(run: CompactionRun) -> str:
     if run.error_code and run.status == RunStatus.READY:
-        return f"Waiting to retry the summary because {_why(run)}."
+        return f"Older messages could not be summarized because {_why(run)}. It is tried again soon."
     return OPEN_RUNS[RunStatus(run.status)]
 
 
@@ -178,9 +208,9 @@ def _why(run: CompactionRun) -> str:
 
 def read_page(session: ChatSession, tip: ChatMessage | None, end: int | None = None) -> BranchPage:
     """At most a page of messages of the branch, up to depth ``end``; the newest by default."""
-    panel = read_panel(session, tip)
+    state = read_state(session, tip)
     if tip is None:
-        return BranchPage(session=session, tip=None, panel=panel)
+        return BranchPage(session=session, tip=None, state=state)
     end = min(max(end or tip.depth, 1), tip.depth)
     first = max(1, end - PAGE_SIZE + 1)
     rows = sorted(
@@ -191,8 +221,8 @@ def read_page(session: ChatSession, tip: ChatMessage | None, end: int | None = N
     return BranchPage(
         session=session,
         tip=tip,
-        panel=panel,
-        messages=_shown_messages(rows, siblings, panel),
+        state=state,
+        messages=_shown_messages(rows, siblings, state),
         end=end,
         earlier=first - 1 if first > 1 else None,
         later=min(end + PAGE_SIZE, tip.depth) if end < tip.depth else None,
@@ -211,36 +241,41 @@ def _siblings(session: ChatSession, rows: Sequence[ChatMessage]) -> dict[int | N
 
 
 def _shown_messages(
-    rows: Sequence[ChatMessage], siblings: dict[int | None, list[int]], panel: Panel
+    rows: Sequence[ChatMessage], siblings: dict[int | None, list[int]], state: State
 ) -> tuple[ShownMessage, ...]:
     shown = []
     day = None
     for row in rows:
         written_on = timezone.localtime(row.created_at).date()
-        shown.append(_shown(row, siblings.get(row.parent_message_id, []), panel, starts_day=written_on != day))
+        shown.append(_shown(row, siblings.get(row.parent_message_id, []), state, starts_day=written_on != day))
         day = written_on
     return tuple(shown)
 
 
-def _shown(row: Any, siblings: Sequence[int], panel: Panel, *, starts_day: bool) -> ShownMessage:
-    context, generation = panel.context, panel.generation
+def _shown(row: Any, siblings: Sequence[int], state: State, *, starts_day: bool) -> ShownMessage:
+    context, generation = state.context, state.generation
     cutoff = generation.cutoff_number if generation else 0
     dropped = bool(context and context.dropped)
     first_sent = (context.first_shown_depth if context else None) or 0
     is_pinned = bool(context and context.pinned_id == row.pk)
     is_final_reply = row.role == Role.ASSISTANT and not row.tool_calls
+    content, files = uploads.split_files(row.content) if row.role == Role.USER else (row.content, [])
+    attachments = [one for one in row.attachments or () if not uploads.picture_in(one)]
     return ShownMessage(
         id=row.pk,
         number=row.depth,
         role=row.role,
         speaker=_speaker(row),
-        content=row.content,
+        content=content,
+        html=markdown.render(content) if row.role == Role.ASSISTANT else "",
+        files=tuple(files),
+        pictures=tuple(map(str, (row.metadata or {}).get(uploads.PICTURES) or ())),
         hidden_characters=max(0, row.characters - SHOWN_CHARACTERS),
         tokens=row.token_count,
         created_at=row.created_at,
         starts_day=starts_day,
         tool_calls=tuple(_tool_call(call) for call in row.tool_calls or ()),
-        attachments=tuple(attachment_line(attachment) for attachment in row.attachments or ()),
+        attachments=tuple(map(attachment_line, attachments)),
         variants=_variants(row.pk, siblings),
         is_redacted=row.redacted_at is not None,
         is_pinned=is_pinned,
@@ -283,7 +318,7 @@ def _variants(message_id: int, siblings: Sequence[int]) -> Variants | None:
 # -- The list of generations ------------------------------------------------------------------------------
 
 
-def read_generations(session: ChatSession, tip: ChatMessage | None, panel: Panel) -> list[Generation]:
+def read_generations(session: ChatSession, tip: ChatMessage | None, state: State) -> list[Generation]:
     """The newest summaries of the conversation, on any branch, newest first."""
     runs = list(
         _runs_with_summary()
@@ -291,7 +326,7 @@ def read_generations(session: ChatSession, tip: ChatMessage | None, panel: Panel
         .order_by("-generation")[:GENERATIONS_SHOWN]
     )
     on_branch = _anchors_on_branch(tip, runs)
-    in_use = panel.context.summary_id if panel.context else None
+    in_use = state.context.summary_id if state.context else None
     return [
         _generation(run, is_in_use=run.summary_id == in_use, is_on_branch=run.anchor_id in on_branch) for run in runs
     ]

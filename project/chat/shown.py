@@ -9,25 +9,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.utils.safestring import SafeString
+
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.values import ChatContext, Role, RunStatus, Strategy
+from compaction_app.values import ChatContext, Role, RunStatus
+from project.chat import markdown
+from project.chat.uploads import TextFile
 
 #: Messages on a page.
 PAGE_SIZE = 40
 
-# Words for the codes of ``compaction_app``. A test compares each table with its enum.
-STRATEGIES = {
-    Strategy.NONE: "unchanged",
-    Strategy.TOOL_RESULT_BUDGET: "old tool results shortened",
-    Strategy.MICRO_COMPACT: "old tool results shortened, their white space collapsed",
-    Strategy.AUTO_COMPACT: "a summary replaces older messages, or is due",
-    Strategy.SHARED_EXTRACT: "what another branch's summary quotes replaces older messages, until a summary is made",
-    Strategy.TRUNCATED: "fallback: the oldest turns are left out",
-}
-
+#: Words for the states of an open run. A test compares them with the enum.
 OPEN_RUNS = {
     RunStatus.READY: "Older messages will be summarized soon. You can go on writing.",
-    RunStatus.RUNNING: "Summarizing older messages…",
+    RunStatus.RUNNING: "Older messages are being summarized. You can go on writing.",
 }
 
 
@@ -64,6 +59,12 @@ class ShownMessage:
     #: The first message of its day on this page.
     starts_day: bool
     tool_calls: tuple[ToolCall, ...]
+    #: A reply's Markdown as HTML, "" for other messages.
+    html: str
+    files: tuple[TextFile, ...]
+    #: Names of pictures that were uploaded; the place of each is part of its address.
+    pictures: tuple[str, ...]
+    #: A line for each other attachment.
     attachments: tuple[str, ...]
     variants: Variants | None
     is_redacted: bool
@@ -79,8 +80,12 @@ class ShownMessage:
     can_regenerate: bool
 
     @property
-    def only_calls(self) -> bool:
-        return bool(self.tool_calls) and not self.content and not self.attachments
+    def has_controls(self) -> bool:
+        return bool(self.variants or self.can_edit or self.can_regenerate or (self.content and self.role != Role.TOOL))
+
+    @property
+    def is_blank(self) -> bool:
+        return not (self.content or self.files or self.pictures or self.attachments)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,9 +102,20 @@ class Generation:
     anchor_number: int | None
     pinned_number: int | None
     finished_at: datetime | None
+    summary_id: int
     is_in_use: bool = True
     is_retired: bool = False
     is_on_branch: bool = True
+
+    @property
+    def html(self) -> SafeString:
+        return markdown.render(self.text)
+
+    @property
+    def covers(self) -> str:
+        if self.cutoff_number == 1:
+            return "Message 1 is summarized"
+        return f"Messages 1–{self.cutoff_number} are summarized"
 
     @property
     def before(self) -> str:
@@ -121,9 +137,15 @@ class Meter:
     threshold_percent: float
 
     @property
-    def text(self) -> str:
-        used, threshold, available = _number(self.used), _number(self.threshold), _number(self.available)
-        return f"{used} of {available} tokens used; older messages are summarized above {threshold}"
+    def short(self) -> str:
+        return f"{self.used_percent:.0f}% full"
+
+    @property
+    def words(self) -> str:
+        return (
+            f"Of what the model can read of this conversation at once ({_number(self.available)} tokens), "
+            f"{self.used_percent:.0f}% are in use. Above {self.threshold_percent:.0f}% older messages are summarized."
+        )
 
     @property
     def level(self) -> str:
@@ -134,13 +156,11 @@ class Meter:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Panel:
-    """What a model would be shown at the tip, and the state of compaction."""
+class State:
+    """What a model would be shown at the tip, and how compaction stands."""
 
-    tip: ChatMessage | None
     context: ChatContext | None = None
     meter: Meter | None = None
-    strategy: str = ""
     generation: Generation | None = None
     #: The state of the run that is open on this branch, if one is.
     open_run: str = ""
@@ -150,45 +170,16 @@ class Panel:
     problem: str = ""
 
     @property
-    def is_truncated(self) -> bool:
-        return self.context is not None and self.context.strategy == Strategy.TRUNCATED
-
-    @property
-    def left_out_text(self) -> str:
-        dropped = self.context.dropped if self.context else 0
-        if not dropped:
-            return "long tool results are shortened"
-        return f"the oldest {_number(dropped)} messages are left out" if dropped > 1 else "a message is left out"
-
-    @property
     def cutoff_end(self) -> int:
         """The end of a page that shows the cutoff and some messages after it."""
         return self.generation.cutoff_number + PAGE_SIZE // 2 if self.generation else 0
-
-    @property
-    def figures(self) -> list[tuple[str, str]]:
-        """Every figure of the context, with its label."""
-        if self.context is None:
-            return []
-        return [
-            ("Context window", _number(self.context.window)),
-            ("Reserved", _number(self.context.reserved_tokens)),
-            ("Available", _number(self.context.available_tokens)),
-            ("Threshold", _number(self.context.threshold)),
-            ("Target", _number(self.context.target)),
-            ("History", _number(self.context.history_tokens)),
-            ("Total sent", _number(self.context.tokens)),
-            ("Tool results shortened", _number(self.context.pruned)),
-            ("Messages left out", _number(self.context.dropped)),
-            ("Strategy", self.strategy),
-        ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BranchPage:
     session: ChatSession
     tip: ChatMessage | None
-    panel: Panel
+    state: State
     messages: Sequence[ShownMessage] = ()
     #: Depth of the last message shown here.
     end: int = 0

@@ -11,12 +11,21 @@ from typing import Any
 
 import openai
 from django.conf import settings
+from django.http import HttpRequest
 
 from compaction_app import chat
-from compaction_app.exceptions import CompactionError, ContextOverflow, ReplyUnderWay
+from compaction_app.exceptions import (
+    CompactionError,
+    ConfigurationError,
+    ContextOverflow,
+    EmptyReply,
+    InvalidReply,
+    ReplyUnderWay,
+    StreamInterrupted,
+)
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.summarizers.openai import failure_of
-from compaction_app.values import ChatContext, ErrorCode, Role
+from compaction_app.values import ErrorCode
 from project import offline_assistant
 
 #: Used where neither ``CHAT_MODEL`` nor the conversation names a model.
@@ -24,85 +33,38 @@ DEFAULT_MODEL = "gpt-5.4-mini"
 
 #: Why there is no reply, as a sentence. A test compares the keys with the codes that a provider's error may have.
 REPLY_ERRORS = {
-    ErrorCode.PROVIDER_ERROR: "The model's endpoint had an error.",
-    ErrorCode.TIMEOUT: "The model's endpoint did not answer in time.",
-    ErrorCode.QUOTA: "The quota at the model's endpoint is used up.",
-    ErrorCode.AUTHENTICATION: "The model's endpoint did not accept the API key.",
-    ErrorCode.BAD_REQUEST: "The model's endpoint did not accept the request.",
+    ErrorCode.PROVIDER_ERROR: "The model cannot be reached, or had an error.",
+    ErrorCode.TIMEOUT: "The model did not answer in time.",
+    ErrorCode.QUOTA: "The quota of this site's account with the model's provider is used up.",
+    ErrorCode.AUTHENTICATION: "The model's provider did not accept this site's key.",
+    ErrorCode.BAD_REQUEST: "The model's provider did not accept the request.",
     ErrorCode.INPUT_TOO_LARGE: "The conversation is too long for the model.",
 }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Turn:
-    """The new tip of the conversation, and why there is no reply if there is none."""
-
-    tip: ChatMessage
-    problem: str = ""
-    #: What the endpoint said, for people who can do something about it.
-    detail: str = ""
-    #: Another request is waiting for the reply.
-    is_answered_elsewhere: bool = False
+#: The same for this app's own errors; the first that fits.
+OWN_ERRORS: dict[type[Exception], str] = {
+    ReplyUnderWay: "A reply to this message is already on its way.",
+    EmptyReply: "The model's reply was empty.",
+    StreamInterrupted: "The connection to the model broke off.",
+    InvalidReply: "The model's endpoint answered with something that is no reply.",
+    ConfigurationError: "There is no room for the conversation beside the instructions for the model.",
+}
 
 
 def is_offline() -> bool:
     return not (settings.OPENAI_API_KEY or settings.OPENAI_BASE_URL)
 
 
-def model_for(session: ChatSession) -> str | None:
-    """The model that answers this conversation and whose window its context must fit; None: the offline assistant."""
-    if is_offline():
-        return None
-    return settings.CHAT_MODEL or session.model or DEFAULT_MODEL
+def model_for(session: ChatSession | None) -> str:
+    """The model that answers this conversation, and whose window its context must fit."""
+    own: str = session.model if session else ""
+    offered = settings.CHAT_MODELS
+    if own and (own in offered or not offered):
+        return own
+    return offered[0] if offered else DEFAULT_MODEL
 
 
-def model_of_new_session() -> str:
-    return "" if is_offline() else settings.CHAT_MODEL or DEFAULT_MODEL
-
-
-def take_turn(session: ChatSession, message: ChatMessage, *, regenerate: bool = False) -> Turn:
-    """Get a reply to ``message`` and store it; the next compaction is requested, never awaited.
-
-    ``regenerate``: another one, where it has one.
-    """
-    model = model_for(session)
-    try:
-        if model is None:
-            reply = chat.append_message(session, message, **_offline_reply(chat.get_context(message)))
-            chat.request_compaction(reply)
-            return Turn(tip=reply)
-        with openai.OpenAI(**_client_options()) as client:
-            return Turn(tip=chat.complete(message, client=client, model=model, regenerate=regenerate))
-    except (openai.OpenAIError, CompactionError) as error:
-        return _failed(message, error, model or "")
-
-
-async def atake_turn(session: ChatSession, message: ChatMessage) -> Turn:
-    """:func:`take_turn` with the model awaited."""
-    model = model_for(session)
-    try:
-        if model is None:
-            offline = _offline_reply(await chat.aget_context(message))
-            reply = await chat.aappend_message(session, message, **offline)
-            await chat.arequest_compaction(reply)
-            return Turn(tip=reply)
-        async with openai.AsyncOpenAI(**_client_options()) as client:
-            return Turn(tip=await chat.acomplete(message, client=client, model=model))
-    except (openai.OpenAIError, CompactionError) as error:
-        return _failed(message, error, model or "")
-
-
-def _offline_reply(context: ChatContext) -> dict[str, Any]:
-    return {
-        "role": Role.ASSISTANT,
-        "content": offline_assistant.answer(context),
-        "model": offline_assistant.NAME,
-        "context": context,
-        "usage": {"prompt_tokens": context.tokens},
-    }
-
-
-def _client_options() -> dict[str, Any]:
+def client_options() -> dict[str, Any]:
+    """For ``openai.OpenAI`` and ``openai.AsyncOpenAI``."""
     return {
         # Local servers need no key, but the client does not start without one.
         "api_key": settings.OPENAI_API_KEY or "no-key",
@@ -113,26 +75,58 @@ def _client_options() -> dict[str, Any]:
     }
 
 
-def _failed(message: ChatMessage, error: openai.OpenAIError | CompactionError, model: str) -> Turn:
-    if isinstance(error, ReplyUnderWay):
-        return Turn(tip=message, is_answered_elsewhere=True)
+def open_client() -> openai.OpenAI:
+    return openai.OpenAI(**client_options(), http_client=offline_assistant.http_client() if is_offline() else None)
+
+
+def turn_of_stream(_request: HttpRequest, session: ChatSession, _extra: Any) -> dict[str, Any]:
+    """How the stream for pages asks: its hook."""
+    return {"client": open_client(), "model": model_for(session)}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Turn:
+    """The new tip of the conversation, and why there is no reply if there is none."""
+
+    tip: ChatMessage
+    problem: str = ""
+    #: What the endpoint said, for people who can do something about it.
+    detail: str = ""
+
+
+def take_turn(session: ChatSession, message: ChatMessage, *, regenerate: bool = False) -> Turn:
+    """Get a reply to ``message`` and store it; the next compaction is requested, never awaited.
+
+    ``regenerate``: another one, where it has one.
+    """
+    model = model_for(session)
+    try:
+        with open_client() as client:
+            return Turn(tip=chat.complete(message, client=client, model=model, regenerate=regenerate))
+    except (openai.OpenAIError, CompactionError) as error:
+        problem, detail = words_for(error, model)
+        return Turn(tip=message, problem=problem, detail=detail)
+
+
+def words_for(error: Exception, model: str = "") -> tuple[str, str]:
+    """What is wrong, for whoever writes; and what the endpoint or the app said, for staff."""
     if isinstance(error, ContextOverflow):
         if error.needed <= error.available:
-            problem = (
-                f"The model's endpoint finds the conversation too long: it has {error.needed:,} tokens by our count, "
-                f"and {error.available:,} are configured. Its window is probably smaller: set it in MODELS."
+            detail = (
+                f"{error.needed:,} tokens by our count; its window is smaller than the {error.available:,} configured"
             )
-        else:
-            problem = (
-                f"The newest message is too long for the model: the prompt would have {error.needed:,} tokens, and "
-                f"{error.available:,} fit. Edit it to make it shorter."
-            )
-        return Turn(tip=message, problem=problem)
+            return "The model finds the conversation too long.", detail
+        return (
+            f"The newest message is too long for the model: with it {error.needed:,} tokens would be sent, and "
+            f"{error.available:,} fit. Edit it to make it shorter."
+        ), ""
     if isinstance(error, CompactionError):
-        return Turn(tip=message, problem=str(error))
+        if "MAX_MESSAGE_BYTES" in str(error):
+            return "This message is too large to be stored.", str(error)
+        told = next((words for kind, words in OWN_ERRORS.items() if isinstance(error, kind)), "")
+        return (told, str(error)) if told else (str(error), "")
     failure = failure_of(error, model=model, prompt="")
     if isinstance(error, openai.RateLimitError) and failure.code != ErrorCode.QUOTA:
         when = f"{failure.retry_after:.0f} seconds" if failure.retry_after else "a moment"
-        problem = f"The model's endpoint receives too many requests at the moment; try again in {when}."
-        return Turn(tip=message, problem=problem, detail=model)
-    return Turn(tip=message, problem=REPLY_ERRORS[failure.code], detail=f"{model}: {failure.detail}")
+        return f"The model receives too many requests at the moment; try again in {when}.", model
+    return REPLY_ERRORS[failure.code], f"{model}: {failure.detail}"

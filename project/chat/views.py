@@ -1,7 +1,8 @@
 """The views of the chat page. Users see only their own conversations; other ones are not found.
 
 A post stores the message, gets the reply, and redirects to the branch (Post/Redirect/Get). A text that cannot be
-stored is shown again in its box with the reason, and nothing is written.
+stored is shown again in its box with the reason, and nothing is written. The page's script asks for JSON: then the
+message is stored, and the script reads the reply from the stream.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-from asgiref.sync import iscoroutinefunction, sync_to_async
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.views import LoginView
-from django.core.handlers.asgi import ASGIRequest
 from django.db import transaction
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -30,11 +30,13 @@ from compaction_app.conversation.claim import is_under_way
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.values import Role
-from project.chat import commands, reading, turns
-from project.chat.forms import EditForm, MessageForm, SessionForm
+from project.chat import commands, reading, turns, uploads
+from project.chat.forms import EditForm, MessageForm, NewForm, TitleForm
 from project.chat.shown import PAGE_SIZE
 
 REFUSED = 422
+#: What the page's script accepts, and no browser by itself.
+JSON = "application/json"
 _TITLE_CHARACTERS = 60
 
 # Only this site's own files, no inline script or style: markup that was not escaped could still do nothing.
@@ -70,24 +72,15 @@ class LoginPage(LoginView):
 
 def posted(view: View) -> View:
     """A post, after which the browser may be at this address: reloaded from there, it shows the conversation."""
-    allowed = require_http_methods(["GET", "HEAD", "POST"])
-
-    if iscoroutinefunction(view):
-
-        @wraps(view)
-        async def awaited(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-            return await view(request, *args, **kwargs) if request.method == "POST" else _page_of(**kwargs)
-
-        return cast(View, allowed(awaited))
 
     @wraps(view)
     def shown(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         return view(request, *args, **kwargs) if request.method == "POST" else _page_of(**kwargs)
 
-    return cast(View, allowed(shown))
+    return cast(View, require_http_methods(["GET", "HEAD", "POST"])(shown))
 
 
-def _page_of(session_id: uuid.UUID | None = None, message_id: int | None = None) -> HttpResponse:
+def _page_of(session_id: uuid.UUID | None = None, message_id: int | None = None, **_: Any) -> HttpResponse:
     if session_id is None:
         return redirect("chat:sessions")
     if message_id is None:
@@ -98,39 +91,80 @@ def _page_of(session_id: uuid.UUID | None = None, message_id: int | None = None)
 # -- Conversations ----------------------------------------------------------------------------------------
 
 
+def _page(request: HttpRequest, template: str, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
+    """A page with the user's conversations at its side."""
+    number = _whole_number(request.GET.get("page")) or 1
+    search = request.GET.get("q", "")
+    listed = reading.list_sessions(request.user, (number - 1) * reading.SESSIONS_PAGE_SIZE, search)
+    side = {
+        "listed": listed[: reading.SESSIONS_PAGE_SIZE],
+        "search": search,
+        "newer": number - 1 if number > 1 else None,
+        "older": number + 1 if len(listed) > reading.SESSIONS_PAGE_SIZE else None,
+        "is_offline": turns.is_offline(),
+        "models": settings.CHAT_MODELS if len(settings.CHAT_MODELS) > 1 and not turns.is_offline() else [],
+        "model": turns.model_for(context.get("session")),
+    }
+    return render_page(request, template, side | context, status=status)
+
+
 @require_safe
 @login_required
 def sessions(request: HttpRequest) -> HttpResponse:
-    return _sessions_page(request, SessionForm())
+    return _new_page(request, NewForm(auto_id="message-%s"))
+
+
+def _new_page(request: HttpRequest, form: NewForm, *, status: int = 200) -> HttpResponse:
+    return _page(request, "chat/new.html", {"form": form}, status=status)
+
+
+# Not in a transaction even with ATOMIC_REQUESTS: none may be open while a model is called.
+@transaction.non_atomic_requests
+@posted
+@login_required
+def new_session(request: HttpRequest) -> HttpResponse:
+    """A conversation with its first message."""
+    form = NewForm(request.POST, request.FILES, auto_id="message-%s")
+    if not form.is_valid():
+        return _new_page(request, form, status=REFUSED)
+    try:
+        with transaction.atomic():  # a message that cannot be stored leaves no conversation
+            started = chat.start_session(
+                owner=request.user,
+                model=_chosen_model(request) or turns.model_for(None),
+                system_prompt=form.cleaned_data["system_prompt"],
+                title=_title_of(form.cleaned_data["content"]),
+            )
+            message = _append(started, None, form)
+    except CompactionError as error:
+        form.add_error("content", turns.words_for(error)[0])
+        return _new_page(request, form, status=REFUSED)
+    return _answer(request, started, message)
 
 
 @posted
 @login_required
-def new_session(request: HttpRequest) -> HttpResponse:
-    form = SessionForm(request.POST)
-    if not form.is_valid():
-        return _sessions_page(request, form, status=REFUSED)
-    try:
-        session = chat.start_session(owner=request.user, model=turns.model_of_new_session(), **form.cleaned_data)
-    except CompactionError as error:
-        form.add_error(None, str(error))
-        return _sessions_page(request, form, status=REFUSED)
-    return redirect("chat:session", session.pk)
+def rename(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
+    found = _own_session(request, session_id)
+    form = TitleForm(request.POST)
+    if form.is_valid():
+        found.title = form.cleaned_data["title"]
+        found.save(update_fields=["title"])
+    else:
+        messages.error(request, "A title has 1 to 255 characters.")
+    return redirect("chat:session", session_id)
 
 
-def _sessions_page(request: HttpRequest, form: SessionForm, *, status: int = 200) -> HttpResponse:
-    number = _whole_number(request.GET.get("page")) or 1
-    first = (number - 1) * reading.SESSIONS_PAGE_SIZE
-    # One more than a page, to know whether there is a next page without counting all.
-    found = list(reading.sessions_of(request.user)[first : first + reading.SESSIONS_PAGE_SIZE + 1])
-    context = {
-        "sessions": found[: reading.SESSIONS_PAGE_SIZE],
-        "form": form,
-        "newer": number - 1 if number > 1 else None,
-        "older": number + 1 if len(found) > reading.SESSIONS_PAGE_SIZE else None,
-        "is_offline": turns.is_offline(),
-    }
-    return render_page(request, "chat/sessions.html", context, status=status)
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def delete(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
+    """Ask, then delete the conversation with all its branches, summaries and files."""
+    found = _own_session(request, session_id)
+    if request.method != "POST":
+        return _page(request, "chat/delete.html", {"session": found, "title": found.title})
+    chat.delete_session(found)
+    messages.success(request, "The conversation is deleted.")
+    return redirect("chat:sessions")
 
 
 # -- A branch ---------------------------------------------------------------------------------------------
@@ -150,7 +184,9 @@ def branch(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> Http
     """The branch through a message to its newest tip, at the page with the message."""
     found = _own_session(request, session_id)
     message = _message(found, message_id)
-    tip = chat.newest_tip(message)
+    # A reply that is asked for again comes beside the one that is there.
+    is_asked = message.role == Role.USER and is_under_way(message)
+    tip = message if is_asked else chat.newest_tip(message)
     edited = _whole_number(request.GET.get("edit"))
     editing = None
     if edited:
@@ -161,20 +197,21 @@ def branch(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> Http
 
 @require_safe
 @login_required
-def panel(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpResponse:
-    """The panel alone, for a page that waits for a compaction."""
-    found = _own_session(request, session_id)
-    shown = reading.read_panel(found, _message(found, message_id))
-    context = {"session": found, "panel": shown, "is_offline": turns.is_offline()}
-    return render_page(request, "chat/_panel.html", context)
-
-
-@require_safe
-@login_required
 def text(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpResponse:
     """The full text of a message that is too long for the page, as plain text."""
     message = _message(_own_session(request, session_id), message_id)
     return guard(HttpResponse(message.content, content_type="text/plain; charset=utf-8"))
+
+
+@require_safe
+@login_required
+def picture(request: HttpRequest, session_id: uuid.UUID, message_id: int, number: int) -> HttpResponse:
+    """A picture that was uploaded with a message."""
+    attachments = _message(_own_session(request, session_id), message_id).attachments or []
+    found = uploads.picture_in(attachments[number]) if number < len(attachments) else None
+    if found is None:
+        raise Http404("There is no such picture.")
+    return guard(HttpResponse(found[1], content_type=found[0], headers={"X-Content-Type-Options": "nosniff"}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,69 +238,43 @@ def _branch_page(
         "session": session,
         "tip": tip,
         "page": page,
-        "panel": page.panel,
+        "stream": f"{reverse('compaction_api:get_session', args=[session.pk])}/stream",
+        "state": page.state,
         "form": form or MessageForm(auto_id="message-%s"),
+        "title_form": TitleForm(initial={"title": session.title}, auto_id="session-%s"),
         "editing": editing,
-        "generations": reading.read_generations(session, tip, page.panel) if shows_generations else None,
+        "generations": reading.read_generations(session, tip, page.state) if shows_generations else None,
         "generations_shown": reading.GENERATIONS_SHOWN,
-        "is_offline": turns.is_offline(),
         "is_being_answered": page.awaits_reply and tip is not None and is_under_way(tip),
-        # Under ASGI the async view waits for the model without blocking a thread.
-        "post_to": "chat:post_async" if isinstance(request, ASGIRequest) else "chat:post",
     }
-    return render_page(request, "chat/branch.html", context, status=status)
+    return _page(request, "chat/branch.html", context, status=status)
 
 
 # -- Posting ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Received:
-    """A message that passed the form's checks."""
-
-    session: ChatSession
-    parent: ChatMessage | None
-    form: MessageForm
-
-    @property
-    def content(self) -> str:
-        return str(self.form.cleaned_data["content"])
-
-
-# Not in a transaction even with ATOMIC_REQUESTS: none may be open while a model is called.
 @transaction.non_atomic_requests
 @posted
 @login_required
 def post_message(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
-    """Store the message, get the reply, show both."""
-    received = _receive(request, session_id)
-    if not isinstance(received, _Received):
-        return received
+    """Store the message, get the reply, show both; or run a command."""
+    found = _own_session(request, session_id)
+    parent_id = request.POST.get("parent")
+    parent = _message(found, _whole_number(parent_id)) if parent_id else None
+    form = MessageForm(request.POST, request.FILES, auto_id="message-%s")
     try:
-        message = chat.append_message(received.session, received.parent, role=Role.USER, content=received.content)
+        if not form.is_valid():
+            return _branch_page(request, found, parent, form=form, status=REFUSED)
+        if command := commands.parse(form.cleaned_data["content"]):
+            return _run_command(request, found, parent, form, command)
+        message = _append(found, parent, form)
     except CompactionError as error:
-        return _refuse(request, received, error)
-    _set_title(received.session, message)
-    return _redirect_to(request, turns.take_turn(received.session, message))
-
-
-@transaction.non_atomic_requests
-@posted
-@login_required
-async def apost_message(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
-    """:func:`post_message` with the model awaited."""
-    received = await sync_to_async(_receive)(request, session_id)
-    if not isinstance(received, _Received):
-        return received
-    try:
-        message = await chat.aappend_message(
-            received.session, received.parent, role=Role.USER, content=received.content
-        )
-    except CompactionError as error:
-        return await sync_to_async(_refuse)(request, received, error)
-    await sync_to_async(_set_title)(received.session, message)
-    turn = await turns.atake_turn(received.session, message)
-    return _redirect_to(request, turn)
+        form.add_error("content", turns.words_for(error)[0])
+        return _branch_page(request, found, parent, form=form, status=REFUSED)
+    if (model := _chosen_model(request)) and model != found.model:
+        found.model = model
+        found.save(update_fields=["model"])
+    return _answer(request, found, message)
 
 
 @transaction.non_atomic_requests
@@ -276,19 +287,15 @@ def edit_message(request: HttpRequest, session_id: uuid.UUID, message_id: int) -
     form = EditForm(request.POST)
     if not form.is_valid():
         return _refuse_edit(request, found, original, form)
+    kept = {"attachments": original.attachments, "name": original.name}
+    if names := original.metadata.get(uploads.PICTURES):
+        kept["metadata"] = {uploads.PICTURES: names}
     try:
-        message = chat.append_message(
-            found,
-            original.parent,
-            role=Role.USER,
-            content=form.cleaned_data["content"],
-            name=original.name,
-            attachments=original.attachments,
-        )
+        message = _append(found, original.parent, form, **kept)
     except CompactionError as error:
-        form.add_error("content", str(error))
+        form.add_error("content", turns.words_for(error)[0])
         return _refuse_edit(request, found, original, form)
-    return _redirect_to(request, turns.take_turn(found, message))
+    return _answer(request, found, message)
 
 
 @transaction.non_atomic_requests
@@ -303,39 +310,52 @@ def regenerate(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> 
     if answered is None:
         messages.error(request, "This message is not a reply, so it cannot be regenerated.")
         return redirect(_address(message))
-    return _redirect_to(request, turns.take_turn(found, answered, regenerate=is_reply))
+    return _answer(request, found, answered, regenerate=is_reply)
 
 
-def _receive(request: HttpRequest, session_id: uuid.UUID) -> _Received | HttpResponse:
+@posted
+@login_required
+def undo(request: HttpRequest, session_id: uuid.UUID, message_id: int, summary_id: int) -> HttpResponse:
+    """Take a summary out of use, and show the branch again."""
     found = _own_session(request, session_id)
-    parent_id = request.POST.get("parent")
-    parent = _message(found, _whole_number(parent_id)) if parent_id else None
-    received = _Received(found, parent, MessageForm(request.POST, auto_id="message-%s"))
-    if not received.form.is_valid():
-        return _branch_page(request, found, parent, form=received.form, status=REFUSED)
-    command = commands.parse(received.content)
-    return _run_command(request, received, command) if command else received
+    tip = _message(found, message_id)
+    summary = get_object_or_404(ChatMessage.objects.filter(session=found).summaries(), pk=summary_id)
+    chat.retire_summary(summary, reason="Undone by the owner of the conversation.")
+    messages.info(request, "The summary is undone: the model reads the messages themselves again, as far as they fit.")
+    return redirect(f"{_address(tip).partition('#')[0]}#latest")
 
 
-def _run_command(request: HttpRequest, received: _Received, command: commands.Command) -> HttpResponse:
-    tip = received.parent
-    address = _address(tip) if tip else reverse("chat:session", args=[received.session.pk])
+def _append(session: ChatSession, parent: ChatMessage | None, form: MessageForm, **fields: Any) -> ChatMessage:
+    sent = form.cleaned_data.get("attached") or uploads.Uploads()
+    content = form.cleaned_data["content"]
+    return chat.append_message(session, parent, role=Role.USER, content=content, **sent.as_fields, **fields)
+
+
+def _answer(
+    request: HttpRequest, session: ChatSession, message: ChatMessage, *, regenerate: bool = False
+) -> HttpResponse:
+    if request.headers.get("Accept") == JSON:
+        asked = {"page": _address(message), "message": message.pk, "regenerate": regenerate}
+        return guard(JsonResponse(asked))
+    turn = turns.take_turn(session, message, regenerate=regenerate)
+    if turn.problem:
+        detail = f" ({turn.detail})" if turn.detail and request.user.is_staff else ""
+        messages.error(request, f"{turn.problem}{detail} Your message is saved; Retry asks again.")
+    return redirect(_address(turn.tip))
+
+
+def _run_command(
+    request: HttpRequest, session: ChatSession, tip: ChatMessage | None, form: MessageForm, command: commands.Command
+) -> HttpResponse:
+    address = _address(tip) if tip else reverse("chat:session", args=[session.pk])
     if command.name == commands.COMPACTIONS:
         return redirect(f"{address.partition('#')[0]}?compactions#compactions")
     if command.name != commands.COMPACT:
-        received.form.add_error("content", commands.unknown(command))
-        return _branch_page(request, received.session, tip, form=received.form, status=REFUSED)
-    try:
-        notice = commands.compact(received.session, tip, command.argument)
-    except CompactionError as error:
-        return _refuse(request, received, error)
+        form.add_error("content", commands.unknown(command))
+        return _branch_page(request, session, tip, form=form, status=REFUSED)
+    notice = commands.compact(session, tip, command.argument)
     messages.add_message(request, notice.level, notice.text)
     return redirect(address)
-
-
-def _refuse(request: HttpRequest, received: _Received, error: CompactionError) -> HttpResponse:
-    received.form.add_error("content", str(error))
-    return _branch_page(request, received.session, received.parent, form=received.form, status=REFUSED)
 
 
 def _refuse_edit(request: HttpRequest, session: ChatSession, original: ChatMessage, form: EditForm) -> HttpResponse:
@@ -345,22 +365,15 @@ def _refuse_edit(request: HttpRequest, session: ChatSession, original: ChatMessa
     return _branch_page(request, session, tip, end=end, editing=editing, status=REFUSED)
 
 
-def _set_title(session: ChatSession, message: ChatMessage) -> None:
-    """Take the title of a conversation without one from its first message."""
-    if session.title or message.parent_message_id is not None:
-        return
-    words = " ".join(message.content.split())
-    session.title = words if len(words) <= _TITLE_CHARACTERS else f"{words[: _TITLE_CHARACTERS - 1].rstrip()}…"
-    session.save(update_fields=["title"])
+def _title_of(content: str) -> str:
+    """The first words of the first message."""
+    words = " ".join(uploads.split_files(content)[0].split()) or "Files"
+    return words if len(words) <= _TITLE_CHARACTERS else f"{words[: _TITLE_CHARACTERS - 1].rstrip()}…"
 
 
-def _redirect_to(request: HttpRequest, turn: turns.Turn) -> HttpResponseRedirect:
-    if turn.is_answered_elsewhere:
-        messages.info(request, "A reply to this message is already on its way. Reload the page in a moment.")
-    if turn.problem:
-        detail = f" ({turn.detail})" if turn.detail and request.user.is_staff else ""
-        messages.error(request, f"{turn.problem}{detail} Your message is saved; Retry requests the reply again.")
-    return redirect(_address(turn.tip))
+def _chosen_model(request: HttpRequest) -> str:
+    chosen = request.POST.get("model", "")
+    return chosen if chosen in settings.CHAT_MODELS else ""
 
 
 # -- Objects and numbers of a request ---------------------------------------------------------------------

@@ -275,8 +275,9 @@ def _context_heading(context: ChatContext, view: SessionView) -> Text:
 
 def _content(message: ContextMessage, view: SessionView) -> str:
     if message.origin == Origin.SUMMARY and message.message_id:
-        # Its own text: the introduction is the same for each summary.
-        return _SUMMARY_HEADING + view.summary_text(message.message_id)
+        # Its own text: the introduction is the same for each summary, and headings say little.
+        lines = view.summary_text(message.message_id).splitlines()
+        return _SUMMARY_HEADING + " ".join(line for line in lines if not line.startswith("#"))
     if message.content or not message.tool_calls:
         return message.content
     calls = (call.get("function") or {} for call in message.tool_calls)

@@ -65,10 +65,7 @@ def test_the_rest_of_a_session_stays_as_it_is(login):
     assert (session.title, session.system_prompt, session.erasures) == ("After", "Be kind.", 0)
 
 
-@pytest.mark.parametrize(
-    "overrides",
-    ['{"NO_SUCH_KEY": 1}', '{"TRIGGER_RATIO": 7}', "[1]", "{"],
-)
+@pytest.mark.parametrize("overrides", ['{"NO_SUCH_KEY": 1}', '{"TRIGGER_RATIO": 7}', "[1]", "{"])
 def test_settings_that_can_not_be_are_refused_with_a_word_and_nothing_is_written(login, overrides):
     session = start_session(title="Before")
     client = login("view_chatsession", "change_chatsession")

@@ -51,13 +51,12 @@ def test_a_long_name_is_shortened_and_stays_text():
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("window_of_4000")
-class TestPages:
-    def test_no_page_shows_a_time_in_another_form(self, viewer):
-        session, nodes, summary, run, event = compacted()
-        year = f"{run.created_at:%Y}-"
-        pages = [page_of(one) for one in (session, nodes[-1], summary, run, event)]
-        pages += [url(f"{name}_changelist") for name in MODELS]
-        for page in pages:
-            text = viewer.get(page).text
-            assert f'<time datetime="{year}' in text, page
-            assert year not in re.sub(r'(datetime|href)="[^"]*"', "", text), page
+def test_no_page_shows_a_time_in_another_form(viewer):
+    session, nodes, summary, run, event = compacted()
+    year = f"{run.created_at:%Y}-"
+    pages = [page_of(one) for one in (session, nodes[-1], summary, run, event)]
+    pages += [url(f"{name}_changelist") for name in MODELS]
+    for page in pages:
+        text = viewer.get(page).text
+        assert f'<time datetime="{year}' in text, page
+        assert year not in re.sub(r'(datetime|href)="[^"]*"', "", text), page

@@ -120,33 +120,32 @@ class TestPaths:
         problem(ask.post("sessions?limit=1", {}), 422, "invalid")
 
 
-class TestFaults:
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (OperationalError("database is locked: secret"), 503, "unavailable"),
+        (PermissionDenied("secret"), 403, "forbidden"),
+        (SuspiciousOperation("secret"), 400, "malformed"),
+        (ValueError("secret"), 500, "internal"),
+    ],
+)
+def test_the_words_of_a_fault_are_told_to_nobody(ann, monkeypatch, caplog, error, status, code):
     """What nobody expected is still one shape, and its words stay in the server, unread by its log."""
 
-    @pytest.mark.parametrize(
-        ("error", "status", "code"),
-        [
-            (OperationalError("database is locked: secret"), 503, "unavailable"),
-            (PermissionDenied("secret"), 403, "forbidden"),
-            (SuspiciousOperation("secret"), 400, "malformed"),
-            (ValueError("secret"), 500, "internal"),
-        ],
-    )
-    def test_its_words_are_told_to_nobody(self, ann, monkeypatch, caplog, error, status, code):
-        def failing(*arguments):
-            raise error
+    def failing(*arguments):
+        raise error
 
-        monkeypatch.setattr("compaction_app.api.lookup.is_allowed", failing)
-        response = Asker(ann, raise_request_exception=False).post("sessions", {})
-        problem(response, status, code)
-        assert b"secret" not in response.content
-        assert "secret" not in caplog.text
-        assert (f"type={type(error).__name__}" in caplog.text) == (status >= 500)
-        assert ("Retry-After" in response) == (status == 503)
-        if status == 500:
-            # Error trackers and test clients listen to Django's signal.
-            with pytest.raises(ValueError, match="secret"):
-                Asker(ann).post("sessions", {})
+    monkeypatch.setattr("compaction_app.api.lookup.is_allowed", failing)
+    response = Asker(ann, raise_request_exception=False).post("sessions", {})
+    problem(response, status, code)
+    assert b"secret" not in response.content
+    assert "secret" not in caplog.text
+    assert (f"type={type(error).__name__}" in caplog.text) == (status >= 500)
+    assert ("Retry-After" in response) == (status == 503)
+    if status == 500:
+        # Error trackers and test clients listen to Django's signal.
+        with pytest.raises(ValueError, match="secret"):
+            Asker(ann).post("sessions", {})
 
 
 MARKUP = '<script>alert("1")</script>'

@@ -72,21 +72,20 @@ class TestWaiting:
         assert held == [False]
 
 
-class TestPolling:
-    def test_the_run_is_enqueued_is_the_answer_and_tells_how_it_goes_on(self, ask, path, monkeypatch):
-        enqueued = []
-        monkeypatch.setattr(tasks, "enqueue", enqueued.append)
-        response = ask.post(path, {"wait": False})
-        assert response.status_code == 202
-        run = response.json()
-        assert response["Location"] == f"{MOUNT}runs/{run['run_id']}"
-        assert ask.client.get(response["Location"]).json() == run
-        assert [run.pk for run in enqueued] == [run["run_id"]]
-        assert (run["status"], run["generation"], run["summary_id"]) == ("ready", None, None)
-        compact_chat_history(run["run_id"])
-        said = ask.get(f"runs/{run['run_id']}").json()
-        assert (said["status"], said["generation"]) == ("succeeded", 1)
-        assert set(said) == set(run)
+def test_the_run_is_enqueued_is_the_answer_and_tells_how_it_goes_on(ask, path, monkeypatch):
+    enqueued = []
+    monkeypatch.setattr(tasks, "enqueue", enqueued.append)
+    response = ask.post(path, {"wait": False})
+    assert response.status_code == 202
+    run = response.json()
+    assert response["Location"] == f"{MOUNT}runs/{run['run_id']}"
+    assert ask.client.get(response["Location"]).json() == run
+    assert [run.pk for run in enqueued] == [run["run_id"]]
+    assert (run["status"], run["generation"], run["summary_id"]) == ("ready", None, None)
+    compact_chat_history(run["run_id"])
+    said = ask.get(f"runs/{run['run_id']}").json()
+    assert (said["status"], said["generation"]) == ("succeeded", 1)
+    assert set(said) == set(run)
 
 
 @pytest.mark.parametrize("wait", [True, False])

@@ -10,22 +10,21 @@ from tests.trees import analyze
 pytestmark = pytest.mark.django_db
 
 
-class TestBegin:
-    def test_it_belongs_to_whoever_asks(self, ask, ann):
-        given = {
-            "title": "Tides",
-            "model": "gpt-4o-mini",
-            "system_prompt": "You know the harbour.",
-            "settings": {},
-            "external_id": "crm-7",
-            "metadata": {"team": ["harbour"]},
-        }
-        response = ask.post("sessions", given)
-        assert response.status_code == 201
-        said = response.json()
-        session = ChatSession.objects.get(pk=said["id"])
-        assert session.owner == ann
-        assert {name: said[name] for name in given} == given == {name: getattr(session, name) for name in given}
+def test_a_session_belongs_to_whoever_asks(ask, ann):
+    given = {
+        "title": "Tides",
+        "model": "gpt-4o-mini",
+        "system_prompt": "You know the harbour.",
+        "settings": {},
+        "external_id": "crm-7",
+        "metadata": {"team": ["harbour"]},
+    }
+    response = ask.post("sessions", given)
+    assert response.status_code == 201
+    said = response.json()
+    session = ChatSession.objects.get(pk=said["id"])
+    assert session.owner == ann
+    assert {name: said[name] for name in given} == given == {name: getattr(session, name) for name in given}
 
 
 class TestList:
@@ -90,9 +89,8 @@ class TestChange:
         assert ChatSession.objects.get(pk=session.pk).title == "Tides"
 
 
-class TestDelete:
-    def test_it_goes_with_all_that_belongs_to_it(self, ask, world):
-        response = ask("DELETE", world.path)
-        assert (response.status_code, response.content) == (204, b"")
-        assert not ChatMessage.objects.filter(session_id=world.session.pk).exists()
-        problem(ask("DELETE", world.path), 404, "not_found")
+def test_a_session_goes_with_all_that_belongs_to_it(ask, world):
+    response = ask("DELETE", world.path)
+    assert (response.status_code, response.content) == (204, b"")
+    assert not ChatMessage.objects.filter(session_id=world.session.pk).exists()
+    problem(ask("DELETE", world.path), 404, "not_found")

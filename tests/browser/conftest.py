@@ -13,6 +13,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from tests.browser.chromium import NoBrowser, is_required, started_chromium
 from tests.browser.watch import Watch
+from tests.project.chat_page.conftest import endpoint  # noqa: F401  # a fixture
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -60,11 +61,12 @@ def open_page(chromium: Browser, address: str, transactional_db: None) -> Iterat
     """Open a page in a context of its own, signed in as a user: ``open_page(admin, color_scheme="dark")``."""
     watches, contexts = [], []
 
-    def open_one(user: Any = None, **options: Any) -> Page:
+    def open_one(user: Any = None, *, expected_errors: bool = False, **options: Any) -> Page:
         context = chromium.new_context(**({"base_url": address, "viewport": DESKTOP, "locale": "en-GB"} | options))
         context.set_default_timeout(WAIT_MILLISECONDS)
         contexts.append(context)
-        watches.append(Watch(context, address))
+        if not expected_errors:
+            watches.append(Watch(context, address))
         if user is not None:
             context.add_cookies([session_cookie(user, address)])
         return context.new_page()

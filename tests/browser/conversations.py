@@ -99,7 +99,8 @@ def harbour(**fields: Any) -> Harbour:
 def chat_pages(harbour: Harbour) -> list[str]:
     """The example's pages about it."""
     branch = reverse("chat:branch", args=[harbour.session.pk, harbour.tip.pk])
-    return [branch, f"{branch}?compactions", f"{branch}?edit={harbour.first.pk}", reverse("chat:sessions")]
+    new, delete = reverse("chat:sessions"), reverse("chat:delete", args=[harbour.session.pk])
+    return [branch, f"{branch}?compactions", f"{branch}?edit={harbour.first.pk}", f"{new}?q=e", new, delete]
 
 
 def failed_run(tip: ChatMessage, **fields: Any) -> CompactionRun:

@@ -1,7 +1,9 @@
-"""A person at the example's chat page: writes, edits, asks again, goes between variants, compacts."""
+"""A person at the example's chat page, with a real server and a scripted model behind it."""
 
 from __future__ import annotations
 
+import re
+import threading
 from typing import Any
 
 import pytest
@@ -9,13 +11,15 @@ from django.contrib.auth import get_user_model
 from django.urls import reverse
 
 from compaction_app import chat
-from compaction_app.models import CompactionRun
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.tasks import compact_branch
+from compaction_app.testing import steps
 from compaction_app.values import RunStatus
 from tests.browser import conversations
 from tests.browser.clicking import follow, press
+from tests.browser.conftest import PHONE
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("endpoint")]
 
 
 @pytest.fixture
@@ -23,70 +27,226 @@ def marit() -> Any:
     return get_user_model().objects.create_user("marit", password=conversations.PASSWORD)
 
 
+@pytest.fixture
+def gate(endpoint) -> Any:
+    """The model writes the beginning of a reply, and the rest when it is set."""
+    event = threading.Event()
+
+    def rest(exchange: Any) -> None:
+        event.wait(30)
+        steps.stream_of(" **stormy** night.", usage={})(exchange)
+
+    endpoint.script(default=steps.stream_of("It was a dark and", then=rest))
+    yield event
+    event.set()
+
+
+def session_of(marit: Any, turns: int = 0, **fields: Any) -> ChatSession:
+    session = chat.start_session(owner=marit, title="Lighthouse", **fields)
+    if turns:
+        chat.append_messages(session, None, conversations.turns(1, turns))
+    return session
+
+
+def go(page: Any, session: ChatSession) -> None:
+    page.goto(f"{reverse('chat:session', args=[session.pk])}#latest")
+
+
 def messages_of(page: Any) -> list[str]:
     return [text.strip() for text in page.locator("article .text").all_inner_texts()]
 
 
+def box(page: Any) -> Any:
+    return page.get_by_role("textbox", name="Your message")
+
+
 def send(page: Any, text: str) -> None:
-    page.get_by_role("textbox", name="Message").fill(text)
-    press(page, "Send")
+    box(page).fill(text)
+    page.get_by_role("button", name="Send", exact=True).click()
 
 
-def test_a_person_signs_in_writes_edits_asks_again_and_goes_between_variants(open_page, marit):
-    page = open_page()
+def told(page: Any, *texts: str) -> None:
+    """Wait until exactly these texts are on the page, and none of them is under way."""
+    from playwright.sync_api import expect
+
+    expect(page.locator("article:not(.streaming) .text")).to_have_text(list(texts))
+    expect(page.locator(".streaming")).to_have_count(0)
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_person_signs_in_writes_edits_asks_again_and_goes_between_variants(open_page, marit, endpoint, scripts):
+    """With the page's script and without it."""
+    from playwright.sync_api import expect
+
+    endpoint.script([steps.reply(f"Answer {number}.") for number in (1, 2, 3, 4)])
+    page = open_page(java_script_enabled=scripts)
     page.goto("/")
     page.get_by_label("Username").fill("marit")
     page.get_by_label("Password").fill(conversations.PASSWORD)
     press(page, "Sign in")
-    page.get_by_label("Title").fill("Lighthouse")
-    press(page, "Start")
     send(page, "Who keeps the lamp?")
-    question, answer = messages_of(page)
-    assert question == "Who keeps the lamp?"
-    page.get_by_role("link", name="Edit message 1").click()
-    page.get_by_role("textbox", name="Edited message").fill("Who keeps the lamp at night?")
-    press(page, "Send edited message")
-    assert messages_of(page)[0] == "Who keeps the lamp at night?"
-    follow(page, "Variant 1")
-    assert messages_of(page) == ["Who keeps the lamp?", answer]
-    press(page, "Regenerate message 2")
-    assert page.get_by_label("variant 2 of 2").count() == 1
+    told(page, "Who keeps the lamp?", "Answer 1.")
+    send(page, "And at night?")
+    told(page, "Who keeps the lamp?", "Answer 1.", "And at night?", "Answer 2.")
+    page.get_by_role("link", name="Edit message 3").click()
+    edited = page.get_by_role("textbox", name="Edited message")
+    expect(edited).to_be_focused()
+    expect(edited).to_be_in_viewport(ratio=1)
+    edited.fill("And by day?")
+    page.get_by_role("button", name="Send edited message").click()
+    told(page, "Who keeps the lamp?", "Answer 1.", "And by day?", "Answer 3.")
+    page.get_by_role("link", name="Variant 1").click()
+    told(page, "Who keeps the lamp?", "Answer 1.", "And at night?", "Answer 2.")
+    page.get_by_role("button", name="Regenerate message 2").click()
+    told(page, "Who keeps the lamp?", "Answer 4.")
+    expect(page.get_by_label("variant 2 of 2")).to_be_visible()
     session = marit.chat_sessions.get()
-    assert [len(chat.get_branch(tip)) for tip in chat.tips(session)] == [2, 2, 2]
+    assert session.title == "Who keeps the lamp?"
+    assert sorted(len(chat.get_branch(tip)) for tip in chat.tips(session)) == [2, 4, 4]
 
 
-@pytest.mark.parametrize("scripts", [True, False])
-def test_edit_puts_the_cursor_into_the_box_of_the_message(open_page, marit, scripts):
-    from playwright.sync_api import expect
+def test_a_reply_is_seen_as_it_comes_also_after_a_reload_and_in_another_tab(open_page, marit, gate):
+    """It is plain text until it is whole, and shown as Markdown then."""
+    session = session_of(marit)
+    page, other = open_page(marit), open_page(marit)
+    go(page, session)
+    send(page, "Begin.")
+    page.locator(".streaming", has_text="It was a dark and").wait_for()
+    page.reload()
+    page.locator(".streaming", has_text="It was a dark and").wait_for()
+    go(other, session)
+    other.locator(".streaming", has_text="It was a dark and").wait_for()
+    gate.set()
+    for one in (page, other):
+        told(one, "Begin.", "It was a dark and stormy night.")
+        assert one.locator(".markdown strong").inner_text() == "stormy"
+    assert ChatMessage.objects.count() == 2
 
-    session = chat.start_session(owner=marit)
-    chat.append_messages(session, None, conversations.turns(1, 12))
-    page = open_page(marit, java_script_enabled=scripts)
-    page.goto(reverse("chat:session", args=[session.pk]))
-    follow(page, "Edit message 5")
-    page.wait_for_load_state()
-    box = page.get_by_role("textbox", name="Edited message")
-    expect(box).to_be_focused()
-    expect(box).to_be_in_viewport(ratio=1)
-    expect(page.locator("article:has(form.edit) header")).to_be_in_viewport(ratio=1)
 
-
-def test_compact_is_followed_to_its_end_and_listed(open_page, marit):
-    """The page watches the open run by itself, and says when a worker has carried it out."""
-    session = chat.start_session(owner=marit, settings=conversations.SMALL_WINDOW)
-    chat.append_messages(session, None, conversations.turns(1, 6))
+def test_stop_keeps_what_came(open_page, marit, gate):
     page = open_page(marit)
-    page.goto(reverse("chat:session", args=[session.pk]))
-    send(page, "/compact Keep every number of a berth.")
-    page.get_by_text("Older messages will be summarized soon").wait_for()
+    go(page, session_of(marit, 1))
+    box(page).fill("Begin.")
+    box(page).press("Enter")
+    page.locator(".streaming", has_text="It was a dark and").wait_for()
+    box(page).fill("Something for later")
+    press_stop = page.get_by_role("button", name="Stop")
+    press_stop.click()
+    page.get_by_text("Regenerate message 4").wait_for()
+    assert messages_of(page)[-1] == "It was a dark and"
+    assert box(page).input_value() == "Something for later"
+    reply = ChatMessage.objects.latest("id")
+    assert (reply.content, reply.finish_reason) == ("It was a dark and", "stopped")
+
+
+def test_with_the_model_down_the_message_is_kept_and_asked_again(open_page, marit, endpoint):
+    endpoint.script([steps.server_error(), steps.stream_of("Half", then=steps.hang(0)), steps.reply("Back again.")])
+    page = open_page(marit, expected_errors=True)
+    go(page, session_of(marit))
+    send(page, "Anybody there?")
+    page.locator(".notice", has_text="model").wait_for()
+    page.get_by_role("button", name="Retry").click()
+    page.locator(".notice").nth(0).wait_for()
+    told(page, "Anybody there?")
+    page.get_by_role("button", name="Retry").click()
+    told(page, "Anybody there?", "Back again.")
+
+
+def test_the_window_fills_and_a_summary_comes_and_goes(open_page, marit, broker):
+    """No worker runs until the run is carried out here: writing goes on meanwhile."""
+    session = session_of(marit, 4, settings=conversations.SMALL_WINDOW)
+    page = open_page(marit)
+    go(page, session)
+    number = 0
+    while not page.locator("[data-open]").count():
+        number += 1
+        send(page, f"{number}: " + "berths and ships " * 60)
+        page.get_by_text(f"Regenerate message {8 + 2 * number}").wait_for()
+    page.get_by_text("Older messages will be summarized soon. You can go on writing.").wait_for()
+    before = page.locator(".gauge summary").inner_text()
     run = CompactionRun.objects.get()
-    assert (run.instructions, run.status) == ("Keep every number of a berth.", RunStatus.READY)
     assert compact_branch(run.pk) == RunStatus.SUCCEEDED
-    page.get_by_text("Compaction finished.").wait_for()
-    follow(page, "Reload the conversation")
-    page.locator("summary", has_text="summarized").click()
-    page.get_by_text("The model sees this summary instead of").wait_for()
+    page.locator("summary", has_text="are summarized · show").click()
+    page.get_by_text("The model reads this in place of the").wait_for()
+    assert page.locator(".gauge summary").inner_text() != before
+    page.get_by_role("button", name="undo").click()
+    page.get_by_text("The summary is undone").wait_for()
+    assert page.locator(".cut summary").count() == 0
+    send(page, "/compact Keep every number of a berth.")
+    page.locator("[data-open]").wait_for()
+    run = CompactionRun.objects.latest("id")
+    assert run.instructions == "Keep every number of a berth."
+    CompactionRun.objects.filter(pk=run.pk).update(status=RunStatus.FAILED, error_code="quota")
+    told_why = "could not be summarized because the provider's quota is used up. Nothing is lost."
+    page.locator("#state", has_text=told_why).wait_for()
+    page.get_by_role("button", name="Try again").click()
+    page.locator("[data-open]").wait_for()
+    assert compact_branch(CompactionRun.objects.latest("id").pk) == RunStatus.SUCCEEDED
+    page.locator("summary", has_text="are summarized · show").wait_for()
     send(page, "/compactions")
     rows = page.get_by_role("region", name="Compactions").get_by_role("row")
-    assert rows.count() == 2
+    rows.nth(2).wait_for()
     assert "in use here" in rows.nth(1).inner_text()
+
+
+def test_drafts_files_copies_and_any_script(open_page, marit, endpoint):
+    endpoint.script(default=steps.reply("Try:\n\n```\na < b\n```"))
+    page = open_page(marit, permissions=["clipboard-read", "clipboard-write"])
+    go(page, session_of(marit))
+    long = "0123456789 " * 17_000
+    box(page).fill(long)
+    page.reload()
+    assert box(page).input_value() == long, "a draft survives"
+    box(page).press("Enter")
+    page.get_by_text("Regenerate message 2").wait_for()
+    text = "שלום 🌊\n你好，灯塔"
+    box(page).fill("שלום 🌊")
+    box(page).press("Shift+Enter")
+    page.keyboard.insert_text("你好，灯塔")
+    page.locator("[type=file]").set_input_files({"name": "tide.txt", "mimeType": "text/plain", "buffer": b"High at 6."})
+    page.evaluate("""() => {
+        const data = new DataTransfer();
+        data.items.add(new File(["Low at 12."], "dropped.txt"));
+        const paste = new ClipboardEvent("paste", {clipboardData: data, bubbles: true});
+        document.querySelector("textarea").dispatchEvent(paste);
+    }""")
+    assert page.locator(".chosen li").all_inner_texts() == ["tide.txt\n×", "dropped.txt\n×"]
+    box(page).press("Enter")
+    page.get_by_text("Regenerate message 4").wait_for()
+    assert box(page).input_value() == ""
+    page.reload()
+    assert box(page).input_value() == "", "what was sent is no draft"
+    for button, copied in (("Copy message 4", "Try:\n\n```\na < b\n```"), ("Copy", "a < b\n")):
+        page.get_by_role("button", name=button, exact=True).last.click()
+        page.get_by_role("button", name="Copied").wait_for()
+        assert page.evaluate("navigator.clipboard.readText()") == copied
+        page.get_by_role("button", name="Copied").wait_for(state="detached")
+    first, second = ChatMessage.objects.filter(role="user").order_by("id")
+    assert first.content == long
+    files = '<file name="tide.txt">\nHigh at 6.\n</file>\n\n<file name="dropped.txt">\nLow at 12.\n</file>'
+    assert second.content == f"{text}\n\n{files}"
+    assert page.locator("article.file summary, details.file summary").all_inner_texts() == ["tide.txt", "dropped.txt"]
+
+
+def test_on_a_phone_the_list_is_folded_and_all_of_it_is_there(open_page, marit):
+    session_of(marit, 2)
+    chat.start_session(owner=marit, title="The cellar")
+    page = open_page(marit, viewport=PHONE, has_touch=True, is_mobile=True)
+    page.goto("/chat/")
+    side = page.get_by_role("navigation", name="Conversations")
+    assert not side.is_visible()
+    page.get_by_role("button", name="Conversations").tap()
+    side.get_by_role("searchbox").fill("berth 41")
+    side.get_by_text("ship 1 lies at berth").wait_for()
+    follow(side, re.compile("^Lighthouse"))
+    page.get_by_role("button", name="Rename or delete").tap()
+    page.get_by_role("textbox", name="Title", exact=True).fill("Harbour")
+    press(page, "Rename")
+    assert page.get_by_role("heading", name="Harbour").is_visible()
+    page.get_by_role("button", name="Rename or delete").tap()
+    follow(page, "Delete…")
+    press(page, "Delete")
+    assert list(ChatSession.objects.values_list("title", flat=True)) == ["The cellar"]
+    box(page).fill("one")
+    box(page).press("Enter")
+    assert box(page).input_value() == "one\n", "with a finger there is a button to send"

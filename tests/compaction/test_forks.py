@@ -95,11 +95,9 @@ def test_an_edit_below_a_cutoff_leaves_nothing_out_and_keeps_what_was_summarized
     sys.stdout.write("\n".join(["", f"{window} {summarizer} at_once={at_once}", *map(str, table), ""]))
 
 
-class TestAnchor:
-    """A summarizer that does not look ahead has its summary at its cutoff, so that every fork below shares it."""
-
-    def test_it_is_the_cutoff(self, settings, branch):
-        settings.COMPACTION = small(SUMMARIZER="extractive")
-        summary = chat.compact(branch[-1]).summary
-        assert summary.parent_message_id == summary.last_summarized_message_id
-        assert (summary.extract, summary.ledger) == (summary.content, "")
+def test_without_a_lookahead_the_anchor_is_the_cutoff(settings, branch):
+    """So every fork below shares the summary."""
+    settings.COMPACTION = small(SUMMARIZER="extractive")
+    summary = chat.compact(branch[-1]).summary
+    assert summary.parent_message_id == summary.last_summarized_message_id
+    assert (summary.extract, summary.ledger) == (summary.content, "")

@@ -83,9 +83,7 @@ def public(monkeypatch):
 def private(settings):
     """The host's own summarizer, which is down."""
     with ScriptedOpenAIServer(default=steps.server_error()) as running:
-        settings.COMPACTION = small(
-            SUMMARIZERS={"default": {"MODELS": [{"model": "ours", "base_url": running.url}]}},
-        )
+        settings.COMPACTION = small(SUMMARIZERS={"default": {"MODELS": [{"model": "ours", "base_url": running.url}]}})
         yield running
 
 

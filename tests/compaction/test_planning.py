@@ -249,8 +249,7 @@ class TestSummarizerLimits:
 @given(
     turns=st.lists(
         st.tuples(
-            st.integers(20, 900),
-            st.lists(st.sampled_from(["a", "a(400)", "c t", "c t t(900)", "c"]), max_size=12),
+            st.integers(20, 900), st.lists(st.sampled_from(["a", "a(400)", "c t", "c t t(900)", "c"]), max_size=12)
         ),
         min_size=1,
         max_size=12,

@@ -170,41 +170,39 @@ class TestRuns:
         assert spent(run) == (0, 0, 0, None)
 
 
-class TestHostSummarizers:
-    def test_a_host_s_draft_is_one_call_and_its_error_may_bring_more(self, settings, branch, monkeypatch):
-        settings.COMPACTION = small(MODELS=LISTED)
-        drafts = [
-            SummaryDraft(text=words(6_000), model="small-model", input_tokens=100, output_tokens=10),
-            SummarizerError("gone", error_code="quota", calls=[call(input=7)]),
-        ]
+def test_a_host_s_draft_is_one_call_and_its_error_may_bring_more(settings, branch, monkeypatch):
+    settings.COMPACTION = small(MODELS=LISTED)
+    drafts = [
+        SummaryDraft(text=words(6_000), model="small-model", input_tokens=100, output_tokens=10),
+        SummarizerError("gone", error_code="quota", calls=[call(input=7)]),
+    ]
 
-        def summarize(self, request):
-            answer = drafts.pop(0)
-            if isinstance(answer, SummarizerError):
-                raise answer
-            return answer
+    def summarize(self, request):
+        answer = drafts.pop(0)
+        if isinstance(answer, SummarizerError):
+            raise answer
+        return answer
 
-        monkeypatch.setattr(FakeSummarizer, "summarize", summarize)
-        with pytest.raises(CompactionFailed):
-            chat.compact(branch[-1])
-        assert spent(CompactionRun.objects.get())[:2] == (107, 10)
-
-
-class TestSessions:
-    def test_a_session_s_sum_is_one_query(self, server, branch, django_assert_num_queries):
-        session = branch[0].session
-        server.script([steps.reply("", usage=usage(1_000, 0))] * 2)
-        with pytest.raises(CompactionFailed):
-            chat.compact(branch[-1])
+    monkeypatch.setattr(FakeSummarizer, "summarize", summarize)
+    with pytest.raises(CompactionFailed):
         chat.compact(branch[-1])
-        tip = grow(session, branch[-1], "u a " * 35)[-1]
-        unpriced = chat.compact(tip)
-        CompactionRun.objects.filter(pk=unpriced.pk).update(cost=None)
-        chat.compact(tip)  # nothing to compact: no model was asked
-        other = grow(chat.start_session(), None, "u a " * 35)[-1]
-        chat.compact(other)
-        with django_assert_num_queries(1):
-            total = session_spending(session)
-        assert (total.runs, total.unpriced_runs) == (3, 1)
-        assert (total.input_tokens, total.output_tokens, total.cached_tokens) == (2_200, 40, 0)
-        assert total.cost == Decimal("0.0022") + Decimal("0.000045")
+    assert spent(CompactionRun.objects.get())[:2] == (107, 10)
+
+
+def test_a_session_s_sum_is_one_query(server, branch, django_assert_num_queries):
+    session = branch[0].session
+    server.script([steps.reply("", usage=usage(1_000, 0))] * 2)
+    with pytest.raises(CompactionFailed):
+        chat.compact(branch[-1])
+    chat.compact(branch[-1])
+    tip = grow(session, branch[-1], "u a " * 35)[-1]
+    unpriced = chat.compact(tip)
+    CompactionRun.objects.filter(pk=unpriced.pk).update(cost=None)
+    chat.compact(tip)  # nothing to compact: no model was asked
+    other = grow(chat.start_session(), None, "u a " * 35)[-1]
+    chat.compact(other)
+    with django_assert_num_queries(1):
+        total = session_spending(session)
+    assert (total.runs, total.unpriced_runs) == (3, 1)
+    assert (total.input_tokens, total.output_tokens, total.cached_tokens) == (2_200, 40, 0)
+    assert total.cost == Decimal("0.0022") + Decimal("0.000045")

@@ -102,19 +102,18 @@ class TestContributions:
         assert context.tokens <= context.window - 2_000
 
 
-class TestTriggerRatios:
-    @pytest.mark.parametrize(
-        ("model", "own", "threshold"),
-        [
-            pytest.param("house-large-2", {}, 7_200, id="the longest prefix counts"),
-            pytest.param("another", {}, 6_000, id="any other has the ratio of all"),
-            pytest.param("house-small", {"TRIGGER_RATIO": 0.6}, 4_800, id="a session's own ratio goes first"),
-            pytest.param("house-small", {"MODE": "aggressive"}, 4_000, id="what is set explicitly beats a preset"),
-        ],
-    )
-    def test_the_threshold_is_the_models(self, settings, model, own, threshold):
-        """8,000 tokens are available."""
-        models = {"house-": {"trigger_ratio": 0.5}, "house-large": {"trigger_ratio": 0.9}}
-        settings.COMPACTION = small(TRIGGER_RATIO=0.75, MODELS=models)
-        tip = grow(chat.start_session(model="another", settings=own), None, "u")[-1]
-        assert chat.get_context(tip, model=model).threshold == threshold
+@pytest.mark.parametrize(
+    ("model", "own", "threshold"),
+    [
+        pytest.param("house-large-2", {}, 7_200, id="the longest prefix counts"),
+        pytest.param("another", {}, 6_000, id="any other has the ratio of all"),
+        pytest.param("house-small", {"TRIGGER_RATIO": 0.6}, 4_800, id="a session's own ratio goes first"),
+        pytest.param("house-small", {"MODE": "aggressive"}, 4_000, id="what is set explicitly beats a preset"),
+    ],
+)
+def test_the_threshold_is_the_models(settings, model, own, threshold):
+    """8,000 tokens are available."""
+    models = {"house-": {"trigger_ratio": 0.5}, "house-large": {"trigger_ratio": 0.9}}
+    settings.COMPACTION = small(TRIGGER_RATIO=0.75, MODELS=models)
+    tip = grow(chat.start_session(model="another", settings=own), None, "u")[-1]
+    assert chat.get_context(tip, model=model).threshold == threshold

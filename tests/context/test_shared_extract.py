@@ -128,11 +128,7 @@ def without_masts(text: str) -> str:
 class TestNotShown:
     @pytest.mark.parametrize(
         "change",
-        [
-            {"extract": ""},
-            {"extract": words(8_000)},
-            {"at": 40},
-        ],
+        [{"extract": ""}, {"extract": words(8_000)}, {"at": 40}],
         ids=["of before extracts", "does not fit", "above the cutoff"],
     )
     def test_what_happens_today_stays_as_it_is(self, session, change):

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 
+import openai
 import pytest
 from asgiref.sync import async_to_sync
+from django.contrib.auth import get_user_model
+from django.urls import include, path
 
 from compaction_app import chat
+from compaction_app.models import ChatSession
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from tests.plugin import NO_FRAMEWORKS
@@ -63,3 +69,22 @@ def test_the_readme(server, session, package, door, made):
     async_to_sync(run)()
     [end] = chat.tips(session)
     assert [one.content for one in chat.get_branch(end)][2:] == ["Hello", "Aye."]
+
+
+def test_the_gateway_of_the_readme(server, live_server, settings, monkeypatch):
+    [example] = [block for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "(Gateway)" in block]
+    urls = ModuleType("gateway_urls")
+    users = get_user_model().objects
+    vars(urls).update(path=path, include=include, find_user_by_key=lambda key: users.filter(username=key).first())
+    exec(example, vars(urls))  # our own document
+    monkeypatch.setitem(sys.modules, urls.__name__, urls)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    settings.ROOT_URLCONF, settings.ALLOWED_HOSTS = urls.__name__, ["*"]
+    marit = users.create_user("marit")
+    client = openai.OpenAI(base_url=f"{live_server.url}/v1", api_key="marit", max_retries=0)
+    question = {"role": "user", "content": "Hello"}
+    server.script([steps.reply("Aye.")])
+    reply = client.chat.completions.create(model="gpt-4o-mini", messages=[question]).choices[0].message.content
+    [end] = chat.tips(ChatSession.objects.get(owner=marit))
+    assert [one.content for one in chat.get_branch(end)] == ["Hello", reply] == ["Hello", "Aye."]

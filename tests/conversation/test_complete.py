@@ -95,29 +95,28 @@ class TestComplete:
         assert event.payload == {"parameters": ["truncation"], "declared": False}
 
 
-class TestAsync:
-    def test_the_twins_do_the_same(self, server, settings):
-        settings.COMPACTION = small(LOOKAHEAD="none")
+def test_the_awaited_twins_do_the_same(server, settings):
+    settings.COMPACTION = small(LOOKAHEAD="none")
 
-        async def talk():
-            session = await chat.astart_session(model="m")
-            tip = await chat.aappend_message(session, None, role="user", content=words(100))
-            for number in range(70):
-                role = "user" if number % 2 else "assistant"
-                tip = await chat.aappend_message(session, tip, role=role, content=words(100))
-            assert await chat.ashould_compact(tip)
-            run = await chat.acompact(tip)
-            context = await chat.aget_context(tip)
-            assert context.summary_id == run.summary_id == (await chat.afind_summary(tip)).pk
-            reply = await chat.acomplete(tip, client=aclient_of(server))
-            assert await chat.arequest_compaction(reply) is None
-            assert len(await chat.aget_branch(reply)) == 72
-            assert [m.pk for m in await chat.atips(session)] == [reply.pk]
-            assert await chat.aretire_summary(run.summary)
-            await chat.adelete_session(session)
+    async def talk():
+        session = await chat.astart_session(model="m")
+        tip = await chat.aappend_message(session, None, role="user", content=words(100))
+        for number in range(70):
+            role = "user" if number % 2 else "assistant"
+            tip = await chat.aappend_message(session, tip, role=role, content=words(100))
+        assert await chat.ashould_compact(tip)
+        run = await chat.acompact(tip)
+        context = await chat.aget_context(tip)
+        assert context.summary_id == run.summary_id == (await chat.afind_summary(tip)).pk
+        reply = await chat.acomplete(tip, client=aclient_of(server))
+        assert await chat.arequest_compaction(reply) is None
+        assert len(await chat.aget_branch(reply)) == 72
+        assert [m.pk for m in await chat.atips(session)] == [reply.pk]
+        assert await chat.aretire_summary(run.summary)
+        await chat.adelete_session(session)
 
-        async_to_sync(talk)()
-        assert not ChatSession.objects.exists()
+    async_to_sync(talk)()
+    assert not ChatSession.objects.exists()
 
 
 class TestReasoning:
@@ -206,19 +205,18 @@ class TestNoReply:
         assert ChatMessage.objects.count() == 1
 
 
-class TestUnstorable:
-    def test_a_reply_that_is_too_large_is_there_to_be_mended(self, session, client, server, settings):
-        settings.COMPACTION = small(MAX_MESSAGE_BYTES=1_000)
-        tip = grow(session, None, "u")[0]
-        server.script([steps.reply("a" * 2_000)])
-        with pytest.raises(InvalidReply, match="cannot be stored: The message has 2,") as caught:
-            chat.complete(tip, client=client)
-        error = caught.value
-        assert (error.code, error.completion.object) == ("invalid_reply", "chat.completion")
-        assert error.reply["usage"]["prompt_tokens"] > 0
-        assert ChatMessage.objects.count() == 1
-        mended = {**error.reply, "content": "Mended."}
-        assert chat.append_message(session, tip, role="assistant", **mended).content == "Mended."
+def test_a_reply_that_is_too_large_is_there_to_be_mended(session, client, server, settings):
+    settings.COMPACTION = small(MAX_MESSAGE_BYTES=1_000)
+    tip = grow(session, None, "u")[0]
+    server.script([steps.reply("a" * 2_000)])
+    with pytest.raises(InvalidReply, match="cannot be stored: The message has 2,") as caught:
+        chat.complete(tip, client=client)
+    error = caught.value
+    assert (error.code, error.completion.object) == ("invalid_reply", "chat.completion")
+    assert error.reply["usage"]["prompt_tokens"] > 0
+    assert ChatMessage.objects.count() == 1
+    mended = {**error.reply, "content": "Mended."}
+    assert chat.append_message(session, tip, role="assistant", **mended).content == "Mended."
 
 
 def test_a_turn_takes_the_same_queries_whole_and_streamed_whatever_the_length(session, client):

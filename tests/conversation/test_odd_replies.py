@@ -191,10 +191,7 @@ ONE, TWO = '{"n": 1}', '{"n": 2}'
 BEGUN, ENDED = '{"n"', ": 1}"
 #: Pieces, each a chunk: arguments, name, id, index → the arguments of the calls that began.
 PARALLEL: dict[str, tuple[list[tuple[Any, ...]], list[str]]] = {
-    "numbered": (
-        [("", "look", "a"), (BEGUN,), ("", "look", "b", 1), (ENDED,), (TWO, None, None, 1)],
-        [ONE, TWO],
-    ),
+    "numbered": ([("", "look", "a"), (BEGUN,), ("", "look", "b", 1), (ENDED,), (TWO, None, None, 1)], [ONE, TWO]),
     "all of index 0 with ids": ([(ONE, "look", "a"), (TWO, "look", "b")], [ONE, TWO]),
     "all of index 0 without ids": ([(ONE, "look"), (TWO, "look"), (TWO, "look")], [ONE, TWO, TWO]),
     "of index 0 in pieces": ([("", "look"), (BEGUN,), (ENDED,), ("", "look"), (TWO, "look")], [ONE, TWO]),

@@ -308,11 +308,7 @@ class TestClosedElsewhere:
     @pytest.mark.parametrize("close", [closed_elsewhere, aclosed_elsewhere])
     @pytest.mark.parametrize(
         ("after_the_end", "on_stop", "stored"),
-        [
-            (False, "discard", []),
-            (False, "keep", [("Aye, aye", "stopped")]),
-            (True, "keep", [("Aye, aye", "stop")]),
-        ],
+        [(False, "discard", []), (False, "keep", [("Aye, aye", "stopped")]), (True, "keep", [("Aye, aye", "stop")])],
     )
     def test_its_reader_is_at_the_end(self, tip, server, close, after_the_end, on_stop, stored):
         server.script([waits(after_the_end=after_the_end)])

@@ -144,46 +144,41 @@ def test_only_summaries_are_retired(session):
         chat.retire_summary(grow(session, None, "u")[0])
 
 
-class TestForks:
-    """A trunk with two generations; two branches that share both, and one that shares the first only."""
-
-    def test_a_shared_generation_takes_along_what_each_branch_built_on_it(self, session):
-        """The branch that never saw it keeps its own."""
-        trunk, (first, second) = go_on(session, None, 2)
-        left, of_left = go_on(session, trunk, 2)
-        right, of_right = go_on(session, trunk, 1)
-        above_its_cutoff = chat.get_branch(trunk)[second.last_summarized_message.depth - 3]
-        apart, of_apart = go_on(session, above_its_cutoff, 1)
-        gone = [second, *of_left, *of_right]
-        assert chat.retire_summary(second) == [summary.pk for summary in gone]
-        assert live(session) == [first, *of_apart]
-        for tip, generation in ((left, 1), (right, 1), (trunk, 1), (apart, 6)):
-            check_branch(tip, generation=generation)
-        for number, tip in ((7, left), (8, right)):
-            run = chat.compact(tip)
-            assert (run.generation, run.base_id) == (number, first.pk)
-            check_branch(tip, generation=number)
-        check_branch(apart, generation=6)
-        check_branch(trunk, generation=1)
+def test_a_shared_generation_takes_along_what_each_branch_built_on_it(session):
+    """Two branches share both generations of a trunk; one shares the first only, and keeps its own."""
+    trunk, (first, second) = go_on(session, None, 2)
+    left, of_left = go_on(session, trunk, 2)
+    right, of_right = go_on(session, trunk, 1)
+    above_its_cutoff = chat.get_branch(trunk)[second.last_summarized_message.depth - 3]
+    apart, of_apart = go_on(session, above_its_cutoff, 1)
+    gone = [second, *of_left, *of_right]
+    assert chat.retire_summary(second) == [summary.pk for summary in gone]
+    assert live(session) == [first, *of_apart]
+    for tip, generation in ((left, 1), (right, 1), (trunk, 1), (apart, 6)):
+        check_branch(tip, generation=generation)
+    for number, tip in ((7, left), (8, right)):
+        run = chat.compact(tip)
+        assert (run.generation, run.base_id) == (number, first.pk)
+        check_branch(tip, generation=number)
+    check_branch(apart, generation=6)
+    check_branch(trunk, generation=1)
 
 
-class TestInFlight:
+def test_a_run_that_waits_is_given_up_and_the_next_turn_asks_anew(session):
     """The retirement comes while a model is being asked."""
-
-    def test_a_run_that_waits_is_given_up_and_the_next_turn_asks_anew(self, session):
-        tip, made = go_on(session, None, 3)
-        tip = grow(session, tip, "u a " * 30)[-1]
-        run = chat.request_compaction(tip)
-        assert run is not None
-        chat.retire_summary(made[1])
-        asked = len(FakeSummarizer.requests)
-        with pytest.raises(CompactionRefused, match="open_run"):
-            chat.compact(tip)
-        assert tasks.compact_branch(run.pk) == "skipped"
-        assert len(FakeSummarizer.requests) == asked, "no model is asked for a run on a retired base"
-        run.refresh_from_db()
-        assert run.skip_reason == "base_changed"
-        again = chat.request_compaction(tip)
-        assert again is not None
-        assert tasks.compact_branch(again.pk) == "succeeded"
-        check_branch(tip, generation=4)
+    tip, made = go_on(session, None, 3)
+    tip = grow(session, tip, "u a " * 30)[-1]
+    run = chat.request_compaction(tip)
+    assert run is not None
+    chat.retire_summary(made[1])
+    asked = len(FakeSummarizer.requests)
+    with pytest.raises(CompactionRefused, match="open_run"):
+        chat.compact(tip)
+    assert tasks.compact_branch(run.pk) == "skipped"
+    assert len(FakeSummarizer.requests) == asked, "no model is asked for a run on a retired base"
+    run.refresh_from_db()
+    assert run.skip_reason == "base_changed"
+    again = chat.request_compaction(tip)
+    assert again is not None
+    assert tasks.compact_branch(again.pk) == "succeeded"
+    check_branch(tip, generation=4)

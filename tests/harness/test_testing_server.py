@@ -63,28 +63,26 @@ class TestScripts:
             server.wait_for(2, timeout=0.05)
 
 
-class TestReplies:
-    def test_usage_is_counted_exactly(self, server):
-        server.script([steps.reply("Nothing much.")])
-        usage = chat(client_of(server)).usage
-        count = ExactTokenCounter()
-        assert usage.prompt_tokens == count(["What is new?"])[0] + 4
-        assert usage.completion_tokens == count(["Nothing much."])[0]
-        assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
-        server.script([steps.reply_with(lambda body: body["messages"][0]["content"].upper())])
-        assert chat(client_of(server)).choices[0].message.content == "WHAT IS NEW?", "written from the request"
+def test_usage_is_counted_exactly(server):
+    server.script([steps.reply("Nothing much.")])
+    usage = chat(client_of(server)).usage
+    count = ExactTokenCounter()
+    assert usage.prompt_tokens == count(["What is new?"])[0] + 4
+    assert usage.completion_tokens == count(["Nothing much."])[0]
+    assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
+    server.script([steps.reply_with(lambda body: body["messages"][0]["content"].upper())])
+    assert chat(client_of(server)).choices[0].message.content == "WHAT IS NEW?", "written from the request"
 
 
-class TestErrors:
-    def test_stopping_releases_what_hangs(self):
-        with ThreadPoolExecutor(1) as pool:
-            with ScriptedOpenAIServer([steps.hang()]) as server:
-                asked = pool.submit(chat, client_of(server, timeout=60))
-                server.wait_for(1)
-                started = time.monotonic()
-            with pytest.raises(openai.APIConnectionError):
-                asked.result(timeout=5)
-        assert time.monotonic() - started < 5
+def test_stopping_releases_what_hangs():
+    with ThreadPoolExecutor(1) as pool:
+        with ScriptedOpenAIServer([steps.hang()]) as server:
+            asked = pool.submit(chat, client_of(server, timeout=60))
+            server.wait_for(1)
+            started = time.monotonic()
+        with pytest.raises(openai.APIConnectionError):
+            asked.result(timeout=5)
+    assert time.monotonic() - started < 5
 
 
 def test_it_takes_the_port_that_it_is_given():
@@ -95,11 +93,10 @@ def test_it_takes_the_port_that_it_is_given():
         assert server.url == f"http://127.0.0.1:{port}/v1"
 
 
-class TestFakeSummarizer:
-    def test_it_writes_an_acceptable_draft_and_the_same_each_time(self):
-        asked = request()
-        drafts = [run_summarizer(FakeSummarizer(), asked, ACCEPT) for _ in range(2)]
-        assert drafts[0] == drafts[1]
-        assert FakeSummarizer.requests == [asked] * 2
-        assert ACCEPT(SummaryDraft(text=steps.DEFAULT_TEXT)) is None, "the server's default text"
-        assert "2 messages, beginning with: the launch code" in drafts[0].text
+def test_the_fake_writes_an_acceptable_draft_and_the_same_each_time():
+    asked = request()
+    drafts = [run_summarizer(FakeSummarizer(), asked, ACCEPT) for _ in range(2)]
+    assert drafts[0] == drafts[1]
+    assert FakeSummarizer.requests == [asked] * 2
+    assert ACCEPT(SummaryDraft(text=steps.DEFAULT_TEXT)) is None, "the server's default text"
+    assert "2 messages, beginning with: the launch code" in drafts[0].text

@@ -135,13 +135,6 @@ def test_a_key_that_is_wrong_is_told_without_the_key(asked, server):
     assert code == 1
 
 
-def test_a_key_that_is_not_set_is_named_by_its_variable(asked, monkeypatch):
-    asked()
-    monkeypatch.delenv("HOUSE_KEY")
-    printed, _ = run("try_summarizer")
-    assert "the environment variable HOUSE_KEY is not set" in told(printed)["detail"]
-
-
 def test_a_server_that_is_not_there_is_told_without_what_its_address_contains(asked):
     port = free_port()
     asked(url=f"http://127.0.0.1:{port}/v1?key={KEY}")
@@ -152,16 +145,15 @@ def test_a_server_that_is_not_there_is_told_without_what_its_address_contains(as
     assert code == 1
 
 
-class TestWindow:
-    def test_it_is_named_or_known_or_learned(self, asked, server, settings):
-        asked("house", "llama3:8b", "small")
-        settings.COMPACTION |= {"MODELS": {"house": {"window": 16_384}}}
-        server.script([steps.reply(GOOD)] * 2)
-        server.script(model="small", default=small_window(1_200, then=steps.reply(GOOD)))
-        printed, code = run("try_summarizer")
-        found = re.findall(r"^  window +(.+)$", printed, re.MULTILINE)
-        assert found == ["16,384", "8,192", "1,200, as the server said"]
-        assert code == 1, "the third refused it"
+def test_a_window_is_named_or_known_or_learned(asked, server, settings):
+    asked("house", "llama3:8b", "small")
+    settings.COMPACTION |= {"MODELS": {"house": {"window": 16_384}}}
+    server.script([steps.reply(GOOD)] * 2)
+    server.script(model="small", default=small_window(1_200, then=steps.reply(GOOD)))
+    printed, code = run("try_summarizer")
+    found = re.findall(r"^  window +(.+)$", printed, re.MULTILINE)
+    assert found == ["16,384", "8,192", "1,200, as the server said"]
+    assert code == 1, "the third refused it"
 
 
 class TestEntries:

@@ -108,21 +108,19 @@ class TestBeside:
         assert kept.ledger == "user: The budget is 2,400 euros now"
 
 
-class TestRules:
+def test_twenty_generations_of_chatter_cost_no_rule() -> None:
     """What somebody wants outlasts facts, however it is said; what only sounds like it does not."""
-
-    def test_twenty_generations_of_chatter_cost_no_rule(self) -> None:
-        rules = [
-            "Never write to the county in my name.",
-            "Rule for you: never push to main, and keep your hands off the table legacy_guests.",
-            "The reserve is not touched before 1 May unless we both say yes.",
-        ]
-        chatter = ["Thirty-one!", "WE HAVE IT!", "He never does.", "Birk Aune met Sunniva Hovden at Casa do Lago."]
-        text = tell(*chatter, *rules, *chatter, LEDGER_TOKENS=80)
-        for number in range(20):
-            assert [rule for rule in rules if rule.rstrip(".") not in text] == []
-            new = f"Guest{number} Berg{number} took {number + 3} boats to Port{number} for {number}40 kroner."
-            text = tell(*chatter, new, previous=text, LEDGER_TOKENS=80)
+    rules = [
+        "Never write to the county in my name.",
+        "Rule for you: never push to main, and keep your hands off the table legacy_guests.",
+        "The reserve is not touched before 1 May unless we both say yes.",
+    ]
+    chatter = ["Thirty-one!", "WE HAVE IT!", "He never does.", "Birk Aune met Sunniva Hovden at Casa do Lago."]
+    text = tell(*chatter, *rules, *chatter, LEDGER_TOKENS=80)
+    for number in range(20):
+        assert [rule for rule in rules if rule.rstrip(".") not in text] == []
+        new = f"Guest{number} Berg{number} took {number + 3} boats to Port{number} for {number}40 kroner."
+        text = tell(*chatter, new, previous=text, LEDGER_TOKENS=80)
 
 
 class TestQuoted:

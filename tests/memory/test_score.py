@@ -30,10 +30,7 @@ def share(said: Said | list[Said], *texts: str) -> float:
         ("We met Ragnhild Øfsti there.", "ragnhild  øfsti\nis the officer"),
         ("Never write to the county in my name.", "You must never write to the county in my name."),
         ("It is set to deposit_percent = 25 there.", "deposit_percent is 25"),
-        (
-            "Never email Bob Berg. But only until Friday, 3 May.",
-            "Never email Bob Berg. Until Friday, 3 May.",
-        ),
+        ("Never email Bob Berg. But only until Friday, 3 May.", "Never email Bob Berg. Until Friday, 3 May."),
         ("預算是3000歐元", "預算是3000歐元"),
     ],
 )

@@ -75,13 +75,7 @@ def test_a_picture_that_cannot_be_read_has_no_size(data: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("width", "height", "tokens"),
-    [
-        (1024, 1024, 765),
-        (2048, 4096, 1105),
-        (4000, 3000, 765),
-        (513, 512, 425),
-        (1, 1_000_000, 765),
-    ],
+    [(1024, 1024, 765), (2048, 4096, 1105), (4000, 3000, 765), (513, 512, 425), (1, 1_000_000, 765)],
 )
 def test_a_picture_has_the_price_that_openai_publishes(width: int, height: int, tokens: int) -> None:
     """The first two are the examples of its documentation."""

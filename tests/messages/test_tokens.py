@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from compaction_app.conf import find_problems
 from compaction_app.exceptions import ConfigurationError
-from compaction_app.management.console import progress
 from compaction_app.messages.openai_format import NO_RESULT
 from compaction_app.tokens import (
     TOKENS_PER_ATTACHMENT,
@@ -125,11 +124,7 @@ MESSAGES: list[tuple[dict[str, Any], list[str], int]] = [
         1200,
     ),
     (looked({"type": "image", "name": "a", "url": "https://x/a.png"}), ["Look"], TOKENS_PER_ATTACHMENT),
-    (
-        {**looked({"type": "image", "url": "https://x/a.png"}), "role": "tool"},
-        ["Look", "[image: https://x/a.png]"],
-        0,
-    ),
+    ({**looked({"type": "image", "url": "https://x/a.png"}), "role": "tool"}, ["Look", "[image: https://x/a.png]"], 0),
 ]
 
 
@@ -216,7 +211,6 @@ class TestWithoutTheTokenizer:
     @pytest.fixture(autouse=True)
     def _missing(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "toktok", None)
-        monkeypatch.setitem(sys.modules, "tqdm", None)
 
     def test_the_default_counter_names_its_extra(self):
         [problem] = find_problems({})
@@ -227,9 +221,3 @@ class TestWithoutTheTokenizer:
     def test_characters_are_counted(self):
         assert find_problems({"TOKEN_COUNTER": "compaction_app.tokens.CharacterTokenCounter"}) == []
         assert CharacterTokenCounter()(["How old may a roof become?"]) == [9]
-
-    def test_commands_show_no_bar(self):
-        with progress(iter("ab"), unit=" branches") as bar:
-            assert list(bar) == ["a", "b"]
-        with progress(total=3, unit=" messages") as bar:
-            bar.update(2)

@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 
 from compaction_app.messages import tool_calls
 from compaction_app.messages.tool_calls import register_tool_marker, tool_marker
-from compaction_app.messages.transcript import (
-    COMMON_TAGS,
-    OWN_TAGS,
-    neutralize_tags,
-    reasoning_text,
-    render_messages,
-)
+from compaction_app.messages.transcript import COMMON_TAGS, OWN_TAGS, neutralize_tags, reasoning_text, render_messages
 from compaction_app.values import Message, Role
 
 pytestmark = pytest.mark.pure
@@ -159,8 +153,7 @@ class TestReasoning:
         assert reasoning_text(blocks) == "Think."
 
     @pytest.mark.parametrize(
-        "blocks",
-        [None, "", [], {}, 7, {"type": "redacted_thinking", "data": "Zg=="}, [{"encrypted_content": "Zg=="}]],
+        "blocks", [None, "", [], {}, 7, {"type": "redacted_thinking", "data": "Zg=="}, [{"encrypted_content": "Zg=="}]]
     )
     def test_what_can_not_be_read_is_left_out(self, blocks):
         """Reasoning is never fabricated."""

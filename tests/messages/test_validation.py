@@ -103,10 +103,7 @@ BAD_MESSAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "reasoning nested one level too deep": ("reasoning", assistant(reasoning=nested(MAX_JSON_DEPTH + 1))),
     "NUL in the reasoning": ("reasoning", assistant(reasoning=[{"thinking": "\x00"}])),
     "content over the limit": ("content", user(content="x" * 2001)),
-    "tool calls over the limit": (
-        "tool_calls",
-        assistant(tool_calls=[call(arguments=json.dumps("x" * 2000))]),
-    ),
+    "tool calls over the limit": ("tool_calls", assistant(tool_calls=[call(arguments=json.dumps("x" * 2000))])),
     "metadata over the limit, with the content": ("metadata", user(content="x" * 900, metadata={"a": "y" * 1200})),
 }
 

@@ -1,72 +1,53 @@
-"""The offline assistant: it quotes what stands in the context, and says where it stands."""
+"""The offline assistant: it quotes the best statement of the prompt and says where it stands, or that there is none."""
 
 import pytest
+from openai import OpenAI
 
 from compaction_app.messages.transcript import summary_message
-from compaction_app.values import ChatContext, ContextMessage, Origin, Role, Strategy
 from project import offline_assistant
 
 pytestmark = pytest.mark.pure
 
 
-def said(content, role=Role.USER, origin=Origin.VERBATIM):
-    return ContextMessage(role=role, content=content, origin=origin, tokens=10)
-
-
-def summary(text):
-    return said(summary_message(text), origin=Origin.SUMMARY)
+def said(content, role="user"):
+    return {"role": role, "content": content}
 
 
 def answer(*messages):
-    context = ChatContext(
-        messages=messages,
-        strategy=Strategy.NONE,
-        **dict.fromkeys(("tokens", "history_tokens", "available_tokens", "reserved_tokens", "window"), 1000),
-        **dict.fromkeys(("threshold", "target", "pruned", "dropped", "tip_id"), 1),
-        **dict.fromkeys(("summary_id", "cutoff_id", "pinned_id")),
-    )
-    return offline_assistant.answer(context)
+    return offline_assistant.answer(messages)
+
+
+def found(where, quote):
+    return f"{offline_assistant.FOUND.format(where=where)}\n\n> {quote}"
 
 
 def test_it_quotes_the_sentence_that_holds_the_words_of_the_question():
     reply = answer(
         said("We met on Monday. The stair has 94 steps. The tea was cold."),
-        said("Noted.", Role.ASSISTANT),
+        said("Noted.", "assistant"),
         said("How many steps does the stair have?"),
     )
-    assert "“The stair has 94 steps.”\n— an earlier message of yours" in reply
-    assert "tea" not in reply
+    assert reply == found("a message of yours", "The stair has 94 steps.")
 
 
 @pytest.mark.parametrize(
-    ("message", "label"),
+    ("message", "where"),
     [
-        (summary("The harbour code is 4711."), "the summary"),
-        (said("The harbour code is 4711.", origin=Origin.PINNED), "the pinned message"),
-        (said("The harbour code is 4711.", Role.SYSTEM, Origin.SYSTEM), "the system prompt"),
-        (said("The harbour code is 4711.", Role.USER, Origin.CONTRIBUTION), "content added by the application"),
-        (said("The harbour code is 4711.", Role.ASSISTANT), "an earlier reply"),
-        (said("The harbour code is 4711.", Role.TOOL), "a tool's result"),
+        (said(summary_message("## 2026-03-02\n\nuser: the roof leaks · the harbour code is 4711")), "the summary"),
+        (said("the harbour code is 4711", "system"), "the instructions"),
+        (said([{"type": "text", "text": "the harbour code is 4711"}, {"type": "image_url"}]), "a message of yours"),
+        (said("the harbour code is 4711", "assistant"), "an earlier reply"),
+        (said("the harbour code is 4711", "tool"), "a tool's result"),
     ],
 )
-def test_it_says_where_a_quote_stands(message, label):
-    reply = answer(message, said("What is the harbour code?"))
-    assert reply == f"{offline_assistant.FOUND}\n\n“The harbour code is 4711.”\n— {label}"
+def test_it_says_where_a_quote_stands(message, where):
+    assert answer(message, said("What is the harbour code?")) == found(where, "the harbour code is 4711")
 
 
-def test_an_extractive_summary_is_quoted_clause_by_clause():
-    reply = answer(
-        summary("## 2026-03-02\n\nuser: the roof leaks · the boat is called Alma\nassistant: noted"),
-        said("What is the name of the boat?"),
-    )
-    assert "“the boat is called Alma”\n— the summary" in reply
-
-
-def test_it_does_not_quote_itself():
-    """Quotes of quotes would grow with every question."""
+def test_it_does_not_quote_itself_and_of_equal_statements_the_newest():
     first = answer(said("The lamp is red."), said("Which colour is the lamp?"))
-    again = answer(said("The lamp is red."), said(first, Role.ASSISTANT), said("And the lamp again?"))
-    assert again.count("The lamp is red.") == 1
+    again = answer(said("The lamp is red."), said(first, "assistant"), said("The lamp is green."), said("The lamp?"))
+    assert again == found("a message of yours", "The lamp is green.")
 
 
 @pytest.mark.parametrize(
@@ -78,9 +59,21 @@ def test_it_does_not_quote_itself():
     ],
 )
 def test_it_finds_facts_in_any_script(fact, question):
-    assert f"“{fact}”" in answer(said(fact), said(question))
+    assert answer(said(fact), said(question)).endswith(f"> {fact}")
 
 
-def test_without_a_telling_word_there_is_nothing_to_look_for():
-    assert answer(said("Some fact."), said("???")) == offline_assistant.NO_QUESTION
-    assert answer(said("Some fact.", Role.ASSISTANT)) == offline_assistant.NO_QUESTION
+@pytest.mark.parametrize(
+    "question", ["???", "Is the harbour deep?", "Which colour has the boat of the harbour master?"]
+)
+def test_where_nothing_answers_it_says_so(question):
+    assert answer(said("The boat is slow."), said(question)).startswith(offline_assistant.NOTHING)
+
+
+def test_it_is_an_endpoint_whose_stream_is_the_same_reply():
+    client = OpenAI(api_key="none", http_client=offline_assistant.http_client())
+    asked = {"model": "any", "messages": [said("The lamp is red."), said("The lamp?")]}
+    whole = client.chat.completions.create(**asked)
+    pieces = [chunk.choices[0].delta.content or "" for chunk in client.chat.completions.create(**asked, stream=True)]
+    assert "".join(pieces) == whole.choices[0].message.content
+    assert len(pieces) > 10
+    assert whole.model == offline_assistant.NAME

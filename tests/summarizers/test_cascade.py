@@ -20,18 +20,7 @@ from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.tokens import ExactTokenCounter
 from compaction_app.values import ErrorCode, EventKind, SummaryDraft, SummaryRequest
 from tests.steps import drip, fill_target, unsupported_parameter
-from tests.summarizers.summarizing import (
-    ACCEPT,
-    FAILURES,
-    GOOD,
-    KEY,
-    NONCE,
-    SECRET,
-    cascade,
-    entry,
-    request,
-    settings,
-)
+from tests.summarizers.summarizing import ACCEPT, FAILURES, GOOD, KEY, NONCE, SECRET, cascade, entry, request, settings
 
 pytestmark = pytest.mark.pure
 

@@ -22,8 +22,7 @@ pytestmark = pytest.mark.pure
 
 class TestReplies:
     @pytest.mark.parametrize(
-        ("asked", "honoured"),
-        [(None, None), (7, 7.0), ("2.5", 2.5), (86_400, 3600.0), ("soon", None), (-3, None)],
+        ("asked", "honoured"), [(None, None), (7, 7.0), ("2.5", 2.5), (86_400, 3600.0), ("soon", None), (-3, None)]
     )
     def test_retry_after_is_honoured_up_to_an_hour(self, server, asked, honoured):
         server.script([steps.rate_limited(asked)])
@@ -137,10 +136,7 @@ class TestSecrets:
     )
     def test_neither_key_nor_prompt_is_in_errors_or_logs(self, server, step, caplog):
         server.script([step])
-        with (
-            caplog.at_level(logging.DEBUG, logger="compaction_app"),
-            pytest.raises(SummarizerError) as caught,
-        ):
+        with caplog.at_level(logging.DEBUG, logger="compaction_app"), pytest.raises(SummarizerError) as caught:
             run_summarizer(cascade(server, "first"), request(), ACCEPT)
         error: Any = caught.value
         ours = [record for record in caplog.records if record.name.startswith("compaction_app")]
@@ -181,11 +177,7 @@ class TestSecrets:
 
     @pytest.mark.parametrize(
         ("name", "wrong"),
-        [
-            ("OPENAI_API_KEY", "is not set"),
-            ("NOT_THERE", "is not set"),
-            ("ODD_KEY", "has a character that no header"),
-        ],
+        [("OPENAI_API_KEY", "is not set"), ("NOT_THERE", "is not set"), ("ODD_KEY", "has a character that no header")],
     )
     def test_a_missing_key_fails_without_a_call(self, server, monkeypatch, name, wrong):
         """Or one that cannot be sent."""

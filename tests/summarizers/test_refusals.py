@@ -74,10 +74,7 @@ DRAFTS: dict[str, tuple[Step, int]] = {
     # Not too long for what was asked, and no gain over what it replaces.
     "no_progress": (fill_target(1.35), 1),
 }
-PASSING: dict[str, tuple[Step, int]] = {
-    "provider_error": (steps.server_error(503), 1),
-    "timeout": (steps.hang(), 1),
-}
+PASSING: dict[str, tuple[Step, int]] = {"provider_error": (steps.server_error(503), 1), "timeout": (steps.hang(), 1)}
 LASTING: dict[str, tuple[Step, int]] = {
     "quota": (steps.insufficient_quota(), 1),
     "authentication": (steps.unauthorized(), 1),

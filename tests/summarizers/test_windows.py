@@ -84,20 +84,19 @@ class TestCapacity:
         assert less_than(9000, Capacity(6144, 2048)) == Capacity(6144, 2048)
 
 
-class TestOutOfTime:
-    def test_the_last_refusal_counts_once(self, server):
-        """Read twice it would look like a model that refuses what its own numbers allow, and its window be halved."""
-        server.script(default=small_window(8192))
-        summarizer = cascade(server, "m", max_input_tokens=100_000)
-        summarizer.time_left = lambda: 0.0 if server.requests else 600.0
-        request = replace(
-            request_of(covered=[Message(id=1, depth=1, role=Role.USER, tokens=1500, content="Why? " * 750)]),
-            max_output_tokens=20_000,
-        )
-        with pytest.raises(SummarizerError) as caught:
-            summarizer.summarize(request)
-        assert caught.value.error_code is ErrorCode.TIME_LIMIT
-        assert [capacity.output_tokens for capacity in summarizer.learned.values()] == [2048]
+def test_the_last_refusal_counts_once(server):
+    """Read twice it would look like a model that refuses what its own numbers allow, and its window be halved."""
+    server.script(default=small_window(8192))
+    summarizer = cascade(server, "m", max_input_tokens=100_000)
+    summarizer.time_left = lambda: 0.0 if server.requests else 600.0
+    request = replace(
+        request_of(covered=[Message(id=1, depth=1, role=Role.USER, tokens=1500, content="Why? " * 750)]),
+        max_output_tokens=20_000,
+    )
+    with pytest.raises(SummarizerError) as caught:
+        summarizer.summarize(request)
+    assert caught.value.error_code is ErrorCode.TIME_LIMIT
+    assert [capacity.output_tokens for capacity in summarizer.learned.values()] == [2048]
 
 
 def test_an_overflow_with_status_200_is_one(server):

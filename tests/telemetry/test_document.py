@@ -36,7 +36,7 @@ class TestDocument:
         keys = set(re.findall(r"\"((?:compaction|gen_ai|server|error)\.[a-z_.]+[a-z])\"", source))
         assert {key for key in keys if f"`{key}`" not in text} == set()
         names = [name for name, value in vars(signals).items() if isinstance(value, Signal)]
-        assert len(names) == 4
+        assert len(names) == 5
         assert [name for name in (*names, *EventKind) if f"| `{name}` |" not in text] == []
 
     def test_every_line(self, text):

@@ -108,8 +108,7 @@ class TestSpans:
         assert whole.attributes["compaction.skip_reason"] == "base_changed"
 
     @pytest.mark.parametrize(
-        "step",
-        [steps.reply(GOOD), echoing_validation_error(), steps.unauthorized(), steps.drop(), steps.refusal()],
+        "step", [steps.reply(GOOD), echoing_validation_error(), steps.unauthorized(), steps.drop(), steps.refusal()]
     )
     def test_no_word_of_the_conversation_is_in_a_span_or_a_metric(self, collected, server, step):
         server.script([step], model="small-model")

@@ -41,7 +41,7 @@ class Command(BaseCommand):
         try:
             if tips:
                 compactor = _Compactor(tips[0].session, instructions, whole_session=not target.isdecimal())
-                with progress(tips, unit=" branches") as bar:
+                with progress(tips, label="branches") as bar:
                     results = [compactor.compact(tip) for tip in bar]
         except InvalidMessage as error:
             raise WrongCall(error) from error

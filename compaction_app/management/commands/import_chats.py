@@ -48,9 +48,8 @@ class Command(BaseCommand):
         owner = user_named(options["owner"], database)
         outcomes: list[Imported | Refused] = []
         try:
-            with progress(unit=" messages") as bar:
-                found = histories.read(*files)
-                outcomes += importing.store(found, owner=owner, using=database, on_stored=bar.update)
+            with progress(histories.read(*files), label="conversations") as found:
+                outcomes += importing.store(found, owner=owner, using=database)
         except CompactionError as error:
             if not outcomes:
                 raise CommandError(printable(f"{', '.join(map(str, files))}: {error}")) from error

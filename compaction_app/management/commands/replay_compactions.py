@@ -51,11 +51,13 @@ class Command(BaseCommand):
             summarizer = _summarizer(options["summarizer"], options["model"])
             if isinstance(summarizer, ExtractiveSummarizer) and (options["prompt"] or options["model"]):
                 raise WrongCall("--prompt and --model need a model: the extract quotes sentences and uses no prompt.")
-            with progress(found, unit=" bundles") as bar:
+            with progress(found, label="bundles") as bar:
                 replays = [replay(bundle, summarizer, get_token_counter()) for bundle in bar]
         except (BundleError, ConfigurationError) as error:
             raise WrongCall(error) from error
-        names = [_name(folder, bundle) for bundle in found]
+        places = [one.folder.relative_to(folder).as_posix() for one in found]
+        # Of the folder itself, where that is the bundle.
+        names = [folder.name if place == "." else place for place in places]
         self.stdout.write(_as_json(names, replays) if as_json else self._as_text(names, replays))
         if any(one.code for one in replays):
             raise SystemExit(FAILED)
@@ -104,10 +106,6 @@ def _as_json(names: Sequence[str], replays: Sequence[Replay]) -> str:
     ]
     accepted = sum(one["accepted"] for one in found)
     return as_json({"replayed": len(found), "accepted": accepted, "bundles": found}).rstrip("\n")
-
-
-def _name(folder: Path, bundle: Bundle) -> str:
-    return bundle.folder.name if bundle.folder == folder else bundle.folder.relative_to(folder).as_posix()
 
 
 def _describe(scores: Scores) -> str:

@@ -1,78 +1,389 @@
-// The page works without this. It shows that a reply is awaited, sends with Ctrl+Enter, prevents a second click from
-// posting twice, and follows an open compaction.
-"use strict";
+// The page works without this. With it a reply is seen while it is written, and edits, variants and summaries come
+// without a new page: the server renders every page, and this puts the new one in the place of the old.
+
+import { read, stop } from "./stream.js";
 
 const POLL_MILLISECONDS = 2000;
-// A page left open overnight stops polling.
+// A page left open overnight stops asking.
 const POLLS = 150;
+const PAGES = { Accept: "text/html" };
 
-function announceNotices() {
-  // Screen readers announce changes of a live region, not its content when the page loads.
-  const notices = document.getElementById("notices").textContent.trim();
-  if (notices) {
-    setTimeout(() => {
-      document.getElementById("announced").textContent = notices;
-    }, 200);
-  }
+const find = (selector, root = document) => root.querySelector(selector);
+const wait = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
+let busy = false;
+// Rises with every page that is shown: what was begun for an older one stops.
+let shown = 0;
+const addressed = () => location.pathname + location.search;
+let here = addressed();
+
+// -- Pages -------------------------------------------------------------------------------------------------
+
+async function load(address) {
+  // A redirect may lead to the sign-in page; a page without a message box is followed by the browser itself.
+  const answer = await fetch(address, { headers: PAGES });
+  return { address: answer.url, text: await answer.text(), ok: answer.ok };
 }
 
-function waitForReply(form) {
-  form.addEventListener("submit", (event) => {
-    if (form.dataset.sent) {
-      event.preventDefault();
-      return;
-    }
-    form.dataset.sent = "yes";
-    for (const button of form.querySelectorAll("button")) button.disabled = true;
-    const waiting = form.querySelector(".waiting") || document.querySelector(".composer .waiting");
-    if (waiting) {
-      waiting.hidden = false;
-      waiting.textContent = "Waiting for the reply…";
-    }
-  });
+function parsed(text) {
+  return new DOMParser().parseFromString(text, "text/html");
 }
 
-function wakeForms() {
-  // The browser's "back" shows the page as it was left, with its buttons disabled.
-  for (const form of document.querySelectorAll("form[data-waits]")) {
-    delete form.dataset.sent;
-    for (const button of form.querySelectorAll("button")) button.disabled = false;
-    const waiting = form.querySelector(".waiting");
-    if (waiting) waiting.hidden = true;
-  }
-}
-
-function sendWithKeys(event) {
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.matches("textarea")) {
-    event.preventDefault();
-    event.target.form.requestSubmit();
-  }
-}
-
-async function followCompaction(panel, left) {
-  if (!panel.querySelector("[data-open]") || left === 0) return;
-  await new Promise((done) => setTimeout(done, POLL_MILLISECONDS));
-  // A redirect leads to the sign-in page: then there is nothing to show any more.
-  const answer = await fetch(panel.dataset.url, { redirect: "error" }).catch(() => null);
-  if (answer === null || !answer.ok) return;
-  panel.innerHTML = await answer.text();
-  if (panel.querySelector("[data-open]")) {
-    await followCompaction(panel, left - 1);
+// Put a page in the place of this one. `at`: an element of it whose place on the screen stays, [selector, from the top].
+function show(text, address, { push = false, at = null } = {}) {
+  const page = parsed(text);
+  const hash = new URL(address, location.href).hash;
+  if (!find("#page", page) || !find("#side", page)) {
+    location.assign(address);
     return;
   }
-  const notice = document.createElement("p");
-  notice.className = "notice";
-  notice.textContent = "Compaction finished. ";
-  const link = document.createElement("a");
-  link.href = window.location.pathname;
-  link.textContent = "Reload the conversation";
-  notice.append(link);
-  document.getElementById("notices").append(notice);
+  shown += 1;
+  const draft = find("[data-draft] textarea")?.value;
+  const files = find("[data-draft] [type=file]")?.files;
+  const isTyping = document.activeElement?.matches("[data-draft] textarea");
+  find("#page").replaceWith(find("#page", page));
+  find("#sessions").replaceWith(find("#sessions", page));
+  document.title = page.title;
+  history[push ? "pushState" : "replaceState"]({}, "", address);
+  here = addressed();
+  const box = find("[data-draft] textarea");
+  // What somebody goes on typing while a reply comes is not lost.
+  if (box && !box.value && draft) box.value = draft;
+  if (files?.length && find("[data-draft] [type=file]")) find("[data-draft] [type=file]").files = files;
+  begin();
+  const kept = at && find(at[0]);
+  if (kept) scrollBy({ top: kept.getBoundingClientRect().top - at[1], behavior: "instant" });
+  else if (hash) document.getElementById(hash.slice(1))?.scrollIntoView({ block: "nearest", behavior: "instant" });
+  (find("[autofocus]") ?? (isTyping ? box : null))?.focus({ preventScroll: true });
 }
 
-announceNotices();
-document.querySelectorAll("form[data-waits]").forEach(waitForReply);
-document.addEventListener("keydown", sendWithKeys);
-window.addEventListener("pageshow", wakeForms);
-const panel = document.getElementById("panel");
-if (panel) followCompaction(panel, POLLS);
+const scrollToEnd = () => scrollTo({ top: document.documentElement.scrollHeight, behavior: "instant" });
+const placeOf = (element, selector) => [selector ?? `#${element.id}`, element.getBoundingClientRect().top];
+
+// The first message that is seen, which stays where it is while others change.
+function seen() {
+  const article = [...document.querySelectorAll("article")].find((one) => one.getBoundingClientRect().bottom > 80);
+  return article ? placeOf(article) : null;
+}
+
+async function follow(link) {
+  const article = link.closest("article");
+  const target = new URL(link.href).hash;
+  const isMessage = /^#m\d+$/.test(target);
+  const place = article && placeOf(article, isMessage ? target : undefined);
+  const page = await load(link.href);
+  show(page.text, link.href, { push: true, at: place });
+}
+
+// -- A turn ------------------------------------------------------------------------------------------------
+
+function notice(text, kind = "error") {
+  const line = document.createElement("p");
+  line.className = `notice ${kind}`;
+  line.textContent = text;
+  find("#notices").replaceChildren(line);
+}
+
+async function take(form) {
+  if (busy) return;
+  busy = true;
+  const isDraft = form.matches("[data-draft]");
+  const article = form.closest("article");
+  for (const button of form.querySelectorAll("button")) button.disabled = true;
+  try {
+    const answer = await fetch(form.action, {
+      method: "POST",
+      body: new FormData(form),
+      headers: { Accept: "application/json" },
+    });
+    const text = await answer.text();
+    const isAsked = answer.headers.get("Content-Type").startsWith("application/json");
+    if (answer.status === 413) {
+      notice(find("main p", parsed(text)).textContent);
+      return;
+    }
+    // Where one has to sign in again, the draft is for afterwards.
+    if (isDraft && answer.ok && (isAsked || find("#side", parsed(text)))) clearDraft(form);
+    if (!isAsked) {
+      show(text, answer.redirected ? answer.url : location.href, { push: answer.redirected });
+      return;
+    }
+    const asked = JSON.parse(text);
+    const page = await load(asked.page);
+    // An edited message stands where the one before it stood; above a reply that is asked for again nothing moves.
+    const edited = article?.matches(".user") ? placeOf(article, `#m${asked.message}`) : null;
+    show(page.text, asked.page, { push: true, at: edited ?? (article && seen()) });
+    await stream(asked);
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    notice("The site cannot be reached. What you wrote is still here; try again.");
+  } finally {
+    busy = false;
+    for (const button of form.querySelectorAll("button")) button.disabled = false;
+  }
+}
+
+// Show a reply as it comes below the message that it answers, then the page with the whole of it.
+// False where there is none to be had.
+async function stream({ message, page, resume = false }) {
+  const question = find(`#m${message}`);
+  const atStart = shown;
+  const section = find(".messages");
+  while (question?.nextElementSibling && !resume) question.nextElementSibling.remove();
+  const bubble = document.createElement("article");
+  bubble.className = "message assistant streaming";
+  bubble.setAttribute("aria-busy", "true");
+  const words = document.createElement("div");
+  words.className = "text";
+  words.dir = "auto";
+  bubble.append(words);
+  section.append(bubble);
+  const [send, halt] = [find(".composer .send"), find(".composer .stop")];
+  send.hidden = true;
+  halt.hidden = false;
+  halt.onclick = () => {
+    halt.disabled = true;
+    stop(message);
+  };
+  let isAtEnd = true;
+  const onScroll = () => {
+    isAtEnd = document.documentElement.scrollHeight - innerHeight - scrollY < 80;
+  };
+  addEventListener("scroll", onScroll, { passive: true });
+  scrollToEnd();
+  let problem = "";
+  for await (const part of read({ message, resume })) {
+    if (atStart !== shown) break;
+    if (part.nothing) {
+      bubble.remove();
+      [send.hidden, halt.hidden] = [false, true];
+      return false;
+    }
+    find("[data-answering]")?.remove();
+    if (part.text) words.append(part.text);
+    if (part.problem) problem = part.problem;
+    if (part.compaction?.dropped) {
+      find("#state").textContent = `${part.compaction.dropped} older messages are left out of what the model reads.`;
+    }
+    if (isAtEnd) scrollToEnd();
+  }
+  removeEventListener("scroll", onScroll);
+  // Another page is shown by now, and the reply is stored all the same.
+  if (atStart !== shown) return true;
+  const whole = await load(page);
+  show(whole.text, page, { at: seen() });
+  if (problem) notice(problem);
+  else find("#announced").textContent = "The reply is complete.";
+  if (isAtEnd) scrollToEnd();
+  return true;
+}
+
+// -- Compaction --------------------------------------------------------------------------------------------
+
+// Follow a compaction until it is over, and a reply that another page has asked for.
+async function watch() {
+  const atStart = shown;
+  for (let left = POLLS; left && find("[data-open], [data-answering]"); left -= 1) {
+    await wait(POLL_MILLISECONDS);
+    if (atStart !== shown) return;
+    if (busy || document.hidden) continue;
+    const answer = await load(location.href).catch(() => null);
+    if (atStart !== shown || busy) return;
+    if (!answer?.ok) continue;
+    const page = parsed(answer.text);
+    if (find("[data-open], [data-answering]", page)) {
+      for (const part of ["#state", "#gauge"]) find(part)?.replaceWith(find(part, page));
+    } else if (!find("form.edit")) {
+      show(answer.text, location.href, { at: seen() });
+      find("#announced").textContent = find("#state").textContent.trim() || "Older messages are summarized.";
+      return;
+    }
+  }
+}
+
+// -- Drafts and files --------------------------------------------------------------------------------------
+
+const draftKey = (form) => `draft ${form.getAttribute("action")}`;
+
+function clearDraft(form) {
+  localStorage.removeItem(draftKey(form));
+  find("textarea", form).value = "";
+  find("[type=file]", form).value = "";
+}
+
+function fits(files, form) {
+  const most = 2_900_000;
+  if ([...files].reduce((sum, file) => sum + file.size, 0) <= most) return true;
+  notice(`Files may have ${(most / 1e6).toFixed(1)} MB together; these have more.`);
+  listFiles(form);
+  return false;
+}
+
+function addFiles(form, added) {
+  const input = find("[type=file]", form);
+  const all = new DataTransfer();
+  for (const file of [...input.files, ...added]) all.items.add(file);
+  if (fits(all.files, form)) input.files = all.files;
+  listFiles(form);
+}
+
+function listFiles(form) {
+  const input = find("[type=file]", form);
+  const list = find(".chosen", form);
+  list.hidden = !input.files.length;
+  list.replaceChildren(
+    ...[...input.files].map((file) => {
+      const item = document.createElement("li");
+      const name = document.createElement("bdi");
+      name.textContent = file.name;
+      const remove = document.createElement("button");
+      remove.type = "button";
+      remove.className = "link";
+      remove.textContent = "×";
+      remove.setAttribute("aria-label", `Remove ${file.name}`);
+      remove.onclick = () => {
+        const rest = new DataTransfer();
+        for (const other of input.files) if (other !== file) rest.items.add(other);
+        input.files = rest.files;
+        listFiles(form);
+      };
+      item.append(name, remove);
+      return item;
+    }),
+  );
+}
+
+// -- What happens on the page ------------------------------------------------------------------------------
+
+async function copy(button, text) {
+  const label = button.firstChild.textContent;
+  // The text may still be on its way: browsers want to know at the click that something is copied.
+  const isCopied = await navigator.clipboard.write([new ClipboardItem({ "text/plain": text })]).then(
+    () => true,
+    () => false,
+  );
+  if (!isCopied) return;
+  button.firstChild.textContent = "Copied";
+  find("#announced").textContent = "Copied";
+  await wait(1500);
+  button.firstChild.textContent = label;
+}
+
+const plain = (text) => new Blob([text], { type: "text/plain" });
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[data-swap]");
+  if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey && !busy) {
+    event.preventDefault();
+    follow(link);
+  }
+  const button = event.target.closest("[data-copy]");
+  if (button) copy(button, fetch(button.dataset.copy).then((answer) => answer.text()).then(plain));
+  const code = event.target.closest(".copy-code");
+  if (code) copy(code, plain(find("code", code.parentElement).textContent));
+});
+
+document.addEventListener("submit", (event) => {
+  if (!event.target.matches("form[data-turn]")) return;
+  event.preventDefault();
+  take(event.target);
+});
+
+document.addEventListener("keydown", (event) => {
+  // With a finger there is a button for sending, and no other key for a new line. An input method ends words by Enter.
+  const sends = matchMedia("(hover: hover)").matches ? !event.shiftKey : event.ctrlKey || event.metaKey;
+  if (event.key !== "Enter" || !sends || event.isComposing || !event.target.matches("[data-turn] textarea")) return;
+  if (event.target.name !== "content") return;
+  event.preventDefault();
+  event.target.form.requestSubmit();
+});
+
+document.addEventListener("input", (event) => {
+  const form = event.target.closest("[data-draft]");
+  if (form && event.target.name === "content") localStorage.setItem(draftKey(form), event.target.value);
+  if (event.target.closest("[data-search]")) search(event.target);
+});
+
+document.addEventListener("change", (event) => {
+  const form = event.target.closest("[data-draft]");
+  if (form && event.target.type === "file") {
+    if (!fits(event.target.files, form)) event.target.value = "";
+    listFiles(form);
+  }
+});
+
+document.addEventListener("paste", (event) => {
+  const form = event.target.closest?.("[data-draft]");
+  if (!form || !event.clipboardData.files.length) return;
+  event.preventDefault();
+  addFiles(form, event.clipboardData.files);
+});
+
+document.addEventListener("dragover", (event) => {
+  if (event.dataTransfer.types.includes("Files") && find("[data-draft]")) event.preventDefault();
+});
+
+document.addEventListener("drop", (event) => {
+  const form = find("[data-draft]");
+  if (!form || !event.dataTransfer.files.length) return;
+  event.preventDefault();
+  addFiles(form, event.dataTransfer.files);
+});
+
+let searched = 0;
+async function search(box) {
+  const mine = (searched += 1);
+  await wait(250);
+  if (mine !== searched) return;
+  const address = `${location.pathname}?q=${encodeURIComponent(box.value)}`;
+  const page = await load(address).catch(() => null);
+  if (page?.ok && mine === searched) find("#sessions").replaceWith(find("#sessions", parsed(page.text)));
+}
+
+addEventListener("popstate", async () => {
+  if (addressed() === here) return;
+  const page = await load(location.href);
+  show(page.text, location.href);
+});
+
+// Another tab may have gone on.
+document.addEventListener("visibilitychange", async () => {
+  if (document.hidden || busy || find("form.edit") || !find("#state")) return;
+  const atStart = shown;
+  const page = await load(location.href).catch(() => null);
+  if (page?.ok && atStart === shown && !busy && !find("form.edit")) show(page.text, location.href, { at: seen() });
+});
+
+function begin() {
+  const form = find("[data-draft]");
+  const box = form && find("textarea", form);
+  if (box && !box.value) box.value = localStorage.getItem(draftKey(form)) ?? "";
+  if (form) listFiles(form);
+  if (navigator.clipboard) {
+    for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false;
+    for (const block of document.querySelectorAll(".markdown pre")) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "link copy-code";
+      button.textContent = "Copy";
+      const frame = document.createElement("div");
+      frame.className = "frame";
+      block.replaceWith(frame);
+      frame.append(block, button);
+    }
+  }
+  const answering = find("[data-answering]");
+  if (answering && !busy) resume(answering.dataset.answering);
+  else watch();
+}
+
+async function resume(message) {
+  busy = true;
+  const isHere = await stream({ message, page: location.href, resume: true }).finally(() => {
+    busy = false;
+  });
+  // Another process has it, and it is here when it is whole.
+  if (!isHere) watch();
+}
+
+begin();
+if (!location.hash) document.getElementById("latest")?.scrollIntoView();

@@ -40,7 +40,7 @@ def endpoint(settings):
     with ScriptedOpenAIServer(default=steps.reply("Ahoy from the model.")) as server:
         settings.OPENAI_BASE_URL = server.url
         settings.OPENAI_API_KEY = "a-key-that-nobody-may-see"
-        settings.CHAT_MODEL = "scripted"
+        settings.CHAT_MODELS = ["scripted"]
         settings.CHAT_TIMEOUT_SECONDS = 5
         yield server
 

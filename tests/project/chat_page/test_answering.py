@@ -17,28 +17,27 @@ class TestOfflineAssistant:
         chat.append_messages(session, None, [{"role": "user", "content": "The boat is called Alma."}])
         send(browser, session, "What is the boat called?", parent=newest(session))
         reply = newest(session)
-        assert (reply.model, turns.model_for(session)) == (offline_assistant.NAME, None)
-        assert "“The boat is called Alma.”\n— an earlier message of yours" in reply.content
+        assert reply.model == offline_assistant.NAME
+        assert reply.content.endswith("in a message of yours:\n\n> The boat is called Alma.")
         assert reply.sent_context["tokens"] > 0
         page = text_of(browser.get(url("session", session)))
-        assert "the <strong>offline assistant</strong> quotes from the current context" in page
+        assert '<p dir="auto">The boat is called Alma.</p>\n</blockquote>' in page
         assert '<span class="speaker" dir="auto">Offline assistant</span>' in page
 
 
 @pytest.mark.pure
 class TestModels:
-    """Which model answers: the site's, else the conversation's, else the default."""
+    """Which model answers: the conversation's where the site offers it or names none, else the first that it names."""
 
     @pytest.mark.parametrize(
-        ("site", "own", "model"),
-        [("site", "own", "site"), ("", "own", "own"), ("", "", turns.DEFAULT_MODEL)],
+        ("offered", "own", "model"),
+        [
+            (["one", "two"], "own", "one"),
+            (["one", "two"], "two", "two"),
+            ([], "own", "own"),
+            ([], "", turns.DEFAULT_MODEL),
+        ],
     )
-    def test_the_model_that_answers(self, settings, site, own, model):
-        settings.OPENAI_API_KEY = "key"
-        settings.CHAT_MODEL = site
+    def test_the_model_that_answers(self, settings, offered, own, model):
+        settings.CHAT_MODELS = offered
         assert turns.model_for(ChatSession(model=own)) == model
-
-    def test_without_an_endpoint_there_is_none(self, settings):
-        settings.CHAT_MODEL = "site"
-        assert turns.model_for(ChatSession(model="own")) is None
-        assert turns.model_of_new_session() == ""

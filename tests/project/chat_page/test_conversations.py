@@ -1,4 +1,4 @@
-"""The list of one's conversations, and how a new one is begun."""
+"""The list of one's conversations: begun, found, renamed, deleted."""
 
 import re
 
@@ -8,24 +8,58 @@ from django.urls import reverse
 
 from compaction_app import chat
 from compaction_app.models import ChatSession
-from tests.project.chat_page.pages import text_of, url
+from compaction_app.values import Role
+from tests.project.chat_page.pages import grow, text_of, url
 
 pytestmark = pytest.mark.django_db
 
 
-class TestConversations:
-    def test_a_new_conversation_belongs_to_whoever_began_it(self, browser, marit):
-        assert "You have no conversations yet." in text_of(browser.get(reverse("chat:sessions")))
-        response = browser.post(reverse("chat:new"), {"title": "Roof", "system_prompt": "Answer in prose."})
-        session = ChatSession.objects.get()
-        assert (session.owner, session.title, session.system_prompt) == (marit, "Roof", "Answer in prose.")
-        assert response.url == url("session", session)
-        assert "No messages yet." in text_of(browser.get(response.url))
+def listed(browser, **query):
+    return re.findall(r"<bdi>([^<]+)</bdi>", text_of(browser.get(reverse("chat:sessions"), query)))
 
-    def test_the_list_shows_ones_own_conversations_newest_first(self, browser, marit, stranger):
+
+class TestConversations:
+    @pytest.mark.django_db(transaction=True)
+    def test_a_first_message_begins_one_that_belongs_to_whoever_wrote_it(self, browser, marit, endpoint):
+        assert "Your conversations will be listed here." in text_of(browser.get(reverse("chat:sessions")))
+        words = {"content": "How old may a roof become?", "system_prompt": "Answer in prose.", "model": "unknown"}
+        response = browser.post(reverse("chat:new"), words)
+        session = ChatSession.objects.get()
+        assert (session.owner, session.title, session.model) == (marit, words["content"], "scripted")
+        assert [m["content"] for m in endpoint.requests[0]["messages"]] == ["Answer in prose.", words["content"]]
+        assert "Ahoy from the model." in text_of(browser.get(response.url))
+
+    def test_what_can_not_be_stored_leaves_no_conversation(self, browser):
+        response = browser.post(reverse("chat:new"), {"content": "a\x00b"})
+        assert response.status_code == 422
+        assert "Null characters are not allowed." in text_of(response)
+        assert not ChatSession.objects.exists()
+
+    def test_the_list_shows_ones_own_newest_first(self, browser, marit, stranger):
         for title in ("First", "Second"):
             chat.start_session(owner=marit, title=title)
         chat.start_session(owner=get_user_model().objects.get(username="stranger"), title="Secret")
         chat.start_session(title="Nobody's")
-        page = text_of(browser.get(reverse("chat:sessions")))
-        assert re.findall(r"<bdi>(\w+)</bdi>", page) == ["Second", "First"]
+        assert listed(browser) == ["Second", "First"]
+
+    def test_titles_and_texts_are_searched(self, browser, session, stranger):
+        chat.start_session(owner=session.owner, title="The cellar")
+        hidden = chat.start_session(owner=get_user_model().objects.get(username="stranger"), title="LAMP")
+        grow(hidden, 2, content="A secret lamp ")
+        tip = grow(session, 2, content="The keeper <b>oils</b> the lamp ")
+        chat.append_message(session, tip, role=Role.USER, content="Thanks")
+        assert listed(browser, q="cellar") == ["The cellar"]
+        page = text_of(browser.get(reverse("chat:sessions"), {"q": " the LAMP"}))
+        assert f'href="{url("branch", session, tip)}#m{tip.pk}"' in page
+        assert "The keeper &lt;b&gt;oils&lt;/b&gt; the lamp 1" in page
+        assert "secret" not in page
+        assert "Nothing found." in text_of(browser.get(reverse("chat:sessions"), {"q": "engine"}))
+
+    def test_one_is_renamed_and_deleted(self, browser, session):
+        grow(session, 2)
+        browser.post(url("rename", session), {"title": "The keeper"})
+        assert listed(browser) == ["The keeper"]
+        assert "A title has 1 to 255 characters." in text_of(browser.post(url("rename", session), follow=True))
+        assert "Delete “<bdi>The keeper</bdi>”?" in text_of(browser.get(url("delete", session)))
+        assert "is deleted" in text_of(browser.post(url("delete", session), follow=True))
+        assert not ChatSession.objects.exists()

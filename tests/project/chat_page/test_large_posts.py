@@ -37,7 +37,7 @@ def test_the_chat_page_says_what_is_too_long_and_how_to_go_on(live_server, brows
     status, kind, text = post(live_server, browser, url("post", session), body, form)
     assert (status, kind) == (413, "text/html; charset=utf-8")
     assert "A message can have at most 200,000 characters" in text
-    assert "2.6 MB" in text
+    assert "2.9 MB" in text
     assert not ChatMessage.objects.exists()
 
 
@@ -45,6 +45,6 @@ def test_the_chat_page_says_what_is_too_long_and_how_to_go_on(live_server, brows
 def test_under_asgi_it_is_the_same(marit, session):
     browser = AsyncClient()
     browser.force_login(marit)
-    response = async_to_sync(browser.post)(url("post_async", session), {"content": TEXT})
+    response = async_to_sync(browser.post)(url("post", session), {"content": TEXT})
     assert response.status_code == 413
     assert "too long" in response.content.decode()

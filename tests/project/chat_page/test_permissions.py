@@ -18,11 +18,12 @@ def addresses(session, message):
     """Every address of the chat, and whether it is posted to."""
     return [
         (url("session", session), False),
+        (url("delete", session), False),
+        (url("rename", session), True),
         (url("branch", session, message), False),
-        (url("panel", session, message), False),
         (url("text", session, message), False),
         (url("post", session), True),
-        (url("post_async", session), True),
+        (reverse("chat:undo", args=[session.pk, message.pk, 1]), True),
         (url("edit", session, message), True),
         (url("regenerate", session, message), True),
     ]
@@ -50,7 +51,7 @@ class TestPermissions:
         """The ids of messages count up, so that anyone can guess one."""
         secret = grow(session, 1, content="A secret ")
         own = chat.start_session(owner=get_user_model().objects.get(username="stranger"))
-        for address, posted in addresses(own, secret)[1:]:
+        for address, posted in addresses(own, secret)[3:]:
             data = {"content": "x", "parent": secret.pk}
             response = stranger.post(address, data) if posted else stranger.get(address)
             assert response.status_code == 404, address
@@ -61,7 +62,7 @@ class TestPermissions:
     def test_a_conversation_without_an_owner_is_nobodys(self, browser):
         assert browser.get(url("session", chat.start_session())).status_code == 404
 
-    @pytest.mark.parametrize("name", ["new", "post", "post_async", "edit", "regenerate"])
+    @pytest.mark.parametrize("name", ["new", "post", "rename", "delete", "edit", "regenerate"])
     def test_a_post_without_the_csrf_token_is_refused(self, marit, session, name):
         client = Client(enforce_csrf_checks=True)
         client.force_login(marit)

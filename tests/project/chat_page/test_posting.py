@@ -1,12 +1,12 @@
 """A message is posted and answered, also where the answer is awaited; whatever fails, the message is kept."""
 
 import pytest
-from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
 from django.db import connections
-from django.test import AsyncClient, Client
+from django.test import Client
 
 from compaction_app import chat
+from compaction_app.exceptions import InvalidReply
 from compaction_app.models import ChatMessage, ReplyClaim
 from compaction_app.testing import steps
 from compaction_app.values import ErrorCode, Role, Strategy
@@ -19,9 +19,8 @@ pytestmark = pytest.mark.django_db
 
 @pytest.mark.django_db(transaction=True)
 class TestPosting:
-    @pytest.mark.parametrize("name", ["post", "post_async"])
-    def test_a_message_and_its_reply_are_stored_with_what_was_sent_and_shown(self, browser, session, endpoint, name):
-        response = send(browser, session, "Is anybody there?", name=name)
+    def test_a_message_and_its_reply_are_stored_with_what_was_sent_and_shown(self, browser, session, endpoint):
+        response = send(browser, session, "Is anybody there?")
         message, reply = ChatMessage.objects.order_by("id")
         assert (message.role, message.content, message.parent) == (Role.USER, "Is anybody there?", None)
         assert (reply.role, reply.content, reply.parent) == (Role.ASSISTANT, "Ahoy from the model.", message)
@@ -43,8 +42,7 @@ class TestPosting:
         assert [m["content"] for m in endpoint.requests[0]["messages"]][-1] == "Back to the fork"
         assert len(endpoint.requests[0]["messages"]) == 3
 
-    @pytest.mark.parametrize("name", ["post", "post_async"])
-    def test_what_can_not_be_stored_comes_back_with_the_reason(self, browser, session, settings, name):
+    def test_what_can_not_be_stored_comes_back_with_the_reason(self, browser, session, settings):
         settings.COMPACTION = {**settings.COMPACTION, "MAX_MESSAGE_BYTES": 100_000}
         tip = grow(session, 2)
         for content, reason in (
@@ -52,25 +50,12 @@ class TestPosting:
             (" \n\t ", "Type a message first."),
             ("x" * (MAX_CHARACTERS + 1), "This message has 200001 characters; 200000 are allowed."),
             ("a\x00b", "Null characters are not allowed."),
-            ("x" * 150_000, "MAX_MESSAGE_BYTES allows 100,000."),
+            ("x" * 150_000, "This message is too large to be stored."),
         ):
-            response = send(browser, session, content, parent=tip, name=name)
+            response = send(browser, session, content, parent=tip)
             assert response.status_code == 422
             assert reason in text_of(response)
         assert f"{content}</textarea>" in text_of(response), "what was typed is not lost"
-        assert stored(session) == 2
-
-    def test_a_page_that_came_through_asgi_posts_to_the_async_view(self, browser, marit, session):
-        """It holds no thread while the model writes; what it does is the same."""
-        abrowser = AsyncClient()
-        abrowser.force_login(marit)
-        asynchronous = text_of(async_to_sync(abrowser.get)(url("session", session)))
-        assert f'action="{url("post_async", session)}"' in asynchronous
-        assert f'action="{url("post", session)}"' in text_of(browser.get(url("session", session)))
-        tip = grow(session, 2)
-        data = {"content": "/compactions", "parent": tip.pk}
-        response = async_to_sync(abrowser.post)(url("post_async", session), data)
-        assert response.url == f"{url('branch', session, tip)}?compactions#compactions"
         assert stored(session) == 2
 
 
@@ -78,7 +63,6 @@ class TestPosting:
 class TestFailures:
     """Whatever an endpoint does, the person's message is kept and can be answered later."""
 
-    @pytest.mark.parametrize("name", ["post", "post_async"])
     @pytest.mark.parametrize(
         ("step", "told"),
         [
@@ -88,14 +72,14 @@ class TestFailures:
             (steps.rate_limited(7), "try again in 7 seconds. Your message"),
             (steps.unauthorized(), turns.REPLY_ERRORS[ErrorCode.AUTHENTICATION]),
             (steps.hang(), turns.REPLY_ERRORS[ErrorCode.TIMEOUT]),
-            (steps.malformed(), "is not a chat completion"),
+            (steps.malformed(), turns.OWN_ERRORS[InvalidReply]),
         ],
         ids=["500", "quota", "429", "429 with a time", "401", "hang", "malformed"],
     )
-    def test_a_failure_is_told_and_the_message_kept(self, browser, session, endpoint, settings, name, step, told):
+    def test_a_failure_is_told_and_the_message_kept(self, browser, session, endpoint, settings, step, told):
         settings.CHAT_TIMEOUT_SECONDS = 0.3
         endpoint.script([step])
-        response = send(browser, session, "Hello", name=name)
+        response = send(browser, session, "Hello")
         assert [m.content for m in ChatMessage.objects.all()] == ["Hello"]
         page = text_of(browser.get(response.url))
         assert told.replace("'", "&#x27;") in page
@@ -125,7 +109,9 @@ class TestFailures:
         assert stored(session) == 1
         filled = chat.start_session(owner=marit, system_prompt="word " * 3000, settings=WINDOW)
         send(browser, filled, "Hello")
-        assert "Nothing is left for the conversation" in text_of(browser.get(url("session", filled)))
+        assert "There is no room for the conversation beside the instructions for the model." in text_of(
+            browser.get(url("session", filled))
+        )
         assert endpoint.requests == []
 
     def test_a_window_that_is_smaller_than_configured_is_explained(self, browser, session, endpoint):
@@ -133,12 +119,10 @@ class TestFailures:
         endpoint.script(default=steps.bad_request("Input is too long for requested model."))
         response = send(browser, session, "Hello")
         page = text_of(browser.get(response.url))
-        assert "finds the conversation too long" in page
-        assert "Its window is probably smaller: set it in MODELS." in page
+        assert "The model finds the conversation too long." in page
         assert "Edit it" not in page
 
-    @pytest.mark.parametrize("name", ["post", "post_async"])
-    def test_a_second_tab_does_not_pay_for_the_same_reply(self, browser, session, endpoint, marit, name):
+    def test_a_second_tab_does_not_pay_for_the_same_reply(self, browser, session, endpoint, marit):
         """While the reply is awaited, another page of the conversation offers to wait, not to ask again."""
         other = Client()
         other.force_login(marit)
@@ -153,7 +137,7 @@ class TestFailures:
             steps.reply("Ahoy from the model.")(exchange)
 
         endpoint.script([while_it_waits])
-        send(browser, session, "Hello", name=name)
+        send(browser, session, "Hello")
         page, told = seen
         assert "The reply to this message is on its way." in page
         assert "Retry" not in page

@@ -20,10 +20,10 @@ def queries_of(browser, address):
 class TestQueries:
     """The number of queries depends on nothing: not on length, forks or what was compacted."""
 
-    #: Sign-in 2, session, tip, context 2, runs, messages, variants.
-    PLAIN = 9
+    #: Sign-in 2, session, tip, context 2, runs, messages, variants, the list of conversations.
+    PLAIN = 10
     #: One more for the generation in use.
-    COMPACTED = 10
+    COMPACTED = 11
 
     @pytest.fixture(autouse=True)
     def wide_window(self, session):
@@ -35,8 +35,8 @@ class TestQueries:
         tip = grow(session, messages)
         root = ChatMessage.objects.get(parent=None)
         assert queries_of(browser, url("session", session)) == self.PLAIN
-        # The message, and the forks below it; its session is not read again.
-        assert queries_of(browser, url("branch", session, root)) == self.PLAIN + 1
+        # The message, whether it is being answered, and the forks below it; its session is not read again.
+        assert queries_of(browser, url("branch", session, root)) == self.PLAIN + 2
         for message in list(ChatMessage.objects.order_by("-id")[:8]):
             for _ in range(3):
                 chat.append_message(session, message.parent, role=message.role, content="Variant")

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from django.urls import reverse
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage, CompactionRun
@@ -17,46 +18,56 @@ class TestState:
     def test_the_cutoff_is_marked_with_the_summary_and_its_figures(self, browser, session, full):
         run = chat.compact(full)
         page = text_of(browser.get(url("session", session)))
-        figures = f"{run.tokens_before:,} → {run.tokens_after:,} tokens"
-        assert f'summarized: <span class="nowrap">{figures}</span>' in page
+        assert f"{run.tokens_before:,} tokens became {run.tokens_after:,}." in page
         assert run.summary.content.splitlines()[-1][:40] in page
         cutoff = run.summary.last_summarized_message
         after = ChatMessage.objects.messages().get(parent=cutoff)
+        assert f"Messages 1–{cutoff.depth} are summarized · " in page
         assert page.index(f'id="m{cutoff.pk}"') < page.index('id="cutoff"') < page.index(f'id="m{after.pk}"')
         covered = len(re.findall(r'class="message \w+ covered"', page))
         assert covered == cutoff.depth
 
-    def test_the_figures_are_those_of_the_context(self, browser, session, full):
+    def test_the_gauge_is_that_of_the_context(self, browser, session, full):
         chat.compact(full)
         context = chat.get_context(full)
         page = text_of(browser.get(url("session", session)))
-        used, available, threshold = context.history_tokens, context.available_tokens, context.threshold
-        assert f"{used:,} of {available:,} tokens used; older messages are summarized above {threshold:,}" in page
-        for figure in (context.window, context.reserved_tokens, context.target, context.tokens):
-            assert f"<dd>{figure:,}</dd>" in page
+        assert f"{100 * context.history_tokens / context.available_tokens:.0f}% full" in page
+        assert f"at once ({context.available_tokens:,} tokens)" in page
+
+    def test_a_summary_is_undone_by_its_owner(self, browser, session, full):
+        summary = chat.compact(full).summary
+        page = text_of(browser.get(url("session", session)))
+        address = reverse("chat:undo", args=[session.pk, full.pk, summary.pk])
+        assert f'action="{address}"' in page
+        page = text_of(browser.post(address, follow=True))
+        assert "The summary is undone" in page
+        assert "are summarized ·" not in page
+        assert chat.find_summary(full) is None
 
     def test_an_open_compaction_is_shown_until_it_is_over(self, browser, session, full):
         run = chat.request_compaction(full, trigger="manual")
-        panel = url("panel", session, full)
+        panel = url("branch", session, full)
         assert "Older messages will be summarized soon. You can go on writing." in text_of(browser.get(panel))
         CompactionRun.objects.filter(pk=run.pk).update(status=RunStatus.RUNNING)
-        assert "Summarizing older messages…" in text_of(browser.get(panel))
+        assert "Older messages are being summarized." in text_of(browser.get(panel))
         CompactionRun.objects.filter(pk=run.pk).update(status=RunStatus.READY, error_code=ErrorCode.TIMEOUT)
-        assert "Waiting to retry the summary because the summarizer took too long" in text_of(browser.get(panel))
+        assert "could not be summarized because the summarizer took too long. It is tried again soon." in text_of(
+            browser.get(panel)
+        )
         CompactionRun.objects.filter(pk=run.pk).update(status=RunStatus.FAILED, error_code=ErrorCode.QUOTA)
         page = text_of(browser.get(panel))
         assert "data-open" not in page
-        assert "The last compaction failed because the provider&#x27;s quota is used up." in page
+        assert "could not be summarized because the provider&#x27;s quota is used up. Nothing is lost." in page
         elsewhere = grow(session, 2, content="Another beginning ")
-        assert "failed" not in text_of(browser.get(url("branch", session, elsewhere)))
+        assert "Nothing is lost." not in text_of(browser.get(url("branch", session, elsewhere)))
         chat.compact(full)
-        assert "failed" not in text_of(browser.get(panel)), "forgotten once a summary stands"
+        assert "Nothing is lost." not in text_of(browser.get(panel)), "forgotten once a summary stands"
 
     def test_the_fallback_is_shown_and_where_it_begins(self, browser, session, full):
         full = grow(session, 10, parent=full, content="Tell me about the roof and the boat. " * 8)
         context = chat.get_context(full)
         assert context.strategy == Strategy.TRUNCATED
         page = text_of(browser.get(url("session", session)))
-        assert f"Fallback in use: the oldest {context.dropped} messages are left out" in page
+        assert f"{context.dropped} older messages are left out of what the model reads" in page
         assert f"{context.dropped} messages above left out" in page
         assert len(re.findall(r'class="message \w+ left-out"', page)) == context.dropped

@@ -7,8 +7,9 @@ from django.urls import reverse
 
 from compaction_app.models import CompactionRun
 from compaction_app.models.words import WHY_IT_FAILED
-from compaction_app.values import ErrorCode, RunStatus, Strategy
+from compaction_app.values import ErrorCode, RunStatus
 from project.chat import shown, turns
+from project.chat.markdown import render
 from project.chat.views import CONTENT_SECURITY_POLICY
 from tests.browser import conversations
 from tests.project.chat_page.pages import grow, send, text_of, url
@@ -23,7 +24,7 @@ class TestEscaping:
         """A browser looks at the same pages."""
         user, harbour = conversations.filled_harbour(conversations.marked)
         client.force_login(user)
-        addresses = [*conversations.chat_pages(harbour), url("panel", harbour.session, harbour.tip)]
+        addresses = [*conversations.chat_pages(harbour)]
         pages = [text_of(client.get(address)) for address in addresses]
         pages.append(text_of(send(client, harbour.session, conversations.marked("refused") + "\x00")))
         for page in pages:
@@ -42,14 +43,13 @@ class TestEscaping:
             assert response["Content-Security-Policy"] == CONTENT_SECURITY_POLICY
             assert "no-store" in response["Cache-Control"]
             assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", page)
-            assert re.findall(r"<script[^>]*>", page) == ['<script src="/static/chat/chat.js" defer>']
+            assert re.findall(r"<script[^>]*>", page) == ['<script type="module" src="/static/chat/chat.js">']
             assert not re.search(r'(?:src|href|action)="(?:https?:)?//', page)
 
 
 @pytest.mark.pure
 class TestWords:
     def test_every_code_has_its_words(self):
-        assert set(shown.STRATEGIES) == set(Strategy)
         assert set(shown.OPEN_RUNS) == {status for status in RunStatus if CompactionRun(status=status).is_open}
         assert set(WHY_IT_FAILED) == set(ErrorCode)
 
@@ -57,3 +57,24 @@ class TestWords:
         drafts_only = {c for c in ErrorCode if list(ErrorCode).index(c) >= list(ErrorCode).index(ErrorCode.EMPTY)}
         # A time limit ends a run.
         assert set(turns.REPLY_ERRORS) == set(ErrorCode) - drafts_only - {ErrorCode.TIME_LIMIT}
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(
+    ("markdown", "html"),
+    [
+        ("<img src=x onerror=alert(1)>", '<p dir="auto">&lt;img src=x onerror=alert(1)&gt;</p>'),
+        (
+            "![x](https://elsewhere.org/a.png)",
+            '<p dir="auto">!<a href="https://elsewhere.org/a.png" rel="noopener nofollow">',
+        ),
+        (
+            "[x](javascript:alert(1)) [y](data:text/html,x)",
+            '<p dir="auto">[x](javascript:alert(1)) [y](data:text/html,x)',
+        ),
+        ("```html\n<script>\n```", '<pre tabindex="0"><code>&lt;script&gt;\n</code></pre>'),
+        ("| a |\n| - |\n| ~~b~~ |", '<td dir="auto"><s>b</s></td>'),
+    ],
+)
+def test_of_markdown_only_what_is_harmless_becomes_markup(markdown, html):
+    assert html in render(markdown)

@@ -1,0 +1,40 @@
+"""The digests by which a sent list is found again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import models
+from django.dispatch import receiver
+
+from compaction_app.models import ChatMessage
+from compaction_app.signals import text_erased
+
+_BATCH = 500
+
+
+class BranchDigest(models.Model):
+    """Of a message that the gateway stored: a keyed digest of it and all above it, and of its owner.
+
+    It is gone as soon as any of these is redacted: whoever has the key could test guesses at the erased text.
+    """
+
+    message = models.OneToOneField(
+        ChatMessage, on_delete=models.CASCADE, primary_key=True, related_name="gateway_digest"
+    )
+    digest = models.CharField(max_length=64)
+    #: Whether a reply that we gave is at or above the message. What a client says that we replied is none.
+    has_reply = models.BooleanField()
+
+    class Meta:
+        indexes = [models.Index(fields=["digest"], name="compaction_gateway_digest")]
+
+    def __str__(self) -> str:
+        return f"Digest of the branch at message {self.message_id}"
+
+
+@receiver(text_erased)
+def forget(message_ids: Sequence[int], using: str, **_: Any) -> None:
+    for start in range(0, len(message_ids), _BATCH):
+        BranchDigest.objects.using(using).filter(pk__in=message_ids[start : start + _BATCH]).delete()

@@ -1,0 +1,402 @@
+"""``POST chat/completions`` and ``GET models`` in front of the tree: :class:`Gateway`, which a host subclasses.
+
+The steps of a request are written once: under ASGI the model is awaited, under WSGI the same steps block. Errors have
+OpenAI's shape; what a provider says goes on only as far as its words are known, since it may quote the host's key.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import dropwhile
+from typing import Any
+
+import openai
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.core.handlers.asgi import ASGIRequest
+from django.core.signals import got_request_exception
+from django.db import InterfaceError, OperationalError, router, transaction
+from django.http import HttpRequest, JsonResponse, StreamingHttpResponse, UnreadablePostError
+from django.http.response import HttpResponseBase
+from django.urls import URLPattern, path
+from django.utils.crypto import constant_time_compare
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_http_methods
+from openai.types.chat.completion_create_params import CompletionCreateParamsBase
+
+from compaction_app import chat, exceptions
+from compaction_app.api.permissions import Action, is_allowed
+from compaction_app.compaction.runs import give_back_connection
+from compaction_app.conf import get_settings, site_setting
+from compaction_app.contrib.gateway.placing import Fields, Place, fields_of, place, place_beside, remember_reply
+from compaction_app.conversation.chat_model import END, ProviderOverflow, ask, endpoint_of, open_stream
+from compaction_app.messages.openai_format import to_openai
+from compaction_app.messages.validation import check_dict, check_json, check_list_of_dicts, named, validate_message
+from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.redaction import apply_redactor, redactor_of
+from compaction_app.summarizers.error_details import safe_code, safe_message
+from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
+from compaction_app.telemetry import log_error
+from compaction_app.values import ContextMessage, Role
+
+Step = Callable[[], Awaitable[Any]]
+logger = logging.getLogger("compaction_app.gateway")
+
+_INSTRUCTIONS = (Role.SYSTEM, Role.DEVELOPER)
+#: Parameters of an answer; those that cost otherwise, or send text past the redactor, are left out.
+PARAMETERS = frozenset(
+    "frequency_penalty logit_bias max_completion_tokens max_tokens parallel_tool_calls presence_penalty"
+    " prompt_cache_key reasoning_effort response_format safety_identifier seed stop temperature tool_choice top_p user"
+    " verbosity".split()
+)
+#: How Open WebUI and LibreChat ask for titles, tags and the like where they do not say that they do.
+TASKS = re.compile(
+    r"### Task:\n(?=[\s\S]*<chat_history>)|Provide a concise, 5-word-or-less title for the conversation"
+    r"|Analyze this conversation and provide:\n1\. The detected language"
+)
+#: Ids of Open WebUI for chats that it does not keep.
+UNSAVED = ("temporary:", "local:")
+MAX_MESSAGES = 10_000
+
+
+class Refused(Exception):
+    """An error to answer with, in OpenAI's shape."""
+
+    def __init__(
+        self, status: int, message: str, *, code: str | None = None, param: str | None = None, retry_after: Any = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        kind = "invalid_request_error" if status < 500 else "server_error"
+        self.content = {"error": {"message": message, "type": kind, "param": param, "code": code}}
+        self.headers = {"Retry-After": str(retry_after)} if retry_after else {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A request that was read and may be answered."""
+
+    user: Any
+    model: str
+    #: In the keywords of ``append_message``: all, and those behind the leading instructions.
+    messages: Sequence[Fields]
+    turns: Sequence[Fields]
+    instructions: str
+    is_task: bool
+    external_id: str
+    #: For the provider.
+    params: Mapping[str, Any]
+    tools: Sequence[Mapping[str, Any]] | None
+    is_streamed: bool
+    wants_usage: bool
+    #: The client sends a request again that got no answer.
+    is_retry: bool
+
+
+class Gateway:
+    """To subclass and mount: the keys, the models, and what clients send beside the chat format."""
+
+    #: Under WSGI the same views block, but for gevent: its workers have no event loop of their own for each request.
+    is_async = True
+    #: Names that are offered. Any other is refused as OpenAI refuses it.
+    models: Sequence[str] = ()
+    #: The provider's clients, of ``openai``; None: made from the environment.
+    client: openai.OpenAI | None = None
+    async_client: openai.AsyncOpenAI | None = None
+    #: Of these the first that a request has names its conversation, among those of its user.
+    conversation_headers: Sequence[str] = ("X-OpenWebUI-Chat-Id", "X-Conversation-Id")
+    #: With any value in this header a request is no turn of a conversation.
+    task_header = "X-OpenWebUI-Task"
+    #: Keys of front ends, and the header in which they say who of their users asks. With other keys it does not count.
+    server_keys: Collection[str] = ()
+    user_header = "X-OpenWebUI-User-Id"
+    #: What a client may say to the provider. Parameters that ``openai`` does not know may be added.
+    parameters: Collection[str] = PARAMETERS
+
+    def user_of(self, key: str) -> Any:
+        """The user whose key this is; None: nobody's. Keys of ``server_keys`` do not come here."""
+        return None
+
+    def user_named(self, name: str) -> Any:
+        """The user whom a front end names so; None: nobody."""
+        return None
+
+    def models_of(self, user: Any) -> Sequence[str]:
+        return self.models
+
+    def authenticate(self, request: HttpRequest) -> Any:
+        """The user by the bearer token; never by a cookie, since no form's token is checked."""
+        scheme, _, key = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not key.strip():
+            return None
+        if any(constant_time_compare(key.strip(), one) for one in self.server_keys):
+            name = request.headers.get(self.user_header)
+            return self.user_named(name) if name else None
+        return self.user_of(key.strip())
+
+    def is_task(self, request: HttpRequest, body: Mapping[str, Any]) -> bool:
+        """Whether the request is for a title, tags and the like: it is answered, and nothing is stored.
+
+        The client says so, or it asks in the words of one that does not. So is a chat that Open WebUI does not keep.
+        """
+        metadata = body.get("metadata")
+        if request.headers.get(self.task_header) or (isinstance(metadata, Mapping) and metadata.get("task")):
+            return True
+        if self.conversation_of(request).startswith(UNSAVED):
+            return True
+        turns = [one for one in body["messages"] if one.get("role") not in _INSTRUCTIONS]
+        text = fields_of(turns[0])["content"] if len(turns) == 1 else ""
+        return not turns or TASKS.match(text) is not None
+
+    def conversation_of(self, request: HttpRequest) -> str:
+        given = (request.headers.get(name, "").strip() for name in self.conversation_headers)
+        return next(filter(None, given), "")
+
+    @property
+    def urls(self) -> list[URLPattern]:
+        """For ``include()``."""
+        return [
+            path("chat/completions", self._view(self._complete, "POST")),
+            path("models", self._view(self._list_models, "GET")),
+        ]
+
+    def _view(self, answer: Callable[[HttpRequest, Way], Awaitable[HttpResponseBase]], method: str) -> Any:
+        async def answered(request: HttpRequest, way: Way) -> HttpResponseBase:
+            try:
+                response = await answer(request, way)
+            except Exception as error:
+                told = _refusal_of(error, request)
+                response = JsonResponse(told.content, status=told.status, headers=told.headers)
+            response.setdefault("Cache-Control", "no-store")
+            return response
+
+        def blocking(request: HttpRequest) -> HttpResponseBase:
+            return without_waiting(answered(request, BLOCKING))
+
+        async def awaited(request: HttpRequest) -> HttpResponseBase:
+            if isinstance(request, ASGIRequest):
+                return await answered(request, AWAITED)
+            return await sync_to_async(blocking)(request)
+
+        view: Any = awaited if self.is_async else blocking
+        # No transaction may be open while a model is called.
+        for alias in settings.DATABASES:
+            view = transaction.non_atomic_requests(using=alias)(view)
+        return csrf_exempt(require_http_methods([method])(view))
+
+    def _user(self, request: HttpRequest) -> Any:
+        user = self.authenticate(request)
+        if user is None or not user.is_active:
+            raise Refused(401, "Incorrect API key provided.", code="invalid_api_key")
+        return user
+
+    async def _list_models(self, request: HttpRequest, way: Way) -> HttpResponseBase:
+        names = await way.do(lambda: list(self.models_of(self._user(request))))
+        listed = [{"id": name, "object": "model", "created": 0, "owned_by": "site"} for name in names]
+        return JsonResponse({"object": "list", "data": listed})
+
+    async def _complete(self, request: HttpRequest, way: Way) -> HttpResponseBase:
+        asked = await way.do(self._read, request)
+        client = self.async_client if way.is_awaited else self.client
+        if asked.is_task:
+            return await self._answer_task(asked, client, way)
+        using = router.db_for_write(ChatSession)
+        new = {"model": asked.model, "system_prompt": asked.instructions}
+        found: Place = await way.do(place, asked.user, asked.turns, asked.external_id, using, **new)
+        options = {**asked.params, "client": client, "model": asked.model, "tools": asked.tools}
+        if asked.instructions not in ("", found.session.system_prompt):
+            # Changed ones are those of this turn.
+            options["contributions"] = [{"role": Role.SYSTEM, "content": asked.instructions}]
+        calls = (chat.acomplete, chat.astream) if way.is_awaited else (chat.complete, chat.stream)
+
+        async def answer_at(at: Place) -> Any:
+            regenerate = at.is_known and not asked.is_retry
+            return await way.call(calls[asked.is_streamed], at.tip, regenerate=regenerate, **options)
+
+        try:
+            reply = await answer_at(found)
+        except exceptions.ReplyUnderWay:
+            # Several models at once, or the same question twice.
+            if asked.is_retry:
+                raise
+            found = await way.do(place_beside, found, using)
+            reply = await answer_at(found)
+        headers = {"X-Compaction-Session": str(found.session.pk), "X-Compaction-Message": str(found.tip.pk)}
+        if not asked.is_streamed:
+            await way.do(remember_reply, found, reply, using)
+            return JsonResponse(_completion(reply), headers=headers)
+
+        is_known = False
+
+        async def read() -> Any:
+            nonlocal is_known
+            chunk = await anext(reply, END) if way.is_awaited else next(reply, END)
+            if reply.message is not None and not is_known:
+                # Before its end is told: the next request may come at once.
+                await way.do(remember_reply, found, reply.message, using)
+                is_known = True
+            return chunk
+
+        close = reply.aclose if way.is_awaited else reply.close
+        return _streamed(read, lambda: way.call(close), asked, way, headers)
+
+    def _read(self, request: HttpRequest) -> Asked:
+        user = self._user(request)
+        try:
+            body = json.loads(request.body.decode()) or {}
+        except (ValueError, RecursionError) as error:
+            raise Refused(400, "The body is not JSON.") from error
+        check_dict(body, "body", "It is the JSON of an object.")
+        check_json(body, "body")
+        model = str(body.get("model"))
+        if model not in self.models_of(user):
+            message = f"The model {model[:255]!r} does not exist or you do not have access to it."
+            raise Refused(404, message, code="model_not_found", param="model")
+        if body.get("n") not in (None, 1):
+            raise Refused(400, "A branch has one reply: only n=1 is supported.", code="unsupported_value", param="n")
+        sent: Any = body.get("messages")
+        check_list_of_dicts(sent, "messages", "messages (dicts in the OpenAI chat format)")
+        if not 0 < len(sent) <= MAX_MESSAGES:
+            raise Refused(400, f"There must be from 1 to {MAX_MESSAGES:,} messages.", param="messages")
+        messages = []
+        for number, one in enumerate(sent):
+            with named(number):
+                messages.append(fields_of(one))
+                validate_message(messages[-1], max_bytes=site_setting("MAX_MESSAGE_BYTES"))
+        params = {key: body[key] for key in self.parameters if body.get(key) is not None}
+        known = CompletionCreateParamsBase.__annotations__
+        if others := {key: params.pop(key) for key in list(params) if key not in known}:
+            params["extra_body"] = others
+        turns = list(dropwhile(lambda one: one["role"] in _INSTRUCTIONS, messages))
+        leading = messages[: len(messages) - len(turns)]
+        streamed_with = body.get("stream_options")
+        return Asked(
+            user=user,
+            model=model,
+            messages=messages,
+            turns=turns,
+            instructions="\n\n".join(one["content"] for one in leading if one["content"]),
+            is_task=self.is_task(request, body),
+            external_id=self.conversation_of(request),
+            params=params,
+            tools=body.get("tools") or None,
+            is_streamed=bool(body.get("stream")),
+            wants_usage=isinstance(streamed_with, Mapping) and bool(streamed_with.get("include_usage")),
+            is_retry=request.headers.get("X-Stainless-Retry-Count", "0") != "0",
+        )
+
+    async def _answer_task(self, asked: Asked, client: Any, way: Way) -> HttpResponseBase:
+        """Ask without a place in the tree."""
+        arguments = await way.do(_task_arguments, asked, client)
+        if not asked.is_streamed:
+            reply = await ask(client, arguments, way)
+            return JsonResponse(reply.completion.model_dump(exclude_unset=True, warnings=False))
+        opened = await open_stream(client, arguments, way)
+        return _streamed(opened.read, opened.close, asked, way, {})
+
+
+def _task_arguments(asked: Asked, client: Any) -> dict[str, Any]:
+    if not is_allowed(asked.user, None, Action.CREATE):
+        raise PermissionDenied
+    redact = redactor_of(get_settings({}))
+    shown = [apply_redactor(ContextMessage(tokens=0, **one), redact) for one in asked.messages]
+    give_back_connection(router.db_for_write(ChatSession))
+    sent = {"model": asked.model, "messages": to_openai(shown, endpoint=endpoint_of(client), model=asked.model)}
+    return {**asked.params, **sent, **({"tools": asked.tools} if asked.tools else {})}
+
+
+def _completion(reply: ChatMessage) -> dict[str, Any]:
+    """A stored reply as a provider gives one, with what came beside its text."""
+    original = reply.original or {}
+    message = {**(original.get("data") or {}), "role": reply.role, "content": reply.content or None}
+    if reply.reasoning and not original:
+        message["reasoning"] = reply.reasoning
+    if reply.tool_calls:
+        message["tool_calls"] = reply.tool_calls
+    ending = reply.finish_reason or ("tool_calls" if reply.tool_calls else "stop")
+    return {
+        "id": f"chatcmpl-{reply.pk}",
+        "object": "chat.completion",
+        "created": int(reply.created_at.timestamp()),
+        "model": reply.model,
+        "choices": [{"index": 0, "message": message, "finish_reason": ending, "logprobs": None}],
+        "usage": reply.usage or None,
+    }
+
+
+def _streamed(read: Step, close: Step, asked: Asked, way: Way, headers: Mapping[str, str]) -> StreamingHttpResponse:
+    """``read``: the next chunk, or ``END``. ``close``: called however it ends, also where the client hangs up."""
+
+    async def events() -> AsyncGenerator[str]:
+        try:
+            while (chunk := await read()) is not END:
+                if chunk.choices or asked.wants_usage:
+                    yield f"data: {chunk.model_dump_json(exclude_unset=True, warnings=False)}\n\n"
+            yield "data: [DONE]\n\n"
+        except Exception as error:
+            yield f"data: {json.dumps(_refusal_of(error).content)}\n\n"
+        finally:
+            await close()
+
+    made = events() if way.is_awaited else _blocking(events())
+    # A proxy would keep the chunks until there are many.
+    return StreamingHttpResponse(made, content_type="text/event-stream", headers={"X-Accel-Buffering": "no", **headers})
+
+
+def _blocking(events: AsyncGenerator[str]) -> Iterator[str]:
+    """The events of a generator that waits for nothing."""
+    try:
+        while True:
+            yield without_waiting(anext(events))
+    except StopAsyncIteration:
+        return
+    finally:
+        without_waiting(events.aclose())
+
+
+#: The status of an answer, and where they are not the error's own its words and its code.
+_ANSWERS: list[tuple[Any, int, str, str | None]] = [
+    (RequestDataTooBig, 413, "The body is larger than this site accepts.", None),
+    (UnreadablePostError, 400, "The request was cut off.", None),
+    (PermissionDenied, 403, "This user may not do this here.", "forbidden"),
+    (ProviderOverflow, 400, "The prompt is too long for this model.", "context_length_exceeded"),
+    (exceptions.ContextOverflow, 400, "", "context_length_exceeded"),
+    ((exceptions.InvalidMessage, exceptions.ConfigurationError), 400, "", None),
+    ((exceptions.MessageNotFound, exceptions.ReplyUnderWay), 409, "", None),
+    (exceptions.InvalidReply, 502, "", None),
+    (exceptions.RedactionFailed, 503, "", None),
+]
+
+
+def _refusal_of(error: Exception, request: HttpRequest | None = None) -> Refused:
+    """What a client is told of an error. One that is nobody's mistake but ours is logged, without its text."""
+    if isinstance(error, Refused):
+        return error
+    if isinstance(error, openai.APIError):
+        return _refusal_of_provider(error)
+    for kinds, status, words, code in _ANSWERS:
+        if isinstance(error, kinds):
+            own = code or getattr(error, "code", None)
+            return Refused(status, words or str(error), code=own, param=getattr(error, "field", None))
+    log_error(logger, error, step="gateway")
+    if isinstance(error, OperationalError | InterfaceError):
+        return Refused(503, "The database is busy.", retry_after=1)
+    # As Django does for a view that raises: error trackers and test clients listen to it.
+    got_request_exception.send(sender=None, request=request)
+    return Refused(500, "The server failed; its log has the error.")
+
+
+def _refusal_of_provider(error: openai.APIError) -> Refused:
+    """Where it is the client's mistake, or too much; what else a provider refuses is a matter of the host's."""
+    status = getattr(error, "status_code", None)
+    if status in (400, 413, 422, 429):
+        message = safe_message(error.message, "") or "The model's provider refused the request."
+        after = error.response.headers.get("Retry-After") if isinstance(error, openai.APIStatusError) else None
+        return Refused(status, message, code=safe_code(error.code) or None, retry_after=after)
+    log_error(logger, error, step="provider", status=status)
+    return Refused(502, "The model's provider cannot be reached, or failed.")

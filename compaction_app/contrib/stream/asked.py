@@ -1,0 +1,165 @@
+"""Where in the tree a request asks a model, and the new message that it stores there.
+
+A page sends its list of messages. The tree is the truth: of the list only the ids and the last message count, which is
+the user's, or has what the page's tools returned for calls that are open. Everything is looked up in one session.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.db.models import Q
+from pydantic import BaseModel, ConfigDict, Field
+
+from compaction_app.api.errors import Code, Problem
+from compaction_app.api.schemas import MAX_ID, JsonObject
+from compaction_app.conversation.append import append_once
+from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.tree.branches import database_of
+from compaction_app.values import Role
+
+#: From the end of the list; the tree knows the nearest of them, unless replies have failed so often.
+_MOST_LOOKED_UP = 50
+
+
+# Not django-ninja's Schema, which would drop the fields that are for the host.
+class UIMessage(BaseModel):
+    id: str = Field(default="", max_length=255)
+    role: str = ""
+    parts: list[JsonObject] = Field(default_factory=list)
+    metadata: Any = None
+
+    @property
+    def told(self) -> str:
+        """The id that the end of a stream told."""
+        return str(self.metadata.get("id") or "") if isinstance(self.metadata, dict) else ""
+
+    @property
+    def text(self) -> str:
+        return "\n\n".join(str(part.get("text") or "") for part in self.parts if part.get("type") == "text")
+
+
+class Asking(BaseModel):
+    """What ``DefaultChatTransport`` sends; other fields are for the host."""
+
+    model_config = ConfigDict(extra="allow")
+
+    trigger: str = Field("submit-message", examples=["submit-message", "regenerate-message"])
+    messages: list[UIMessage] = Field(default_factory=list, description="The last five are enough.")
+    message_id: str | None = Field(
+        None, alias="messageId", description="Of the user's message that is edited, or of the reply."
+    )
+    message: UIMessage | None = Field(None, description="In place of `messages`: the new message alone.")
+    parent_id: str | None = Field(None, alias="parentId", description="With `message`: what it follows.")
+
+    @property
+    def is_again(self) -> bool:
+        return self.trigger == "regenerate-message"
+
+
+def find_or_append(session: ChatSession, body: Asking) -> ChatMessage:
+    """The message at which a model is asked; a new one is stored first, once for its id."""
+    *above, last = [*body.messages, *([body.message] if body.message else [])][-_MOST_LOOKED_UP:] or [UIMessage()]
+    tree = _Tree(session, [*above, last], body.message_id, body.parent_id)
+    if body.is_again:
+        question = tree.row_of(last) if last.role == Role.USER else tree.question_of(body.message_id or "")
+    elif last.role == Role.ASSISTANT:
+        found = tree.row_of(last)
+        question = _append_results(found, last.parts) if found else None
+    elif last.role != Role.USER:
+        raise Problem(Code.INVALID, "body.messages: The last one must be the user's.")
+    elif body.message_id and body.message_id == last.id:
+        edited = tree.known(last.id)
+        question = _append(session, edited.parent, last, external_id="") if edited else None
+    else:
+        return _append(session, _parent(tree, body, above), last, external_id=last.id)
+    if question is None:
+        raise Problem(Code.INVALID_PARENT, "body.messages: There is no such message in this session.")
+    return question
+
+
+class _Tree:
+    """The rows that a list of messages names, in one query."""
+
+    def __init__(self, session: ChatSession, messages: Sequence[UIMessage], *ids: str | None) -> None:
+        named = {one for message in messages for one in (message.id, message.told)} | set(filter(None, ids)) - {""}
+        self.rows = ChatMessage.objects.using(database_of(session)).messages().filter(session=session)
+        found = self.rows.filter(Q(pk__in=[int(one) for one in named if _is_key(one)]) | Q(external_id__in=named))
+        rows = list(found.select_related("session", "parent").defer("original", "reasoning", "sent_context"))
+        # A number is always an id of the tree.
+        self._known = {one.external_id: one for one in rows if one.external_id} | {str(one.pk): one for one in rows}
+
+    def known(self, name: str) -> ChatMessage | None:
+        return self._known.get(name)
+
+    def row_of(self, message: UIMessage) -> ChatMessage | None:
+        """A page goes on calling an edited message by its first id, and a reply by the one of its stream."""
+        row = self.known(message.told) or self.known(message.id)
+        if row is None or row.role != Role.USER or message.role != Role.USER or message.text in ("", row.content):
+            return row
+        edited = self.rows.filter(parent=row.parent, role=Role.USER, content=message.text)
+        return edited.select_related("session", "parent").order_by("-pk").first() or row
+
+    def question_of(self, name: str) -> ChatMessage | None:
+        """The user's message that a reply answers, above the tools that it called."""
+        row = self.known(name)
+        while row is not None and row.role != Role.USER:
+            row = row.parent
+        return row
+
+
+def _parent(tree: _Tree, body: Asking, above: Sequence[UIMessage]) -> ChatMessage | None:
+    if body.message:
+        if "parent_id" not in body.model_fields_set:
+            # The newest message is always a tip.
+            return tree.rows.select_related("session").order_by("-pk").first()
+        above = [UIMessage(id=body.parent_id)] if body.parent_id else []
+    parent = next((row for one in reversed(above) if (row := tree.row_of(one))), None)
+    # A first message that could not be stored is still in the page's list.
+    if parent is None and above and (tree.rows.exists() or body.message):
+        raise Problem(Code.INVALID_PARENT, "body.messages: None of those before the new one is in this session.")
+    return parent
+
+
+def _append(session: ChatSession, parent: ChatMessage | None, message: UIMessage, external_id: str) -> ChatMessage:
+    if _is_key(external_id):
+        raise Problem(Code.INVALID_PARENT, "body.messages: There is no such message in this session.")
+    files = [part for part in message.parts if part.get("type") == "file"]
+    fields = {
+        "role": Role.USER,
+        "content": message.text,
+        "attachments": [_attachment(part) for part in files] or None,
+        "external_id": external_id,
+    }
+    return append_once(session, parent, fields, idempotency_key=external_id, writer="client").message
+
+
+def _attachment(part: Mapping[str, Any]) -> dict[str, Any]:
+    kind, _, _ = str(part.get("mediaType") or "").partition("/")
+    named = {"mime_type": part.get("mediaType"), "name": part.get("filename"), "url": part.get("url")}
+    kept = {name: str(value) for name, value in named.items() if value}
+    return {"type": kind if kind in ("image", "audio") else "file", **kept}
+
+
+def _append_results(row: ChatMessage, parts: Sequence[Mapping[str, Any]]) -> ChatMessage:
+    """What the page's tools returned for the calls of a reply, each once."""
+    outputs = {
+        part.get("toolCallId"): part.get("output") if part.get("state") == "output-available" else part.get("errorText")
+        for part in parts
+        if part.get("state") in ("output-available", "output-error")
+    }
+    tip = row
+    for call in row.tool_calls or ():
+        if call["id"] in outputs:
+            output = outputs[call["id"]]
+            text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
+            fields = {"role": Role.TOOL, "tool_call_id": call["id"], "content": text}
+            key = f"{row.pk} {call['id']}"[:255]
+            tip = append_once(row.session, tip, fields, idempotency_key=key, writer="client").message
+    return tip
+
+
+def _is_key(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and int(text) <= MAX_ID

@@ -1,0 +1,205 @@
+"""Messages and replies in the form of the AI SDK: the chunks of its UI message stream, and its ``UIMessage``.
+
+A ``UIMessage`` of the assistant is a whole turn: each reply of the model is a step of it, and results of tools belong
+to the calls. In the tree these are messages of their own, so the id of a ``UIMessage`` is that of its last one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from django.utils import timezone
+
+from compaction_app.conf import site_setting
+from compaction_app.context.assembly import address_of
+from compaction_app.conversation.stream import ReplyStream
+from compaction_app.messages.media import media_type
+from compaction_app.messages.openai_format import with_address
+from compaction_app.messages.originals import read_message
+from compaction_app.messages.tool_calls import name_and_arguments
+from compaction_app.messages.transcript import reasoning_text
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun, ReplyClaim
+from compaction_app.tree.branches import database_of, is_on_branch
+from compaction_app.values import Role
+
+Part = dict[str, Any]
+
+_COLUMNS = "id parent role content tool_calls tool_call_id reasoning attachments model finish_reason created_at".split()
+_SENT = ("summary_id", "cutoff_id", "dropped", "tokens", "available_tokens")
+#: The SDK refuses any other word.
+_ENDINGS = {"stop": "stop", "length": "length", "content_filter": "content-filter", "tool_calls": "tool-calls"}
+
+
+# -- the stream ------------------------------------------------------------------------------------------
+
+
+def parts_of_chunks(chunks: Iterable[Any], step: int) -> Iterator[Part]:
+    """Text and reasoning, as a provider's chunks bring them; ``step``: makes ids differ from those of other steps."""
+    open_kind, number = "", 0
+    for chunk in chunks:
+        choice = next(iter(getattr(chunk, "choices", None) or ()), None)
+        delta = getattr(choice, "delta", None)
+        for kind, text in (("reasoning", _reasoning_in(delta)), ("text", _text_in(delta))):
+            if not text:
+                continue
+            if kind != open_kind:
+                if open_kind:
+                    yield {"type": f"{open_kind}-end", "id": f"{step}-{number}"}
+                open_kind, number = kind, number + 1
+                yield {"type": f"{kind}-start", "id": f"{step}-{number}"}
+            yield {"type": f"{kind}-delta", "id": f"{step}-{number}", "delta": text}
+    if open_kind:
+        yield {"type": f"{open_kind}-end", "id": f"{step}-{number}"}
+
+
+def _text_in(delta: Any) -> str:
+    content = getattr(delta, "content", None) or getattr(delta, "refusal", None)
+    return content if isinstance(content, str) else read_message({"content": content}, writer="model").text()
+
+
+def _reasoning_in(delta: Any) -> str:
+    return reasoning_text(getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None))
+
+
+def parts_of_reply(message: ChatMessage | None) -> Iterator[Part]:
+    """What is known of a reply when it is whole: files and calls."""
+    if message is not None:
+        yield from _files(message.attachments)
+        yield from ({"type": "tool-input-available", **part} for part in _calls(message.tool_calls))
+
+
+def finish(message: ChatMessage | None, question: ChatMessage, finish_reason: str = "") -> Part:
+    """The end of a reply; None: nothing of it is stored."""
+    reason = message.finish_reason if message else finish_reason
+    told = {"id": None, "questionId": str(question.pk), "finishReason": reason}
+    if message is not None:
+        told |= _told(message.pk, message.created_at, message.model, reason)
+    return {"type": "finish", "finishReason": _ENDINGS.get(reason, "other"), "messageMetadata": told}
+
+
+def compaction_part(stream: ReplyStream, tip: ChatMessage) -> Part:
+    """What the reply's prompt had in place of messages, and whether its branch is being compacted now."""
+    sent = (stream.message and stream.message.sent_context) or {}
+    sent = {name: getattr(stream.context, name, sent.get(name)) for name in _SENT}
+    using, cutoff = database_of(tip), sent["cutoff_id"]
+    rows = ChatMessage.objects.using(using).filter(pk=cutoff)
+    open_runs = CompactionRun.objects.using(using).filter(session_id=tip.session_id, anchor__isnull=False).open()
+    anchors = open_runs.values_list("anchor_id", "anchor__depth")
+    data = {
+        "summaryId": _id(sent["summary_id"]),
+        "summarizedTo": _id(cutoff),
+        "summarized": (rows.values_list("depth", flat=True).first() or 0) if cutoff else 0,
+        "dropped": sent["dropped"] or 0,
+        "fallbackUsed": stream.fallback_used,
+        "tokens": sent["tokens"],
+        "availableTokens": sent["available_tokens"],
+        "underWay": any(is_on_branch(*anchor, tip.pk, using) for anchor in anchors),
+    }
+    return {"type": "data-compaction", "id": "compaction", "data": data}
+
+
+def _id(key: int | None) -> str | None:
+    return None if key is None else str(key)
+
+
+# -- stored messages -------------------------------------------------------------------------------------
+
+
+def repository(session: ChatSession) -> dict[str, Any]:
+    """Every message of a session with its parent, as assistant-ui loads them: two queries."""
+    using = database_of(session)
+    rows = list(ChatMessage.objects.using(using).in_session(session.pk).messages().values(*_COLUMNS))
+    children = Counter(row["parent"] for row in rows)
+    #: Of each row the message that it is in. Where the tree forks, a message ends.
+    holders: dict[int, Part] = {}
+    parents: list[tuple[Part | None, Part]] = []
+    for row in rows:
+        above = holders.get(row["parent"])
+        is_of_model = row["role"] in (Role.ASSISTANT, Role.TOOL)
+        goes_on = is_of_model and above is not None and above["role"] == "assistant" and children[row["parent"]] == 1
+        message = above if goes_on and above is not None else {"role": _role(row["role"]), "parts": []}
+        if not goes_on:
+            parents.append((above, message))
+        holders[row["id"]] = message
+        _add(row, message, above)
+    claims = ReplyClaim.objects.using(using).filter(message__session=session, lease_expires_at__gt=timezone.now())
+    return {
+        "headId": holders[rows[-1]["id"]]["id"] if rows else None,
+        "messages": [{"parentId": above["id"] if above else None, "message": message} for above, message in parents],
+        "underWay": [str(key) for key in claims.values_list("pk", flat=True)],
+    }
+
+
+def _role(role: str) -> str:
+    return {Role.USER: "user", Role.ASSISTANT: "assistant", Role.TOOL: "assistant"}.get(Role(role), "system")
+
+
+def _add(row: Mapping[str, Any], message: Part, above: Part | None) -> None:
+    """Add what a stored message has to the message that it is in, whose id it becomes."""
+    message["id"] = str(row["id"])
+    parts: list[Part] = message["parts"]
+    if row["role"] == Role.TOOL:
+        found = _call_in(message, row["tool_call_id"]) or dict(_call_in(above, row["tool_call_id"]) or {})
+        call = found or {"type": "tool-unknown", "toolCallId": row["tool_call_id"], "input": {}}
+        call |= {"state": "output-available", "output": _output(row["content"])}
+        if not any(part is call for part in parts):
+            parts.append(call)
+        return
+    if row["role"] == Role.ASSISTANT:
+        parts.append({"type": "step-start"})
+    if thought := reasoning_text(row["reasoning"]):
+        parts.append({"type": "reasoning", "text": thought, "state": "done"})
+    parts += _files(row["attachments"])
+    if row["content"]:
+        parts.append({"type": "text", "text": row["content"], "state": "done"})
+    for call in _calls(row["tool_calls"]):
+        parts.append({"type": f"tool-{call.pop('toolName')}", "state": "input-available", **call})
+    message["metadata"] = _told(row["id"], row["created_at"], row["model"], row["finish_reason"])
+
+
+def _told(pk: int, created_at: Any, model: str, finish_reason: str) -> Part:
+    told = {"id": str(pk), "createdAt": created_at.isoformat(), "model": model, "finishReason": finish_reason}
+    return {name: value for name, value in told.items() if value}
+
+
+def _call_in(message: Part | None, call_id: str) -> Part | None:
+    parts = reversed(message["parts"]) if message else ()
+    return next((part for part in parts if part.get("toolCallId") == call_id), None)
+
+
+def _output(text: str) -> Any:
+    """An object or a list, as a page's tool gave it; any other text stays one."""
+    try:
+        return json.loads(text) if text[:1] in ("{", "[") else text
+    except (ValueError, RecursionError):
+        return text
+
+
+def _calls(calls: Iterable[Mapping[str, Any]] | None) -> Iterator[Part]:
+    for call in calls or ():
+        name, arguments = name_and_arguments(call)
+        given = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        yield {"toolCallId": call["id"], "toolName": name or "unknown", "input": _output(given) or {}}
+
+
+def _files(attachments: Iterable[Mapping[str, Any]] | None) -> Iterator[Part]:
+    """Those with an address, at the one that the site gives now."""
+    path = site_setting("ATTACHMENT_URL") if attachments else None
+    for attachment in attachments or ():
+        one = with_address(attachment, address_of(path, attachment)) if path else attachment
+        if url := one.get("url"):
+            kind = one.get("mime_type") or media_type(url) or {"image": "image", "audio": "audio"}.get(one["type"], "")
+            name = {"filename": one["name"]} if one.get("name") else {}
+            yield {"type": "file", "mediaType": kind or "application/octet-stream", "url": url, **name}
+
+
+def sse(part: Part) -> str:
+    """One server-sent event."""
+    return "data: [DONE]\n\n" if part["type"] == "done" else f"data: {json.dumps(part, ensure_ascii=False)}\n\n"
+
+
+#: The last event of a stream.
+DONE: Part = {"type": "done"}

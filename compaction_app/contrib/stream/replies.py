@@ -1,0 +1,305 @@
+"""A reply under way: a thread of this process makes it, so it goes on when its reader hangs up, and is stored whole.
+
+What came so far is kept in memory, and every half second in the host's default cache, for a reader that comes back, to
+this process or to another one. A stop comes the same way. A cache that each process has for itself is none between
+processes. Where a process is killed, its replies are lost: its readers are told so when its entries expire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import threading
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import openai
+from asgiref.sync import sync_to_async
+from django.core.cache import cache
+from django.core.handlers.asgi import ASGIRequest
+from django.db import connections
+from django.http import HttpRequest, StreamingHttpResponse
+
+from compaction_app import chat
+from compaction_app.api.errors import Code, logger
+from compaction_app.contrib.stream.parts import (
+    DONE,
+    Part,
+    compaction_part,
+    finish,
+    parts_of_chunks,
+    parts_of_reply,
+    sse,
+)
+from compaction_app.conversation.claim import is_under_way
+from compaction_app.conversation.stream import STOPPED, ReplyStream
+from compaction_app.exceptions import CompactionError, InvalidReply, ReplyUnderWay
+from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.summarizers.openai import failure_of
+from compaction_app.telemetry import log_error
+from compaction_app.values import ErrorCode
+
+#: How long a reader waits before it looks again, and how often other processes are told and asked.
+_TICK, _SHARE_SECONDS = 0.05, 0.5
+#: An entry of the cache is written again after a third of this; without, its process is taken for killed.
+_LOST_SECONDS = 30.0
+#: Of a reply and the tools that it calls.
+_LONGEST_SECONDS, _MOST_STEPS = 3600.0, 30
+#: A proxy ends a connection on which nothing is sent for a minute or so.
+_KEEP_ALIVE_SECONDS = 15.0
+#: Deltas are joined up to here: a reader that comes back is sent few.
+_PIECE = 2000
+
+_INTERRUPTED = "The reply was interrupted."
+_SENTENCES = {
+    ErrorCode.TIMEOUT: "The model did not answer in time.",
+    ErrorCode.QUOTA: "The quota of the model is used up.",
+    ErrorCode.INPUT_TOO_LARGE: "The conversation is too long for the model.",
+}
+
+_lock = threading.Lock()
+#: The replies of this process that are under way, by their keys in the cache.
+_under_way: dict[str, Reply] = {}
+
+
+def explain(error: Exception) -> tuple[Code, str]:
+    """The code of an error and a sentence for people."""
+    if isinstance(error, openai.OpenAIError):
+        return Code.MODEL, _SENTENCES.get(failure_of(error, model="", prompt="").code, Code.MODEL.meaning)
+    if isinstance(error, InvalidReply):
+        return Code.MODEL, str(error)
+    if isinstance(error, CompactionError) and error.code in list(Code):
+        return Code(error.code), str(error)
+    return Code.INTERNAL, Code.INTERNAL.meaning
+
+
+class Reply:
+    """What a model answers at ``tip``; :meth:`start` asks it."""
+
+    pause = _TICK
+
+    def __init__(self, tip: ChatMessage, options: Mapping[str, Any], message_id: str = "") -> None:
+        self.question = tip
+        self._options = dict(options)
+        #: Calls a tool of the host: takes the call, returns the result. None: the page does, or nobody.
+        self._run_tool = self._options.pop("run_tool", None)
+        self._stream: ReplyStream | None = None
+        self._is_stopped, self._message_id = False, message_id
+        self._closing, self.over = threading.Lock(), threading.Event()
+        self._key = key_of(tip.session, tip.pk)
+        #: The parts so far; a delta at the end may still grow.
+        self.parts: list[Part] = [{"type": "start", "messageId": message_id or uuid.uuid4().hex}]
+        self.parts[0]["messageMetadata"] = {"questionId": str(tip.pk)}
+
+    def start(self, *, regenerate: bool) -> None:
+        """Ask; what goes wrong before the first chunk is raised. Neither transaction nor connection is held."""
+        # Not only when the model is asked: what is shared until then would be this one's.
+        elsewhere = is_under_way(self.question)
+        with _lock:
+            if elsewhere or self._key in _under_way:
+                raise ReplyUnderWay(f"A reply to message {self.question.pk} is under way.")
+            _under_way[self._key] = self
+        threading.Thread(target=self._share, name="reply-share", daemon=True).start()
+        try:
+            stream = self._open(self.question, regenerate=regenerate)
+        except BaseException:
+            self._end()
+            raise
+        threading.Thread(target=self._make, args=(stream,), name="reply", daemon=True).start()
+
+    def stop(self) -> None:
+        """End it, and keep what came."""
+        self._is_stopped = True
+        with self._closing:
+            if self._stream is not None:
+                self._stream.close()
+
+    def _open(self, tip: ChatMessage, *, regenerate: bool = False) -> ReplyStream:
+        self._stream = chat.stream(tip, on_stop="keep", regenerate=regenerate, **self._options)
+        if self._stream.message is not None and not self._message_id:
+            self.parts[0] |= {"messageId": str(self._stream.message.pk)}
+        if self._is_stopped:
+            self.stop()
+        return self._stream
+
+    def _make(self, stream: ReplyStream) -> None:
+        try:
+            self._say_steps(stream)
+        except Exception as error:
+            code, sentence = explain(error)
+            log_error(logger, error, session=self.question.session_id, message=self.question.pk, code=code)
+            self._say({"type": "error", "errorText": sentence})
+            self.stop()
+        finally:
+            self._end()
+            release_connections()
+
+    def _say_steps(self, stream: ReplyStream) -> None:
+        """A step is a reply of the model, and the results of the host's tools that it calls."""
+        tip, step = self.question, 0
+        self._say(compaction_part(stream, tip))
+        release_connections()
+        while True:
+            self._say({"type": "start-step"})
+            for part in parts_of_chunks(stream, step):
+                self._say(part)
+            # Where it was stopped, another thread may be storing it.
+            with self._closing:
+                tip = stream.message or tip
+            for part in parts_of_reply(stream.message):
+                self._say(part)
+            goes_on = stream.message and self._run_tool and step < _MOST_STEPS and not self._is_stopped
+            calls = tip.tool_calls if goes_on else None
+            for call in calls or ():
+                result = self._run_tool(call)
+                tip = chat.append_message(tip.session, tip, role="tool", tool_call_id=call["id"], content=result)
+                self._say({"type": "tool-output-available", "toolCallId": call["id"], "output": result})
+            self._say({"type": "finish-step"})
+            if not calls:
+                break
+            stream, step = self._open(tip), step + 1
+        self._say(compaction_part(stream, tip))
+        self._say(finish(stream.message, self.question, STOPPED))
+
+    def _say(self, part: Part) -> None:
+        last = self.parts[-1] if self.parts else {}
+        if "delta" in part and last.get("id") == part["id"] and len(last.get("delta", "x" * _PIECE)) < _PIECE:
+            # Replaced and not changed: a reader may be looking at it.
+            self.parts[-1] = {**last, "delta": last["delta"] + part["delta"]}
+        else:
+            self.parts.append(part)
+
+    def _end(self) -> None:
+        self._say(DONE)
+        with _lock:
+            _under_way.pop(self._key, None)
+        self.over.set()
+
+    def _share(self) -> None:
+        """Tell other processes what came, and hear from them whether to stop."""
+        began, shared, shared_at, pause = time.monotonic(), 0, 0.0, 0.0
+        while not self.over.wait(pause):
+            pause, now = _SHARE_SECONDS, time.monotonic()
+            try:
+                if cache.get(f"{self._key}.stop") == self.parts[0]["messageId"] or now - began > _LONGEST_SECONDS:
+                    self.stop()
+                # A long reply is written less often: each time all of it is.
+                size = sum(100 + len(part.get("delta", "")) for part in self.parts)
+                if (size != shared and now - shared_at > size / 200_000) or now - shared_at > _LOST_SECONDS / 3:
+                    self._put()
+                    shared, shared_at = size, now
+            except Exception as error:
+                # Without a cache nobody can come back to it, and it goes on.
+                log_error(logger, error, step="share", session=self.question.session_id)
+                pause = _LOST_SECONDS / 3
+            release_connections()
+        with suppress(Exception):
+            self._put()
+        release_connections()
+
+    def _put(self) -> None:
+        cache.set(self._key, list(self.parts), _LOST_SECONDS)
+        cache.set(key_of(self.question.session), self.question.pk, _LOST_SECONDS)
+
+
+@atexit.register
+def _stop_all() -> None:
+    """A process that is told to end keeps what came."""
+    for reply in list(_under_way.values()):
+        reply.stop()
+        reply.over.wait(5)
+
+
+# -- readers ---------------------------------------------------------------------------------------------
+
+
+def key_of(session: ChatSession, question_id: int | None = None) -> str:
+    """The owner is in it, so that nothing of one owner is ever read for another. Without a question: the newest."""
+    return f"compaction_app.stream.{session.owner_id}.{session.pk}.{question_id or 'newest'}"
+
+
+class _Elsewhere:
+    """A reply that another process makes."""
+
+    pause = _SHARE_SECONDS
+
+    def __init__(self, key: str, parts: list[Part]) -> None:
+        self._key, self._parts = key, parts
+
+    @property
+    def parts(self) -> list[Part]:
+        self._parts = cache.get(self._key) or [*self._parts, {"type": "error", "errorText": _INTERRUPTED}, DONE]
+        release_connections()
+        return self._parts
+
+    def stop(self) -> None:
+        cache.set(f"{self._key}.stop", self._parts[0]["messageId"], _LOST_SECONDS)
+
+
+def find(session: ChatSession, question_id: int | None) -> Reply | _Elsewhere | None:
+    """A reply of this session that is under way; ``question_id``: what it answers, by default what was asked last."""
+    for one in reversed(list(_under_way.values())):
+        if one.question.session_id == session.pk and question_id in (None, one.question.pk):
+            return one
+    question_id = question_id or cache.get(key_of(session))
+    key = key_of(session, question_id)
+    parts = cache.get(key) if question_id else None
+    return _Elsewhere(key, parts) if parts and parts[-1] != DONE else None
+
+
+def response(request: HttpRequest, reply: Reply | _Elsewhere) -> StreamingHttpResponse:
+    """The events of a reply from the first on, under WSGI and ASGI."""
+    release_connections()
+    events = _awaited(reply) if isinstance(request, ASGIRequest) else _waiting(reply)
+    # Neither a proxy nor a CDN may keep events back.
+    headers = {"X-Accel-Buffering": "no", "Cache-Control": "no-store, no-transform"}
+    headers["x-vercel-ai-ui-message-stream"] = "v1"
+    return StreamingHttpResponse(events, content_type="text/event-stream", headers=headers)
+
+
+def _events(reply: Reply | _Elsewhere) -> Iterator[str]:
+    """Server-sent events; "" while nothing new has come."""
+    at, characters, said_at, is_over = 0, 0, time.monotonic(), False
+    while not is_over:
+        new = reply.parts[at:]
+        events = ""
+        for part in new:
+            delta = part.get("delta", "")
+            if not delta or len(delta) > characters:
+                events += sse({**part, "delta": delta[characters:]} if delta else part)
+            # The last one may still grow.
+            at, characters = (at, len(delta)) if delta and part is new[-1] else (at + 1, 0)
+            is_over = part == DONE
+        if not events and time.monotonic() - said_at > _KEEP_ALIVE_SECONDS:
+            events = ": keep-alive\n\n"
+        said_at = time.monotonic() if events else said_at
+        yield events
+
+
+def _waiting(reply: Reply | _Elsewhere) -> Iterator[str]:
+    for events in _events(reply):
+        if events:
+            yield events
+        else:
+            time.sleep(reply.pause)
+
+
+async def _awaited(reply: Reply | _Elsewhere) -> AsyncIterator[str]:
+    steps = _events(reply)
+    # A cache may be a database, which an event loop must not wait for.
+    read = sync_to_async(lambda: next(steps, None))
+    while (events := await read() if isinstance(reply, _Elsewhere) else next(steps, None)) is not None:
+        if events:
+            yield events
+        else:
+            await asyncio.sleep(reply.pause)
+
+
+def release_connections() -> None:
+    """Give this thread's connections back: a model is waited for."""
+    for connection in connections.all(initialized_only=True):
+        if not connection.in_atomic_block:
+            connection.close()

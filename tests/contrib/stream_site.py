@@ -1,0 +1,70 @@
+"""A host that streams to pages: settings, URLs and servers in one. ``python -m tests.contrib.stream_site asgi``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from socketserver import ThreadingMixIn
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from django.urls import include, path
+
+from tests.settings import *  # noqa: F403
+
+ROOT_URLCONF = "tests.contrib.stream_site"
+ALLOWED_HOSTS = ["127.0.0.1"]
+COMPACTION = {"SUMMARIZER": "extractive", "CONTEXT_WINDOW": 3_000, "RESERVED_TOKENS": 200}
+FOLDER = os.environ.get("STREAM_CACHE", "")
+BACKEND = "filebased.FileBasedCache" if FOLDER else "locmem.LocMemCache"
+CACHES = {"default": {"BACKEND": f"django.core.cache.backends.{BACKEND}", "LOCATION": FOLDER}}
+TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}]
+
+
+def turn(request, session, extra):
+    run_tool = {"run_tool": lambda call: "Rain."} if extra.get("hostsTools") else {}
+    return {"model": "house-model", "tools": TOOLS, "max_tokens": 100, **run_tool}
+
+
+def __getattr__(name):
+    """The URLs are made when they are asked for: beside settings nothing of Django's may be loaded."""
+    if name != "urlpatterns":
+        raise AttributeError(name)
+    from django.http import HttpResponse
+    from django.middleware.csrf import get_token
+    from django.views.static import serve as serve_file
+
+    from compaction_app.api.mounting import api_urls
+    from compaction_app.contrib.stream import stream_router
+
+    def page(request, kind, session):
+        told = f'data-kind="{kind}" data-session="{session}" data-csrf="{get_token(request)}"'
+        return HttpResponse(f'<div id="root" {told}></div><script type="module" src="/bundle/page.js"></script>')
+
+    return [
+        path("api/v1/", include((api_urls(extra=[stream_router(turn)]), "compaction_api"))),
+        path("bundle/<path:path>", serve_file, {"document_root": os.environ.get("FRONT_ENDS")}),
+        path("<slug:kind>/<uuid:session>", page),
+    ]
+
+
+class ThreadedServer(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+def serve(kind: str) -> None:
+    os.environ["DJANGO_SETTINGS_MODULE"] = "tests.contrib.stream_site"
+    if kind == "asgi":
+        import uvicorn
+        from django.core.asgi import get_asgi_application
+
+        uvicorn.run(get_asgi_application(), port=0, lifespan="off")
+        return
+    from django.core.wsgi import get_wsgi_application
+
+    server = make_server("127.0.0.1", 0, get_wsgi_application(), ThreadedServer, WSGIRequestHandler)
+    sys.stderr.write(f"running on http://127.0.0.1:{server.server_port} (WSGI)\n")
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])

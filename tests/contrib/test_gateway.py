@@ -1,0 +1,378 @@
+"""The gateway over HTTP: real clients, a scripted provider, and what is in the tree afterwards."""
+
+from __future__ import annotations
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import openai
+import pytest
+import uvicorn
+from django.contrib.auth import get_user_model
+from django.core.asgi import get_asgi_application
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import include, path
+
+from compaction_app import chat
+from compaction_app.contrib.gateway.models import BranchDigest
+from compaction_app.contrib.gateway.views import Gateway
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.tasks import compact_branch
+from compaction_app.testing import steps
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls(__name__)]
+
+MODELS = ("house-model", "other-model")
+FRONT_END = "sk-of-open-webui"
+
+
+class OurGateway(Gateway):
+    """A user's key is the name, backwards."""
+
+    models = MODELS
+    server_keys = (FRONT_END,)
+    user_header = "X-OpenWebUI-User-Email"
+
+    def user_of(self, key):
+        return get_user_model().objects.filter(username=key[::-1]).first()
+
+    def user_named(self, name):
+        return get_user_model().objects.filter(email=name).first()
+
+
+blocking = type("BlockingGateway", (OurGateway,), {"is_async": False})()
+urlpatterns = [path("v1/", include(OurGateway().urls)), path("blocking/", include(blocking.urls))]
+
+
+@pytest.fixture(autouse=True)
+def provider(server, monkeypatch):
+    """The client that the environment names asks the scripted server."""
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+
+
+@pytest.fixture(autouse=True)
+def users():
+    return [get_user_model().objects.create_user(name, email=f"{name}@example.org") for name in ("marit", "jonas")]
+
+
+@pytest.fixture
+def asgi_server():
+    server = uvicorn.Server(uvicorn.Config(get_asgi_application(), port=0, log_level="error", lifespan="off"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        thread.join(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture(params=["live_server", "asgi_server"])
+def api(request, settings):
+    """OpenAI's client with Marit's key."""
+    settings.ALLOWED_HOSTS = ["*"]
+    return openai.OpenAI(base_url=f"{request.getfixturevalue(request.param)}/v1", api_key="tiram", max_retries=0)
+
+
+def talk(*texts):
+    """A person and a model in turn."""
+    return [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(texts)]
+
+
+def ask(api, *messages, stream=False, **params):
+    """The text of the answer."""
+    made = api.chat.completions.create(model="house-model", messages=messages, stream=stream, **params)
+    return "".join(one.choices[0].delta.content or "" for one in made) if stream else made.choices[0].message.content
+
+
+def post(*messages, key="tiram", headers=(), **body):
+    """A request as a front end sends it; its status, and the text of the answer or the error."""
+    named = {"Authorization": f"Bearer {key}", **dict(headers)}
+    body = {"model": "house-model", "messages": messages, **body}
+    try:
+        response = Client(headers=named).post("/blocking/chat/completions", body, content_type="application/json")
+        if not response.streaming:
+            answer = response.json()
+            return response.status_code, answer.get("error") or answer["choices"][0]["message"]["content"]
+        lines = b"".join(response.streaming_content).decode().splitlines()
+    finally:
+        if threading.current_thread() is not threading.main_thread():
+            connection.close()
+    assert lines[-2] == "data: [DONE]"
+    deltas = [one["choices"][0]["delta"] for line in lines if line[6:7] == "{" for one in [json.loads(line[6:])]]
+    return response.status_code, "".join(delta.get("content") or "" for delta in deltas)
+
+
+def branches(*sessions):
+    """The texts of every branch, by default of the only session."""
+    sessions = sessions or [ChatSession.objects.get()]
+    return [[one.content for one in chat.get_branch(tip)] for session in sessions for tip in chat.tips(session)]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_turns_an_edit_and_a_regeneration(api, server, users, stream):
+    server.script(map(steps.reply, ("one", "two", "three", "edited", "again")))
+    brief = {"role": "system", "content": "Be brief."}
+    for texts in ("q1", "q1 one q2", "q1 one q2 two q3", "q1 one q2-edited", "q1 one q2 two q3"):
+        ask(api, brief, *talk(*texts.split()), stream=stream)
+    wanted = ["q1 one q2 two q3 three", "q1 one q2-edited edited", "q1 one q2 two q3 again"]
+    assert branches() == [texts.split() for texts in wanted]
+    session = ChatSession.objects.get()
+    assert (session.owner, session.system_prompt, session.model) == (users[0], "Be brief.", "house-model")
+    # "What did the model see?" has an answer in the admin.
+    assert all(one.sent_context for one in session.messages.filter(role="assistant"))
+
+
+def test_what_answers_say(api, server):
+    assert [one.id for one in api.models.list()] == list(MODELS)
+    asked = {"model": "house-model", "messages": talk("q"), "temperature": 0.5, "store": True}
+    raw = api.chat.completions.with_raw_response.create(**asked)
+    question, reply = ChatMessage.objects.order_by("pk")
+    assert raw.headers["X-Compaction-Session"] == str(question.session_id)
+    assert raw.headers["X-Compaction-Message"] == str(question.pk)
+    [choice], usage = raw.parse().choices, raw.parse().usage
+    assert (choice.finish_reason, choice.message.content) == ("stop", reply.content)
+    assert usage.total_tokens == reply.usage["total_tokens"]
+    assert (server.requests[0]["temperature"], "store" in server.requests[0]) == (0.5, False)
+    for wanted in (False, True):
+        made = api.chat.completions.create(**asked, stream=True, stream_options={"include_usage": wanted})
+        assert any(chunk.usage for chunk in made) == wanted
+
+
+def test_a_stream_that_ends_early_stores_no_reply(api, server):
+    def endless(exchange):
+        while not exchange.client_left:
+            exchange.send_delta({"content": "Ay"})
+            exchange.wait(0.05)
+
+    server.script([endless, steps.reply("Aye.")])
+    named = {"extra_headers": {"X-Conversation-Id": "c1"}}
+    made = api.chat.completions.create(model="house-model", messages=talk("q1"), stream=True, **named)
+    assert next(made).choices[0].delta.content == "Ay"
+    made.close()
+    server.wait_for_disconnects(1)
+    assert branches() == [["q1"]]
+    assert ask(api, *talk("q1"), **named) == "Aye."
+    # What the client kept of it is the client's. An error is told in the stream.
+    server.script([steps.stream_of("No", then=steps.error_event())])
+    with pytest.raises(openai.APIError, match="broke off"):
+        ask(api, *talk("q1", "Ay", "q2"), stream=True, **named)
+    assert branches() == [["q1", "Aye."], ["q1", "Ay", "q2"]]
+
+
+def test_tools(api, server):
+    server.script([steps.tool_call("weather", '{"city": "Oslo"}'), steps.reply("Wet.")])
+    tools = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}]
+    made = api.chat.completions.create(model="house-model", messages=talk("Weather?"), tools=tools)
+    call = made.choices[0].message.tool_calls[0].to_dict()
+    # In another notation, as a client writes them that has parsed the arguments.
+    call["function"]["arguments"] = '{"city":"Oslo"}'
+    result = {"role": "tool", "tool_call_id": call["id"], "content": "Rain"}
+    ask(api, *talk("Weather?"), {"role": "assistant", "content": "", "tool_calls": [call]}, result)
+    assert branches() == [["Weather?", "", "Rain", "Wet."]]
+    assert server.requests[0]["tools"] == tools
+    assert ChatMessage.objects.get(role="tool").metadata == {"written_by": "client"}
+
+
+class TestOpenWebUI:
+    """As version 0.12 sends it, with ENABLE_FORWARD_USER_INFO_HEADERS; its own metadata stays at home."""
+
+    HEADERS = {"X-OpenWebUI-Chat-Id": "7d0e", "X-OpenWebUI-User-Email": "marit@example.org"}
+
+    def turn(self, *messages, key=FRONT_END, model="house-model"):
+        status, text = post(*messages, key=key, headers=self.HEADERS, model=model, stream=True)
+        assert status == 200, text
+        return text
+
+    def test_a_chat(self, server, users):
+        thought = "<think>The tide.</think>\n\nIt is high.\n\n"
+        server.script(map(steps.reply, (thought, "Noon.", "Once more.", "Edited.")))
+        monday, tuesday = ({"role": "system", "content": f"Be brief. It is {day}."} for day in ("Monday", "Tuesday"))
+        assert self.turn(monday, *talk("Tide?")) == thought
+        # What it took for reasoning is not sent back; earlier versions send a block.
+        block = '<details type="reasoning" done="true">\n<summary>Thought</summary>\n</details>\n'
+        self.turn(monday, *talk("Tide?", "It is high.", "When?"))
+        self.turn(monday, *talk("Tide?", f"{block}It is high.", "When?"))
+        self.turn(tuesday, *talk("Tide, please?"))
+        session = ChatSession.objects.get()
+        assert (session.owner, session.external_id) == (users[0], "7d0e")
+        above = ["Tide?", thought, "When?"]
+        assert branches() == [[*above, "Noon."], [*above, "Once more."], ["Tide, please?", "Edited."]]
+        # Changed instructions are this turn's, and never an edit of what is stored.
+        assert server.requests[-1]["messages"][:2] == [monday, tuesday]
+        assert session.system_prompt == monday["content"]
+
+    def test_what_is_no_turn_is_answered_and_not_stored(self, server, settings):
+        settings.COMPACTION = {**settings.COMPACTION, "REDACTOR": "compaction_app.redaction.redact_secrets"}
+        self.turn(*talk("Tide?"))
+        secret = "sk-proj-" + "a1" * 30
+        for text, headers, body in [
+            (f"### Task:\nGenerate a concise title …\n<chat_history>\n{secret}\n</chat_history>", {}, {}),
+            (f"The facial expression of {secret}", {"X-OpenWebUI-Task": "emoji_generation"}, {}),
+            (f"Name {secret}", {}, {"metadata": {"task": "title_generation"}}),
+            (f"In a temporary chat: {secret}", {"X-OpenWebUI-Chat-Id": "temporary:Xy3"}, {"stream": True}),
+        ]:
+            server.script([steps.reply("Tide Times")])
+            about = {"key": FRONT_END, "headers": {**self.HEADERS, **headers}, "seed": 7, **body}
+            assert post(*talk(text), **about) == (200, "Tide Times")
+            assert ChatMessage.objects.count() == 2
+            assert (server.requests[-1]["seed"], secret in str(server.requests[-1])) == (7, False)
+
+    def test_several_models_at_once(self, server):
+        """One chat, one question, a request for each model; each goes on below its own reply."""
+        both = threading.Barrier(2)
+
+        def at_once(exchange):
+            both.wait(10)
+            steps.reply(exchange.body["model"])(exchange)
+
+        server.script(default=at_once)
+        with ThreadPoolExecutor(2) as pool:
+            assert list(pool.map(lambda model: self.turn(*talk("Tide?"), model=model), MODELS)) == list(MODELS)
+        server.script(default=steps.reply("Noon."))
+        self.turn(*talk("Tide?", "other-model", "When?"), model="other-model")
+        assert sorted(branches()) == [["Tide?", "house-model"], ["Tide?", "other-model", "When?", "Noon."]]
+
+
+def test_librechat(server):
+    """A custom endpoint whose headers have ``X-Conversation-Id: "{{LIBRECHAT_BODY_CONVERSATIONID}}"``."""
+    server.script(map(steps.reply, ("Aye.", "Tide Times", "Noon.")))
+    about = {"headers": {"X-Conversation-Id": "2f6c"}, "user": "66b2", "stream": True}
+    parts = [{**one, "content": [{"type": "text", "text": one["content"]}]} for one in talk("Tide?", "Aye.", "When?")]
+    post(parts[0], **about)
+    title = "Provide a concise, 5-word-or-less title for the conversation, using title case conventions. Only return"
+    assert post(*talk(f"{title} …\n\nConversation:\nUser: Tide?\nAI: Aye."), **about)[1] == "Tide Times"
+    post(*parts, **about)
+    assert branches() == [["Tide?", "Aye.", "When?", "Noon."]]
+    assert server.requests[0]["user"] == "66b2"
+
+
+def test_what_is_anothers_is_as_what_is_not_there(server, users):
+    server.script(map(steps.reply, ("one", "two", "three")))
+    named, history = {"headers": {"X-Conversation-Id": "c1"}}, talk("q1", "one", "q2")
+    post(*talk("q1"), **named)
+    post(*history, key="sanoj", **named)
+    post(*history, key="sanoj")
+    found = [(one.owner, branches(one)) for one in ChatSession.objects.order_by("created_at")]
+    others = [(users[1], [["q1", "one", "q2", text]]) for text in ("two", "three")]
+    assert found == [(users[0], [["q1", "one"]]), *others]
+
+
+def test_a_reply_that_a_client_invents_is_no_beginning_of_ours(server):
+    server.script(map(steps.reply, ("one", "two", "three")))
+    texts = ["Hi", "I am the bank.", "And now?"]
+    post(*talk(*texts))
+    post(*talk(*texts))
+    assert branches(*ChatSession.objects.order_by("created_at")) == [[*texts, "one"], [*texts, "two"]]
+    invented = ChatMessage.objects.filter(role="assistant").first()
+    assert (invented.metadata, invented.sent_context) == ({"written_by": "client"}, None)
+    # With a reply of ours behind it, it goes on there.
+    post(*talk(*texts, "one", "Yes?"))
+    assert ChatSession.objects.count() == 2
+
+
+def test_what_is_redacted_cannot_be_verified_and_is_not_found(server):
+    server.script(map(steps.reply, ("one", "two", "three")))
+    texts = ["q1", "one", "My code is 1234.", "two", "q3"]
+    post(*talk(*texts[:1]))
+    post(*talk(*texts[:3]))
+    chat.redact_message(ChatMessage.objects.get(content=texts[2]))
+    assert [one.message.content for one in BranchDigest.objects.order_by("pk")] == ["q1", "one"]
+    post(*talk(*texts))
+    assert branches() == [["q1", "one", "[redacted]", "two"], [*texts, "three"]]
+    chat.redact_text(ChatSession.objects.get(), texts[2])
+    assert BranchDigest.objects.count() == 2
+    chat.delete_session(ChatSession.objects.get())
+    assert not BranchDigest.objects.exists()
+
+
+def test_forty_turns_fill_the_window(server, settings):
+    settings.COMPACTION = {**settings.COMPACTION, "CONTEXT_WINDOW": 4000, "RESERVED_TOKENS": 500, "COOLDOWN_SECONDS": 0}
+    server.script(default=steps.reply("Noted: " + "berth and dues and cargo of the day are in the book. " * 12))
+    texts = []
+    for day in range(40):
+        texts.append(f"Day {day}: the Ada lies at berth {day % 9}. Note it please. " * 4)
+        texts.append(post(*talk(*texts))[1])
+        for run in CompactionRun.objects.filter(status="ready"):
+            compact_branch(run.pk)
+    assert CompactionRun.objects.filter(status="succeeded").count() >= 3
+    assert branches() == [texts]
+    assert len(server.requests[-1]["messages"]) < 20
+
+
+def test_a_long_list_costs_as_many_queries_as_a_short_one():
+    def queries(count):
+        about = {"headers": {"X-Conversation-Id": f"of {count}"}}
+        texts = list(map(str, range(count + 1)))
+        texts += [post(*talk(*texts), **about)[1], "next"]
+        with CaptureQueriesContext(connection) as captured:
+            post(*talk(*texts), **about)
+        assert len(branches(ChatSession.objects.get(external_id=f"of {count}"))[0]) == len(texts) + 1
+        return len(captured)
+
+    assert queries(1000) == queries(10)
+
+
+def test_several_at_once_and_one_that_is_sent_again(server):
+    server.script(default=steps.late(0.3, steps.reply("one")))
+    history = talk("q1", "one", "q2")
+    post(*talk("q1"))
+    with ThreadPoolExecutor(4) as pool:
+        assert [status for status, _ in pool.map(lambda _: post(*history), range(4))] == [200] * 4
+    assert branches() == [["q1", "one", "q2", "one"]] * 4
+    # The openai client sends again what it got no answer to: it gets the reply, and buys none.
+    assert post(*history, headers={"X-Stainless-Retry-Count": "1"}, stream=True) == (200, "one")
+    assert len(server.requests) == 5
+
+
+REFUSED = [
+    ({"model": "gpt-unknown"}, 404, "model_not_found"),
+    ({"n": 2}, 400, "unsupported_value"),
+    ({"messages": []}, 400, None),
+    ({"messages": [{"role": "nobody", "content": ""}]}, 400, "invalid_message"),
+    ({"messages": talk("\0")}, 400, "invalid_message"),
+    ({"messages": talk("x" * 3_000_000)}, 413, None),
+]
+FAILING = [
+    (steps.context_overflow(), 400, "context_length_exceeded"),
+    (steps.bad_request("temperature must be at most 2."), 400, None),
+    (steps.rate_limited(retry_after=2), 429, "rate_limit_exceeded"),
+    (steps.unauthorized(), 502, None),
+    (steps.empty(), 502, "empty_reply"),
+]
+
+
+def test_errors_have_openais_shape(server):
+    for body, status, code in REFUSED:
+        found, error = post(*talk("q"), **body)
+        assert (found, error["code"]) == (status, code)
+        assert {"message", "type", "param", "code"} == set(error)
+    assert (ChatSession.objects.count(), server.requests) == (0, [])
+    for step, status, code in FAILING:
+        server.script(default=step)
+        found, error = post(*talk("q"))
+        assert (found, error["code"]) == (status, code)
+        assert "none" not in error["message"], "the host's key"
+
+
+def test_who_may(server, settings, users):
+    # A user is named by a server's key only.
+    assert post(*talk("q"), key="sanoj", headers=TestOpenWebUI.HEADERS)[0] == 200
+    assert ChatSession.objects.get().owner == users[1]
+    nobody = {"X-OpenWebUI-User-Email": "nobody@example.org"}
+    for key, headers in (("wrong", {}), (FRONT_END, {}), (FRONT_END, nobody)):
+        assert post(*talk("q"), key=key, headers=headers)[0] == 401
+    browser = Client()
+    browser.force_login(users[0])
+    assert browser.post("/v1/chat/completions", {}, content_type="application/json").status_code == 401
+    settings.COMPACTION = {**settings.COMPACTION, "PERMISSION": f"{__name__}.nobody_may"}
+    assert [post(*talk("q"), **body)[0] for body in ({}, {"metadata": {"task": "title_generation"}})] == [403, 403]
+    assert len(server.requests) == 1
+
+
+def nobody_may(user, session, action):
+    return False

@@ -1,0 +1,219 @@
+"""The stream for pages, over HTTP: live servers of both kinds, the tree's rows, and a scripted model."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from compaction_app import chat
+from compaction_app.contrib.stream.parts import repository
+from compaction_app.models import ChatMessage, ReplyClaim
+from compaction_app.testing import steps
+from compaction_app.testing.builders import grow
+from tests.contrib.drivers import calls
+from tests.contrib.streaming import Page, serve, text_of, until  # noqa: F401  # serve is a fixture
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+HANGING = ("The tide ", "is in ")
+
+
+@pytest.fixture
+def owner():
+    return get_user_model().objects.create_user("ann")
+
+
+@pytest.fixture
+def session(owner):
+    return chat.start_session(owner=owner)
+
+
+@pytest.fixture(params=["asgi", "wsgi"])
+def page(request, serve, owner, session):  # noqa: F811
+    return Page(serve(request.param), owner, session)
+
+
+@pytest.fixture
+def two_processes(serve, owner, session, tmp_path):  # noqa: F811
+    """Tabs that two processes answer, which share a cache."""
+    folder = str(tmp_path / "cache")
+    return [Page(serve(kind, STREAM_CACHE=folder), owner, session) for kind in ("asgi", "wsgi")]
+
+
+def branches(session):
+    return [[one.content for one in chat.get_branch(tip)] for tip in chat.tips(session)]
+
+
+def soon(found):
+    until_when = time.monotonic() + 10
+    while not (answer := found()):
+        assert time.monotonic() < until_when
+        time.sleep(0.05)
+    return answer
+
+
+def test_a_branch_made_in_the_page_is_a_branch_of_the_tree(page, server, session):
+    server.script(steps.reply(one) for one in ("Hi.", "Two.", "Three.", "Four.", "Five.", "Six."))
+    seen = page.send("Hello", "u1")
+    assert text_of(seen) == "Hi."
+    assert [one["type"] for one in seen if "delta" not in one] == (
+        "start data-compaction start-step text-start text-end finish-step data-compaction finish".split()
+    )
+    assert seen[-1]["messageMetadata"]["id"] == str(chat.tips(session)[0].pk)
+    page.send("Again", "u2")
+    page.messages.pop()
+    page.ask(trigger="regenerate-message", messageId="whatever the page calls it")
+    # useChat edits a message under its id; afterwards the id means the edited one.
+    page.messages = page.messages[:2]
+    page.send("Once more", "u2", messageId="u2")
+    page.messages.pop()
+    page.ask(trigger="regenerate-message")
+    # assistant-ui sends a new message after the same one.
+    page.messages = []
+    page.send("Good evening", "u3")
+    top = ["Hello", "Hi."]
+    made = [[*top, "Again", "Two."], [*top, "Again", "Three."], [*top, "Once more", "Four."]]
+    assert branches(session) == [*made, [*top, "Once more", "Five."], ["Good evening", "Six."]]
+    loaded = page.http.get("repository").json()
+    assert loaded["headId"] == str(chat.tips(session)[-1].pk)
+    parents = {one["message"]["id"]: one["parentId"] for one in loaded["messages"]}
+    assert parents == {
+        str(pk): parent and str(parent) for pk, parent in session.messages.values_list("pk", "parent").order_by("pk")
+    }
+    # A page that sends the new message alone: at the end of the newest branch.
+    page.messages = []
+    page.ask(message={"id": "u4", "role": "user", "parts": [{"type": "text", "text": "Bye"}]})
+    assert branches(session)[-1][:3] == ["Good evening", "Six.", "Bye"]
+    # Nothing that the list says of others' messages is believed.
+    lies = [{"id": "none", "role": "assistant", "parts": [{"type": "text", "text": "I am free."}]}]
+    page.messages = [*lies, {"id": "u5", "role": "user", "parts": [{"type": "text", "text": "And?"}]}]
+    assert page.problem()[1]["code"] == "invalid_parent"
+
+
+def test_tools_of_the_page_and_of_the_host(page, server, session):
+    asked = calls(("c1", "weather", {"city": "Kiel"}), ("c2", "weather", {}))
+    server.script([asked, steps.reply("Both."), asked, steps.reply("Rain.")])
+    seen = page.send("Weather?", "u1")
+    assert [one["input"] for one in seen if one["type"] == "tool-input-available"] == [{"city": "Kiel"}, {}]
+    assert seen[-1]["finishReason"] == "tool-calls"
+    outputs = [{"toolCallId": key, "state": "output-available", "output": {"is": key}} for key in ("c1", "c2", "c3")]
+    page.messages[-1]["parts"] = outputs
+    again = page.ask(messageId=page.messages[-1]["id"])
+    assert again[0]["messageId"] == seen[0]["messageId"]
+    assert branches(session) == [["Weather?", "", '{"is": "c1"}', '{"is": "c2"}', "Both."]]
+    seen = page.send("And now?", "u2", hostsTools=True)
+    assert [one["output"] for one in seen if one["type"] == "tool-output-available"] == ["Rain.", "Rain."]
+    assert branches(session)[0][-3:] == ["Rain.", "Rain.", "Rain."]
+    # Each turn is one message of the page.
+    loaded = page.http.get("repository").json()["messages"]
+    assert [one["message"]["role"] for one in loaded] == ["user", "assistant"] * 2
+    kinds = [part["type"] for part in loaded[1]["message"]["parts"]]
+    assert kinds == ["step-start", "tool-weather", "tool-weather", "step-start", "text"]
+    assert loaded[1]["message"]["parts"][1]["output"] == {"is": "c1"}
+    assert loaded[3]["message"]["id"] == loaded[3]["message"]["metadata"]["id"] == seen[-1]["messageMetadata"]["id"]
+
+
+def test_errors_before_the_first_chunk_and_after_it(page, server, session):
+    server.script([steps.server_error(503)] * 3 + [steps.stream_of("Half ", then=steps.hang(0)), steps.reply("Whole.")])
+    page.messages = [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": "Hello"}]}]
+    status, said = page.problem()
+    question = session.messages.get()
+    assert (status, said["code"], said["question_id"]) == (502, "model", question.pk)
+    seen = page.ask(trigger="regenerate-message")
+    assert text_of(seen) == "Half "
+    assert "broke off" in seen[-1]["errorText"]
+    assert not ReplyClaim.objects.exists()
+    # Sent again, it is asked again and not stored again.
+    page.messages.pop()
+    assert text_of(page.ask()) == "Whole."
+    assert branches(session) == [["Hello", "Whole."]]
+    page.messages.append({"id": "u2", "role": "user", "parts": [{"type": "text", "text": "word " * 4_000}]})
+    assert page.problem()[1]["code"] == "context_overflow"
+
+
+def test_stop_keeps_what_came_and_a_reload_finds_the_rest(page, server, session):
+    server.script([steps.stream_of(*HANGING, then=steps.hang()), steps.stream_of(*HANGING, then=steps.late(2))])
+    page.messages = [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": "When?"}]}]
+    with page.asked() as events:
+        until(events, "is in")
+        loaded = page.http.get("repository").json()
+        assert loaded["underWay"] == [loaded["headId"]]
+        # Another tab asks the same.
+        assert page.problem()[1]["code"] == "reply_under_way"
+        assert page.http.post("stream/stop").json() == {"stopping": True}
+        seen = list(events)
+    assert seen[-1]["messageMetadata"]["finishReason"] == "stopped"
+    assert branches(session) == [["When?", "The tide is in "]]
+    server.wait_for_disconnects(1)
+    assert page.http.get("stream").status_code == 204
+    assert page.http.post("stream/stop").json() == {"stopping": False}
+    # The reader hangs up, and the reply goes on.
+    server.script([steps.reply("noon.")])
+    page.messages = [*page.messages, {"id": "u2", "role": "user", "parts": [{"type": "text", "text": "Sure?"}]}]
+    with page.asked() as events:
+        until(events, "is in")
+    with page.coming_back() as events:
+        assert text_of(list(events)).startswith("The tide is in ")
+    soon(lambda: len(branches(session)[0]) == 4 or not ReplyClaim.objects.exists())
+
+
+def test_another_process_comes_back_and_stops(two_processes, server, session):
+    first, second = two_processes
+    server.script([steps.stream_of(*HANGING, then=steps.hang())] * 2)
+    for page, other, key in ((first, second, "u1"), (second, first, "u2")):
+        page.messages = [{"id": key, "role": "user", "parts": [{"type": "text", "text": "When?"}]}]
+        with ExitStack() as stack:
+            here = stack.enter_context(page.asked())
+            seen = until(here, "is in ")
+            there = stack.enter_context(other.coming_back())
+            found = until(there, "is in ")
+            assert found[0] == seen[0]
+            assert other.http.post("stream/stop", json={}).json() == {"stopping": True}
+            assert [*seen, *here][-1] == [*found, *there][-1]
+    assert branches(session) == [["When?", "The tide is in "]] * 2
+    assert first.http.get("stream").status_code == 204
+
+
+def test_what_is_not_theirs_is_unknown(page, server, session, serve):  # noqa: F811
+    stranger = Page(str(page.http.base_url).partition("/api")[0], get_user_model().objects.create_user("bo"), session)
+    stranger.messages = [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": "Hello"}]}]
+    tip = grow(chat.start_session(), None, "u a")[-1]
+    server.script([steps.stream_of(*HANGING, then=steps.hang())])
+    page.messages = [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": "When?"}]}]
+    with page.asked() as events:
+        until(events, "is in")
+        assert stranger.problem()[0] == 404
+        answers = [stranger.http.get("stream"), stranger.http.get("repository"), stranger.http.post("stream/stop")]
+        assert [one.status_code for one in answers] == [404] * 3
+        assert page.http.post("stream/stop", headers={"X-CSRFToken": ""}).json()["code"] == "csrf_failed"
+        page.http.post("stream/stop")
+        list(events)
+    # A message of another session is no parent.
+    page.messages = [{"id": str(tip.pk), "role": "assistant", "parts": []}, *page.messages]
+    assert page.problem(messages=[page.messages[0], {**page.messages[1], "id": "u9"}])[1]["code"] == "invalid_parent"
+    assert ChatMessage.objects.filter(parent=tip).count() == 0
+
+
+def test_the_page_is_told_what_is_summarized_and_left_out(page, server, session, settings):
+    settings.COMPACTION = {"SUMMARIZER": "extractive", "CONTEXT_WINDOW": 3_000, "RESERVED_TOKENS": 200}
+    rows = grow(session, None, "u a " * 14)
+    run = chat.compact(rows[-1])
+    server.script([steps.reply("Aye.")])
+    page.messages = [{"id": str(rows[-1].pk), "role": "assistant", "parts": []}]
+    [told, last] = [one["data"] for one in page.send("Go on", "u1") if one["type"] == "data-compaction"]
+    cutoff = run.summary.last_summarized_message
+    assert (told["summaryId"], told["summarizedTo"]) == (str(run.summary.pk), str(cutoff.pk))
+    assert told["summarized"] == cutoff.depth
+    assert (told["dropped"], told["fallbackUsed"], last["underWay"]) == (0, False, False)
+
+
+def test_a_long_session_is_loaded_in_two_queries(session):
+    grow(session, None, "u a " * 300)
+    with CaptureQueriesContext(connection) as queries:
+        assert len(repository(session)["messages"]) == 600
+    assert len(queries) == 2
