@@ -16,17 +16,6 @@ from tests.small import small
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_one_conversation_may_have_a_mode_of_its_own(settings):
-    settings.COMPACTION = small()
-    contexts = {
-        mode: chat.get_context(grow(chat.start_session(settings={"MODE": mode}), None, "u a " * 60)[-1])
-        for mode in ("standard", "aggressive", "off")
-    }
-    assert (contexts["standard"].threshold, contexts["aggressive"].threshold) == (6_000, 4_800)
-    assert [contexts[mode].strategy for mode in contexts] == ["truncated", "truncated", "none"]
-    assert len(contexts["off"].messages) == 120
-
-
 class TestOff:
     def test_the_whole_branch_verbatim_and_no_run_ever(self, settings):
         settings.COMPACTION = small()

@@ -1,14 +1,14 @@
 """Messages over HTTP: append once, read, redact, delete; the tree without its texts."""
 
-import threading
+from functools import partial
 
 import pytest
-from django.db import connection
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage
 from compaction_app.testing.builders import grow, words
 from tests.api.asking import Asker, problem, user
+from tests.models.test_concurrent_writes import at_once
 
 pytestmark = pytest.mark.usefixtures("small_window")
 
@@ -151,26 +151,16 @@ class TestIdempotency:
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("senders", [2, 8])
-def test_sent_at_once_it_is_stored_once(senders):
+def test_sent_at_once_it_is_stored_once():
     """The database's constraint decides: whoever comes second is given the first one's message."""
     owner = user("ann")
-    session = chat.start_session(owner=owner)
-    askers = [Asker(owner) for _ in range(senders)]
-    barrier, answers = threading.Barrier(senders), []
+    path, answers = f"sessions/{chat.start_session(owner=owner).pk}/messages", []
 
     def send(ask):
-        barrier.wait()
-        body = {"role": "user", "content": "When?"}
-        answers.append(ask.post(f"sessions/{session.pk}/messages", body, headers={"Idempotency-Key": "k"}))
-        connection.close()
+        answers.append(ask.post(path, {"role": "user", "content": "When?"}, headers={"Idempotency-Key": "k"}))
 
-    threads = [threading.Thread(target=send, args=(ask,)) for ask in askers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert [answer.status_code for answer in answers] == [201] * senders
+    assert at_once([partial(send, Asker(owner)) for _ in range(8)]) == []
+    assert [answer.status_code for answer in answers] == [201] * 8
     assert {answer.json()["message"]["id"] for answer in answers} == {ChatMessage.objects.get().pk}
 
 

@@ -1,12 +1,12 @@
 """When a summary is asked for, and making it: claim, plan, draft, commit; what is refused or too large at once."""
 
 import pytest
-from django.db import connection, transaction
+from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
 from compaction_app.compaction.execute import compact_chat_history
-from compaction_app.exceptions import CompactionRefused, DurableTransactionRequired
+from compaction_app.exceptions import CompactionRefused
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.testing.builders import grow, words
 from compaction_app.testing.summarizers import FakeSummarizer
@@ -113,10 +113,6 @@ class TestOneSummary:
 
 
 class TestRefusals:
-    def test_no_compaction_inside_a_transaction(self, branch):
-        with pytest.raises(DurableTransactionRequired), transaction.atomic():
-            chat.compact(branch[-1])
-
     def test_one_open_run_a_branch(self, session, branch):
         assert chat.request_compaction(branch[-1]).status == "ready"
         assert chat.request_compaction(branch[-1]) is None

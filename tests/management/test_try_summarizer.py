@@ -135,13 +135,6 @@ def test_a_key_that_is_wrong_is_told_without_the_key(asked, server):
     assert code == 1
 
 
-def test_a_key_that_is_not_set_is_named_by_its_variable(asked, monkeypatch):
-    asked()
-    monkeypatch.delenv("HOUSE_KEY")
-    printed, _ = run("try_summarizer")
-    assert "the environment variable HOUSE_KEY is not set" in told(printed)["detail"]
-
-
 def test_a_server_that_is_not_there_is_told_without_what_its_address_contains(asked):
     port = free_port()
     asked(url=f"http://127.0.0.1:{port}/v1?key={KEY}")
