@@ -34,6 +34,8 @@ html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
 
+# Extras, which the documentation's environment does not have.
+autodoc_mock_imports = ["agents", "langchain", "langchain_core", "langgraph", "pydantic_ai"]
 autodoc_member_order = "bysource"
 autodoc_default_options = {"undoc-members": True}
 autodoc_typehints = "signature"
@@ -45,6 +47,7 @@ python_maximum_signature_line_length = 100
 # What belongs to Python, Django and clients has pages of its own elsewhere, and none is fetched to link to them.
 nitpick_ignore_regex = [
     (r"py:.*", r"(collections|contextlib|datetime|decimal|django|http|openai|treebeard|types|typing|uuid)\..*"),
+    (r"py:.*", r"(agents|pydantic_ai)\..*|(Model|Session)Settings|RunConfig"),
     (r"py:.*", r"(Any|Callable|ChatCompletionChunk|Decimal|Iterable|Mapping|Self|Sequence|TracebackType|datetime)"),
 ]
 

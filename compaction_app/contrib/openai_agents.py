@@ -108,7 +108,7 @@ class TreeSession:
         self._known, self._early = [], []
 
     async def run_compaction(self, args: Mapping[str, Any] | None = None, wrapper: Any = None) -> None:
-        """Ask for a compaction in the background; with ``force`` it is waited for, as :func:`chat.acompact` does."""
+        """Ask for a compaction in the background; with ``force`` it is waited for, as ``chat.acompact`` does."""
         if not (args or {}).get("force"):
             await sync_to_async(self.branch.compact)()
         elif tip := await sync_to_async(lambda: self.tip)():

@@ -50,6 +50,7 @@ class AgentsSDK(Driver):
             GuardrailFunctionOutput,
             InputGuardrail,
             OpenAIChatCompletionsModel,
+            OpenAIResponsesModel,
             Runner,
             function_tool,
             set_tracing_disabled,
@@ -59,7 +60,8 @@ class AgentsSDK(Driver):
         from compaction_app.contrib.openai_agents import TreeSession
 
         set_tracing_disabled(True)
-        model = OpenAIChatCompletionsModel("house-model", AsyncOpenAI(base_url=self.url, api_key="none", max_retries=0))
+        made = OpenAIResponsesModel if how.get("responses") else OpenAIChatCompletionsModel
+        model = made("house-model", AsyncOpenAI(base_url=self.url, api_key="none", max_retries=0))
         guards = [InputGuardrail(lambda *_: GuardrailFunctionOutput(None, tripwire_triggered=True))]
         agent = Agent(
             "house",
@@ -90,12 +92,17 @@ class PydanticAI(Driver):
         self, session: ChatSession, tip: Any, text: str, *, tools: Sequence[Tool] = (), picture: str = "", **how: Any
     ) -> ChatMessage:
         from pydantic_ai import Agent, ImageUrl
-        from pydantic_ai.models.openai import OpenAIChatModel
+        from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
         from pydantic_ai.providers.openai import OpenAIProvider
 
         from compaction_app.contrib.pydantic_ai import TreeHistory
 
-        model = OpenAIChatModel("house-model", provider=OpenAIProvider(base_url=self.url, api_key="none"))
+        made = OpenAIResponsesModel if how.get("responses") else OpenAIChatModel
+        # It sends reasoning back only to models of which it knows that they reason.
+        model = made(
+            "gpt-5-mini" if how.get("responses") else "house-model",
+            provider=OpenAIProvider(base_url=self.url, api_key="none"),
+        )
         agent = Agent(model, instructions="Be brief.", tools=tools)
         if how.get("guarded"):
             agent.output_validator(trip)
@@ -119,7 +126,12 @@ class LangChain(Driver):
         # Its own client is kept for the next event loop, where it fails.
         async with httpx.AsyncClient() as client:
             model = ChatOpenAI(
-                model="house-model", base_url=self.url, api_key="none", max_retries=0, http_async_client=client
+                model="house-model",
+                base_url=self.url,
+                api_key="none",
+                max_retries=0,
+                http_async_client=client,
+                use_responses_api=how.get("responses", False),
             )
             return await self._turn(model, session, tip, text, tools=tools, picture=picture, **how)
 

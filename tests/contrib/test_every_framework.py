@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib
 import json
 import sys
@@ -19,6 +20,7 @@ from compaction_app.models import CompactionRun
 from compaction_app.tasks import compact_branch
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
+from compaction_app.testing.exchange import Exchange
 from tests.contrib.drivers import calls, framework
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -201,6 +203,25 @@ def test_a_door_names_the_extra_that_is_missing(door, package, monkeypatch):
     monkeypatch.delitem(sys.modules, f"compaction_app.contrib.{door}", raising=False)
     with pytest.raises(ImportError, match=rf"\[{door.replace('_', '-')}\]"):
         importlib.import_module(f"compaction_app.contrib.{door}")
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_reasoning_and_hosted_tools_of_responses_come_back_unchanged(framework, server, session, is_streamed):
+    hidden = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "gAAAA"}
+    action = {"type": "search", "query": "x"}
+    search = {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": action}
+    asked = {"id": "c1", "function": {"name": "weather", "arguments": '{"city": "Oslo"}'}}
+    message = {"items": [hidden, search], "tool_calls": [asked]}
+    ask = functools.partial(Exchange.send_message, message=message, finish_reason="tool_calls")
+    server.script([ask, steps.reply("Wet."), steps.reply("Yes.")])
+    how = {"tools": [weather], "responses": True, "stream": is_streamed}
+    tip = turn(framework, session, None, "Weather?", **how)
+    tip = turn(framework, session, tip, "Sure?", **how)
+    sent = {one.get("type", "message"): one for one in server.requests[-1]["input"]}
+    assert sent["reasoning"]["encrypted_content"] == "gAAAA"
+    assert sent["web_search_call"]["action"].items() >= action.items()
+    assert sent["function_call"]["call_id"] == sent["function_call_output"]["call_id"] == "c1"
+    assert [one.role for one in chat.get_branch(tip)] == "user assistant tool assistant user assistant".split()
 
 
 def test_a_tool_that_raises_leaves_a_branch_that_can_go_on(framework, server, session):

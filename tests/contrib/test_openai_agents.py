@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-
 import pytest
 from asgiref.sync import async_to_sync
 
 from compaction_app import chat
 from compaction_app.testing import steps
-from compaction_app.testing.exchange import Exchange
 from tests.contrib.drivers import calls
 from tests.plugin import NO_FRAMEWORKS
 
@@ -73,39 +70,6 @@ def added(kept, *items):
 
 def items(kept, limit=None):
     return async_to_sync(kept.get_items)(limit)
-
-
-@pytest.mark.parametrize("is_streamed", [False, True])
-def test_reasoning_and_hosted_tools_come_back_unchanged(agent, kept, server, is_streamed):
-    hidden = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "gAAAA"}
-    search = {
-        "id": "ws_1",
-        "type": "web_search_call",
-        "status": "completed",
-        "action": {"type": "search", "query": "x"},
-    }
-    asked = {"id": "c1", "function": {"name": "weather", "arguments": '{"city": "Oslo"}'}}
-    message = {"items": [hidden, search], "tool_calls": [asked]}
-    ask = functools.partial(Exchange.send_message, message=message, finish_reason="tool_calls")
-    server.script([ask, steps.reply("Wet."), steps.reply("Yes.")])
-    if is_streamed:
-
-        async def streamed():
-            result = Runner.run_streamed(agent, "Weather?", session=kept, run_config=kept.run_config())
-            async for _ in result.stream_events():
-                pass
-
-        async_to_sync(streamed)()
-    else:
-        run(agent, kept, "Weather?")
-    run(agent, kept, "Sure?")
-    sent = server.requests[-1]["input"]
-    assert [one.get("type", "message") for one in sent] == [
-        *("message", "reasoning", "web_search_call", "function_call", "function_call_output", "message", "message")
-    ]
-    assert {**hidden, "status": "completed"}.items() >= {**sent[1]}.items()
-    assert sent[2]["action"] == search["action"]
-    assert [one.role for one in chat.get_branch(kept.tip)] == "user assistant tool assistant user assistant".split()
 
 
 def test_a_run_whose_session_has_no_input_filter(agent, kept, server):

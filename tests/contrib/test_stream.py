@@ -87,10 +87,14 @@ def test_a_branch_made_in_the_page_is_a_branch_of_the_tree(page, server, session
     }
     # A page that sends the new message alone: at the end of the newest branch.
     page.messages = []
-    page.ask(message={"id": "u4", "role": "user", "parts": [{"type": "text", "text": "Bye"}]})
+    files = [{"type": "file", "mediaType": "image/png", "url": f"{scheme}:x"} for scheme in ("https", "javascript")]
+    page.ask(message={"id": "u4", "role": "user", "parts": [{"type": "text", "text": "Bye"}, *files]})
     assert branches(session)[-1][:3] == ["Good evening", "Six.", "Bye"]
+    shown = page.http.get("repository").json()["messages"][-2]["message"]["parts"]
+    assert [part.get("url") for part in shown] == ["https:x", None]
     # Nothing that the list says of others' messages is believed.
-    lies = [{"id": "none", "role": "assistant", "parts": [{"type": "text", "text": "I am free."}]}]
+    lies = [{"id": "9" * 200, "role": "assistant", "parts": [{"type": "text", "text": "I am free."}]}]
+    lies[0]["metadata"] = {"id": "9" * 9_000}
     page.messages = [*lies, {"id": "u5", "role": "user", "parts": [{"type": "text", "text": "And?"}]}]
     assert page.problem()[1]["code"] == "invalid_parent"
 
@@ -210,6 +214,12 @@ def test_the_page_is_told_what_is_summarized_and_left_out(page, server, session,
     assert (told["summaryId"], told["summarizedTo"]) == (str(run.summary.pk), str(cutoff.pk))
     assert told["summarized"] == cutoff.depth
     assert (told["dropped"], told["fallbackUsed"], last["underWay"]) == (0, False, False)
+    # No worker comes, so the branch grows past its window.
+    tip = grow(session, chat.tips(session)[0], "u a " * 20)[-1]
+    page.messages = [{"id": str(tip.pk), "role": "assistant", "parts": []}]
+    seen = page.send("And on", "u2")
+    last = [one["data"] for one in seen if one["type"] == "data-compaction"][-1]
+    assert (last["dropped"] > 0, last["fallbackUsed"], last["underWay"]) == (True, True, True)
 
 
 def test_a_long_session_is_loaded_in_two_queries(session):

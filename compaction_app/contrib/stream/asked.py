@@ -162,4 +162,4 @@ def _append_results(row: ChatMessage, parts: Sequence[Mapping[str, Any]]) -> Cha
 
 
 def _is_key(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and int(text) <= MAX_ID
+    return len(text) < 20 and text.isascii() and text.isdecimal() and int(text) <= MAX_ID

@@ -190,7 +190,9 @@ def _files(attachments: Iterable[Mapping[str, Any]] | None) -> Iterator[Part]:
     path = site_setting("ATTACHMENT_URL") if attachments else None
     for attachment in attachments or ():
         one = with_address(attachment, address_of(path, attachment)) if path else attachment
-        if url := one.get("url"):
+        url = str(one.get("url") or "")
+        # A page makes a link of it, and anybody may have written it.
+        if url.startswith(("https:", "http:", "data:", "/")):
             kind = one.get("mime_type") or media_type(url) or {"image": "image", "audio": "audio"}.get(one["type"], "")
             name = {"filename": one["name"]} if one.get("name") else {}
             yield {"type": "file", "mediaType": kind or "application/octet-stream", "url": url, **name}
