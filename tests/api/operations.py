@@ -22,6 +22,11 @@ ROWS = {
     "POST messages/{message_id}/redact": (None, 200, Action.REDACT),
     "DELETE summaries/{summary_id}": (None, 200, Action.RETIRE),
     "GET runs/{run_id}": (None, 200, Action.INSPECT),
+    # Of contrib.stream, which the example project has. Of what is allowed the first is asked of no model.
+    "POST sessions/{session_id}/stream": ({"messages": [{"role": "system"}]}, 422, Action.APPEND),
+    "GET sessions/{session_id}/stream": (None, 204, Action.READ),
+    "POST sessions/{session_id}/stream/stop": ({}, 200, Action.APPEND),
+    "GET sessions/{session_id}/repository": (None, 200, Action.READ),
 }
 OPERATIONS = sorted(ROWS)
 
