@@ -23,6 +23,7 @@ import compaction_app
 from compaction_app.admin import display, summaries
 from compaction_app.context import catalog, overflow, pruning
 from compaction_app.contrib import histories
+from compaction_app.contrib.gateway import placing, views
 from compaction_app.contrib.histories import chatgpt, files, open_webui
 from compaction_app.conversation import chat_model, erase, usage
 from compaction_app.exceptions import CompactionError
@@ -190,6 +191,8 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
         lambda text: drafts.mended(SummaryDraft(text=text)),
     ],
     prompts: [prompts._escape],
+    placing: [placing._without_reasoning],
+    views: [views.TASKS.match],
     files: [_imported],
     chatgpt: [chatgpt._CITED.search],
     open_webui: [lambda text: list(open_webui._of_content("a", text))],

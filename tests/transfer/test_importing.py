@@ -330,6 +330,11 @@ class TestBrokenFiles:
             import_file(lines_file(tree("a good one"), *documents, tree("another")))
         assert set(ChatSession.objects.values_list("title", flat=True)) == {"a good one", "another"}
 
+    def test_a_broken_first_line_is_named_as_any_other(self, lines_file):
+        with pytest.raises(ImportFailed, match="line 1: this is not JSON"):
+            import_file(lines_file('{"prompt": {', "", tree("fine")))
+        assert ChatSession.objects.get().title == "fine"
+
     def test_a_file_that_is_no_utf8_names_the_line(self, tmp_path):
         file = tmp_path / "latin.jsonl"
         file.write_bytes(json.dumps(tree("q")).encode() + b'\n{"prompt": "caf\xe9"}\n')

@@ -80,24 +80,29 @@ def _matching(entries: Sequence[zipfile.ZipInfo], patterns: Sequence[str]) -> li
 
 def documents_in(file: IO[bytes]) -> Documents:
     """The conversations of a list, one JSON value a line, or the one value of the file."""
-    lines = enumerate(iter(lambda: file.readline(_CHUNK), b""), start=1)
-    number, first = next(((n, line) for n, line in lines if line.strip(_BLANK)), (1, b""))
+    began = enumerate(iter(lambda: file.readline(_CHUNK), b""), start=1)
+    number, first = next(((n, line) for n, line in began if line.strip(_BLANK)), (1, b""))
     first = first.lstrip(_BLANK)
     is_list = first.startswith(b"[")
     if not is_list and not first.endswith(b"\n"):
         first += file.readline(LARGEST)
-    following = None
-    if first.endswith(b"\n") and _is_json(first):
-        lines = enumerate(iter(lambda: file.readline(LARGEST), b""), start=number + 1)
-        following = next(((n, line) for n, line in lines if line.strip()), None)
-    if following:
-        for place, line in chain([(number, first), following], lines):
+    lines = iter(lambda: file.readline(LARGEST), b"")
+    #: Blank lines, and the next that is not.
+    rest: list[bytes] = []
+    if first.endswith(b"\n") and (not is_list or _is_json(first)):
+        for line in lines:
+            rest.append(line)
+            if line.strip():
+                break
+    # A broken first line of several is as any other.
+    if rest and rest[-1].strip() and (_is_json(first) or _is_json(rest[-1])):
+        for place, line in enumerate(chain([first], rest, lines), start=number):
             if line.strip():
                 yield f"line {place}", _parse(line)
     elif is_list:
         yield from _of_list(file, first)
     else:
-        yield "", _parse(first + file.read(), number)
+        yield "", _parse(b"".join([first, *rest, *lines]), number)
 
 
 def _of_list(file: IO[bytes], first: bytes) -> Documents:

@@ -27,11 +27,14 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
     document.require("messages", list)
     found: dict[str, Json] = {}
     parents: dict[str, str | None] = {}
+    is_tree = any(row.id("parentMessageId") or row.items("children") for row in rows)
     waiting: list[tuple[Json, str | None]] = [(row, None) for row in reversed(rows)]
+    last = None
     while waiting:
         row, above = waiting.pop()
-        own, parent = unused(row.id("messageId"), found), above or row.id("parentMessageId")
+        own, parent = unused(row.id("messageId"), found), above or (row.id("parentMessageId") if is_tree else last)
         parents[own], found[own] = None if parent == _NO_PARENT else parent, row
+        last = own
         waiting += [(child, own) for child in reversed(row.inners("children"))]
     failed = [own for own, row in found.items() if row.get("error")]
     options = document.inner("options")

@@ -100,7 +100,10 @@ def bridged(parents: Mapping[str, str | None], skipped: Iterable[str] = ()) -> I
 def file_of(name: str, mime: str = "", url: str = "", kind: str = "") -> dict[str, Any]:
     """An attachment by its name, with its address only where anybody can reach it."""
     kind = kind or next((one for one in ("image", "audio") if mime.startswith(one)), "file")
-    given = {"mime_type": mime if "/" in mime else "", "url": url if url.startswith(("data:", "http")) else ""}
+    given = {
+        "mime_type": mime if "/" in mime else "",
+        "url": url if url.startswith(("data:", "http://", "https://")) else "",
+    }
     return {"type": kind, "name": name or kind, **{key: item for key, item in given.items() if item}}
 
 

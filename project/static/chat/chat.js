@@ -132,10 +132,13 @@ async function stream({ message, page, resume = false }) {
   const bubble = document.createElement("article");
   bubble.className = "message assistant streaming";
   bubble.setAttribute("aria-busy", "true");
+  const by = document.createElement("header");
+  by.className = "by speaker";
+  by.textContent = (find(".row select")?.value ?? find(".row > .quiet")?.textContent) || "Assistant";
   const words = document.createElement("div");
   words.className = "text";
   words.dir = "auto";
-  bubble.append(words);
+  bubble.append(by, words);
   section.append(bubble);
   const [send, halt] = [find(".composer .send"), find(".composer .stop")];
   send.hidden = true;
