@@ -15,6 +15,7 @@ from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from compaction_app import chat
+from compaction_app.conversation.stream import STOPPED
 from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
@@ -49,7 +50,7 @@ _WINDOW = (
     sql.PATH
     + f"""
 SELECT m.id, m.session_id, m.parent_message_id, m.kind, m.role, m.depth, m.token_count, m.name, m.model,
-       m.tool_calls, m.redacted_at, m.created_at, m.metadata,
+       m.finish_reason, m.tool_calls, m.redacted_at, m.created_at, m.metadata,
        CASE WHEN length(CAST(m.attachments AS text)) <= {SHOWN_CHARACTERS} THEN m.attachments END AS attachments,
        substr(m.content, 1, {SHOWN_CHARACTERS}) AS content, length(m.content) AS characters
 FROM path JOIN {sql.MESSAGES} m ON m.id = path.id WHERE path.depth <= %(max_depth)s
@@ -278,6 +279,7 @@ def _shown(row: Any, siblings: Sequence[int], state: State, *, starts_day: bool)
         attachments=tuple(map(attachment_line, attachments)),
         variants=_variants(row.pk, siblings),
         is_redacted=row.redacted_at is not None,
+        is_stopped=row.finish_reason == STOPPED,
         is_pinned=is_pinned,
         is_covered=row.depth <= cutoff and not is_pinned,
         is_left_out=dropped and cutoff < row.depth < first_sent,

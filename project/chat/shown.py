@@ -68,6 +68,8 @@ class ShownMessage:
     attachments: tuple[str, ...]
     variants: Variants | None
     is_redacted: bool
+    #: Its reader stopped it before its end.
+    is_stopped: bool
     is_pinned: bool
     #: Replaced by the summary, and not pinned.
     is_covered: bool

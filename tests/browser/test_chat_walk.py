@@ -133,10 +133,25 @@ def test_stop_keeps_what_came(open_page, marit, gate):
     press_stop = page.get_by_role("button", name="Stop")
     press_stop.click()
     page.get_by_text("Regenerate message 4").wait_for()
+    page.locator("#announced", has_text="The reply is stopped.").wait_for(state="attached")
+    assert page.locator(".tag.stopped").count() == 1
     assert messages_of(page)[-1] == "It was a dark and"
     assert box(page).input_value() == "Something for later"
     reply = ChatMessage.objects.latest("id")
     assert (reply.content, reply.finish_reason) == ("It was a dark and", "stopped")
+
+
+def test_a_reply_taller_than_the_window_comes_whole_or_breaks_off(open_page, marit, endpoint):
+    tall = "A line.\n\n" * 80
+    endpoint.script([steps.stream_of(tall), steps.stream_of(tall, then=steps.hang(0))])
+    page = open_page(marit)
+    go(page, session_of(marit))
+    send(page, "Tell all of it.")
+    page.locator("#announced", has_text="The reply is complete.").wait_for(state="attached")
+    assert page.locator(".markdown p").count() == 80
+    send(page, "And the rest.")
+    page.locator(".notice.error", has_text="broke off").wait_for()
+    page.get_by_role("button", name="Retry").wait_for()
 
 
 def test_with_the_model_down_the_message_is_kept_and_asked_again(open_page, marit, endpoint):

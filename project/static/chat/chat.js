@@ -59,10 +59,11 @@ function show(text, address, { push = false, at = null } = {}) {
 const scrollToEnd = () => scrollTo({ top: document.documentElement.scrollHeight, behavior: "instant" });
 const placeOf = (element, selector) => [selector ?? `#${element.id}`, element.getBoundingClientRect().top];
 
-// The first message that is seen, which stays where it is while others change.
-function seen() {
+// The first message that is seen, which stays where it is while others change. `reply`: where a reply that is still
+// coming will be.
+function seen(reply) {
   const article = [...document.querySelectorAll("article")].find((one) => one.getBoundingClientRect().bottom > 80);
-  return article ? placeOf(article) : null;
+  return article ? placeOf(article, article.id ? undefined : reply) : null;
 }
 
 async function follow(link) {
@@ -173,9 +174,10 @@ async function stream({ message, page, resume = false }) {
   // Another page is shown by now, and the reply is stored all the same.
   if (atStart !== shown) return true;
   const whole = await load(page);
-  show(whole.text, page, { at: seen() });
+  const reply = `#m${message} ~ article`;
+  show(whole.text, page, { at: seen(reply) });
   if (problem) notice(problem);
-  else find("#announced").textContent = "The reply is complete.";
+  else find("#announced").textContent = find(`${reply} .stopped`) ? "The reply is stopped." : "The reply is complete.";
   if (isAtEnd) scrollToEnd();
   return true;
 }
