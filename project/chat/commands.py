@@ -18,6 +18,7 @@ from project.chat.turns import model_for
 COMPACT = "compact"
 COMPACTIONS = "compactions"
 KNOWN = (COMPACT, COMPACTIONS)
+NOTHING_YET = "There is nothing to compact yet."
 
 # "/etc/passwd" is a path in a question, "/compakt" a misspelled command.
 _COMMAND = re.compile(r"/(?P<name>[A-Za-z][\w-]*)(?:\s+(?P<argument>.*))?\s*", re.DOTALL)
@@ -60,7 +61,7 @@ def compact(session: ChatSession, tip: ChatMessage | None, instructions: str) ->
     Raises :class:`InvalidMessage` for invalid instructions.
     """
     if tip is None:
-        return Notice(messages.INFO, "There is nothing to compact yet.")
+        return Notice(messages.INFO, NOTHING_YET)
     if get_settings(session.settings).mode == Mode.OFF:
         return Notice(messages.WARNING, "Compaction is off for this conversation.")
     run = chat.request_compaction(tip, trigger=Trigger.MANUAL, instructions=instructions, model=model_for(session))

@@ -21,17 +21,23 @@ class _Files(forms.FileField):
         return uploads.read_files(data or ())
 
 
+class _Text(forms.CharField):
+    """Without maxlength in the page: browsers silently cut off a pasted text."""
+
+    def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
+        return {}
+
+
 class MessageForm(forms.Form):
     """A message, or a slash command, as it was typed."""
 
-    content = forms.CharField(
+    content = _Text(
         label="Your message",
         strip=False,
         required=False,
         max_length=MAX_CHARACTERS,
         error_messages={"max_length": "This message has %(show_value)s characters; %(limit_value)s are allowed."},
-        # No maxlength in the page: browsers silently cut off a pasted text.
-        widget=forms.Textarea(attrs={"rows": 1, "dir": "auto", "maxlength": None, "placeholder": "Write a message"}),
+        widget=forms.Textarea(attrs={"rows": 1, "dir": "auto", "placeholder": "Write a message"}),
     )
     attached = _Files(label="Files", required=False)
 
@@ -72,12 +78,12 @@ class EditForm(MessageForm):
 class NewForm(MessageForm):
     """The first message of a conversation, and what the model is told before it."""
 
-    system_prompt = forms.CharField(
+    system_prompt = _Text(
         label="Instructions for the model",
         max_length=MAX_SYSTEM_PROMPT_CHARACTERS,
         required=False,
         help_text="Sent first in every request, and never summarized.",
-        widget=forms.Textarea(attrs={"rows": 2, "dir": "auto", "maxlength": None}),
+        widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
     )
 
 

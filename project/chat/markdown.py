@@ -1,22 +1,28 @@
 """A model's Markdown as HTML that can be put into a page.
 
-Raw HTML is text, and pictures are not read: an address in a reply would tell its host who read it. What the parser made
-is cleaned once more, by another library, so that a fault of one of them is none of the page.
+Raw HTML is text, and a picture becomes a link to it: read with the page, it would tell its host who read it. What the
+parser made is cleaned once more, by another library, so that a fault of one of them is none of the page.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import nh3
+from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
 
-_PARSER = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable(["table", "strikethrough"]).disable("image")
 _DIRECTED = ("p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "th", "td")
 _TAGS = {
     *_DIRECTED,
     "blockquote",
+    "div",
     "li",
     "a",
     "br",
@@ -33,6 +39,28 @@ _TAGS = {
 }
 
 
+def _fit_page(state: StateCore) -> None:
+    """Headings below those of the page; the side of a column without a style, which the page's policy forbids."""
+    for token in state.tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(int(token.tag[1]) + 2, 6)}"
+        elif style := token.attrs.pop("style", None):
+            token.attrs["align"] = str(style).partition(":")[2]
+
+
+def _link_picture(self: RendererHTML, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
+    address = tokens[at].attrs["src"]
+    return format_html('<a href="{}">{}</a>', address, tokens[at].content or address)
+
+
+_PARSER = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable(["table", "strikethrough"])
+_PARSER.core.ruler.push("fit_page", _fit_page)
+_PARSER.add_render_rule("image", _link_picture)
+# A wide table scrolls in its own box.
+_PARSER.add_render_rule("table_open", lambda *_: "<div><table>")
+_PARSER.add_render_rule("table_close", lambda *_: "</table></div>")
+
+
 @lru_cache(maxsize=500)
 def render(text: str) -> SafeString:
     """Links lead elsewhere without telling from where; each paragraph and list finds its own direction."""
@@ -40,9 +68,10 @@ def render(text: str) -> SafeString:
         _PARSER.render(text),
         tags=_TAGS,
         clean_content_tags=set(),
-        attributes={"a": {"href", "title"}, "ol": {"start"}},
-        # A block of code scrolls sideways, and has to be reached with the keyboard for that.
-        set_tag_attribute_values={tag: {"dir": "auto"} for tag in _DIRECTED} | {"pre": {"tabindex": "0"}},
+        attributes={"a": {"href", "title"}, "ol": {"start"}, "th": {"align"}, "td": {"align"}},
+        # What scrolls sideways has to be reached with the keyboard for that.
+        set_tag_attribute_values={tag: {"dir": "auto"} for tag in _DIRECTED}
+        | {"pre": {"tabindex": "0"}, "div": {"tabindex": "0", "class": "scroll"}},
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener nofollow",
     )

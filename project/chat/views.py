@@ -115,6 +115,7 @@ def sessions(request: HttpRequest) -> HttpResponse:
 
 
 def _new_page(request: HttpRequest, form: NewForm, *, status: int = 200) -> HttpResponse:
+    form.focus()
     return _page(request, "chat/new.html", {"form": form}, status=status)
 
 
@@ -127,13 +128,16 @@ def new_session(request: HttpRequest) -> HttpResponse:
     form = NewForm(request.POST, request.FILES, auto_id="message-%s")
     if not form.is_valid():
         return _new_page(request, form, status=REFUSED)
+    if command := commands.parse(form.cleaned_data["content"]):
+        form.add_error("content", commands.NOTHING_YET if command.is_known else commands.unknown(command))
+        return _new_page(request, form, status=REFUSED)
     try:
         with transaction.atomic():  # a message that cannot be stored leaves no conversation
             started = chat.start_session(
                 owner=request.user,
                 model=_chosen_model(request) or turns.model_for(None),
                 system_prompt=form.cleaned_data["system_prompt"],
-                title=_title_of(form.cleaned_data["content"]),
+                title=_title_of(form),
             )
             message = _append(started, None, form)
     except CompactionError as error:
@@ -365,9 +369,11 @@ def _refuse_edit(request: HttpRequest, session: ChatSession, original: ChatMessa
     return _branch_page(request, session, tip, end=end, editing=editing, status=REFUSED)
 
 
-def _title_of(content: str) -> str:
-    """The first words of the first message."""
-    words = " ".join(uploads.split_files(content)[0].split()) or "Files"
+def _title_of(form: MessageForm) -> str:
+    """The first words of the first message, or the names of its files."""
+    typed, files = uploads.split_files(form.cleaned_data["content"])
+    names = [file.name for file in files] + [picture["name"] for picture in form.cleaned_data["attached"].pictures]
+    words = " ".join(typed.split()) or ", ".join(names)
     return words if len(words) <= _TITLE_CHARACTERS else f"{words[: _TITLE_CHARACTERS - 1].rstrip()}…"
 
 

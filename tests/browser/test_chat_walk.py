@@ -178,12 +178,12 @@ def test_the_window_fills_and_a_summary_comes_and_goes(open_page, marit, broker)
         send(page, f"{number}: " + "berths and ships " * 60)
         page.get_by_text(f"Regenerate message {8 + 2 * number}").wait_for()
     page.get_by_text("Older messages will be summarized soon. You can go on writing.").wait_for()
-    before = page.locator(".gauge summary").inner_text()
+    before = page.locator("button.gauge").inner_text()
     run = CompactionRun.objects.get()
     assert compact_branch(run.pk) == RunStatus.SUCCEEDED
     page.locator("summary", has_text="are summarized · show").click()
     page.get_by_text("The model reads this in place of the").wait_for()
-    assert page.locator(".gauge summary").inner_text() != before
+    assert page.locator("button.gauge").inner_text() != before
     page.get_by_role("button", name="undo").click()
     page.get_by_text("The summary is undone").wait_for()
     assert page.locator(".cut summary").count() == 0
@@ -225,7 +225,7 @@ def test_drafts_files_copies_and_any_script(open_page, marit, endpoint):
         const paste = new ClipboardEvent("paste", {clipboardData: data, bubbles: true});
         document.querySelector("textarea").dispatchEvent(paste);
     }""")
-    assert page.locator(".chosen li").all_inner_texts() == ["tide.txt\n×", "dropped.txt\n×"]
+    assert page.locator(".chosen li").all_inner_texts() == ["tide.txt\n1 kB\n×", "dropped.txt\n1 kB\n×"]
     box(page).press("Enter")
     page.get_by_text("Regenerate message 4").wait_for()
     assert box(page).input_value() == ""
@@ -241,6 +241,77 @@ def test_drafts_files_copies_and_any_script(open_page, marit, endpoint):
     files = '<file name="tide.txt">\nHigh at 6.\n</file>\n\n<file name="dropped.txt">\nLow at 12.\n</file>'
     assert second.content == f"{text}\n\n{files}"
     assert page.locator("article.file summary, details.file summary").all_inner_texts() == ["tide.txt", "dropped.txt"]
+
+
+def test_with_the_keyboard_alone_the_place_is_kept(open_page, marit, endpoint):
+    from playwright.sync_api import expect
+
+    endpoint.script(default=steps.reply("An answer."))
+    page = open_page(marit)
+    page.goto("/chat/")
+    expect(box(page)).to_be_focused()
+    page.keyboard.type("/compact")
+    page.keyboard.press("Enter")
+    page.get_by_text("There is nothing to compact yet.").wait_for()
+    go(page, session_of(marit, 1))
+    page.get_by_role("link", name="Edit message 1").focus()
+    page.keyboard.press("Enter")
+    edited = page.get_by_role("textbox", name="Edited message")
+    expect(edited).to_be_focused()
+    assert edited.evaluate("(box) => box.selectionStart === box.value.length && box.selectionStart > 0")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("link", name="Edit message 1")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(edited).to_be_focused()
+    page.keyboard.press("Enter")
+    page.get_by_text("Regenerate message 2").wait_for()
+    expect(page.locator("article.user")).to_be_focused()
+    page.get_by_role("link", name="Variant 1").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("link", name="Variant 2")).to_be_focused()
+    page.get_by_role("button", name="Regenerate message 2").focus()
+    page.keyboard.press("Enter")
+    page.get_by_label("variant 2 of 2").nth(0).wait_for()
+    expect(page.locator("article.assistant")).to_be_focused()
+    page.get_by_role("button", name="How full").click()
+    page.get_by_text("Of what the model can read").wait_for()
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("Of what the model can read")).to_be_hidden()
+
+
+def test_a_draft_is_sent_once(open_page, marit, gate):
+    page = open_page(marit)
+    go(page, session_of(marit))
+    box(page).fill("Begin.")
+    other = page.context.new_page()
+    other.goto(page.url)
+    assert box(other).input_value() == "Begin."
+    box(page).press("Enter")
+    page.locator(".streaming", has_text="It was a dark and").wait_for()
+    other.wait_for_function("document.querySelector('#message-content').value === ''")
+    box(page).fill("Next.")
+    box(page).press("Enter")
+    page.get_by_text("The reply is still coming.").wait_for()
+    assert box(page).input_value() == "Next."
+    gate.set()
+    told(page, "Begin.", "It was a dark and stormy night.")
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_nothing_is_wider_than_a_phone(open_page, marit, scripts):
+    from playwright.sync_api import expect
+
+    session = session_of(marit, 1)
+    table = "|".join(["column"] * 12)
+    rows = [("user", "A table?"), ("assistant", f"|{table}|\n{'|-' * 12}|\n|{table}|")]
+    chat.append_messages(session, chat.tips(session)[0], [{"role": r, "content": text} for r, text in rows])
+    page = open_page(marit, viewport=PHONE, java_script_enabled=scripts)
+    go(page, session)
+    expect(page.get_by_role("button", name="Send", exact=True)).to_be_in_viewport(ratio=1)
+    page.screenshot(path=f"/tmp/page-phone-{scripts}.png")
+    page.mouse.wheel(500, 0)
+    assert page.locator(".title").bounding_box()["x"] >= 0
+    assert page.locator(".scroll").bounding_box()["width"] < PHONE["width"]
 
 
 def test_on_a_phone_the_list_is_folded_and_all_of_it_is_there(open_page, marit):

@@ -29,7 +29,8 @@ function parsed(text) {
 }
 
 // Put a page in the place of this one. `at`: an element of it whose place on the screen stays, [selector, from the top].
-function show(text, address, { push = false, at = null } = {}) {
+// `focus`: selectors of what takes the place of what had the focus; the first that is there gets it.
+function show(text, address, { push = false, at = null, focus = [] } = {}) {
   const page = parsed(text);
   const hash = new URL(address, location.href).hash;
   if (!find("#page", page) || !find("#side", page)) {
@@ -40,6 +41,8 @@ function show(text, address, { push = false, at = null } = {}) {
   const draft = find("[data-draft] textarea")?.value;
   const files = find("[data-draft] [type=file]")?.files;
   const isTyping = document.activeElement?.matches("[data-draft] textarea");
+  const held = document.activeElement?.closest("article[id]");
+  if (held) focus.push(`#${held.id}`);
   find("#page").replaceWith(find("#page", page));
   find("#sessions").replaceWith(find("#sessions", page));
   document.title = page.title;
@@ -53,9 +56,11 @@ function show(text, address, { push = false, at = null } = {}) {
   const kept = at && find(at[0]);
   if (kept) scrollBy({ top: kept.getBoundingClientRect().top - at[1], behavior: "instant" });
   else if (hash) document.getElementById(hash.slice(1))?.scrollIntoView({ block: "nearest", behavior: "instant" });
-  (find("[autofocus]") ?? (isTyping ? box : null))?.focus({ preventScroll: true });
+  const next = focus.map((one) => find(one)).find(Boolean);
+  (find("[autofocus]") ?? (isTyping ? box : next))?.focus({ preventScroll: true });
 }
 
+const isAtEnd = () => document.documentElement.scrollHeight - innerHeight - scrollY < 80;
 const scrollToEnd = () => scrollTo({ top: document.documentElement.scrollHeight, behavior: "instant" });
 const placeOf = (element, selector) => [selector ?? `#${element.id}`, element.getBoundingClientRect().top];
 
@@ -72,7 +77,8 @@ async function follow(link) {
   const isMessage = /^#m\d+$/.test(target);
   const place = article && placeOf(article, isMessage ? target : undefined);
   const page = await load(link.href);
-  show(page.text, link.href, { push: true, at: place });
+  const focus = isMessage ? [`${target} [rel=${link.rel || "edit"}]`, `${target} .variants a`, target] : [];
+  show(page.text, link.href, { push: true, at: place, focus });
 }
 
 // -- A turn ------------------------------------------------------------------------------------------------
@@ -80,12 +86,18 @@ async function follow(link) {
 function notice(text, kind = "error") {
   const line = document.createElement("p");
   line.className = `notice ${kind}`;
+  if (kind === "error") line.setAttribute("role", "alert");
   line.textContent = text;
+  const wasAtEnd = isAtEnd();
   find("#notices").replaceChildren(line);
+  if (wasAtEnd) scrollToEnd();
 }
 
 async function take(form) {
-  if (busy) return;
+  if (busy) {
+    notice("The reply is still coming. What you wrote stays here until then.", "info");
+    return;
+  }
   busy = true;
   const isDraft = form.matches("[data-draft]");
   const article = form.closest("article");
@@ -105,14 +117,20 @@ async function take(form) {
     // Where one has to sign in again, the draft is for afterwards.
     if (isDraft && answer.ok && (isAsked || find("#side", parsed(text)))) clearDraft(form);
     if (!isAsked) {
+      const wasAtEnd = isAtEnd();
       show(text, answer.redirected ? answer.url : location.href, { push: answer.redirected });
+      if (wasAtEnd) scrollToEnd();
+      const list = find("#compactions-heading");
+      list?.scrollIntoView({ behavior: "instant" });
+      list?.focus({ preventScroll: true });
       return;
     }
     const asked = JSON.parse(text);
     const page = await load(asked.page);
     // An edited message stands where the one before it stood; above a reply that is asked for again nothing moves.
     const edited = article?.matches(".user") ? placeOf(article, `#m${asked.message}`) : null;
-    show(page.text, asked.page, { push: true, at: edited ?? (article && seen()) });
+    const focus = edited ? [edited[0]] : isDraft && hasKeys() ? ["[data-draft] textarea"] : [];
+    show(page.text, asked.page, { push: true, at: edited ?? (article && seen()), focus });
     await stream(asked);
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
@@ -133,6 +151,7 @@ async function stream({ message, page, resume = false }) {
   const bubble = document.createElement("article");
   bubble.className = "message assistant streaming";
   bubble.setAttribute("aria-busy", "true");
+  bubble.tabIndex = -1;
   const by = document.createElement("header");
   by.className = "by speaker";
   by.textContent = (find(".row select")?.value ?? find(".row > .quiet")?.textContent) || "Assistant";
@@ -148,9 +167,10 @@ async function stream({ message, page, resume = false }) {
     halt.disabled = true;
     stop(message);
   };
-  let isAtEnd = true;
+  if (!resume && document.activeElement === document.body) bubble.focus({ preventScroll: true });
+  let follows = true;
   const onScroll = () => {
-    isAtEnd = document.documentElement.scrollHeight - innerHeight - scrollY < 80;
+    follows = isAtEnd();
   };
   addEventListener("scroll", onScroll, { passive: true });
   scrollToEnd();
@@ -168,17 +188,17 @@ async function stream({ message, page, resume = false }) {
     if (part.compaction?.dropped) {
       find("#state").textContent = `${part.compaction.dropped} older messages are left out of what the model reads.`;
     }
-    if (isAtEnd) scrollToEnd();
+    if (follows) scrollToEnd();
   }
   removeEventListener("scroll", onScroll);
   // Another page is shown by now, and the reply is stored all the same.
   if (atStart !== shown) return true;
   const whole = await load(page);
   const reply = `#m${message} ~ article`;
-  show(whole.text, page, { at: seen(reply) });
+  show(whole.text, page, { at: seen(reply), focus: document.activeElement === bubble ? [reply, `#m${message}`] : [] });
   if (problem) notice(problem);
   else find("#announced").textContent = find(`${reply} .stopped`) ? "The reply is stopped." : "The reply is complete.";
-  if (isAtEnd) scrollToEnd();
+  if (follows) scrollToEnd();
   return true;
 }
 
@@ -198,7 +218,9 @@ async function watch() {
     if (find("[data-open], [data-answering]", page)) {
       for (const part of ["#state", "#gauge"]) find(part)?.replaceWith(find(part, page));
     } else if (!find("form.edit")) {
+      const wasAtEnd = isAtEnd();
       show(answer.text, location.href, { at: seen() });
+      if (wasAtEnd) scrollToEnd();
       find("#announced").textContent = find("#state").textContent.trim() || "Older messages are summarized.";
       return;
     }
@@ -240,6 +262,9 @@ function listFiles(form) {
       const item = document.createElement("li");
       const name = document.createElement("bdi");
       name.textContent = file.name;
+      const size = document.createElement("span");
+      size.className = "quiet";
+      size.textContent = file.size < 1e6 ? `${Math.ceil(file.size / 1e3)} kB` : `${(file.size / 1e6).toFixed(1)} MB`;
       const remove = document.createElement("button");
       remove.type = "button";
       remove.className = "link";
@@ -251,7 +276,7 @@ function listFiles(form) {
         input.files = rest.files;
         listFiles(form);
       };
-      item.append(name, remove);
+      item.append(name, size, remove);
       return item;
     }),
   );
@@ -293,9 +318,12 @@ document.addEventListener("submit", (event) => {
   take(event.target);
 });
 
+const hasKeys = () => matchMedia("(hover: hover)").matches;
+
 document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && !event.isComposing) event.target.closest("form.edit")?.querySelector("a").click();
   // With a finger there is a button for sending, and no other key for a new line. An input method ends words by Enter.
-  const sends = matchMedia("(hover: hover)").matches ? !event.shiftKey : event.ctrlKey || event.metaKey;
+  const sends = hasKeys() ? !event.shiftKey : event.ctrlKey || event.metaKey;
   if (event.key !== "Enter" || !sends || event.isComposing || !event.target.matches("[data-turn] textarea")) return;
   if (event.target.name !== "content") return;
   event.preventDefault();
@@ -306,6 +334,13 @@ document.addEventListener("input", (event) => {
   const form = event.target.closest("[data-draft]");
   if (form && event.target.name === "content") localStorage.setItem(draftKey(form), event.target.value);
   if (event.target.closest("[data-search]")) search(event.target);
+});
+
+// What another tab has sent is no draft here.
+addEventListener("storage", ({ key, oldValue, newValue }) => {
+  const form = find("[data-draft]");
+  const box = form && find("textarea", form);
+  if (box && key === draftKey(form) && newValue === null && box.value === oldValue) box.value = "";
 });
 
 document.addEventListener("change", (event) => {
@@ -363,6 +398,8 @@ function begin() {
   const box = form && find("textarea", form);
   if (box && !box.value) box.value = localStorage.getItem(draftKey(form)) ?? "";
   if (form) listFiles(form);
+  const edited = find("form.edit textarea");
+  edited?.setSelectionRange(edited.value.length, edited.value.length);
   if (navigator.clipboard) {
     for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false;
     for (const block of document.querySelectorAll(".markdown pre")) {

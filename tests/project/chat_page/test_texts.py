@@ -66,13 +66,15 @@ class TestWords:
         ("<img src=x onerror=alert(1)>", '<p dir="auto">&lt;img src=x onerror=alert(1)&gt;</p>'),
         (
             "![x](https://elsewhere.org/a.png)",
-            '<p dir="auto">!<a href="https://elsewhere.org/a.png" rel="noopener nofollow">',
+            '<p dir="auto"><a href="https://elsewhere.org/a.png" rel="noopener nofollow">x</a></p>',
         ),
         (
             "[x](javascript:alert(1)) [y](data:text/html,x)",
             '<p dir="auto">[x](javascript:alert(1)) [y](data:text/html,x)',
         ),
         ("```html\n<script>\n```", '<pre tabindex="0"><code>&lt;script&gt;\n</code></pre>'),
+        ("| a |\n| -: |\n| b |", ' align="right"'),
+        ("# Tides", '<h3 dir="auto">Tides</h3>'),
         ("| a |\n| - |\n| ~~b~~ |", '<td dir="auto"><s>b</s></td>'),
     ],
 )
