@@ -129,7 +129,10 @@ def new_session(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _new_page(request, form, status=REFUSED)
     if command := commands.parse(form.cleaned_data["content"]):
-        form.add_error("content", commands.NOTHING_YET if command.is_known else commands.unknown(command))
+        if command.is_known:
+            messages.info(request, commands.NOTHING_YET)
+            return redirect("chat:sessions")
+        form.add_error("content", commands.unknown(command))
         return _new_page(request, form, status=REFUSED)
     try:
         with transaction.atomic():  # a message that cannot be stored leaves no conversation
