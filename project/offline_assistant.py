@@ -49,7 +49,9 @@ _PRONOUN = re.compile(r"(?:its?|he|she|they|that|this|there|his|her|their)\b", r
 _ENDING = re.compile(r"(?<=...)(?:ing|ed|s)$")
 _MONTH = "(?:january|february|march|april|may|june|july|august|september|october|november|december)"
 _SMALL = "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
-_NUMBER = rf"(?:\d[\d.,]*|\b(?:{_SMALL}|\w+teen|\w+ty-\w+|(?:twen|thir|for|fif|six|seven|eigh|nine)ty|hundred)\b)"
+_NUMBER = (
+    rf"(?:\d(?:[\d.,]*\d)?|\b(?:{_SMALL}|\w+teen|\w+ty-\w+|(?:twen|thir|for|fif|six|seven|eigh|nine)ty|hundred)\b)"
+)
 _DATE = (
     rf"\b\d\d?\.? {_MONTH}\b|\b{_MONTH} \d|\b\d{{4}}-\d\d|\b\d\d?:\d\d\b|\b(?:in|since|until) [12]\d{{3}}\b|\b(?:mon"
     r"|tues|wednes|thurs|fri|satur|sun|yester)days?\b|\b(?:today|tonight|tomorrow|noon|midnight)\b"

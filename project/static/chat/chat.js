@@ -174,8 +174,9 @@ async function stream({ message, page, resume = false }) {
   if (atStart !== shown) return true;
   const whole = await load(page);
   show(whole.text, page, { at: seen() });
-  if (problem) notice(problem);
-  else find("#announced").textContent = "The reply is complete.";
+  // A message that is too long is told of by the page itself.
+  if (problem && problem !== find("#state .bad")?.textContent) notice(problem);
+  if (!problem) find("#announced").textContent = "The reply is complete.";
   if (isAtEnd) scrollToEnd();
   return true;
 }
