@@ -65,7 +65,7 @@ class Code(StrEnum):
     THROTTLED = "throttled", 429, "Too many requests that cause compactions; try again after `Retry-After` seconds."
     SPEND = "spend", 429, "A limit of `SPENDING_LIMITS` is reached: nothing is compacted before `Retry-After` seconds."
     INTERNAL = "internal", 500, "The server failed; its log has the error."
-    MODEL = "model", 502, "The chat model gave no answer; ask again."
+    MODEL = "model", 502, "The chat model gave no answer; retry."
     COMPACTION_FAILED = "compaction_failed", 502, "No model returned a usable summary; nothing was changed."
     UNAVAILABLE = "unavailable", 503, "The database is busy or unreachable; try again after `Retry-After` seconds."
     REDACTION_FAILED = "redaction_failed", 503, "The site's redactor failed, so no text was returned."

@@ -17,8 +17,9 @@ from project.chat.turns import model_for
 
 COMPACT = "compact"
 COMPACTIONS = "compactions"
+UNDER_WAY = "Older messages are being summarized."
 KNOWN = (COMPACT, COMPACTIONS)
-NOTHING_YET = "There is nothing to compact yet."
+NOTHING_YET = "There is nothing to summarize yet."
 
 # "/etc/passwd" is a path in a question, "/compakt" a misspelled command.
 _COMMAND = re.compile(r"/(?P<name>[A-Za-z][\w-]*)(?:\s+(?P<argument>.*))?\s*", re.DOTALL)
@@ -63,12 +64,12 @@ def compact(session: ChatSession, tip: ChatMessage | None, instructions: str) ->
     if tip is None:
         return Notice(messages.INFO, NOTHING_YET)
     if get_settings(session.settings).mode == Mode.OFF:
-        return Notice(messages.WARNING, "Compaction is off for this conversation.")
+        return Notice(messages.WARNING, "Summaries are off for this conversation.")
     run = chat.request_compaction(tip, trigger=Trigger.MANUAL, instructions=instructions, model=model_for(session))
     if run is None and find_overspending(session):
         return Notice(messages.WARNING, "Summaries are paused for a while.")
     if run is None:
-        return Notice(messages.INFO, "This branch is already being compacted; this page shows the progress.")
+        return Notice(messages.INFO, UNDER_WAY)
     # It is finished by now in deterministic mode, or if a worker was quick.
     run.refresh_from_db()
     return Notice(*_outcome(run))
@@ -76,11 +77,11 @@ def compact(session: ChatSession, tip: ChatMessage | None, instructions: str) ->
 
 def _outcome(run: CompactionRun) -> tuple[int, str]:
     if run.status == RunStatus.SKIPPED:
-        return messages.INFO, "Nothing to compact: older messages are already summarized, or there are too few."
+        return messages.INFO, "Nothing to summarize: older messages are already summarized, or there are too few."
     if run.status == RunStatus.FAILED:
         why = WHY_IT_FAILED.get(run.error_code, run.error_code)
-        return messages.ERROR, f"The compaction failed because {why}. Nothing was changed."
+        return messages.ERROR, f"Older messages could not be summarized because {why}. Nothing was changed."
     if run.status == RunStatus.SUCCEEDED:
         numbers = f"{run.tokens_before:,} → {run.tokens_after:,} tokens"
-        return messages.SUCCESS, f"Compacted: generation {run.generation}, {numbers}."
-    return messages.SUCCESS, "Compaction started in the background; this page shows the progress."
+        return messages.SUCCESS, f"Older messages are summarized: {numbers}."
+    return messages.SUCCESS, UNDER_WAY

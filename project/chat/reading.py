@@ -181,7 +181,6 @@ def _generation(run: CompactionRun, **state: bool) -> Generation:
         tokens_after=run.tokens_after,
         messages_compacted=run.messages_compacted,
         cutoff_number=cutoff.depth,
-        anchor_number=run.anchor.depth if run.anchor else None,
         pinned_number=pinned.depth if pinned else None,
         finished_at=run.finished_at,
         is_retired=summary.retired_at is not None,

@@ -101,7 +101,6 @@ class Generation:
     tokens_after: int | None
     messages_compacted: int | None
     cutoff_number: int
-    anchor_number: int | None
     pinned_number: int | None
     finished_at: datetime | None
     summary_id: int

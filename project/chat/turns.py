@@ -14,6 +14,7 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from compaction_app import chat
+from compaction_app.contrib.stream.replies import TOO_LONG
 from compaction_app.exceptions import (
     CompactionError,
     ConfigurationError,
@@ -36,7 +37,7 @@ REPLY_ERRORS = {
     ErrorCode.PROVIDER_ERROR: "The model cannot be reached, or had an error.",
     ErrorCode.TIMEOUT: "The model did not answer in time.",
     ErrorCode.QUOTA: "The quota of this site's account with the model's provider is used up.",
-    ErrorCode.AUTHENTICATION: "The model's provider did not accept this site's key.",
+    ErrorCode.AUTHENTICATION: "The model of this site is not set up rightly. Tell the site's administrator.",
     ErrorCode.BAD_REQUEST: "The model's provider did not accept the request.",
     ErrorCode.INPUT_TOO_LARGE: "The conversation is too long for the model.",
 }
@@ -116,10 +117,7 @@ def words_for(error: Exception, model: str = "") -> tuple[str, str]:
                 f"{error.needed:,} tokens by our count; its window is smaller than the {error.available:,} configured"
             )
             return "The model finds the conversation too long.", detail
-        return (
-            f"The newest message is too long for the model: with it {error.needed:,} tokens would be sent, and "
-            f"{error.available:,} fit. Edit it to make it shorter."
-        ), ""
+        return TOO_LONG, str(error)
     if isinstance(error, CompactionError):
         if "MAX_MESSAGE_BYTES" in str(error):
             return "This message is too large to be stored.", str(error)

@@ -347,7 +347,7 @@ def _answer(
     turn = turns.take_turn(session, message, regenerate=regenerate)
     if turn.problem:
         detail = f" ({turn.detail})" if turn.detail and request.user.is_staff else ""
-        messages.error(request, f"{turn.problem}{detail} Your message is saved; Retry asks again.")
+        messages.error(request, f"{turn.problem}{detail} Your message is saved; press Retry.")
     return redirect(_address(turn.tip))
 
 

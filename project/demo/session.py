@@ -209,9 +209,9 @@ class Demo:
         views = [SessionView(ChatSession.objects.get(pk=session.pk)) for session in sessions]
         report_file = self.folder / "report.txt"
         limit = None if self.options.show_all else SHOWN_BRANCHES
-        # Of many conversations, the most compacted ones are printed.
+        # Of many conversations, the most compacted ones are printed; none where the address is what is looked for.
         most = sorted(views, key=lambda view: -len(view.runs))
-        shown = views if self.options.show_all else most[:SHOWN_SESSIONS]
+        shown = views if self.options.show_all else most[: SHOWN_SESSIONS * self.options.once]
         with report_file.open("w") as file:
             full = Report(_plain_console(file=file, width=_REPORT_WIDTH), limit=None)
             short = Report(self.console, limit=limit, full_file=str(report_file))
@@ -220,9 +220,10 @@ class Demo:
                 if view in shown:
                     short.print_session(view)
         self.console.print()
-        if len(views) > len(shown):
+        if not shown:
+            self._say(f"Each branch, its summary and what a model would be sent: {report_file}")
+        elif len(views) > len(shown):
             self._say(f"… and {number(len(views) - len(shown), 'conversation')} more, in {report_file}")
-        self.console.rule()
         fits = print_totals(self.console, views)
         return self._verify(sessions) and fits
 

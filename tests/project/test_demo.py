@@ -239,6 +239,7 @@ class TestStopping:
             assert get(port, "/accounts/login/") == 200
             assert re.search(rf"http://127\.0\.0\.1:{port}/chat/[0-9a-f-]+/", running.output)
             assert f"http://127.0.0.1:{port}/admin/" in running.output
+            assert "Branch map" not in running.output, "the address is what is looked for"
             assert re.search(r"log in as demo with the password \S+", running.output)
             assert len(running.processes()) >= 5
             with demo("--once") as second:

@@ -34,7 +34,7 @@ def test_it_quotes_the_sentence_that_holds_the_words_of_the_question():
     ("message", "where"),
     [
         (said(summary_message("## 2026-03-02\n\nuser: the roof leaks · the harbour code is 4711")), "the summary"),
-        (said("the harbour code is 4711", "system"), "the instructions"),
+        (said('Look.\n\n<file name="note.txt">\nIt rains. the harbour code is 4711\n</file>'), "the file note.txt"),
         (said([{"type": "text", "text": "the harbour code is 4711"}, {"type": "image_url"}]), "a message of yours"),
         (said("the harbour code is 4711", "assistant"), "an earlier reply"),
         (said("the harbour code is 4711", "tool"), "a tool's result"),
@@ -63,10 +63,46 @@ def test_it_finds_facts_in_any_script(fact, question):
 
 
 @pytest.mark.parametrize(
-    "question", ["???", "Is the harbour deep?", "Which colour has the boat of the harbour master?"]
+    "question",
+    [
+        "???",
+        "Is the harbour deep?",
+        "Which colour has the boat of the harbour master?",
+        "When does the boat sail?",
+        "Who saved the wedding?",
+        "How many boats are there?",
+        "What is the wedding code?",
+    ],
 )
-def test_where_nothing_answers_it_says_so(question):
-    assert answer(said("The boat is slow."), said(question)).startswith(offline_assistant.NOTHING)
+def test_a_wrong_quote_is_worse_than_none(question):
+    """Neither the instructions nor a question is quoted, nor what lacks the date, the number or the name."""
+    prompt = [said("The harbour is deep.", "system"), said("The boat sails slowly. You saved the wedding.")]
+    prompt += [said("And when does the boat sail?"), said(question)]
+    assert answer(*prompt) == f"{offline_assistant.NOTHING} {offline_assistant.ADVICE}"
+
+
+@pytest.mark.parametrize(
+    ("told", "question", "quote"),
+    [
+        ("The wedding is on Saturday 23 May. You saved a wedding.", "When is the wedding?", "is on Saturday 23 May."),
+        ("Seven rooms are let. The room costs 900 kroner.", "How many rooms?", "Seven rooms are let."),
+        ("We have a boat. It is called Marit.", "What is the boat called?", "We have a boat. It is called Marit."),
+        ("Birk holds the lamp. The lamp is heavy.", "Who holds the lamp?", "Birk holds the lamp."),
+    ],
+)
+def test_a_statement_with_what_is_asked_for_comes_first(told, question, quote):
+    assert answer(said(told), said(question)).endswith(quote)
+
+
+def test_a_reply_is_found_by_the_question_that_it_answered():
+    talk = said("Which number has the water sample?"), said("V-1187, the bad one.", "assistant")
+    assert answer(*talk, said("The number of the water sample?")) == found("an earlier reply", "V-1187, the bad one.")
+
+
+def test_what_is_attached_to_the_question_is_read_and_a_plain_statement_is_noted():
+    asked = said('What is the boat called?\n\n<file name="note.txt">\nThe boat is called Marit.\n</file>')
+    assert answer(asked) == found("the file note.txt", "The boat is called Marit.")
+    assert answer(said("The boat is fast."), said("The boat is blue.")) == offline_assistant.NOTED
 
 
 def test_it_is_an_endpoint_whose_stream_is_the_same_reply():

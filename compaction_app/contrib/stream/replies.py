@@ -36,7 +36,7 @@ from compaction_app.contrib.stream.parts import (
 )
 from compaction_app.conversation.claim import is_under_way
 from compaction_app.conversation.stream import STOPPED, ReplyStream
-from compaction_app.exceptions import CompactionError, InvalidReply, ReplyUnderWay
+from compaction_app.exceptions import CompactionError, ContextOverflow, InvalidReply, ReplyUnderWay
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.summarizers.openai import failure_of
 from compaction_app.telemetry import log_error
@@ -53,10 +53,13 @@ _KEEP_ALIVE_SECONDS = 15.0
 #: Deltas are joined up to here: a reader that comes back is sent few.
 _PIECE = 2000
 
+#: For whoever wrote it: the log has the numbers.
+TOO_LONG = "This message is too long for the model. Shorten it, or attach less."
 _INTERRUPTED = "The reply was interrupted."
 _SENTENCES = {
     ErrorCode.TIMEOUT: "The model did not answer in time.",
     ErrorCode.QUOTA: "The quota of the model is used up.",
+    ErrorCode.AUTHENTICATION: "The model of this site is not set up rightly. Tell the site's administrator.",
     ErrorCode.INPUT_TOO_LARGE: "The conversation is too long for the model.",
 }
 
@@ -69,6 +72,9 @@ def explain(error: Exception) -> tuple[Code, str]:
     """The code of an error and a sentence for people."""
     if isinstance(error, openai.OpenAIError):
         return Code.MODEL, _SENTENCES.get(failure_of(error, model="", prompt="").code, Code.MODEL.meaning)
+    if isinstance(error, ContextOverflow):
+        is_message = error.needed > error.available
+        return Code.CONTEXT_OVERFLOW, TOO_LONG if is_message else _SENTENCES[ErrorCode.INPUT_TOO_LARGE]
     if isinstance(error, InvalidReply):
         return Code.MODEL, str(error)
     if isinstance(error, CompactionError) and error.code in list(Code):

@@ -24,11 +24,16 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--once", action="store_true", help="exit after showing the result, without serving")
+        parser.add_argument("--once", action="store_true", help="print the whole report and exit, without serving")
         parser.add_argument("--reset", action="store_true", help="delete the data of earlier demos first")
         parser.add_argument("--file", type=Path, metavar="PATH", help="import this file, as import_chats does")
         parser.add_argument("--join", action="store_true", help="join all trees in the file into one conversation")
-        parser.add_argument("--all", action="store_true", dest="show_all", help="list all branches of a large file")
+        parser.add_argument(
+            "--all",
+            action="store_true",
+            dest="show_all",
+            help="print the whole report, all branches of a large file too",
+        )
         parser.add_argument("--port", type=int, default=FIRST_PORT, help="the first port to try (default: %(default)s)")
 
     def handle(self, *args: Any, **options: Any) -> None:

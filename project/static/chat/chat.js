@@ -196,8 +196,11 @@ async function stream({ message, page, resume = false }) {
   const whole = await load(page);
   const reply = `#m${message} ~ article`;
   show(whole.text, page, { at: seen(reply), focus: document.activeElement === bubble ? [reply, `#m${message}`] : [] });
-  if (problem) notice(problem);
-  else find("#announced").textContent = find(`${reply} .stopped`) ? "The reply is stopped." : "The reply is complete.";
+  // A message that is too long is told of by the page itself.
+  if (problem && problem !== find("#state .bad")?.textContent) notice(problem);
+  if (!problem) {
+    find("#announced").textContent = find(`${reply} .stopped`) ? "The reply is stopped." : "The reply is complete.";
+  }
   if (follows) scrollToEnd();
   return true;
 }

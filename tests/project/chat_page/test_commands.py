@@ -39,21 +39,21 @@ class TestCommands:
         response = send(browser, session, "/compact keep the boat's name", parent=full)
         run = CompactionRun.objects.get()
         assert (run.trigger, run.instructions, run.status) == ("manual", "keep the boat's name", RunStatus.READY)
-        assert self.told(browser, response) == ["Compaction started in the background; this page shows the progress."]
+        assert self.told(browser, response) == ["Older messages are being summarized."]
         assert stored(session) == 20
 
     def test_compact_says_why_there_is_none(self, browser, session, full):
         send(browser, session, "/compact", parent=full)
         told = self.told(browser, send(browser, session, "/compact", parent=full))
-        assert told[-1].startswith("This branch is already being compacted")
+        assert told[-1] == "Older messages are being summarized."
         assert CompactionRun.objects.count() == 1
-        nothing = "Nothing to compact: older messages are already summarized, or there are too few."
+        nothing = "Nothing to summarize: older messages are already summarized, or there are too few."
         elsewhere = grow(session, 2)
         assert self.told(browser, send(browser, session, "/compact", parent=elsewhere)) == [nothing]
         session.settings = {"MODE": "off"}
         session.save()
         told = self.told(browser, send(browser, session, "/compact", parent=elsewhere))
-        assert told == ["Compaction is off for this conversation."]
+        assert told == ["Summaries are off for this conversation."]
 
     def test_compactions_lists_the_generations_newest_first(self, browser, session, full):
         chat.compact(full)
@@ -64,10 +64,9 @@ class TestCommands:
         assert re.findall(r'<th scope="row">(\d+)</th>', page) == ["2", "1"]
         for run in CompactionRun.objects.filter(generation__isnull=False):
             assert f"{run.tokens_before:,} → {run.tokens_after:,}" in page
-            assert f"#{run.summary.last_summarized_message.depth}<" in page
-            assert f"#{run.anchor.depth}<" in page
+            assert f"1–{run.summary.last_summarized_message.depth}<" in page
         assert page.count("in use here") == 1
-        assert "this branch, superseded" in page
+        assert "replaced by a newer one" in page
         assert stored(session) == 40
 
     def test_an_unknown_command_is_explained_and_not_stored(self, browser, session):

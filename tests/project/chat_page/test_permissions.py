@@ -94,8 +94,10 @@ class TestPermissions:
         assert client.post(reverse("login"), right).url == wanted
         assert client.post(reverse("logout")).url == reverse("login")
 
-    def test_an_unknown_address_is_not_found(self, browser, session):
-        assert browser.get(reverse("chat:session", args=[uuid.uuid4()])).status_code == 404
+    def test_an_unknown_address_is_not_found(self, browser, session, settings):
+        settings.DEBUG = True
+        missing = browser.get(reverse("chat:session", args=[uuid.uuid4()]))
+        assert (missing.status_code, "This page does not exist" in text_of(missing)) == (404, True)
         for number in (10**9, 2**63, 10**40):
             assert browser.get(reverse("chat:branch", args=[session.pk, number])).status_code == 404
         for parent in ("x", "-1", "1.5", "²", str(2**63), "9" * 5000):

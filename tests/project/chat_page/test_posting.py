@@ -105,7 +105,7 @@ class TestFailures:
 
     def test_a_window_that_is_filled_is_explained_and_nothing_is_sent(self, browser, session, endpoint, marit):
         page = text_of(browser.get(send(browser, session, "word " * 3000).url))
-        assert "The newest message is too long for the model" in page
+        assert page.count("This message is too long for the model. Shorten it, or attach less.") == 1
         assert stored(session) == 1
         filled = chat.start_session(owner=marit, system_prompt="word " * 3000, settings=WINDOW)
         send(browser, filled, "Hello")
