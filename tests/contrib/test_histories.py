@@ -82,6 +82,7 @@ HIDDEN = {"is_visually_hidden_from_conversation": True}
 THOUGHTS = {"content_type": "thoughts", "thoughts": [{"summary": "s", "content": "Hm."}, {"summary": "Aha."}]}
 CONTEXT = {"content_type": "user_editable_context", "user_profile": "I fish.", "user_instructions": "Be brief."}
 PHOTO = {"content_type": "image_asset_pointer", "asset_pointer": "file-service://file-1"}
+PLOT = {"aggregate_result": {"messages": [{"message_type": "image", "image_url": "file-service://file-9"}]}}
 VOICE = {"content_type": "audio_transcription", "text": "Said aloud."}
 SOUND = {"audio_asset_pointer": {"asset_pointer": "sediment://file_2"}, "content_type": "real_time_user_audio_video"}
 ATTACHED = {"attachments": [{"id": "file-1", "name": "roof.jpg", "mime_type": "image/jpeg"}, {"name": "plan.pdf"}]}
@@ -103,8 +104,8 @@ def block(text: str) -> dict[str, Any]:
 
 ROOT = "00000000-0000-4000-8000-000000000000"
 FILE = {"file_name": "a.pdf"}
-USE = {"type": "tool_use", "id": "t1", "name": "look", "input": {"at": 1}}
-RESULT = {"type": "tool_result", "tool_use_id": "t1", "name": "look", "content": [block("fog")]}
+USE = {"type": "tool_use", "id": None, "name": "look", "input": {"at": 1}}
+RESULT = {"type": "tool_result", "tool_use_id": None, "name": "look", "content": [block("fog")]}
 
 
 def webui(*rows: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -199,7 +200,7 @@ ODDITIES: list[Any] = [
         gpt(
             node("q", None, "user", parts(PHOTO, "Q", VOICE, SOUND), metadata=ATTACHED),
             node("c", "q", "assistant", code("1+1"), recipient="python"),
-            node("o", "c", "tool", {"content_type": "execution_output", "text": "2"}, name="python", create_time=1),
+            node("o", "c", "tool", {"content_type": "execution_output", "text": ""}, name="python", metadata=PLOT),
             node("w", "o", "assistant", code('{"q":1}', "unknown"), recipient="web.run"),
             node("b", "w", "tool", {"content_type": "tether_browsing_display", "result": "fog"}, name="web.run"),
             node("b2", "b", "tool", {"content_type": "tether_quote", "text": "more"}, name="web.run"),
@@ -209,7 +210,7 @@ ODDITIES: list[Any] = [
         [
             "u Q\n\nSaid aloud. <roof.jpg> <file_2> <plan.pdf>",
             ' a python({"code": "1+1"})',
-            "  t 2",
+            "  t <file-9>",
             '   a web.run({"q":1})',
             "    t fog",
             "     a web.run({})",
@@ -262,11 +263,13 @@ ODDITIES: list[Any] = [
             row("s", "a", "system", "S"),
             row("q2", "s", "user", [block("Q2")], timestamp=None),
             row("e", "q2", "assistant", "", error={"content": "500"}),
-            row("o", "gone", "user", "O"),
+            row("o", "gone", "user", WHY),
+            row("f", "o", "assistant", f"```\n{WHY}```"),
             params={"system": "Be brief."},
         ),
         ["= Be brief.", "u Q <image> <a.pdf>", " a A &lt; ~I <see>.", "  u Q2",
-         ' a look({"at":1})', "  t fog", "   a Fog.", " a look({}) ~Why not.", "  t fog", "   a Fog.", "u O"],
+         ' a look({"at":1})', "  t fog", "   a Fog.", " a look({}) ~Why not.", "  t fog", "   a Fog.", f"u {WHY}",
+         f" a ```\n{WHY}```"],
         id="Open WebUI: siblings, HTML, output, other roles, errors",
     ),
     pytest.param(
@@ -276,6 +279,7 @@ ODDITIES: list[Any] = [
             bubble("e", "q", False, "Something went wrong.", error=True),
             bubble("q2", "e", True, "Q2", createdAt=None),
             bubble("s", "a", False, content=[{"type": "summary", "text": "S"}, {"type": "text", "text": "On."}]),
+            bubble("f", "a", False, content=[{"type": "error", "error": "429"}]),
             bubble("o", "gone", True, "O"),
             options={"promptPrefix": "Be brief.", "model": "m"},
         ),
@@ -325,6 +329,16 @@ def test_what_is_too_large_or_refused_by_a_database_is_left_out_of_a_message(set
     message = one.session.messages.get()
     assert (message.content, message.attachments[0]["name"]) == ("Q\ufffd", "a.png")
     assert "url" not in message.attachments[0]
+
+
+def test_a_continued_conversation_is_one_and_two_with_equal_words_are_two():
+    nodes = [node("q", None, "user", "Q"), node("a", "q", "assistant", "A"), node("q2", "a", "user", "Q2")]
+    (first,), (other,) = stored(gpt(*nodes[:2])), stored(gpt(*nodes[:2], conversation_id="d"))
+    (again,) = stored(gpt(*nodes, node("b", "q", "assistant", "B"), node("r", None, "user", "R")))
+    assert (first.session, first.session.external_id) == (again.session, "chatgpt:c") != other.session
+    assert drawn(again.session) == ["u Q", " a A", "  u Q2", " a B", "u R"]
+    assert (again.already_there, sum(again.notes.values())) == (True, 3)
+    assert [one.session for one in stored(histories.document_of(again.session))] == [again.session]
 
 
 def talk(text: str) -> dict[str, Any]:
@@ -413,7 +427,7 @@ class TestArchives:
         data = bytearray(file.read_bytes())
         data[60:80] = bytes(20)
         file.write_bytes(data)
-        with pytest.raises(CommandError, match="cannot be unpacked"):
+        with pytest.raises(CommandError, match="cannot be unpacked: this zip is damaged"):
             run("import_chats", file)
 
     @pytest.mark.parametrize("chunk", [7, 1 << 20])
@@ -497,6 +511,7 @@ def test_what_is_exported_comes_back_with_its_branches_roles_dates_calls_and_fil
     file = tmp_path / "out.json"
     assert run("export_chats", "--owner", "ada", "--format", form, "--out", file) == ("", 0)
     assert run("export_chats", "--session", session.pk, "--format", form)[0] == file.read_text()
+    assert "Already imported: 1 conversation." in run("import_chats", file, "--owner", "ada")[0]
     assert "a secret" not in file.read_text()
     with pytest.raises(CommandError, match="cannot be written"):
         run("export_chats", "--out", file)
