@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain, repeat
 from typing import Any
+from uuid import UUID
 
 from compaction_app.exceptions import ImportFailed, InvalidMessage
 from compaction_app.messages.originals import PROVIDER_KEYS, bounded, messages_of, storable
@@ -32,11 +33,11 @@ from compaction_app.messages.validation import (
 from compaction_app.values import Role
 
 #: A conversation of another format as a document of the OpenAI chat format; None for what is not in this format.
-#: Beside ``messages`` it may have ``title``, ``model``, ``system_prompt``, ``created_at``, ``metadata``, and ``notes``:
-#: what was left out, and how often.
+#: Beside ``messages`` it may have ``id``, ``external_id`` (the session's), ``title``, ``model``, ``system_prompt``,
+#: ``created_at``, ``metadata``, and ``notes``: what was left out, and how often.
 Reader = Callable[[Mapping[str, Any]], dict[str, Any] | None]
 
-#: Marks imported sessions; a digest of the conversation follows.
+#: Of imported sessions; the conversation's id follows, or a digest of its content.
 EXTERNAL_ID_PREFIX = "import:"
 _TITLE_CHARACTERS, _LONGEST_TITLE = 80, 255
 _DIGEST_CHARACTERS = 40
@@ -72,6 +73,8 @@ class Conversation:
     system_prompt: str = ""
     created_at: datetime | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    #: The conversation's in the file.
+    id: str = ""
     external_id: str = ""
     #: In the file: "line 3".
     place: str = ""
@@ -114,7 +117,7 @@ def conversation_of(document: Mapping[str, Any], *, place: str = "", max_bytes: 
         named = f"message {number}"
         with _at(named):
             if not isinstance(item, dict):
-                raise InvalidMessage(f"a message must be an object, not {type(item).__name__}.")
+                raise InvalidMessage(f"a message must be an object, not {json_type(item)}.")
             # Of several results of tools each is a message, behind the one before.
             for fields, source in zip(_openai_messages(item), chain([item], repeat({})), strict=False):
                 if (own_id := fields.get("external_id")) and position.setdefault(own_id, len(found)) < len(found):
@@ -130,8 +133,11 @@ def conversation_of(document: Mapping[str, Any], *, place: str = "", max_bytes: 
         ImportedMessage(fields={**fields, "created_at": fields.get("created_at") or began}, parent=parent, place=named)
         for (fields, _, named), parent in zip(found, parents, strict=True)
     ]
-    metadata = document.get("metadata")
+    metadata, own_id = document.get("metadata"), _text_id(document.get("id"))
     read = Conversation(
+        id=own_id,
+        # Sets for training number their conversations: such an id tells none of another set's apart.
+        external_id=_text_id(document.get("external_id")) or (EXTERNAL_ID_PREFIX + own_id) * bool(uuid_in(own_id)),
         messages=tuple(messages),
         title=str(document.get("title") or ""),
         model=str(document.get("model") or "")[:_LONGEST_TITLE],
@@ -203,6 +209,18 @@ def _text_id(value: Any) -> str:
     return "" if value is None else str(value)
 
 
+def json_type(value: Any) -> str:
+    names = {dict: "object", list: "list", str: "string", bool: "boolean", type(None): "null"}
+    return names.get(type(value), "number")
+
+
+def uuid_in(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
 def moment(value: Any) -> datetime | None:
     """A time from ISO 8601 or seconds since 1970; UTC if it has no zone. Raises :class:`InvalidMessage`."""
     if value is None or value == "":
@@ -239,7 +257,7 @@ def _from_the_roots(messages: Sequence[ImportedMessage]) -> Iterator[int]:
 
 
 def checked(conversation: Conversation, max_bytes: int) -> Conversation:
-    """The conversation as it can be stored: with its system prompt, a title, and an id that tells its content."""
+    """The conversation as it can be stored: with its system prompt, a title, and an external id."""
     _check_messages(conversation, max_bytes)
     system_prompt, messages = _without_opening_system(conversation.messages)
     # The first words of the first user message.
@@ -253,16 +271,20 @@ def checked(conversation: Conversation, max_bytes: int) -> Conversation:
         validate_session({**session, "metadata": conversation.metadata})
     except InvalidMessage as error:
         raise ImportFailed(str(error)) from error
-    # Of the content, whatever the layout of the file.
-    digest = hashlib.sha256(json.dumps(system_prompt).encode())
-    for message in messages:
-        digest.update(json.dumps([message.parent, message.fields], sort_keys=True, default=str).encode())
+    named = conversation.external_id
+    # What is new in a conversation is found by the ids of its messages.
+    if not 0 < len(named) <= _LONGEST_TITLE or not all(message.fields.get("external_id") for message in messages):
+        # Of the content, whatever the layout of the file.
+        digest = hashlib.sha256(json.dumps([system_prompt, conversation.id]).encode())
+        for message in messages:
+            digest.update(json.dumps([message.parent, message.fields], sort_keys=True, default=str).encode())
+        named = EXTERNAL_ID_PREFIX + digest.hexdigest()[:_DIGEST_CHARACTERS]
     return replace(
         conversation,
         messages=tuple(messages),
         title=title,
         system_prompt=system_prompt,
-        external_id=EXTERNAL_ID_PREFIX + digest.hexdigest()[:_DIGEST_CHARACTERS],
+        external_id=named,
     )
 
 

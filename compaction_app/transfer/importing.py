@@ -1,8 +1,8 @@
 """Imports conversations, each whole or not at all: one that cannot be stored does not stop the others.
 
 :mod:`formats` reads a document as a tree that can be stored, or refuses it with the place. Here each tree is appended
-through ``chat``, chain by chain, in a transaction of its own. A digest of the conversation is kept as the session's
-``external_id``, so importing a file twice finds the first import.
+through ``chat``, chain by chain, in a transaction of its own. The id of the conversation, or a digest of one without
+ids, is kept as the session's ``external_id``: a later import finds it, and appends the messages that are new.
 """
 
 from __future__ import annotations
@@ -19,7 +19,15 @@ from compaction_app import chat
 from compaction_app.conf import site_setting
 from compaction_app.exceptions import CompactionError, ImportFailed
 from compaction_app.models import ChatMessage, ChatSession, sql
-from compaction_app.transfer.formats import Conversation, Reader, children_of, conversation_of, recognized
+from compaction_app.transfer.formats import (
+    Conversation,
+    Reader,
+    children_of,
+    conversation_of,
+    json_type,
+    recognized,
+    uuid_in,
+)
 
 logger = logging.getLogger("compaction_app.importing")
 
@@ -32,6 +40,10 @@ _UNKNOWN = 1_000
 #: What a reader of a format raises where a file is not in the form that it knows.
 _MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
 
+#: What a message may hold.
+_SAID = ("content", "tool_calls", "attachments", "reasoning", "original")
+_TITLE_CHARACTERS = 80
+
 #: Called with the number of messages stored since the last call.
 Advance = Callable[[int], object]
 
@@ -43,7 +55,7 @@ class Imported:
     session: ChatSession
     messages: int
     tips: int
-    #: Stored by an earlier import; nothing was written.
+    #: Stored by an earlier import, or exported from here; ``notes`` has how many messages were added.
     already_there: bool = False
     #: What was mended or left out, and how often.
     notes: Counter[str] = field(default_factory=Counter)
@@ -61,8 +73,8 @@ class Refused:
     is_empty: bool = False
 
     def __str__(self) -> str:
-        named = f"{self.place} “{self.title}”" if self.title else self.place
-        return ": ".join(filter(None, [named, self.reason]))
+        title = f"“{self.title[:_TITLE_CHARACTERS]}”" if self.title else ""
+        return ": ".join(filter(None, [f"{self.place} {title}".strip(), self.reason]))
 
 
 def read(documents: Iterable[tuple[str, Any]], readers: Sequence[Reader] = ()) -> Iterator[Conversation | Refused]:
@@ -87,7 +99,8 @@ def read(documents: Iterable[tuple[str, Any]], readers: Sequence[Reader] = ()) -
         except CompactionError as error:
             reason = str(error)
         except _MALFORMED as error:
-            reason = f"it is not in the form of its format: {type(error).__name__}: {error}"
+            logger.info("refuse place=%s reason=malformed", place, exc_info=error)
+            reason = "it is not in the form of its format."
         refused = Refused(place=place, title=title, reason=reason)
         if unknown is None:
             yield refused
@@ -101,7 +114,7 @@ def read(documents: Iterable[tuple[str, Any]], readers: Sequence[Reader] = ()) -
 
 def _not_recognized(document: Any) -> str:
     keys = f" with the keys {', '.join(document)[:80]}" if isinstance(document, dict) else ""
-    return f"the format of this {type(document).__name__}{keys} is not recognized."
+    return f"the format of this {json_type(document)}{keys} is not recognized."
 
 
 def store(
@@ -118,7 +131,7 @@ def store(
             yield one
             continue
         about: dict[str, Any] = {"place": one.place, "title": one.title}
-        if not one.messages:
+        if not any(message.fields.get(key) for message in one.messages for key in _SAID):
             yield Refused(**about, reason="it contains no message.", is_empty=True)
             continue
         try:
@@ -140,33 +153,54 @@ def _store(conversation: Conversation, owner: Any, using: str, advance: Advance)
     below = children_of(conversation.messages)
     tips = sum(index not in below for index in range(len(conversation.messages)))
     counts: dict[str, Any] = {"messages": len(conversation.messages), "tips": tips, "notes": conversation.notes}
-    stored = ChatSession.objects.using(using).filter(owner=owner, external_id=conversation.external_id)
-    if (session := stored.first()) is not None:
-        advance(len(conversation.messages))
-        logger.info("skip session=%s reason=imported_before", session.pk)
-        return Imported(session=session, **counts, already_there=True)
-    session = chat.start_session(
-        owner=owner,
-        title=conversation.title,
-        model=conversation.model,
-        system_prompt=conversation.system_prompt,
-        external_id=conversation.external_id,
-        metadata=conversation.metadata,
-        using=using,
-    )
-    if conversation.created_at is not None:
-        session.created_at = conversation.created_at
-        session.save(using=using, update_fields=["created_at"])
+    ids = [message.fields.get("external_id") or "" for message in conversation.messages]
+    of_owner = ChatSession.objects.using(using).filter(owner=owner)
+    #: The messages that are there. Without an id they are those of a digest.
+    known: dict[str, int | None] = {}
+    # Our own export has the session's id.
+    own_id = uuid_in(conversation.id)
+    session = of_owner.filter(pk=own_id).first() if own_id else None
+    is_own = session is not None
+    if (session := session or of_owner.filter(external_id=conversation.external_id).first()) is not None:
+        known = {"": None, **dict(session.messages.exclude(external_id="").values_list("external_id", "pk"))}
+        added = 0 if is_own else sum(own not in known for own in ids)
+        conversation.notes["messages added to conversations that were there"] += added
+        counts["already_there"] = True
+        if not added:
+            advance(len(conversation.messages))
+            logger.info("skip session=%s reason=imported_before", session.pk)
+            return Imported(session=session, **counts)
+    else:
+        session = chat.start_session(
+            owner=owner,
+            title=conversation.title,
+            model=conversation.model,
+            system_prompt=conversation.system_prompt,
+            external_id=conversation.external_id,
+            metadata=conversation.metadata,
+            using=using,
+        )
+        if conversation.created_at is not None:
+            session.created_at = conversation.created_at
+            session.save(using=using, update_fields=["created_at"])
     # Chain by chain, with a stack: a conversation may be deeper than Python can recurse.
-    waiting: list[tuple[ChatMessage | None, int]] = [(None, root) for root in reversed(below[None])]
+    waiting: list[tuple[ChatMessage | int | None, int]] = [(None, root) for root in reversed(below[None])]
     while waiting:
         parent, first = waiting.pop()
+        if ids[first] in known:
+            waiting.extend((known[ids[first]], child) for child in reversed(below.get(first, [])))
+            advance(1)
+            continue
         # A message, its first child, that child's first child and so on.
         chain = [first]
-        while len(chain) < _BATCH and (following := below.get(chain[-1])):
+        while len(chain) < _BATCH and (following := below.get(chain[-1])) and ids[following[0]] not in known:
             chain.append(following[0])
+        if isinstance(parent, int):
+            parent = session.messages.get(pk=parent)
         rows = chat.append_messages(session, parent, [conversation.messages[i].fields for i in chain], lenient=True)
         for row, index in zip(rows, chain, strict=True):
+            if conversation.messages[index].fields.get("metadata", {}).get("redacted_at"):
+                chat.redact_message(row, replacement=row.content)
             # The first child of each message but the last is in the chain. Siblings wait in reverse order.
             left = below.get(index, [])[0 if index == chain[-1] else 1 :]
             waiting.extend((row, child) for child in reversed(left))

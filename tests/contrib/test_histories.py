@@ -82,6 +82,7 @@ HIDDEN = {"is_visually_hidden_from_conversation": True}
 THOUGHTS = {"content_type": "thoughts", "thoughts": [{"summary": "s", "content": "Hm."}, {"summary": "Aha."}]}
 CONTEXT = {"content_type": "user_editable_context", "user_profile": "I fish.", "user_instructions": "Be brief."}
 PHOTO = {"content_type": "image_asset_pointer", "asset_pointer": "file-service://file-1"}
+PLOT = {"aggregate_result": {"messages": [{"message_type": "image", "image_url": "file-service://file-9"}]}}
 VOICE = {"content_type": "audio_transcription", "text": "Said aloud."}
 SOUND = {"audio_asset_pointer": {"asset_pointer": "sediment://file_2"}, "content_type": "real_time_user_audio_video"}
 ATTACHED = {"attachments": [{"id": "file-1", "name": "roof.jpg", "mime_type": "image/jpeg"}, {"name": "plan.pdf"}]}
@@ -103,8 +104,8 @@ def block(text: str) -> dict[str, Any]:
 
 ROOT = "00000000-0000-4000-8000-000000000000"
 FILE = {"file_name": "a.pdf"}
-USE = {"type": "tool_use", "id": "t1", "name": "look", "input": {"at": 1}}
-RESULT = {"type": "tool_result", "tool_use_id": "t1", "name": "look", "content": [block("fog")]}
+USE = {"type": "tool_use", "id": None, "name": "look", "input": {"at": 1}}
+RESULT = {"type": "tool_result", "tool_use_id": None, "name": "look", "content": [block("fog")]}
 
 
 def webui(*rows: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -152,7 +153,7 @@ LOOKED = {"type": "tool_call", "tool_call": {"id": "c1", "name": "look", "args":
 ODDITIES: list[Any] = [
     pytest.param(
         gpt(node("r", None), node("a", "q", "critic", "A"), node("q", "r", "user", "Q"), node("b", "q", "tool", "B")),
-        ["u Q", " a A", " u [result of a tool call: b]\n> B"],
+        ["u Q", " a A", " a tool({})", "  t B"],
         id="ChatGPT: no children are named",
     ),
     pytest.param(
@@ -199,7 +200,7 @@ ODDITIES: list[Any] = [
         gpt(
             node("q", None, "user", parts(PHOTO, "Q", VOICE, SOUND), metadata=ATTACHED),
             node("c", "q", "assistant", code("1+1"), recipient="python"),
-            node("o", "c", "tool", {"content_type": "execution_output", "text": "2"}, name="python", create_time=1),
+            node("o", "c", "tool", {"content_type": "execution_output", "text": ""}, name="python", metadata=PLOT),
             node("w", "o", "assistant", code('{"q":1}', "unknown"), recipient="web.run"),
             node("b", "w", "tool", {"content_type": "tether_browsing_display", "result": "fog"}, name="web.run"),
             node("b2", "b", "tool", {"content_type": "tether_quote", "text": "more"}, name="web.run"),
@@ -209,12 +210,14 @@ ODDITIES: list[Any] = [
         [
             "u Q\n\nSaid aloud. <roof.jpg> <file_2> <plan.pdf>",
             ' a python({"code": "1+1"})',
-            "  t 2",
+            "  t <file-9>",
             '   a web.run({"q":1})',
             "    t fog",
-            "     u [result of a tool call: web.run b2]\n> more",
-            "      u [result of a tool call: dalle.text2im d] <file-1>",
-            "       a In Oslo it rains.",
+            "     a web.run({})",
+            "      t more",
+            "       a dalle.text2im({})",
+            "        t <file-1>",
+            "         a In Oslo it rains.",
         ],
         id="ChatGPT: calls, results without a call, files by name, citations",
     ),
@@ -260,11 +263,13 @@ ODDITIES: list[Any] = [
             row("s", "a", "system", "S"),
             row("q2", "s", "user", [block("Q2")], timestamp=None),
             row("e", "q2", "assistant", "", error={"content": "500"}),
-            row("o", "gone", "user", "O"),
+            row("o", "gone", "user", WHY),
+            row("f", "o", "assistant", f"```\n{WHY}```"),
             params={"system": "Be brief."},
         ),
-        ["= Be brief.", "u Q <image> <a.pdf>", " a A &lt; ~I <see>.", "  u Q2", "   a",
-         ' a look({"at":1})', "  t fog", "   a Fog.", " a look({}) ~Why not.", "  t fog", "   a Fog.", "u O"],
+        ["= Be brief.", "u Q <image> <a.pdf>", " a A &lt; ~I <see>.", "  u Q2",
+         ' a look({"at":1})', "  t fog", "   a Fog.", " a look({}) ~Why not.", "  t fog", "   a Fog.", f"u {WHY}",
+         f" a ```\n{WHY}```"],
         id="Open WebUI: siblings, HTML, output, other roles, errors",
     ),
     pytest.param(
@@ -274,6 +279,7 @@ ODDITIES: list[Any] = [
             bubble("e", "q", False, "Something went wrong.", error=True),
             bubble("q2", "e", True, "Q2", createdAt=None),
             bubble("s", "a", False, content=[{"type": "summary", "text": "S"}, {"type": "text", "text": "On."}]),
+            bubble("f", "a", False, content=[{"type": "error", "error": "429"}]),
             bubble("o", "gone", True, "O"),
             options={"promptPrefix": "Be brief.", "model": "m"},
         ),
@@ -325,8 +331,18 @@ def test_what_is_too_large_or_refused_by_a_database_is_left_out_of_a_message(set
     assert "url" not in message.attachments[0]
 
 
+def test_a_continued_conversation_is_one_and_two_with_equal_words_are_two():
+    nodes = [node("q", None, "user", "Q"), node("a", "q", "assistant", "A"), node("q2", "a", "user", "Q2")]
+    (first,), (other,) = stored(gpt(*nodes[:2])), stored(gpt(*nodes[:2], conversation_id="d"))
+    (again,) = stored(gpt(*nodes, node("b", "q", "assistant", "B"), node("r", None, "user", "R")))
+    assert (first.session, first.session.external_id) == (again.session, "chatgpt:c") != other.session
+    assert drawn(again.session) == ["u Q", " a A", "  u Q2", " a B", "u R"]
+    assert (again.already_there, sum(again.notes.values())) == (True, 3)
+    assert [one.session for one in stored(histories.document_of(again.session))] == [again.session]
+
+
 def talk(text: str) -> dict[str, Any]:
-    return gpt(node("q", None, "user", text), title=text)
+    return gpt(node("q", None, "user", text), title=text, conversation_id=text)
 
 
 def places(value: Any) -> Iterator[list[Any]]:
@@ -351,8 +367,8 @@ def test_no_value_of_another_type_loses_a_conversation():
 
 
 FILES = {
-    "chatgpt.json": (3, 19, 5),
-    "open-webui.json": (2, 13, 6),
+    "chatgpt.json": (3, 20, 5),
+    "open-webui.json": (2, 12, 5),
     "librechat.json": (1, 8, 3),
     "librechat-recursive.json": (1, 7, 2),
     "claude.json": (2, 9, 3),
@@ -387,7 +403,7 @@ class TestArchives:
         out, code = run("import_chats", archive({**mine, "user.json": {"id": 1}, "chat.html": "<p>", "a/b.png": "x"}))
         assert set(ChatSession.objects.values_list("title", flat=True)) == {"one", "two"}
         assert code == 1
-        assert "conversations-001.json, conversation 2: the format of this dict with the keys x is not" in out
+        assert "conversations-001.json, conversation 2: the format of this object with the keys x is not" in out
         assert [path.name for path in tmp_path.rglob("*")] == ["export.zip"]
 
     def test_several_files_are_one_archive(self, tmp_path):
@@ -411,7 +427,7 @@ class TestArchives:
         data = bytearray(file.read_bytes())
         data[60:80] = bytes(20)
         file.write_bytes(data)
-        with pytest.raises(CommandError, match="cannot be unpacked"):
+        with pytest.raises(CommandError, match="cannot be unpacked: this zip is damaged"):
             run("import_chats", file)
 
     @pytest.mark.parametrize("chunk", [7, 1 << 20])
@@ -483,7 +499,7 @@ def test_what_is_exported_comes_back_with_its_branches_roles_dates_calls_and_fil
         one("assistant", tool_calls=calls, reasoning="Hm."),
         result(1, "", attachments=[image]),
     ]
-    turn += [result(2, "2"), one("assistant", "More.", tool_calls=calls[:1]), result(1, "1"), one("assistant", "Fog.")]
+    turn += [result(2, "2"), one("assistant", tool_calls=calls[:1]), result(1, "1"), one("assistant", "Fog.")]
     chat.append_messages(session, None, turn)
     chat.append_messages(session, asked, [result(2, "other")])
     chat.append_messages(session, question, [one("assistant", tool_calls=calls[:1])])
@@ -495,6 +511,7 @@ def test_what_is_exported_comes_back_with_its_branches_roles_dates_calls_and_fil
     file = tmp_path / "out.json"
     assert run("export_chats", "--owner", "ada", "--format", form, "--out", file) == ("", 0)
     assert run("export_chats", "--session", session.pk, "--format", form)[0] == file.read_text()
+    assert "Already imported: 1 conversation." in run("import_chats", file, "--owner", "ada")[0]
     assert "a secret" not in file.read_text()
     with pytest.raises(CommandError, match="cannot be written"):
         run("export_chats", "--out", file)
@@ -504,7 +521,7 @@ def test_what_is_exported_comes_back_with_its_branches_roles_dates_calls_and_fil
     def rows(of: ChatSession) -> list[Any]:
         chosen = of.messages.filter(kind="message").order_by("id")
         about = ("role", "content", "tool_call_id", "tool_calls", "created_at", "attachments", "model")
-        return sorted(str([getattr(row, key) for key in about]) for row in chosen)
+        return sorted(str([bool(row.redacted_at), *(getattr(row, key) for key in about)]) for row in chosen)
 
     assert verify_session(again).problems == []
     assert sorted(drawn(again)) == sorted(drawn(session))

@@ -293,7 +293,7 @@ BROKEN: list[Any] = [
     pytest.param({"messages": []}, "it contains no message", id="no messages"),
     pytest.param({"chats": 1}, "with the keys chats is not recognized", id="another object"),
     pytest.param(
-        {"messages": [user(), 7]}, "message 2: a message must be an object, not int", id="a message that is none"
+        {"messages": [user(), 7]}, "message 2: a message must be an object, not number", id="a message that is none"
     ),
     pytest.param([user(), user(7)], "message 2: content must be a string or a list", id="content"),
     pytest.param([user(created_at="yesterday")], "message 1: 'yesterday' is not a time", id="time"),
@@ -313,7 +313,7 @@ BROKEN_LINES: list[Any] = [
         ["", {"title": "Reef", "messages": [user(), user(7)]}], "line 3 “Reef”: message 2: content", id="named"
     ),
     pytest.param(["9" * 5000], "line 2: this cannot be read: Exceeds the limit", id="digits"),
-    pytest.param([{"chats": 1}], "line 2: the format of this dict with the keys chats is not", id="another object"),
+    pytest.param([{"chats": 1}], "line 2: the format of this object with the keys chats is not", id="another object"),
 ]
 
 

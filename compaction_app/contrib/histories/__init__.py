@@ -48,8 +48,9 @@ def document_of(session: ChatSession) -> dict[str, Any]:
     for row in session.messages.filter(kind=Kind.MESSAGE).order_by("pk").iterator(chunk_size=500):
         ids[row.pk] = row.external_id or f"message-{row.pk}"
         place = {"id": ids[row.pk], "parent": ids.get(row.parent_message_id), "created_at": row.created_at.isoformat()}
+        place |= {"redacted_at": row.redacted_at.isoformat()} if row.redacted_at else {}
         messages.append({**place, **{key: getattr(row, key) for key in _KEYS.split() if getattr(row, key)}})
-    kept = ("title", "model", "system_prompt", "metadata")
+    kept = ("external_id", "title", "model", "system_prompt", "metadata")
     about = {key: getattr(session, key) for key in kept if getattr(session, key)}
     return {"id": str(session.pk), **about, "created_at": session.created_at.isoformat(), "messages": messages}
 

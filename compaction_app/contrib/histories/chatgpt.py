@@ -25,7 +25,7 @@ _CITED = re.compile(
 _CONTEXT, _THOUGHTS = "user_editable_context", ("thoughts", "reasoning_recap")
 #: In the metadata of what we write: the keys of our message for which ChatGPT has no place.
 _OWN, _PART_OF = "openai", "part_of"
-_OWN_KEYS = ("tool_calls", "tool_call_id", "name", "reasoning", "attachments", "usage", "finish_reason", "metadata")
+_OWN_KEYS = "tool_calls tool_call_id name reasoning attachments usage finish_reason metadata redacted_at".split()
 
 
 def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -40,19 +40,27 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
     kept, skipped, prompts = _sorted_out(nodes, parents, notes)
     messages: dict[str, dict[str, Any]] = {}
     for own, parent in bridged({own: parents[own] for own in (*kept, *skipped)}, skipped):
-        item = _message(own, kept[own])
+        item, above = _message(own, kept[own]), parent
         if item["role"] == "tool":
-            item.setdefault("tool_call_id", _call_above(item, parent, messages) or own)
+            call_id = item.get("tool_call_id") or _call_above(item, above, messages)
+            if not call_id:
+                # Its call is hidden, or has a result already.
+                call_id, call = f"{own}:call", {"role": "assistant", "created_at": item["created_at"]}
+                call["tool_calls"] = [a_call(call_id, item["name"], {})]
+                messages[call_id] = {**call, "id": call_id, "parent": above}
+                above = call_id
+            item["tool_call_id"] = call_id
         elif item["role"] == "assistant":
             thoughts: list[str] = []
-            above = parents[own]
-            while above in skipped and len(thoughts) <= len(skipped):
-                thoughts.append(skipped[above])
-                above = parents[above]
+            at = parents[own]
+            while at in skipped and len(thoughts) <= len(skipped):
+                thoughts.append(skipped[at])
+                at = parents[at]
             item.setdefault("reasoning", joined(reversed(thoughts)))
-        messages[own] = {**item, "id": own, "parent": parent}
+        messages[own] = {**item, "id": own, "parent": above}
     slug = document.text("default_model_slug")
     return {
+        **document.named("chatgpt", "conversation_id", "id"),
         "title": document.text("title"),
         "model": "" if slug == "auto" else slug,
         "created_at": document.time("create_time", "update_time"),
@@ -94,7 +102,7 @@ def _sorted_out(
     for own, parent in parents.items():
         message = nodes[own].inner("message")
         content, metadata, thought = message.inner("content"), message.inner("metadata"), ""
-        kind, text, role = content.get("content_type"), _text(content), _role(message)
+        kind, text, role = content.text("content_type"), _text(content), _role(message)
         is_hidden = bool(metadata.get("is_visually_hidden_from_conversation")) or message.get("weight") == 0
         if not message or _PART_OF in metadata.inner(_OWN):
             pass
@@ -111,8 +119,9 @@ def _sorted_out(
             prompts.append(text)
         elif is_hidden or role == "system":
             notes["hidden and system messages: bridged"] += 1
-        elif not text and not _files(message) and not _recipient(message):
-            notes["empty messages: bridged"] += 1
+        elif not text and not _files(message) and not _recipient(message) and kind != "execution_output":
+            is_known = kind in ("text", "multimodal_text", "code", "")
+            notes[f"{'empty messages' if is_known else f'messages of the type {kind[:40]}'}: bridged"] += 1
         else:
             kept[own] = message
             continue
@@ -139,15 +148,16 @@ def _text(content: Json) -> str:
 
 def _files(message: Json) -> list[dict[str, Any]]:
     """Images and sounds of the parts and other attachments, by the names that the metadata has."""
-    named = {one.id("id") or one.text("name"): one for one in message.inner("metadata").inners("attachments")}
-    files = []
-    for part in message.inner("content").inners("parts"):
-        pointer = part.text("asset_pointer") or part.inner("audio_asset_pointer").text("asset_pointer")
+    content, metadata = message.inner("content"), message.inner("metadata")
+    attached = {one.id("id") or one.text("name"): one for one in metadata.inners("attachments")}
+    plots, files = metadata.inner("aggregate_result").inners("messages"), []
+    for part in (*content.inners("parts"), content.inner("screenshot"), *plots):
+        pointer = part.text("asset_pointer", "image_url") or part.inner("audio_asset_pointer").text("asset_pointer")
         if pointer:
-            name, kind = pointer.rpartition("/")[2], "image" if "image" in part.text("content_type") else "audio"
-            known = named.pop(name, Json(None))
+            name, is_image = pointer.rpartition("/")[2], "image" in part.text("content_type", "message_type")
+            known, kind = attached.pop(name, Json(None)), "image" if is_image else "audio"
             files.append(file_of(known.text("name") or name, known.text("mime_type", "mimeType"), kind=kind))
-    return files + [file_of(one.text("name"), one.text("mime_type", "mimeType")) for one in named.values()]
+    return files + [file_of(one.text("name"), one.text("mime_type", "mimeType")) for one in attached.values()]
 
 
 def _message(own: str, message: Json) -> dict[str, Any]:

@@ -33,6 +33,7 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
         parents[own], found[own] = None if parent == _NO_PARENT else parent, row
         last = own
     return {
+        **document.named("claude", "uuid"),
         "title": document.text("name"),
         "model": document.text("model"),
         "created_at": document.time("created_at", "updated_at"),
@@ -64,16 +65,22 @@ def _turn(own: str, parent: str | None, row: Json) -> list[dict[str, Any]]:
 
 
 def _pieces(own: str, row: Json) -> Iterator[tuple[str, Any]]:
+    waiting: list[tuple[str, str]] = []
     for number, block in enumerate(row.inners("content"), start=1):
+        name = block.text("name")
         match block.get("type"):
             case "thinking":
                 summaries = joined(one.text("summary") for one in block.inners("summaries"))
                 yield "reasoning", block.text("thinking") or summaries
             case "tool_use":
-                yield "call", a_call(block.id("id") or f"{own}:{number}", block.text("name"), block.get("input"))
+                waiting.append((block.id("id") or f"{own}:{number}", name))
+                yield "call", a_call(*waiting[-1], block.get("input"))
             case "tool_result":
-                about = {"tool_call_id": block.id("tool_use_id") or own, "name": block.text("name")}
-                yield "result", {**about, "content": text_in(block.get("content"))}
+                # By its id, else by its name, else by the order.
+                asked = (block.id("tool_use_id") or own, name)
+                call = min(waiting, key=lambda one: (one[0] != asked[0], one[1] != asked[1]), default=asked)
+                waiting = [one for one in waiting if one != call]
+                yield "result", {"tool_call_id": call[0], "name": name, "content": text_in(block.get("content"))}
             case _:
                 if text := block.text("text"):
                     yield "text", text

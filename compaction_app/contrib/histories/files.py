@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fnmatch
 import json
 import re
@@ -37,10 +38,12 @@ def documents_of(paths: Sequence[Path]) -> Documents:
     for path in paths:
         name = f"{path.name}, " if len(paths) > 1 else ""
         try:
-            if zipfile.is_zipfile(path):
-                yield from _zipped(path, name)
-            else:
-                with path.open("rb") as file:
+            with path.open("rb") as file:
+                # The directory of a zip is at its end: half of one has none.
+                if file.read(4) == b"PK\x03\x04" or zipfile.is_zipfile(path):
+                    yield from _zipped(path, name)
+                else:
+                    file.seek(0)
                     for place, document in documents_in(file):
                         yield (name + place).rstrip(", "), document
         except OSError as error:
@@ -63,7 +66,9 @@ def _zipped(path: Path, name: str) -> Documents:
                 with archive.open(entry) as file:
                     for place, document in documents_in(file):
                         yield (within + place).rstrip(", "), document
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise ImportFailed(f"{path.name} cannot be unpacked: this zip is damaged or incomplete.") from error
+    except (RuntimeError, NotImplementedError) as error:
         raise ImportFailed(f"{path.name} cannot be unpacked: {error}.") from error
 
 
@@ -82,6 +87,9 @@ def documents_in(file: IO[bytes]) -> Documents:
     """The conversations of a list, one JSON value a line, or the one value of the file."""
     began = enumerate(iter(lambda: file.readline(_CHUNK), b""), start=1)
     number, first = next(((n, line) for n, line in began if line.strip(_BLANK)), (1, b""))
+    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        yield "", ImportFailed("this is UTF-16 text: save it as UTF-8.")
+        return
     first = first.lstrip(_BLANK)
     is_list = first.startswith(b"[")
     if not is_list and not first.endswith(b"\n"):

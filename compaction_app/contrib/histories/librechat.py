@@ -36,9 +36,10 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
         parents[own], found[own] = None if parent == _NO_PARENT else parent, row
         last = own
         waiting += [(child, own) for child in reversed(row.inners("children"))]
-    failed = [own for own, row in found.items() if row.get("error")]
+    failed = [own for own, row in found.items() if row.get("error") or _has_failed(row)]
     options = document.inner("options")
     return {
+        **document.named("librechat", "conversationId"),
         "title": document.text("title"),
         "model": options.text("model"),
         "created_at": document.time("createdAt"),
@@ -47,6 +48,11 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
         "messages": [one for own, parent in bridged(parents, failed) for one in _turn(own, parent, found[own])],
         "notes": {"errors of the provider: bridged": len(failed)} if failed else {},
     }
+
+
+def _has_failed(row: Json) -> bool:
+    kinds = {part.get("type") for part in row.inners("content")}
+    return kinds == {"error"} and not row.text("text")
 
 
 def _turn(own: str, parent: str | None, row: Json) -> list[dict[str, Any]]:
@@ -63,7 +69,7 @@ def _turn(own: str, parent: str | None, row: Json) -> list[dict[str, Any]]:
         "model": row.text("model"),
         "finish_reason": row.text("finish_reason"),
         "attachments": [*_files(row), *(_image(part) for part in parts if part.get("type") in _KNOWN[3:])],
-        "metadata": row.kept("unfinished", "feedback") | ({"parts": others} if others else {}),
+        "metadata": row.kept("unfinished", "feedback", "redacted_at") | ({"parts": others} if others else {}),
     }
     if message["role"] == "tool":
         text = "\n".join(piece for kind, piece in pieces if kind == "text")
@@ -125,7 +131,7 @@ def write(document: Mapping[str, Any]) -> Mapping[str, Any]:
             above = rows[item["parent"]]["messageId"] if item["parent"] in rows else _NO_PARENT
             row = {**about, "parentMessageId": above, "isCreatedByUser": item["role"] == "user", "content": []}
             row |= {"role": item["role"]} if item["role"] in ("tool", "system") else {}
-            row |= {key: item[key] for key in ("tool_call_id", "name") if item.get(key)}
+            row |= {key: item[key] for key in ("tool_call_id", "name", "redacted_at") if item.get(key)}
             _add(row, item)
         rows[item["id"]] = row
         row["messageId"] = item["id"]
@@ -162,7 +168,7 @@ def _add(row: dict[str, Any], item: Mapping[str, Any]) -> None:
 
 def _is_joined(row: dict[str, Any], item: Mapping[str, Any]) -> bool:
     """Whether the message went into the row above it: a result into its call, a reply behind results."""
-    if row["isCreatedByUser"] or "role" in row:
+    if row["isCreatedByUser"] or "role" in row or "redacted_at" in row or item.get("redacted_at"):
         return False
     calls = [part["tool_call"] for part in row["content"] if part["type"] == "tool_call"]
     if item["role"] == "tool":
@@ -174,7 +180,9 @@ def _is_joined(row: dict[str, Any], item: Mapping[str, Any]) -> bool:
         call |= {"files": _written_files(item)} if item.get("attachments") else {}
         return True
     is_answered = row["content"][-1]["type"] == "tool_call" and all("output" in call for call in calls)
-    is_reply = item["role"] == "assistant" and bool(item.get("content") or item.get("tool_calls"))
+    # Without a part between them, two calls are read as made at once.
+    is_apart = item.get("content") or (item.get("reasoning") and item.get("tool_calls"))
+    is_reply = item["role"] == "assistant" and bool(is_apart)
     if not is_reply or not is_answered or row["files"] or item.get("attachments"):
         return False
     _add(row, item)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from compaction_app.contrib.histories.reading import Json
 from compaction_app.exceptions import ImportFailed
 
 _ROLES = {"prompter": "user"}
@@ -28,4 +29,4 @@ def read(document: Mapping[str, Any]) -> dict[str, Any] | None:
         about = {"created_at": node.get("created_date"), "model": node.get("model_name")}
         items.append({**others, **read, **about, "id": own_id, "parent": parent})
         waiting.extend((reply, own_id) for reply in reversed(replies))
-    return {"messages": items}
+    return {**Json(document).named("open_assistant", "message_tree_id"), "messages": items}

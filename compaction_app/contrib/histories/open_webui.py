@@ -23,9 +23,11 @@ from compaction_app.contrib.histories.reading import (
     unused,
 )
 
-# What is inside has no tags of its own, but the summary's.
+# Not in a block of code. What is inside has no tags of its own, but the summary's.
 _DETAILS = re.compile(
-    r'<details type="(reasoning|tool_calls)"([^<>]*)>((?:(?!</?details\b).)*)</details>\s*', re.DOTALL
+    r"^ {0,3}(?P<fence>`{3,}|~{3,}).*?(?:^ {0,3}(?P=fence)|\Z)"
+    r'|<details type="(reasoning|tool_calls)"([^<>]*)>((?:(?!</?details\b).)*)</details>\s*',
+    re.DOTALL | re.MULTILINE,
 )
 _ATTRIBUTE = re.compile(r'\b(\w++)="([^"]*)"')
 _SUMMARY = re.compile(r"<summary>[^<]*</summary>")
@@ -48,20 +50,27 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
             parents[own], found[own] = row.id("parentId") or last, row
             last = own
     others = [own for own, row in found.items() if row.get("role") not in ("user", "assistant")]
+    failed = [
+        own for own, row in found.items() if row.get("error") and not row.get("content") and not row.get("output")
+    ]
+    notes = {"messages of other roles: bridged": len(others), "errors of the provider: bridged": len(failed)}
+    messages = (one for own, parent in bridged(parents, others + failed) for one in _turn(own, parent, found[own]))
     systems = (text_in(found[own].get("content")) for own in others if found[own].get("role") == "system")
     return {
+        **document.named("open_webui", "id"),
         "title": document.text("title") or chat.text("title"),
         "model": next((name for name in chat.items("models") if name and isinstance(name, str)), ""),
         "created_at": document.time("created_at") or chat.time("timestamp"),
         "system_prompt": chat.inner("params").text("system") or chat.text("system") or next(systems, ""),
         "metadata": {"open_webui": {"id": document.get("id"), "current": history.get("currentId")}},
-        "messages": [one for own, parent in bridged(parents, others) for one in _turn(own, parent, found[own])],
-        "notes": {"messages of other roles: bridged": len(others)} if others else {},
+        "messages": list(messages),
+        "notes": notes,
     }
 
 
 def _turn(own: str, parent: str | None, row: Json) -> list[dict[str, Any]]:
-    pieces, in_html = list(_of_output(own, row)), list(_of_content(own, text_in(row.get("content"))))
+    pieces, text = list(_of_output(own, row)), text_in(row.get("content"))
+    in_html = list(_of_content(own, text)) if row.get("role") == "assistant" else [("text", text)]
     if not any(kind == "text" for kind, _ in pieces):
         pieces += [piece for piece in in_html if piece[0] == "text"] if pieces else in_html
     sources = [{key: one.get(key) for key in one.given if key != "document"} for one in row.inners("sources")]
@@ -96,9 +105,9 @@ def _of_output(own: str, row: Json) -> Iterator[tuple[str, Any]]:
 def _of_content(own: str, content: str) -> Iterator[tuple[str, Any]]:
     """Text, and what older replies have in HTML alone."""
     at = 0
-    for number, found in enumerate(_DETAILS.finditer(content), start=1):
+    for number, found in enumerate((one for one in _DETAILS.finditer(content) if not one["fence"]), start=1):
         yield "text", content[at : found.start()]
-        at, (kind, attributes, inner) = found.end(), found.groups()
+        at, (_, kind, attributes, inner) = found.end(), found.groups()
         if kind == "reasoning":
             lines = html.unescape(_SUMMARY.sub("", inner)).strip().splitlines()
             yield "reasoning", joined((line.removeprefix(">").strip() for line in lines), "\n")

@@ -35,6 +35,11 @@ class Json:
     def id(self, key: str) -> str | None:
         return str(self.get(key)) if isinstance(self.get(key), str | int) and self.get(key) != "" else None
 
+    def named(self, form: str, *keys: str) -> dict[str, str]:
+        """What tells the conversation from every other one."""
+        own = next(filter(None, map(self.id, keys)), "")
+        return {"id": own, "external_id": f"{form}:{own}"} if own else {}
+
     def time(self, *keys: str) -> str | None:
         """The first that is a time: ISO 8601, seconds or milliseconds since 1970."""
         for value in map(self.get, keys):

@@ -16,7 +16,7 @@ _RESULTS = frozenset({"observation", "tool", "function_response", "tool_response
 def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
     document = Json(given)
     turns = document.inners("conversations") or document.inners("items")
-    if not any(turn.text("from", "role") for turn in turns):
+    if not any(turn.text("from", "role") for turn in turns) and document.get("conversations") != []:
         return None
     messages: list[dict[str, Any]] = []
     waiting: list[str] = []
@@ -31,7 +31,8 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
             messages.append({"role": "tool", "tool_call_id": call_id, "content": value})
         else:
             messages.append({"role": _ROLES.get(said, "assistant"), "content": value})
-    return {"title": document.text("title"), "system": document.text("system"), "messages": messages}
+    about = {"id": document.id("id"), "title": document.text("title"), "system": document.text("system")}
+    return {**about, "messages": messages}
 
 
 def _calls(value: str, number: int) -> list[dict[str, Any]]:

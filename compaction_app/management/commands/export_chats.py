@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from argparse import ArgumentParser
 from contextlib import nullcontext
 from pathlib import Path
@@ -52,5 +54,8 @@ class Command(BaseCommand):
                     file.write(between if number else "")
                     file.write(json.dumps(form(document_of(session)), ensure_ascii=False))
                 file.write(end)
+        except BrokenPipeError:
+            # As with ``head``. Python flushes once more when it ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except OSError as error:
             raise WrongCall(f"{out} cannot be written: {error.strerror}.") from error

@@ -64,6 +64,8 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps(_told(imported, refused, +notes), indent=2))
         else:
             self._write_text(imported, refused, +notes)
+            if owner is None and imported:
+                self.stdout.write("They have no owner; --owner USERNAME gives them one.")
         if refused:
             raise SystemExit(FAILED)
 
