@@ -212,11 +212,14 @@ class Gateway:
         if asked.instructions not in ("", found.session.system_prompt):
             # Changed ones are those of this turn.
             options["contributions"] = [{"role": Role.SYSTEM, "content": asked.instructions}]
-        calls = (chat.acomplete, chat.astream) if way.is_awaited else (chat.complete, chat.stream)
+        call: Any = chat.acomplete if way.is_awaited else chat.complete
+        if asked.is_streamed:
+            # The client sends back what it was shown of a reply that it stops.
+            call, options["on_stop"] = chat.astream if way.is_awaited else chat.stream, "keep"
 
         async def answer_at(at: Place) -> Any:
             regenerate = at.is_known and not asked.is_retry
-            return await way.call(calls[asked.is_streamed], at.tip, regenerate=regenerate, **options)
+            return await way.call(call, at.tip, regenerate=regenerate, **options)
 
         try:
             reply = await answer_at(found)
@@ -233,17 +236,23 @@ class Gateway:
 
         is_known = False
 
-        async def read() -> Any:
+        async def remember() -> None:
             nonlocal is_known
-            chunk = await anext(reply, END) if way.is_awaited else next(reply, END)
             if reply.message is not None and not is_known:
-                # Before its end is told: the next request may come at once.
                 await way.do(remember_reply, found, reply.message, using)
                 is_known = True
+
+        async def read() -> Any:
+            chunk = await anext(reply, END) if way.is_awaited else next(reply, END)
+            # Before its end is told: the next request may come at once.
+            await remember()
             return chunk
 
-        close = reply.aclose if way.is_awaited else reply.close
-        return _streamed(read, lambda: way.call(close), asked, way, headers)
+        async def close() -> None:
+            await way.call(reply.aclose if way.is_awaited else reply.close)
+            await remember()
+
+        return _streamed(read, close, asked, way, headers)
 
     def _read(self, request: HttpRequest) -> Asked:
         user = self._user(request)
