@@ -215,9 +215,12 @@ class TestOpenWebUI:
         assert (session.owner, session.external_id) == (users[0], "7d0e")
         above = ["Tide?", thought, "When?"]
         assert branches() == [[*above, "Noon."], [*above, "Once more."], ["Tide, please?", "Edited."]]
-        # Changed instructions are this turn's, and never an edit of what is stored.
-        assert server.requests[-1]["messages"][:2] == [monday, tuesday]
-        assert session.system_prompt == monday["content"]
+        # Changed instructions take the place of those before, and are never an edit of what is stored.
+        assert server.requests[-1]["messages"] == [tuesday, *talk("Tide, please?")]
+        assert session.system_prompt == tuesday["content"]
+        server.script([steps.reply("Later.")])
+        self.turn(*talk("Tide, please?", "Edited.", "And now?"))
+        assert server.requests[-1]["messages"] == talk("Tide, please?", "Edited.", "And now?")
 
     def test_what_is_no_turn_is_answered_and_not_stored(self, server, settings):
         settings.COMPACTION = {**settings.COMPACTION, "REDACTOR": "compaction_app.redaction.redact_secrets"}
@@ -389,3 +392,15 @@ def test_who_may(server, settings, users):
 
 def nobody_may(user, session, action):
     return False
+
+
+def test_who_may_not_change_the_prompt_adds_to_it(server, settings, users):
+    settings.COMPACTION = {**settings.COMPACTION, "PERMISSION": f"{__name__}.prompts_are_ours"}
+    chat.start_session(owner=users[0], external_id="c1", system_prompt="Be kind.")
+    brief = {"role": "system", "content": "Be brief."}
+    post(brief, *talk("q1"), headers={"X-Conversation-Id": "c1"})
+    assert server.requests[-1]["messages"] == [{**brief, "content": "Be kind."}, brief, *talk("q1")]
+
+
+def prompts_are_ours(user, session, action):
+    return action != "change"

@@ -104,12 +104,18 @@ def place(user: Any, messages: Sequence[Fields], external_id: str, using: str, *
     """Find where the list goes on, and store what is new of it: all of that or nothing.
 
     ``external_id``: the conversation's id, "" where the client sends none. ``made_with``: of a new session.
+    An older session gets its ``system_prompt``: what the client sends now is what counts, and the admin shows it.
     """
     try:
-        return _place(user, messages, external_id, using, made_with)
+        found = _place(user, messages, external_id, using, made_with)
     except (DuplicateExternalId, MessageNotFound):
         # Another request made the session meanwhile, or somebody deleted what was found.
-        return _place(user, messages, external_id, using, made_with)
+        found = _place(user, messages, external_id, using, made_with)
+    session, prompt = found.session, made_with["system_prompt"]
+    if session.system_prompt != prompt and is_allowed(user, session, Action.CHANGE):
+        session.system_prompt = prompt
+        ChatSession.objects.using(using).filter(pk=session.pk).update(system_prompt=prompt)
+    return found
 
 
 def _place(user: Any, messages: Sequence[Fields], external_id: str, using: str, made_with: Mapping[str, Any]) -> Place:

@@ -210,7 +210,7 @@ class Gateway:
         found: Place = await way.do(place, asked.user, asked.turns, asked.external_id, using, **new)
         options = {**asked.params, "client": client, "model": asked.model, "tools": asked.tools}
         if asked.instructions not in ("", found.session.system_prompt):
-            # Changed ones are those of this turn.
+            # Whoever may not change the session's prompt adds to it.
             options["contributions"] = [{"role": Role.SYSTEM, "content": asked.instructions}]
         call: Any = chat.acomplete if way.is_awaited else chat.complete
         if asked.is_streamed:
