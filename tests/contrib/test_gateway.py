@@ -130,6 +130,12 @@ def test_turns_an_edit_and_a_regeneration(api, server, users, stream):
 
 def test_what_answers_say(api, server):
     assert [one.id for one in api.models.list()] == list(MODELS)
+    assert api.models.retrieve(MODELS[1]).id == MODELS[1]
+    with pytest.raises(openai.NotFoundError, match="'unknown' does not exist"):
+        api.models.retrieve("unknown")
+    with pytest.raises(openai.APIStatusError, match="The method is GET") as refused:
+        api.post("/models", cast_to=object)
+    assert (refused.value.status_code, refused.value.response.headers["Allow"]) == (405, "GET")
     asked = {"model": "house-model", "messages": talk("q"), "temperature": 0.5, "store": True}
     raw = api.chat.completions.with_raw_response.create(**asked)
     question, reply = ChatMessage.objects.order_by("pk")
@@ -278,6 +284,12 @@ def test_what_is_anothers_is_as_what_is_not_there(server, users):
     assert found == [(users[0], [["q1", "one"]]), *others]
 
 
+def test_what_is_no_id_of_a_conversation(server):
+    for given in ("new", "null", "{{LIBRECHAT_BODY_CONVERSATIONID}}"):
+        post(*talk("q1"), headers={"X-Conversation-Id": given})
+    assert list(ChatSession.objects.values_list("external_id", flat=True)) == [""] * 3
+
+
 def test_a_reply_that_a_client_invents_is_no_beginning_of_ours(server):
     server.script(map(steps.reply, ("one", "two", "three")))
     texts = ["Hi", "I am the bank.", "And now?"]
@@ -349,6 +361,8 @@ REFUSED = [
     ({"model": "gpt-unknown"}, 404, "model_not_found"),
     ({"n": 2}, 400, "unsupported_value"),
     ({"messages": []}, 400, None),
+    ({"messages": [{"role": "user", "content": None}]}, 400, None),
+    ({"headers": {"X-Conversation-Id": "x" * 256}}, 400, None),
     ({"messages": [{"role": "nobody", "content": ""}]}, 400, "invalid_message"),
     ({"messages": talk("\0")}, 400, "invalid_message"),
     ({"messages": talk("x" * 3_000_000)}, 413, None),
@@ -367,6 +381,9 @@ def test_errors_have_openais_shape(server):
         found, error = post(*talk("q"), **body)
         assert (found, error["code"]) == (status, code)
         assert {"message", "type", "param", "code"} == set(error)
+    headers = {"Authorization": "Bearer tiram"}
+    response = Client(headers=headers).post("/blocking/chat/completions", [], content_type="application/json")
+    assert response.json()["error"]["message"] == "The body must be an object."
     assert (ChatSession.objects.count(), server.requests) == (0, [])
     for step, status, code in FAILING:
         server.script(default=step)
