@@ -191,7 +191,7 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
         lambda text: drafts.mended(SummaryDraft(text=text)),
     ],
     prompts: [prompts._escape],
-    placing: [placing._without_reasoning],
+    placing: [placing._shown],
     views: [views.TASKS.match],
     files: [_imported],
     chatgpt: [chatgpt._CITED.search],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import openai
@@ -129,6 +130,12 @@ def test_turns_an_edit_and_a_regeneration(api, server, users, stream):
 
 def test_what_answers_say(api, server):
     assert [one.id for one in api.models.list()] == list(MODELS)
+    assert api.models.retrieve(MODELS[1]).id == MODELS[1]
+    with pytest.raises(openai.NotFoundError, match="'unknown' does not exist"):
+        api.models.retrieve("unknown")
+    with pytest.raises(openai.APIStatusError, match="The method is GET") as refused:
+        api.post("/models", cast_to=object)
+    assert (refused.value.status_code, refused.value.response.headers["Allow"]) == (405, "GET")
     asked = {"model": "house-model", "messages": talk("q"), "temperature": 0.5, "store": True}
     raw = api.chat.completions.with_raw_response.create(**asked)
     question, reply = ChatMessage.objects.order_by("pk")
@@ -143,25 +150,37 @@ def test_what_answers_say(api, server):
         assert any(chunk.usage for chunk in made) == wanted
 
 
-def test_a_stream_that_ends_early_stores_no_reply(api, server):
-    def endless(exchange):
-        while not exchange.client_left:
-            exchange.send_delta({"content": "Ay"})
-            exchange.wait(0.05)
+def test_a_reply_that_is_stopped_is_kept_and_found(api, server):
+    """With fewer words than were kept: the last ones were under way when the client hung up."""
 
-    server.script([endless, steps.reply("Aye.")])
-    named = {"extra_headers": {"X-Conversation-Id": "c1"}}
-    made = api.chat.completions.create(model="house-model", messages=talk("q1"), stream=True, **named)
-    assert next(made).choices[0].delta.content == "Ay"
+    def endless(exchange):
+        for number in range(1000):
+            if exchange.client_left:
+                break
+            exchange.send_delta({"content": f"w{number} "})
+            exchange.wait(0.02)
+
+    server.script([endless, steps.reply("Noon."), steps.reply("Two."), steps.reply("Again.")])
+    made = api.chat.completions.create(model="house-model", messages=talk("q1"), stream=True)
+    shown = "".join(next(made).choices[0].delta.content for _ in range(3))
     made.close()
     server.wait_for_disconnects(1)
-    assert branches() == [["q1"]]
-    assert ask(api, *talk("q1"), **named) == "Aye."
-    # What the client kept of it is the client's. An error is told in the stream.
+    give_up = time.monotonic() + 10
+    while BranchDigest.objects.count() < 2 and time.monotonic() < give_up:
+        time.sleep(0.05)
+    stopped = ChatMessage.objects.get(role="assistant")
+    assert (stopped.finish_reason, stopped.content.startswith(shown)) == ("stopped", True)
+    for texts in (("q1", shown, "q2"), ("q1", shown, "q2", "Noon.", "q3"), ("q1",)):
+        ask(api, *talk(*texts))
+    whole = ["q1", stopped.content, "q2", "Noon.", "q3", "Two."]
+    assert branches(*ChatSession.objects.order_by("created_at")) == [whole, ["q1", "Again."]]
+
+
+def test_a_reply_that_breaks_off_is_not_stored(api, server):
     server.script([steps.stream_of("No", then=steps.error_event())])
     with pytest.raises(openai.APIError, match="broke off"):
-        ask(api, *talk("q1", "Ay", "q2"), stream=True, **named)
-    assert branches() == [["q1", "Aye."], ["q1", "Ay", "q2"]]
+        ask(api, *talk("q1"), stream=True)
+    assert branches() == [["q1"]]
 
 
 def test_tools(api, server):
@@ -202,9 +221,12 @@ class TestOpenWebUI:
         assert (session.owner, session.external_id) == (users[0], "7d0e")
         above = ["Tide?", thought, "When?"]
         assert branches() == [[*above, "Noon."], [*above, "Once more."], ["Tide, please?", "Edited."]]
-        # Changed instructions are this turn's, and never an edit of what is stored.
-        assert server.requests[-1]["messages"][:2] == [monday, tuesday]
-        assert session.system_prompt == monday["content"]
+        # Changed instructions take the place of those before, and are never an edit of what is stored.
+        assert server.requests[-1]["messages"] == [tuesday, *talk("Tide, please?")]
+        assert session.system_prompt == tuesday["content"]
+        server.script([steps.reply("Later.")])
+        self.turn(*talk("Tide, please?", "Edited.", "And now?"))
+        assert server.requests[-1]["messages"] == talk("Tide, please?", "Edited.", "And now?")
 
     def test_what_is_no_turn_is_answered_and_not_stored(self, server, settings):
         settings.COMPACTION = {**settings.COMPACTION, "REDACTOR": "compaction_app.redaction.redact_secrets"}
@@ -260,6 +282,12 @@ def test_what_is_anothers_is_as_what_is_not_there(server, users):
     found = [(one.owner, branches(one)) for one in ChatSession.objects.order_by("created_at")]
     others = [(users[1], [["q1", "one", "q2", text]]) for text in ("two", "three")]
     assert found == [(users[0], [["q1", "one"]]), *others]
+
+
+def test_what_is_no_id_of_a_conversation(server):
+    for given in ("new", "null", "{{LIBRECHAT_BODY_CONVERSATIONID}}"):
+        post(*talk("q1"), headers={"X-Conversation-Id": given})
+    assert list(ChatSession.objects.values_list("external_id", flat=True)) == [""] * 3
 
 
 def test_a_reply_that_a_client_invents_is_no_beginning_of_ours(server):
@@ -333,6 +361,8 @@ REFUSED = [
     ({"model": "gpt-unknown"}, 404, "model_not_found"),
     ({"n": 2}, 400, "unsupported_value"),
     ({"messages": []}, 400, None),
+    ({"messages": [{"role": "user", "content": None}]}, 400, None),
+    ({"headers": {"X-Conversation-Id": "x" * 256}}, 400, None),
     ({"messages": [{"role": "nobody", "content": ""}]}, 400, "invalid_message"),
     ({"messages": talk("\0")}, 400, "invalid_message"),
     ({"messages": talk("x" * 3_000_000)}, 413, None),
@@ -351,6 +381,9 @@ def test_errors_have_openais_shape(server):
         found, error = post(*talk("q"), **body)
         assert (found, error["code"]) == (status, code)
         assert {"message", "type", "param", "code"} == set(error)
+    headers = {"Authorization": "Bearer tiram"}
+    response = Client(headers=headers).post("/blocking/chat/completions", [], content_type="application/json")
+    assert response.json()["error"]["message"] == "The body must be an object."
     assert (ChatSession.objects.count(), server.requests) == (0, [])
     for step, status, code in FAILING:
         server.script(default=step)
@@ -376,3 +409,15 @@ def test_who_may(server, settings, users):
 
 def nobody_may(user, session, action):
     return False
+
+
+def test_who_may_not_change_the_prompt_adds_to_it(server, settings, users):
+    settings.COMPACTION = {**settings.COMPACTION, "PERMISSION": f"{__name__}.prompts_are_ours"}
+    chat.start_session(owner=users[0], external_id="c1", system_prompt="Be kind.")
+    brief = {"role": "system", "content": "Be brief."}
+    post(brief, *talk("q1"), headers={"X-Conversation-Id": "c1"})
+    assert server.requests[-1]["messages"] == [{**brief, "content": "Be kind."}, brief, *talk("q1")]
+
+
+def prompts_are_ours(user, session, action):
+    return action != "change"

@@ -18,12 +18,13 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils.crypto import salted_hmac
 
 from compaction_app import chat
 from compaction_app.api.permissions import Action, is_allowed
 from compaction_app.contrib.gateway.models import BranchDigest
+from compaction_app.conversation.stream import STOPPED
 from compaction_app.exceptions import DuplicateExternalId, MessageNotFound
 from compaction_app.messages.openai_format import parse_arguments
 from compaction_app.messages.originals import messages_of
@@ -86,33 +87,41 @@ def _identity(message: Mapping[str, Any]) -> str:
     files = [{key: one.get(key) for key in ("url", "file_id")} for one in message.get("attachments") or ()]
     if role == Role.ASSISTANT:
         # Clients join its parts, and show a picture in a form of their own.
-        text, files = " ".join(_without_reasoning(text).split()), []
+        text, files = _shown(text), []
     return json.dumps([role, text.strip(), calls, message.get("tool_call_id") or "", files], sort_keys=True)
 
 
-def _without_reasoning(text: str) -> str:
+def _shown(text: str) -> str:
+    """What clients have in common of a reply's text: without reasoning, on one line."""
     *blocks, rest = text.split(_END_OF_DETAILS)
     kept = [block.partition(_DETAILS)[0] if _DETAILS in block else block + _END_OF_DETAILS for block in blocks]
     text = "".join([*kept, rest])
     thought = _THOUGHT.match(text)
-    return text[thought.end() :] if thought else text
+    return " ".join((text[thought.end() :] if thought else text).split())
 
 
 def place(user: Any, messages: Sequence[Fields], external_id: str, using: str, **made_with: Any) -> Place:
     """Find where the list goes on, and store what is new of it: all of that or nothing.
 
     ``external_id``: the conversation's id, "" where the client sends none. ``made_with``: of a new session.
+    An older session gets its ``system_prompt``: what the client sends now is what counts, and the admin shows it.
     """
     try:
-        return _place(user, messages, external_id, using, made_with)
+        found = _place(user, messages, external_id, using, made_with)
     except (DuplicateExternalId, MessageNotFound):
         # Another request made the session meanwhile, or somebody deleted what was found.
-        return _place(user, messages, external_id, using, made_with)
+        found = _place(user, messages, external_id, using, made_with)
+    session, prompt = found.session, made_with["system_prompt"]
+    if session.system_prompt != prompt and is_allowed(user, session, Action.CHANGE):
+        session.system_prompt = prompt
+        ChatSession.objects.using(using).filter(pk=session.pk).update(system_prompt=prompt)
+    return found
 
 
 def _place(user: Any, messages: Sequence[Fields], external_id: str, using: str, made_with: Mapping[str, Any]) -> Place:
     digests = list(digests_of(messages, str(user.pk)))
     session, found = None, None
+    own = ChatMessage.objects.using(using).filter(session__owner=user)
     if external_id:
         session = ChatSession.objects.using(using).filter(owner=user, external_id=external_id).first()
     if session or not external_id:
@@ -124,8 +133,14 @@ def _place(user: Any, messages: Sequence[Fields], external_id: str, using: str, 
         found = next((row for part in parts for row in known.filter(digest__in=part)[:1]), None)
     if found:
         session = found.message.session
+    if external_id:
+        own = own.filter(session=session)
     if not is_allowed(user, session, Action.APPEND if session else Action.CREATE):
         raise PermissionDenied
+    if stopped := _stopped_reply(messages, digests, digests.index(found.digest) + 1 if found else 0, own):
+        at, content = stopped
+        messages = [*messages[:at], {**messages[at], "content": content}, *messages[at + 1 :]]
+        return _place(user, messages, external_id, using, made_with)
     has_reply = bool(found and found.has_reply)
     if found and session and found.digest == digests[-1]:
         return Place(session=session, tip=found.message, digest=found.digest, has_reply=has_reply, is_known=True)
@@ -138,6 +153,23 @@ def _place(user: Any, messages: Sequence[Fields], external_id: str, using: str, 
         rows = chat.append_messages(session, found.message if found else None, new, lenient=True)
         _remember(rows, digests[known_count:], has_reply, using)
     return Place(session=session, tip=rows[-1], digest=digests[-1], has_reply=has_reply)
+
+
+def _stopped_reply(
+    messages: Sequence[Fields], digests: Sequence[str], known_count: int, own: QuerySet[ChatMessage]
+) -> tuple[int, str] | None:
+    """The first unknown reply of the list, if it is the beginning of one that was stopped: its place, and all of it.
+
+    A client that hangs up has not seen the last chunks, or not all of what was sent when that was noticed.
+    """
+    replies = (at for at in range(max(known_count, 1), len(messages)) if messages[at]["role"] == Role.ASSISTANT)
+    at = next(replies, None)
+    if at is None or messages[at]["tool_calls"]:
+        return None
+    kept = own.filter(parent__gateway_digest__digest=digests[at - 1], finish_reason=STOPPED)
+    texts = kept.exclude(gateway_digest=None).order_by("-pk").values_list("content", flat=True)
+    begun = _shown(messages[at]["content"])
+    return next(((at, text) for text in texts[:_LAST_TURN] if _shown(text).startswith(begun)), None)
 
 
 def place_beside(at: Place, using: str) -> Place:

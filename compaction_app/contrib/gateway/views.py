@@ -26,7 +26,6 @@ from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path
 from django.utils.crypto import constant_time_compare
 from django.views.decorators.csrf import csrf_exempt
-from django.views.decorators.http import require_http_methods
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 
 from compaction_app import chat, exceptions
@@ -36,7 +35,7 @@ from compaction_app.conf import get_settings, site_setting
 from compaction_app.contrib.gateway.placing import Fields, Place, fields_of, place, place_beside, remember_reply
 from compaction_app.conversation.chat_model import END, ProviderOverflow, ask, endpoint_of, open_stream
 from compaction_app.messages.openai_format import to_openai
-from compaction_app.messages.validation import check_dict, check_json, check_list_of_dicts, named, validate_message
+from compaction_app.messages.validation import check_json, check_list_of_dicts, named, validate_message
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.redaction import apply_redactor, redactor_of
 from compaction_app.summarizers.error_details import safe_code, safe_message
@@ -61,20 +60,23 @@ TASKS = re.compile(
 )
 #: Ids of Open WebUI for chats that it does not keep.
 UNSAVED = ("temporary:", "local:")
+#: What clients send before a conversation has an id; so is a placeholder that was not filled in.
+NO_IDS = ("", "new", "null", "undefined")
+MAX_ID = 255
 MAX_MESSAGES = 10_000
 
 
 class Refused(Exception):
-    """An error to answer with, in OpenAI's shape."""
+    """An error to answer with, in OpenAI's shape. ``headers``: of the answer, ``retry_after=1``."""
 
     def __init__(
-        self, status: int, message: str, *, code: str | None = None, param: str | None = None, retry_after: Any = None
+        self, status: int, message: str, *, code: str | None = None, param: str | None = None, **headers: Any
     ) -> None:
         super().__init__(message)
         self.status = status
         kind = "invalid_request_error" if status < 500 else "server_error"
         self.content = {"error": {"message": message, "type": kind, "param": param, "code": code}}
-        self.headers = {"Retry-After": str(retry_after)} if retry_after else {}
+        self.headers = {name.replace("_", "-"): str(value) for name, value in headers.items() if value}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,51 +156,61 @@ class Gateway:
         return not turns or TASKS.match(text) is not None
 
     def conversation_of(self, request: HttpRequest) -> str:
-        given = (request.headers.get(name, "").strip() for name in self.conversation_headers)
-        return next(filter(None, given), "")
+        for name in self.conversation_headers:
+            given = request.headers.get(name, "").strip()
+            if len(given) > MAX_ID:
+                raise Refused(400, f"The header {name} has more than {MAX_ID} characters.", param=name)
+            if given.lower() not in NO_IDS and "{{" not in given:
+                return given
+        return ""
 
     @property
     def urls(self) -> list[URLPattern]:
         """For ``include()``."""
         return [
-            path("chat/completions", self._view(self._complete, "POST")),
-            path("models", self._view(self._list_models, "GET")),
+            path("chat/completions", self._view(self._complete)),
+            path("models", self._view(self._show_models)),
+            path("models/<path:name>", self._view(self._show_models)),
         ]
 
-    def _view(self, answer: Callable[[HttpRequest, Way], Awaitable[HttpResponseBase]], method: str) -> Any:
-        async def answered(request: HttpRequest, way: Way) -> HttpResponseBase:
+    def _view(self, answer: Callable[..., Awaitable[HttpResponseBase]]) -> Any:
+        async def answered(request: HttpRequest, way: Way, **named: str) -> HttpResponseBase:
             try:
-                response = await answer(request, way)
+                response = await answer(request, way, **named)
             except Exception as error:
                 told = _refusal_of(error, request)
                 response = JsonResponse(told.content, status=told.status, headers=told.headers)
             response.setdefault("Cache-Control", "no-store")
             return response
 
-        def blocking(request: HttpRequest) -> HttpResponseBase:
-            return without_waiting(answered(request, BLOCKING))
+        def blocking(request: HttpRequest, **named: str) -> HttpResponseBase:
+            return without_waiting(answered(request, BLOCKING, **named))
 
-        async def awaited(request: HttpRequest) -> HttpResponseBase:
+        async def awaited(request: HttpRequest, **named: str) -> HttpResponseBase:
             if isinstance(request, ASGIRequest):
-                return await answered(request, AWAITED)
-            return await sync_to_async(blocking)(request)
+                return await answered(request, AWAITED, **named)
+            return await sync_to_async(blocking)(request, **named)
 
         view: Any = awaited if self.is_async else blocking
         # No transaction may be open while a model is called.
         for alias in settings.DATABASES:
             view = transaction.non_atomic_requests(using=alias)(view)
-        return csrf_exempt(require_http_methods([method])(view))
+        return csrf_exempt(view)
 
-    def _user(self, request: HttpRequest) -> Any:
+    def _user(self, request: HttpRequest, method: str) -> Any:
+        if request.method != method:
+            raise Refused(405, f"The method is {method}.", allow=method)
         user = self.authenticate(request)
         if user is None or not user.is_active:
             raise Refused(401, "Incorrect API key provided.", code="invalid_api_key")
         return user
 
-    async def _list_models(self, request: HttpRequest, way: Way) -> HttpResponseBase:
-        names = await way.do(lambda: list(self.models_of(self._user(request))))
-        listed = [{"id": name, "object": "model", "created": 0, "owned_by": "site"} for name in names]
-        return JsonResponse({"object": "list", "data": listed})
+    async def _show_models(self, request: HttpRequest, way: Way, name: str = "") -> HttpResponseBase:
+        names = await way.do(lambda: list(self.models_of(self._user(request, "GET"))))
+        listed = {one: {"id": one, "object": "model", "created": 0, "owned_by": "site"} for one in names}
+        if name:
+            _check_model(name, names)
+        return JsonResponse(listed[name] if name else {"object": "list", "data": list(listed.values())})
 
     async def _complete(self, request: HttpRequest, way: Way) -> HttpResponseBase:
         asked = await way.do(self._read, request)
@@ -210,13 +222,16 @@ class Gateway:
         found: Place = await way.do(place, asked.user, asked.turns, asked.external_id, using, **new)
         options = {**asked.params, "client": client, "model": asked.model, "tools": asked.tools}
         if asked.instructions not in ("", found.session.system_prompt):
-            # Changed ones are those of this turn.
+            # Whoever may not change the session's prompt adds to it.
             options["contributions"] = [{"role": Role.SYSTEM, "content": asked.instructions}]
-        calls = (chat.acomplete, chat.astream) if way.is_awaited else (chat.complete, chat.stream)
+        call: Any = chat.acomplete if way.is_awaited else chat.complete
+        if asked.is_streamed:
+            # The client sends back what it was shown of a reply that it stops.
+            call, options["on_stop"] = chat.astream if way.is_awaited else chat.stream, "keep"
 
         async def answer_at(at: Place) -> Any:
             regenerate = at.is_known and not asked.is_retry
-            return await way.call(calls[asked.is_streamed], at.tip, regenerate=regenerate, **options)
+            return await way.call(call, at.tip, regenerate=regenerate, **options)
 
         try:
             reply = await answer_at(found)
@@ -233,30 +248,35 @@ class Gateway:
 
         is_known = False
 
-        async def read() -> Any:
+        async def remember() -> None:
             nonlocal is_known
-            chunk = await anext(reply, END) if way.is_awaited else next(reply, END)
             if reply.message is not None and not is_known:
-                # Before its end is told: the next request may come at once.
                 await way.do(remember_reply, found, reply.message, using)
                 is_known = True
+
+        async def read() -> Any:
+            chunk = await anext(reply, END) if way.is_awaited else next(reply, END)
+            # Before its end is told: the next request may come at once.
+            await remember()
             return chunk
 
-        close = reply.aclose if way.is_awaited else reply.close
-        return _streamed(read, lambda: way.call(close), asked, way, headers)
+        async def close() -> None:
+            await way.call(reply.aclose if way.is_awaited else reply.close)
+            await remember()
+
+        return _streamed(read, close, asked, way, headers)
 
     def _read(self, request: HttpRequest) -> Asked:
-        user = self._user(request)
+        user = self._user(request, "POST")
         try:
-            body = json.loads(request.body.decode()) or {}
+            body = json.loads(request.body.decode())
         except (ValueError, RecursionError) as error:
             raise Refused(400, "The body is not JSON.") from error
-        check_dict(body, "body", "It is the JSON of an object.")
+        if not isinstance(body, dict):
+            raise Refused(400, "The body must be an object.")
         check_json(body, "body")
         model = str(body.get("model"))
-        if model not in self.models_of(user):
-            message = f"The model {model[:255]!r} does not exist or you do not have access to it."
-            raise Refused(404, message, code="model_not_found", param="model")
+        _check_model(model, self.models_of(user))
         if body.get("n") not in (None, 1):
             raise Refused(400, "A branch has one reply: only n=1 is supported.", code="unsupported_value", param="n")
         sent: Any = body.get("messages")
@@ -268,6 +288,9 @@ class Gateway:
             with named(number):
                 messages.append(fields_of(one))
                 validate_message(messages[-1], max_bytes=site_setting("MAX_MESSAGE_BYTES"))
+        last = messages[-1]
+        if last["role"] == Role.USER and not last["content"].strip() and not last.get("attachments"):
+            raise Refused(400, "The last message is empty.", param="messages")
         params = {key: body[key] for key in self.parameters if body.get(key) is not None}
         known = CompletionCreateParamsBase.__annotations__
         if others := {key: params.pop(key) for key in list(params) if key not in known}:
@@ -298,6 +321,12 @@ class Gateway:
             return JsonResponse(reply.completion.model_dump(exclude_unset=True, warnings=False))
         opened = await open_stream(client, arguments, way)
         return _streamed(opened.read, opened.close, asked, way, {})
+
+
+def _check_model(name: str, names: Collection[str]) -> None:
+    if name not in names:
+        message = f"The model {name[:255]!r} does not exist or you do not have access to it."
+        raise Refused(404, message, code="model_not_found", param="model")
 
 
 def _task_arguments(asked: Asked, client: Any) -> dict[str, Any]:
