@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
@@ -164,6 +166,66 @@ def test_stop_keeps_what_came_and_a_reload_finds_the_rest(page, server, session)
     with page.coming_back() as events:
         assert text_of(list(events)).startswith("The tide is in ")
     soon(lambda: len(branches(session)[0]) == 4 or not ReplyClaim.objects.exists())
+
+
+def test_a_page_that_stops_by_itself_goes_on_below_what_came(page, server, session):
+    """``chat.stop()`` of useChat only hangs up: neither the end nor the tree's id of the reply ever came."""
+    hanging = steps.stream_of(*HANGING, then=steps.hang())
+    server.script([hanging, steps.reply("Noon."), hanging, steps.reply("One."), hanging, steps.reply("Two.")])
+
+    def hang_up(**body):
+        with page.asked(**body) as events:
+            started = until(events, "is in ")[0]
+        kept = {"id": started["messageId"], "role": "assistant", "parts": []}
+        page.messages.append({**kept, "metadata": started["messageMetadata"]})
+
+    page.messages = [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": "When?"}]}]
+    hang_up()
+    page.send("Sure?", "u2")
+    assert branches(session) == [["When?", "The tide is in ", "Sure?", "Noon."]]
+    # A regeneration, stopped likewise; then the same again, and another one in its place.
+    page.messages.pop()
+    hang_up(trigger="regenerate-message")
+    page.send("And?", "u3")
+    page.messages.pop()
+    hang_up(trigger="regenerate-message")
+    lost = page.messages.pop()["id"]
+    assert text_of(page.ask(trigger="regenerate-message", messageId=lost)) == "Two."
+    top = ["When?", "The tide is in ", "Sure?"]
+    assert branches(session) == [
+        [*top, "Noon."],
+        *([*top, "The tide is in ", "And?", reply] for reply in ("One.", "The tide is in ", "Two.")),
+    ]
+
+
+def test_stop_before_the_first_chunk(page, server, session):
+    server.script([steps.hang(), steps.reply("Hi."), steps.hang(), steps.reply("Bye.")])
+    page.messages = [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": "Hello"}]}]
+    for asked_before in (0, 2):
+        with ThreadPoolExecutor() as asking:
+            asked = asking.submit(lambda: list(page.http.post("stream", json={"messages": page.messages}).iter_lines()))
+            server.wait_for(asked_before + 1)
+            assert page.http.post("stream/stop").json() == {"stopping": True}
+            events = list(map(json.loads, (line[6:] for line in asked.result() if line.startswith("data: {"))))
+        assert [one["type"] for one in events] == ["start", "finish"]
+        assert events[-1]["messageMetadata"]["id"] is None
+        # At once, and not when the slow model answers.
+        assert not ReplyClaim.objects.exists()
+        if not asked_before:
+            page.ask(trigger="regenerate-message")
+            page.messages.append({"id": "u2", "role": "user", "parts": [{"type": "text", "text": "Are you there?"}]})
+    page.shown(events)
+    page.send("Good night", "u3")
+    assert branches(session) == [["Hello", "Hi.", "Are you there?", "Good night", "Bye."]]
+
+
+def test_what_asks_nothing_is_refused(page, session):
+    asked = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": " \n"}]}
+    assert page.problem(messages=[asked])[1]["code"] == "invalid_message"
+    asked["parts"][0]["text"] = "Hello"
+    for body in ({"trigger": "bogus"}, {"messageId": "nobody knows"}):
+        assert page.problem(messages=[asked], **body)[0] == 422
+    assert not session.messages.exists()
 
 
 def test_another_process_comes_back_and_stops(two_processes, server, session):
