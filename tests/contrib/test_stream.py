@@ -216,7 +216,17 @@ def test_stop_before_the_first_chunk(page, server, session):
             page.messages.append({"id": "u2", "role": "user", "parts": [{"type": "text", "text": "Are you there?"}]})
     page.shown(events)
     page.send("Good night", "u3")
-    assert branches(session) == [["Hello", "Hi.", "Are you there?", "Good night", "Bye."]]
+    top = ["Hello", "Hi.", "Are you there?", "Good night", "Bye."]
+    assert branches(session) == [top]
+    # After a tool of the host: the page goes on below its result.
+    server.script([calls(("c1", "weather", {})), steps.hang(), steps.reply("Well.")])
+    page.messages.append({"id": "u4", "role": "user", "parts": [{"type": "text", "text": "Weather?"}]})
+    with page.asked(hostsTools=True) as events:
+        server.wait_for(6)
+        page.http.post("stream/stop")
+        page.shown(list(events))
+    page.send("Well?", "u5")
+    assert branches(session) == [[*top, "Weather?", "", "Rain.", "Well?", "Well."]]
 
 
 def test_what_asks_nothing_is_refused(page, session):
@@ -242,6 +252,14 @@ def test_another_process_comes_back_and_stops(two_processes, server, session):
             assert other.http.post("stream/stop", json={}).json() == {"stopping": True}
             assert [*seen, *here][-1] == [*found, *there][-1]
     assert branches(session) == [["When?", "The tide is in "]] * 2
+    # A page that only hung up, and whose next message another process gets.
+    server.script([steps.stream_of(*HANGING, then=steps.hang()), steps.reply("Noon.")])
+    first.messages[0]["id"] = "u3"
+    with first.asked() as here:
+        second.messages = [*first.messages, {"id": "lost", "role": "assistant"}]
+        second.messages[1]["metadata"] = until(here, "is in ")[0]["messageMetadata"]
+    second.send("Sure?", "u4")
+    assert branches(session)[2:] == [["When?", "The tide is in ", "Sure?", "Noon."]]
     assert first.http.get("stream").status_code == 204
 
 

@@ -25,7 +25,6 @@ from django.http import HttpRequest, StreamingHttpResponse
 
 from compaction_app import chat
 from compaction_app.api.errors import Code, logger
-from compaction_app.compaction.runs import require_no_transaction
 from compaction_app.contrib.stream.parts import (
     DONE,
     Part,
@@ -103,7 +102,6 @@ class Reply:
 
     def start(self, *, regenerate: bool) -> None:
         """Ask, and wait for the first chunk or a stop; what goes wrong before is raised. No connection is held."""
-        require_no_transaction(database_of(self.question))
         # Not only when the model is asked: what is shared until then would be this one's.
         elsewhere = is_under_way(self.question)
         with _lock:
