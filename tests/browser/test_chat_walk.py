@@ -199,7 +199,7 @@ def test_the_window_fills_and_a_summary_comes_and_goes(open_page, marit, broker)
     assert compact_branch(CompactionRun.objects.latest("id").pk) == RunStatus.SUCCEEDED
     page.locator("summary", has_text="are summarized · show").wait_for()
     send(page, "/compactions")
-    rows = page.get_by_role("region", name="Compactions").get_by_role("row")
+    rows = page.get_by_role("region", name="Summaries").get_by_role("row")
     rows.nth(2).wait_for()
     assert "in use here" in rows.nth(1).inner_text()
 
@@ -252,7 +252,7 @@ def test_with_the_keyboard_alone_the_place_is_kept(open_page, marit, endpoint):
     expect(box(page)).to_be_focused()
     page.keyboard.type("/compact")
     page.keyboard.press("Enter")
-    page.get_by_text("There is nothing to compact yet.").wait_for()
+    page.get_by_text("There is nothing to summarize yet.").wait_for()
     go(page, session_of(marit, 1))
     page.get_by_role("link", name="Edit message 1").focus()
     page.keyboard.press("Enter")

@@ -115,6 +115,14 @@ def test_use_chat(open_page, server, session):
     page.get_by_role("button", name="Stop").click()
     expect(page.locator("main[data-status=ready]")).to_be_visible()
     assert branches(session)[-1] == [*made[-1], "When?", "The tide is in "]
+    # useChat's own stop only hangs up.
+    server.script([steps.stream_of("Low ", "tide ", then=steps.hang()), steps.reply("At noon.")])
+    say("And then?", "Send")
+    expect(shown(page).last).to_contain_text("Low tide")
+    page.get_by_role("button", name="Hang up").click()
+    say("When, again?", "Send")
+    expect(shown(page).last).to_contain_text("At noon.")
+    assert branches(session)[-1][-4:] == ["And then?", "Low tide ", "When, again?", "At noon."]
     server.script([steps.server_error()] * 3)
     say("And?", "Send")
     expect(page.locator("footer")).to_contain_text("The chat model gave no answer")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
@@ -166,6 +168,76 @@ def test_stop_keeps_what_came_and_a_reload_finds_the_rest(page, server, session)
     soon(lambda: len(branches(session)[0]) == 4 or not ReplyClaim.objects.exists())
 
 
+def test_a_page_that_stops_by_itself_goes_on_below_what_came(page, server, session):
+    """``chat.stop()`` of useChat only hangs up: neither the end nor the tree's id of the reply ever came."""
+    hanging = steps.stream_of(*HANGING, then=steps.hang())
+    server.script([hanging, steps.reply("Noon."), hanging, steps.reply("One."), hanging, steps.reply("Two.")])
+
+    def hang_up(**body):
+        with page.asked(**body) as events:
+            started = until(events, "is in ")[0]
+        kept = {"id": started["messageId"], "role": "assistant", "parts": []}
+        page.messages.append({**kept, "metadata": started["messageMetadata"]})
+
+    page.messages = [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": "When?"}]}]
+    hang_up()
+    page.send("Sure?", "u2")
+    assert branches(session) == [["When?", "The tide is in ", "Sure?", "Noon."]]
+    # A regeneration, stopped likewise; then the same again, and another one in its place.
+    page.messages.pop()
+    hang_up(trigger="regenerate-message")
+    page.send("And?", "u3")
+    page.messages.pop()
+    hang_up(trigger="regenerate-message")
+    lost = page.messages.pop()["id"]
+    assert text_of(page.ask(trigger="regenerate-message", messageId=lost)) == "Two."
+    top = ["When?", "The tide is in ", "Sure?"]
+    assert branches(session) == [
+        [*top, "Noon."],
+        *([*top, "The tide is in ", "And?", reply] for reply in ("One.", "The tide is in ", "Two.")),
+    ]
+
+
+def test_stop_before_the_first_chunk(page, server, session):
+    server.script([steps.hang(), steps.reply("Hi."), steps.hang(), steps.reply("Bye.")])
+    page.messages = [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": "Hello"}]}]
+    for asked_before in (0, 2):
+        with ThreadPoolExecutor() as asking:
+            asked = asking.submit(lambda: list(page.http.post("stream", json={"messages": page.messages}).iter_lines()))
+            server.wait_for(asked_before + 1)
+            assert page.http.post("stream/stop").json() == {"stopping": True}
+            events = list(map(json.loads, (line[6:] for line in asked.result() if line.startswith("data: {"))))
+        assert [one["type"] for one in events] == ["start", "finish"]
+        assert events[-1]["messageMetadata"]["id"] is None
+        # At once, and not when the slow model answers.
+        assert not ReplyClaim.objects.exists()
+        if not asked_before:
+            page.ask(trigger="regenerate-message")
+            page.messages.append({"id": "u2", "role": "user", "parts": [{"type": "text", "text": "Are you there?"}]})
+    page.shown(events)
+    page.send("Good night", "u3")
+    top = ["Hello", "Hi.", "Are you there?", "Good night", "Bye."]
+    assert branches(session) == [top]
+    # After a tool of the host: the page goes on below its result.
+    server.script([calls(("c1", "weather", {})), steps.hang(), steps.reply("Well.")])
+    page.messages.append({"id": "u4", "role": "user", "parts": [{"type": "text", "text": "Weather?"}]})
+    with page.asked(hostsTools=True) as events:
+        server.wait_for(6)
+        page.http.post("stream/stop")
+        page.shown(list(events))
+    page.send("Well?", "u5")
+    assert branches(session) == [[*top, "Weather?", "", "Rain.", "Well?", "Well."]]
+
+
+def test_what_asks_nothing_is_refused(page, session):
+    asked = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": " \n"}]}
+    assert page.problem(messages=[asked])[1]["code"] == "invalid_message"
+    asked["parts"][0]["text"] = "Hello"
+    for body in ({"trigger": "bogus"}, {"messageId": "nobody knows"}):
+        assert page.problem(messages=[asked], **body)[0] == 422
+    assert not session.messages.exists()
+
+
 def test_another_process_comes_back_and_stops(two_processes, server, session):
     first, second = two_processes
     server.script([steps.stream_of(*HANGING, then=steps.hang())] * 2)
@@ -180,6 +252,14 @@ def test_another_process_comes_back_and_stops(two_processes, server, session):
             assert other.http.post("stream/stop", json={}).json() == {"stopping": True}
             assert [*seen, *here][-1] == [*found, *there][-1]
     assert branches(session) == [["When?", "The tide is in "]] * 2
+    # A page that only hung up, and whose next message another process gets.
+    server.script([steps.stream_of(*HANGING, then=steps.hang()), steps.reply("Noon.")])
+    first.messages[0]["id"] = "u3"
+    with first.asked() as here:
+        second.messages = [*first.messages, {"id": "lost", "role": "assistant"}]
+        second.messages[1]["metadata"] = until(here, "is in ")[0]["messageMetadata"]
+    second.send("Sure?", "u4")
+    assert branches(session)[2:] == [["When?", "The tide is in ", "Sure?", "Noon."]]
     assert first.http.get("stream").status_code == 204
 
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from django.db.models import Q
 from pydantic import BaseModel, ConfigDict, Field
 
 from compaction_app.api.errors import Code, Problem
 from compaction_app.api.schemas import MAX_ID, JsonObject
+from compaction_app.contrib.stream.replies import settle
 from compaction_app.conversation.append import append_once
+from compaction_app.exceptions import InvalidMessage
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tree.branches import database_of
 from compaction_app.values import Role
@@ -31,14 +33,17 @@ class UIMessage(BaseModel):
     parts: list[JsonObject] = Field(default_factory=list)
     metadata: Any = None
 
-    @property
-    def told(self) -> str:
-        """The id that the end of a stream told."""
-        return str(self.metadata.get("id") or "") if isinstance(self.metadata, dict) else ""
+    def told(self, name: str) -> str:
+        """What its stream told: ``questionId`` at the start, ``id`` at the end."""
+        return str(self.metadata.get(name) or "") if isinstance(self.metadata, dict) else ""
 
     @property
     def text(self) -> str:
         return "\n\n".join(str(part.get("text") or "") for part in self.parts if part.get("type") == "text")
+
+    @property
+    def files(self) -> list[JsonObject]:
+        return [part for part in self.parts if part.get("type") == "file"]
 
 
 class Asking(BaseModel):
@@ -46,7 +51,7 @@ class Asking(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    trigger: str = Field("submit-message", examples=["submit-message", "regenerate-message"])
+    trigger: Literal["submit-message", "regenerate-message"] = "submit-message"
     messages: list[UIMessage] = Field(default_factory=list, description="The last five are enough.")
     message_id: str | None = Field(
         None, alias="messageId", description="Of the user's message that is edited, or of the reply."
@@ -64,15 +69,23 @@ def find_or_append(session: ChatSession, body: Asking) -> ChatMessage:
     *above, last = [*body.messages, *([body.message] if body.message else [])][-_MOST_LOOKED_UP:] or [UIMessage()]
     tree = _Tree(session, [*above, last], body.message_id, body.parent_id)
     if body.is_again:
-        question = tree.row_of(last) if last.role == Role.USER else tree.question_of(body.message_id or "")
+        named = next((one for one in [*above, last] if one.id == body.message_id), UIMessage(id=body.message_id or ""))
+        question = tree.question_of(last if last.role == Role.USER else named)
+        if question:
+            # Another one is wanted in its place.
+            settle(question)
     elif last.role == Role.ASSISTANT:
         found = tree.row_of(last)
         question = _append_results(found, last.parts) if found else None
     elif last.role != Role.USER:
         raise Problem(Code.INVALID, "body.messages: The last one must be the user's.")
+    elif not last.text.strip() and not last.files:
+        raise InvalidMessage("The message has neither a text nor a file.", field="messages")
     elif body.message_id and body.message_id == last.id:
         edited = tree.known(last.id)
         question = _append(session, edited.parent, last, external_id="") if edited else None
+    elif body.message_id and not tree.known(body.message_id):
+        question = None
     else:
         return _append(session, _parent(tree, body, above), last, external_id=last.id)
     if question is None:
@@ -84,7 +97,8 @@ class _Tree:
     """The rows that a list of messages names, in one query."""
 
     def __init__(self, session: ChatSession, messages: Sequence[UIMessage], *ids: str | None) -> None:
-        named = {one for message in messages for one in (message.id, message.told)} | set(filter(None, ids)) - {""}
+        told = {one for message in messages for one in (message.id, message.told("id"), message.told("questionId"))}
+        named = (told | set(filter(None, ids))) - {""}
         self.rows = ChatMessage.objects.using(database_of(session)).messages().filter(session=session)
         found = self.rows.filter(Q(pk__in=[int(one) for one in named if _is_key(one)]) | Q(external_id__in=named))
         rows = list(found.select_related("session", "parent").defer("original", "reasoning", "sent_context"))
@@ -96,15 +110,27 @@ class _Tree:
 
     def row_of(self, message: UIMessage) -> ChatMessage | None:
         """A page goes on calling an edited message by its first id, and a reply by the one of its stream."""
-        row = self.known(message.told) or self.known(message.id)
+        row = self.known(message.told("id")) or self.known(message.id)
+        asked = self.known(message.told("questionId")) if message.role == Role.ASSISTANT else None
+        # The end of its stream never came, or is of the stream before: the page stopped it or lost its connection.
+        if asked and (row is None or row.pk < asked.pk):
+            return self.end_of_reply(asked)
         if row is None or row.role != Role.USER or message.role != Role.USER or message.text in ("", row.content):
             return row
         edited = self.rows.filter(parent=row.parent, role=Role.USER, content=message.text)
         return edited.select_related("session", "parent").order_by("-pk").first() or row
 
-    def question_of(self, name: str) -> ChatMessage | None:
+    def end_of_reply(self, row: ChatMessage) -> ChatMessage:
+        """The last message of the newest reply, which is stopped first; without one, the question itself."""
+        settle(row)
+        replies = self.rows.filter(role__in=(Role.ASSISTANT, Role.TOOL)).select_related("session", "parent")
+        while below := replies.filter(parent=row).order_by("-pk").first():
+            row = below
+        return row
+
+    def question_of(self, message: UIMessage) -> ChatMessage | None:
         """The user's message that a reply answers, above the tools that it called."""
-        row = self.known(name)
+        row = self.row_of(message)
         while row is not None and row.role != Role.USER:
             row = row.parent
         return row
@@ -114,23 +140,26 @@ def _parent(tree: _Tree, body: Asking, above: Sequence[UIMessage]) -> ChatMessag
     if body.message:
         if "parent_id" not in body.model_fields_set:
             # The newest message is always a tip.
-            return tree.rows.select_related("session").order_by("-pk").first()
+            newest = tree.rows.select_related("session").order_by("-pk").first()
+            return tree.end_of_reply(newest) if newest else None
         above = [UIMessage(id=body.parent_id)] if body.parent_id else []
     parent = next((row for one in reversed(above) if (row := tree.row_of(one))), None)
     # A first message that could not be stored is still in the page's list.
     if parent is None and above and (tree.rows.exists() or body.message):
         raise Problem(Code.INVALID_PARENT, "body.messages: None of those before the new one is in this session.")
+    if parent and parent.role == Role.USER:
+        # The page stopped its reply before anything came.
+        settle(parent)
     return parent
 
 
 def _append(session: ChatSession, parent: ChatMessage | None, message: UIMessage, external_id: str) -> ChatMessage:
     if _is_key(external_id):
         raise Problem(Code.INVALID_PARENT, "body.messages: There is no such message in this session.")
-    files = [part for part in message.parts if part.get("type") == "file"]
     fields = {
         "role": Role.USER,
         "content": message.text,
-        "attachments": [_attachment(part) for part in files] or None,
+        "attachments": [_attachment(part) for part in message.files] or None,
         "external_id": external_id,
     }
     return append_once(session, parent, fields, idempotency_key=external_id, writer="client").message

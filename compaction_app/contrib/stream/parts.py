@@ -73,7 +73,7 @@ def parts_of_reply(message: ChatMessage | None) -> Iterator[Part]:
 
 def finish(message: ChatMessage | None, question: ChatMessage, finish_reason: str = "") -> Part:
     """The end of a reply; None: nothing of it is stored."""
-    reason = message.finish_reason if message else finish_reason
+    reason = (message.finish_reason if message else "") or finish_reason
     told = {"id": None, "questionId": str(question.pk), "finishReason": reason}
     if message is not None:
         told |= _told(message.pk, message.created_at, message.model, reason)

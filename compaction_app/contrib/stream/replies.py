@@ -37,15 +37,18 @@ from compaction_app.contrib.stream.parts import (
 from compaction_app.conversation.claim import is_under_way
 from compaction_app.conversation.stream import STOPPED, ReplyStream
 from compaction_app.exceptions import CompactionError, ContextOverflow, InvalidReply, ReplyUnderWay
-from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.models import ChatMessage, ChatSession, ReplyClaim
 from compaction_app.summarizers.openai import failure_of
 from compaction_app.telemetry import log_error
+from compaction_app.tree.branches import database_of
 from compaction_app.values import ErrorCode
 
 #: How long a reader waits before it looks again, and how often other processes are told and asked.
 _TICK, _SHARE_SECONDS = 0.05, 0.5
 #: An entry of the cache is written again after a third of this; without, its process is taken for killed.
 _LOST_SECONDS = 30.0
+#: Another process looks for a stop every half second, and stores.
+_SETTLE_SECONDS = 5.0
 #: Of a reply and the tools that it calls.
 _LONGEST_SECONDS, _MOST_STEPS = 3600.0, 30
 #: A proxy ends a connection on which nothing is sent for a minute or so.
@@ -94,14 +97,17 @@ class Reply:
         self._run_tool = self._options.pop("run_tool", None)
         self._stream: ReplyStream | None = None
         self._is_stopped, self._message_id = False, message_id
-        self._closing, self.over = threading.Lock(), threading.Event()
+        #: The newest stored message of it, and what went wrong before the first chunk.
+        self._tip = tip
+        self._error: Exception | None = None
+        self._closing, self._begun, self.over = threading.Lock(), threading.Event(), threading.Event()
         self._key = key_of(tip.session, tip.pk)
         #: The parts so far; a delta at the end may still grow.
         self.parts: list[Part] = [{"type": "start", "messageId": message_id or uuid.uuid4().hex}]
         self.parts[0]["messageMetadata"] = {"questionId": str(tip.pk)}
 
     def start(self, *, regenerate: bool) -> None:
-        """Ask; what goes wrong before the first chunk is raised. Neither transaction nor connection is held."""
+        """Ask, and wait for the first chunk or a stop; what goes wrong before is raised. No connection is held."""
         # Not only when the model is asked: what is shared until then would be this one's.
         elsewhere = is_under_way(self.question)
         with _lock:
@@ -109,12 +115,11 @@ class Reply:
                 raise ReplyUnderWay(f"A reply to message {self.question.pk} is under way.")
             _under_way[self._key] = self
         threading.Thread(target=self._share, name="reply-share", daemon=True).start()
-        try:
-            stream = self._open(self.question, regenerate=regenerate)
-        except BaseException:
-            self._end()
-            raise
-        threading.Thread(target=self._make, args=(stream,), name="reply", daemon=True).start()
+        threading.Thread(target=self._make, args=(regenerate,), name="reply", daemon=True).start()
+        release_connections()
+        self._begun.wait()
+        if self._error is not None:
+            raise self._error
 
     def stop(self) -> None:
         """End it, and keep what came."""
@@ -122,31 +127,45 @@ class Reply:
         with self._closing:
             if self._stream is not None:
                 self._stream.close()
+            elif not self.over.is_set():
+                # A slow model may not send anything for minutes. Its stream is closed when it comes, and empty.
+                try:
+                    ReplyClaim.objects.using(database_of(self._tip)).filter(pk=self._tip.pk).delete()
+                finally:
+                    self._say_end()
+                    self._end()
 
-    def _open(self, tip: ChatMessage, *, regenerate: bool = False) -> ReplyStream:
-        self._stream = chat.stream(tip, on_stop="keep", regenerate=regenerate, **self._options)
-        if self._stream.message is not None and not self._message_id:
-            self.parts[0] |= {"messageId": str(self._stream.message.pk)}
-        if self._is_stopped:
-            self.stop()
-        return self._stream
+    def _open(self, *, regenerate: bool = False) -> ReplyStream:
+        self._stream = None
+        stream = chat.stream(self._tip, on_stop="keep", regenerate=regenerate, **self._options)
+        if stream.message is not None and not self._message_id:
+            self.parts[0] |= {"messageId": str(stream.message.pk)}
+        with self._closing:
+            self._stream = stream
+            if self._is_stopped:
+                stream.close()
+        return stream
 
-    def _make(self, stream: ReplyStream) -> None:
+    def _make(self, regenerate: bool) -> None:
         try:
-            self._say_steps(stream)
+            self._say_steps(regenerate)
         except Exception as error:
-            code, sentence = explain(error)
-            log_error(logger, error, session=self.question.session_id, message=self.question.pk, code=code)
-            self._say({"type": "error", "errorText": sentence})
-            self.stop()
+            if self._begun.is_set():
+                code, sentence = explain(error)
+                log_error(logger, error, session=self.question.session_id, message=self.question.pk, code=code)
+                self._say({"type": "error", "errorText": sentence})
+                self.stop()
+            else:
+                self._error = error
         finally:
             self._end()
             release_connections()
 
-    def _say_steps(self, stream: ReplyStream) -> None:
+    def _say_steps(self, regenerate: bool) -> None:
         """A step is a reply of the model, and the results of the host's tools that it calls."""
-        tip, step = self.question, 0
-        self._say(compaction_part(stream, tip))
+        stream, step = self._open(regenerate=regenerate), 0
+        self._begun.set()
+        self._say(compaction_part(stream, self._tip))
         release_connections()
         while True:
             self._say({"type": "start-step"})
@@ -154,7 +173,7 @@ class Reply:
                 self._say(part)
             # Where it was stopped, another thread may be storing it.
             with self._closing:
-                tip = stream.message or tip
+                self._tip = tip = stream.message or self._tip
             for part in parts_of_reply(stream.message):
                 self._say(part)
             goes_on = stream.message and self._run_tool and step < _MOST_STEPS and not self._is_stopped
@@ -162,15 +181,22 @@ class Reply:
             for call in calls or ():
                 result = self._run_tool(call)
                 tip = chat.append_message(tip.session, tip, role="tool", tool_call_id=call["id"], content=result)
+                self._tip = tip
                 self._say({"type": "tool-output-available", "toolCallId": call["id"], "output": result})
             self._say({"type": "finish-step"})
-            if not calls:
+            if not calls or self._is_stopped:
                 break
-            stream, step = self._open(tip), step + 1
+            stream, step = self._open(), step + 1
         self._say(compaction_part(stream, tip))
-        self._say(finish(stream.message, self.question, STOPPED))
+        self._say_end()
+
+    def _say_end(self) -> None:
+        last = None if self._tip is self.question else self._tip
+        self._say(finish(last, self.question, STOPPED if self._is_stopped else ""))
 
     def _say(self, part: Part) -> None:
+        if self.over.is_set():
+            return
         last = self.parts[-1] if self.parts else {}
         if "delta" in part and last.get("id") == part["id"] and len(last.get("delta", "x" * _PIECE)) < _PIECE:
             # Replaced and not changed: a reader may be looking at it.
@@ -181,8 +207,10 @@ class Reply:
     def _end(self) -> None:
         self._say(DONE)
         with _lock:
-            _under_way.pop(self._key, None)
+            if _under_way.get(self._key) is self:
+                del _under_way[self._key]
         self.over.set()
+        self._begun.set()
 
     def _share(self) -> None:
         """Tell other processes what came, and hear from them whether to stop."""
@@ -254,6 +282,17 @@ def find(session: ChatSession, question_id: int | None) -> Reply | _Elsewhere | 
     key = key_of(session, question_id)
     parts = cache.get(key) if question_id else None
     return _Elsewhere(key, parts) if parts and parts[-1] != DONE else None
+
+
+def settle(question: ChatMessage) -> None:
+    """Stop the reply that is under way, and wait until what came of it is stored; else :class:`ReplyUnderWay`."""
+    reply, until = find(question.session, question.pk), time.monotonic() + _SETTLE_SECONDS
+    if reply:
+        reply.stop()
+    while (reply and reply.parts[-1] != DONE) or is_under_way(question):
+        if time.monotonic() > until:
+            raise ReplyUnderWay(f"A reply to message {question.pk} is under way.")
+        time.sleep(reply.pause if reply else _TICK)
 
 
 def response(request: HttpRequest, reply: Reply | _Elsewhere) -> StreamingHttpResponse:

@@ -54,6 +54,7 @@ function UseChat() {
       >
         Stop
       </button>
+      <button onClick={() => chat.stop()}>Hang up</button>
     </main>
   );
 }
