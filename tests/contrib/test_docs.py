@@ -12,7 +12,6 @@ import openai
 import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
-from django.urls import include, path
 
 from compaction_app import chat
 from compaction_app.models import ChatSession
@@ -75,7 +74,7 @@ def test_the_gateway_of_the_readme(server, live_server, settings, monkeypatch):
     [example] = [block for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "(Gateway)" in block]
     urls = ModuleType("gateway_urls")
     users = get_user_model().objects
-    vars(urls).update(path=path, include=include, find_user_by_key=lambda key: users.filter(username=key).first())
+    vars(urls).update(find_user_by_key=lambda key: users.filter(username=key).first())
     exec(example, vars(urls))  # our own document
     monkeypatch.setitem(sys.modules, urls.__name__, urls)
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
