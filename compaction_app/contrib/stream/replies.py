@@ -154,7 +154,8 @@ class Reply:
                 code, sentence = explain(error)
                 log_error(logger, error, session=self.question.session_id, message=self.question.pk, code=code)
                 self._say({"type": "error", "errorText": sentence})
-                self.stop()
+                if self._stream is not None:
+                    self.stop()
             else:
                 self._error = error
         finally:
@@ -231,7 +232,9 @@ class Reply:
                 pause = _LOST_SECONDS / 3
             release_connections()
         with suppress(Exception):
-            self._put()
+            # Not over the next reply to the same question.
+            if self._key not in _under_way:
+                self._put()
         release_connections()
 
     def _put(self) -> None:
