@@ -184,7 +184,7 @@ def test_the_window_fills_and_a_summary_comes_and_goes(open_page, marit, broker)
     assert compact_branch(CompactionRun.objects.latest("id").pk) == RunStatus.SUCCEEDED
     page.locator("summary", has_text="are summarized · show").wait_for()
     send(page, "/compactions")
-    rows = page.get_by_role("region", name="Compactions").get_by_role("row")
+    rows = page.get_by_role("region", name="Summaries").get_by_role("row")
     rows.nth(2).wait_for()
     assert "in use here" in rows.nth(1).inner_text()
 
