@@ -139,7 +139,11 @@ def test_errors_before_the_first_chunk_and_after_it(page, server, session):
     assert text_of(page.ask()) == "Whole."
     assert branches(session) == [["Hello", "Whole."]]
     page.messages.append({"id": "u2", "role": "user", "parts": [{"type": "text", "text": "word " * 4_000}]})
-    assert page.problem()[1]["code"] == "context_overflow"
+    too_long = page.problem()[1]
+    assert (too_long["code"], too_long["detail"][:29]) == ("context_overflow", "This message is too long for ")
+    page.messages[-1] = {"id": "u3", "role": "user", "parts": [{"type": "text", "text": "Hi"}]}
+    server.script([steps.unauthorized()])
+    assert "Tell the site's administrator." in page.problem()[1]["detail"]
 
 
 def test_stop_keeps_what_came_and_a_reload_finds_the_rest(page, server, session):
