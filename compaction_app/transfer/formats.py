@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain, repeat
 from typing import Any
-from uuid import UUID
 
 from compaction_app.exceptions import ImportFailed, InvalidMessage
 from compaction_app.messages.originals import PROVIDER_KEYS, bounded, messages_of, storable
@@ -137,7 +137,7 @@ def conversation_of(document: Mapping[str, Any], *, place: str = "", max_bytes: 
     read = Conversation(
         id=own_id,
         # Sets for training number their conversations: such an id tells none of another set's apart.
-        external_id=_text_id(document.get("external_id")) or (EXTERNAL_ID_PREFIX + own_id) * bool(uuid_in(own_id)),
+        external_id=_text_id(document.get("external_id")) or (EXTERNAL_ID_PREFIX + own_id) * is_uuid(own_id),
         messages=tuple(messages),
         title=str(document.get("title") or ""),
         model=str(document.get("model") or "")[:_LONGEST_TITLE],
@@ -214,11 +214,8 @@ def json_type(value: Any) -> str:
     return names.get(type(value), "number")
 
 
-def uuid_in(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
+def is_uuid(text: str) -> bool:
+    return re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", text) is not None
 
 
 def moment(value: Any) -> datetime | None:

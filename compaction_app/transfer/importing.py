@@ -24,9 +24,9 @@ from compaction_app.transfer.formats import (
     Reader,
     children_of,
     conversation_of,
+    is_uuid,
     json_type,
     recognized,
-    uuid_in,
 )
 
 logger = logging.getLogger("compaction_app.importing")
@@ -158,8 +158,7 @@ def _store(conversation: Conversation, owner: Any, using: str, advance: Advance)
     #: The messages that are there. Without an id they are those of a digest.
     known: dict[str, int | None] = {}
     # Our own export has the session's id.
-    own_id = uuid_in(conversation.id)
-    session = of_owner.filter(pk=own_id).first() if own_id else None
+    session = of_owner.filter(pk=conversation.id).first() if is_uuid(conversation.id) else None
     is_own = session is not None
     if (session := session or of_owner.filter(external_id=conversation.external_id).first()) is not None:
         known = {"": None, **dict(session.messages.exclude(external_id="").values_list("external_id", "pk"))}

@@ -51,7 +51,7 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _has_failed(row: Json) -> bool:
-    kinds = {part.get("type") for part in row.inners("content")}
+    kinds = {part.text("type") for part in row.inners("content")}
     return kinds == {"error"} and not row.text("text")
 
 

@@ -65,7 +65,7 @@ class Command(BaseCommand):
         else:
             self._write_text(imported, refused, +notes)
             if owner is None and imported:
-                self.stdout.write("They have no owner; --owner USERNAME gives them one.")
+                self.stdout.write("They have no owner, since no --owner was given.")
         if refused:
             raise SystemExit(FAILED)
 
