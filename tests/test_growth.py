@@ -51,7 +51,7 @@ from compaction_app.messages import (
     validation,
 )
 from compaction_app.summarizers import drafts, error_details, prompts
-from compaction_app.transfer import importing
+from compaction_app.transfer import formats, importing
 from compaction_app.values import ContextMessage, Message, Origin, Role, SummaryDraft
 
 pytestmark = pytest.mark.pure
@@ -194,6 +194,7 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     placing: [placing._shown],
     views: [views.TASKS.match],
     files: [_imported],
+    formats: [formats.is_uuid],
     chatgpt: [chatgpt._CITED.search],
     open_webui: [lambda text: list(open_webui._of_content("a", text))],
 }
