@@ -76,7 +76,7 @@ class EditForm(MessageForm):
 
 
 class NewForm(MessageForm):
-    """The first message of a conversation, and what the model is told before it."""
+    """The first message of a conversation, and its system prompt."""
 
     system_prompt = _Text(
         label="Instructions for the model",

@@ -158,7 +158,7 @@ class Meter:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class State:
-    """What a model would be shown at the tip, and how compaction stands."""
+    """The figures of the context at the tip, and the state of its compaction."""
 
     context: ChatContext | None = None
     meter: Meter | None = None

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from compaction_app import chat
-from compaction_app.contrib.stream.replies import TOO_LONG
+from compaction_app.contrib.stream.replies import SENTENCES, TOO_LONG
 from compaction_app.exceptions import (
     CompactionError,
     ConfigurationError,
@@ -34,12 +34,10 @@ DEFAULT_MODEL = "gpt-5.4-mini"
 
 #: Why there is no reply, as a sentence. A test compares the keys with the codes that a provider's error may have.
 REPLY_ERRORS = {
+    **SENTENCES,
     ErrorCode.PROVIDER_ERROR: "The model cannot be reached, or had an error.",
-    ErrorCode.TIMEOUT: "The model did not answer in time.",
     ErrorCode.QUOTA: "The quota of this site's account with the model's provider is used up.",
-    ErrorCode.AUTHENTICATION: "The model of this site is not set up rightly. Tell the site's administrator.",
     ErrorCode.BAD_REQUEST: "The model's provider did not accept the request.",
-    ErrorCode.INPUT_TOO_LARGE: "The conversation is too long for the model.",
 }
 #: The same for this app's own errors; the first that fits.
 OWN_ERRORS: dict[type[Exception], str] = {

@@ -72,7 +72,7 @@ class Page:
             yield events_of(answer)
 
     def shown(self, events: list[Event]) -> list[Event]:
-        """The SDK's part: the message in the list has what was told at the end."""
+        """What the SDK does: the message in the list gets the metadata of the stream's end."""
         told = [event["messageMetadata"] for event in events if event["type"] == "finish"]
         kept = {"id": events[0]["messageId"], "role": "assistant", "parts": [], "metadata": told[0] if told else None}
         self.messages = [one for one in self.messages if one["id"] != kept["id"]] + [kept]

@@ -8,7 +8,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from django.contrib.auth import get_user_model
 
 from compaction_app import chat
 from compaction_app.testing import steps
@@ -48,16 +47,6 @@ def chromium():
             yield browser
     except NoBrowser as error:
         pytest.skip(str(error))
-
-
-@pytest.fixture
-def owner():
-    return get_user_model().objects.create_user("ann")
-
-
-@pytest.fixture
-def session(owner):
-    return chat.start_session(owner=owner)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 import json
 import os
 import subprocess
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 
 from compaction_app import chat
 from compaction_app.contrib import histories
@@ -25,17 +24,9 @@ from compaction_app.transfer import importing
 from compaction_app.transfer.formats import Conversation, moment
 from compaction_app.tree.verify import verify_session
 from tests.conftest import REPOSITORY, live_database_url
+from tests.transfer.bundling import run
 
 pytestmark = pytest.mark.django_db
-
-
-def run(command: str, *arguments: Any) -> tuple[str, int]:
-    out = io.StringIO()
-    try:
-        call_command(command, *map(str, arguments), stdout=out)
-    except SystemExit as ended:
-        return out.getvalue(), int(ended.code or 0)
-    return out.getvalue(), 0
 
 
 def stored(*documents: Any) -> list[importing.Imported]:

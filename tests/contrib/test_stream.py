@@ -25,16 +25,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 HANGING = ("The tide ", "is in ")
 
 
-@pytest.fixture
-def owner():
-    return get_user_model().objects.create_user("ann")
-
-
-@pytest.fixture
-def session(owner):
-    return chat.start_session(owner=owner)
-
-
 @pytest.fixture(params=["asgi", "wsgi"])
 def page(request, serve, owner, session):  # noqa: F811
     return Page(serve(request.param), owner, session)

@@ -121,7 +121,6 @@ def place(user: Any, messages: Sequence[Fields], external_id: str, using: str, *
 def _place(user: Any, messages: Sequence[Fields], external_id: str, using: str, made_with: Mapping[str, Any]) -> Place:
     digests = list(digests_of(messages, str(user.pk)))
     session, found = None, None
-    own = ChatMessage.objects.using(using).filter(session__owner=user)
     if external_id:
         session = ChatSession.objects.using(using).filter(owner=user, external_id=external_id).first()
     if session or not external_id:
@@ -133,18 +132,17 @@ def _place(user: Any, messages: Sequence[Fields], external_id: str, using: str, 
         found = next((row for part in parts for row in known.filter(digest__in=part)[:1]), None)
     if found:
         session = found.message.session
-    if external_id:
-        own = own.filter(session=session)
+    own = ChatMessage.objects.using(using).filter(**{"session": session} if external_id else {"session__owner": user})
     if not is_allowed(user, session, Action.APPEND if session else Action.CREATE):
         raise PermissionDenied
-    if stopped := _stopped_reply(messages, digests, digests.index(found.digest) + 1 if found else 0, own):
+    known_count = digests.index(found.digest) + 1 if found else 0
+    if stopped := _stopped_reply(messages, digests, known_count, own):
         at, content = stopped
         messages = [*messages[:at], {**messages[at], "content": content}, *messages[at + 1 :]]
         return _place(user, messages, external_id, using, made_with)
     has_reply = bool(found and found.has_reply)
-    if found and session and found.digest == digests[-1]:
+    if found and session and known_count == len(digests):
         return Place(session=session, tip=found.message, digest=found.digest, has_reply=has_reply, is_known=True)
-    known_count = digests.index(found.digest) + 1 if found else 0
     with transaction.atomic(using=using):
         if session is None:
             session = chat.start_session(owner=user, external_id=external_id, using=using, **made_with)

@@ -256,7 +256,7 @@ class Gateway:
 
         async def read() -> Any:
             chunk = await anext(reply, END) if way.is_awaited else next(reply, END)
-            # Before its end is told: the next request may come at once.
+            # Before the last chunk is sent: the client's next request may follow at once.
             await remember()
             return chunk
 
@@ -403,7 +403,7 @@ _ANSWERS: list[tuple[Any, int, str, str | None]] = [
 
 
 def _refusal_of(error: Exception, request: HttpRequest | None = None) -> Refused:
-    """What a client is told of an error. One that is nobody's mistake but ours is logged, without its text."""
+    """The answer to an error. One that neither the client nor the provider made is logged, without its text."""
     if isinstance(error, Refused):
         return error
     if isinstance(error, openai.APIError):

@@ -34,7 +34,7 @@ class UIMessage(BaseModel):
     metadata: Any = None
 
     def told(self, name: str) -> str:
-        """What its stream told: ``questionId`` at the start, ``id`` at the end."""
+        """A value of the metadata that the stream sent: ``questionId`` came first, ``id`` when the reply was stored."""
         return str(self.metadata.get(name) or "") if isinstance(self.metadata, dict) else ""
 
     @property

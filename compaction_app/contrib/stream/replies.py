@@ -13,7 +13,6 @@ import threading
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import suppress
 from typing import Any
 
 import openai
@@ -25,6 +24,7 @@ from django.http import HttpRequest, StreamingHttpResponse
 
 from compaction_app import chat
 from compaction_app.api.errors import Code, logger
+from compaction_app.compaction.runs import give_back_connection
 from compaction_app.contrib.stream.parts import (
     DONE,
     Part,
@@ -43,7 +43,7 @@ from compaction_app.telemetry import log_error
 from compaction_app.tree.branches import database_of
 from compaction_app.values import ErrorCode
 
-#: How long a reader waits before it looks again, and how often other processes are told and asked.
+#: Seconds between two looks of a reader for new parts, and between two writes to the cache and reads of it.
 _TICK, _SHARE_SECONDS = 0.05, 0.5
 #: An entry of the cache is written again after a third of this; without, its process is taken for killed.
 _LOST_SECONDS = 30.0
@@ -59,7 +59,7 @@ _PIECE = 2000
 #: For whoever wrote it: the log has the numbers.
 TOO_LONG = "This message is too long for the model. Shorten it, or attach less."
 _INTERRUPTED = "The reply was interrupted."
-_SENTENCES = {
+SENTENCES = {
     ErrorCode.TIMEOUT: "The model did not answer in time.",
     ErrorCode.QUOTA: "The quota of the model is used up.",
     ErrorCode.AUTHENTICATION: "The model of this site is not set up rightly. Tell the site's administrator.",
@@ -74,10 +74,10 @@ _under_way: dict[str, Reply] = {}
 def explain(error: Exception) -> tuple[Code, str]:
     """The code of an error and a sentence for people."""
     if isinstance(error, openai.OpenAIError):
-        return Code.MODEL, _SENTENCES.get(failure_of(error, model="", prompt="").code, Code.MODEL.meaning)
+        return Code.MODEL, SENTENCES.get(failure_of(error, model="", prompt="").code, Code.MODEL.meaning)
     if isinstance(error, ContextOverflow):
         is_message = error.needed > error.available
-        return Code.CONTEXT_OVERFLOW, TOO_LONG if is_message else _SENTENCES[ErrorCode.INPUT_TOO_LARGE]
+        return Code.CONTEXT_OVERFLOW, TOO_LONG if is_message else SENTENCES[ErrorCode.INPUT_TOO_LARGE]
     if isinstance(error, InvalidReply):
         return Code.MODEL, str(error)
     if isinstance(error, CompactionError) and error.code in list(Code):
@@ -231,10 +231,12 @@ class Reply:
                 log_error(logger, error, step="share", session=self.question.session_id)
                 pause = _LOST_SECONDS / 3
             release_connections()
-        with suppress(Exception):
+        try:
             # Not over the next reply to the same question.
             if self._key not in _under_way:
                 self._put()
+        except Exception as error:
+            log_error(logger, error, step="share", session=self.question.session_id)
         release_connections()
 
     def _put(self) -> None:
@@ -244,7 +246,7 @@ class Reply:
 
 @atexit.register
 def _stop_all() -> None:
-    """A process that is told to end keeps what came."""
+    """Where the process ends in order, what came of its replies is stored."""
     for reply in list(_under_way.values()):
         reply.stop()
         reply.over.wait(5)
@@ -349,5 +351,4 @@ async def _awaited(reply: Reply | _Elsewhere) -> AsyncIterator[str]:
 def release_connections() -> None:
     """Give this thread's connections back: a model is waited for."""
     for connection in connections.all(initialized_only=True):
-        if not connection.in_atomic_block:
-            connection.close()
+        give_back_connection(connection.alias)
