@@ -24,6 +24,7 @@ from compaction_app.conversation.erase import (
     redact_text,
     retire_summary,
 )
+from compaction_app.conversation.recall import answer_recalls, recall, recall_tool
 from compaction_app.conversation.stream import AsyncReplyStream, ReplyStream, astream, stream
 from compaction_app.summarizers.prompts import MAX_INSTRUCTIONS
 from compaction_app.tree.branches import find_summary_for_branch as find_summary
@@ -47,6 +48,8 @@ adelete_session = sync_to_async(delete_session)
 atips = sync_to_async(tips)
 anewest_tip = sync_to_async(newest_tip)
 avariants = sync_to_async(variants)
+arecall = sync_to_async(recall)
+aanswer_recalls = sync_to_async(answer_recalls)
 arequest_compaction = sync_to_async(request_compaction)
 
 __all__ = [
@@ -54,6 +57,7 @@ __all__ = [
     "AsyncReplyStream",
     "ReplyStream",
     "aannotate_message",
+    "aanswer_recalls",
     "aappend_message",
     "aappend_messages",
     "acompact",
@@ -65,8 +69,10 @@ __all__ = [
     "aget_context",
     "anewest_tip",
     "annotate_message",
+    "answer_recalls",
     "append_message",
     "append_messages",
+    "arecall",
     "aredact_message",
     "aredact_text",
     "arequest_compaction",
@@ -84,6 +90,8 @@ __all__ = [
     "get_branch",
     "get_context",
     "newest_tip",
+    "recall",
+    "recall_tool",
     "redact_message",
     "redact_text",
     "request_compaction",

@@ -349,6 +349,7 @@ class Settings(_Values):
     models: dict[str, ModelOptions] = _key(151, {}, site_only=True)
     extract_fallback: Flag = _key(152, default=True)
     enqueue: Function | None = _key(153, None, site_only=True)
+    recall: Flag = _key(154, default=True, site_only=True)
 
     @property
     def summarizer_entry(self) -> SummarizerEntry:

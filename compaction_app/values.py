@@ -542,6 +542,20 @@ class PolicyDecision:
     prompt_line: str = ""
 
 
+class Recalled(NamedTuple):
+    """A message that a search found, as far as it may be shown."""
+
+    message_id: int
+    #: On its branch: 1 for the first message.
+    position: int
+    #: One of :class:`Role`.
+    role: str
+    #: The participant's or tool's name.
+    name: str
+    created_at: datetime | None
+    excerpt: str
+
+
 class QuotedIn(NamedTuple):
     """A row that quotes a text, and the columns where it does; without any, it is below one that does."""
 

@@ -22,7 +22,15 @@ from compaction_app.compaction.commit import (
     write_if_claimed,
 )
 from compaction_app.compaction.planning import plan_compaction
-from compaction_app.conf import MAX_INTEGER, Lookahead, Settings, get_token_counter, settings_from_snapshot
+from compaction_app.compaction.search_index import write_entries
+from compaction_app.conf import (
+    MAX_INTEGER,
+    Lookahead,
+    Settings,
+    get_token_counter,
+    settings_from_snapshot,
+    site_setting,
+)
 from compaction_app.context import windows
 from compaction_app.exceptions import (
     CompactionFailed,
@@ -197,6 +205,12 @@ def conclude(work: Work, result: SummaryDraft | SummarizerError) -> CompactionRu
     except Exception as error:
         # A host's code, or a cache that is away: the summary is stored.
         log_error(logger, error, run=work.run.pk, session=work.run.session_id, step="learn")
+    if work.run.status == RunStatus.SUCCEEDED and site_setting("RECALL"):
+        try:
+            write_entries(work.run.session_id, work.plan.cutoff.id, work.using)
+        except Exception as error:
+            # The first search writes them, if the session is still there.
+            log_error(logger, error, run=work.run.pk, session=work.run.session_id, step="search")
     return follow_up
 
 

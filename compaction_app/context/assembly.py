@@ -20,7 +20,7 @@ from compaction_app.context.budget import CALIBRATION_RANGE, ReservedParts
 from compaction_app.context.pruning import ShownHistory, fit, micro_compact, prune
 from compaction_app.exceptions import ContextOverflow
 from compaction_app.messages.openai_format import strings
-from compaction_app.messages.transcript import summary_message
+from compaction_app.messages.transcript import RECALL_NOTE, RECALL_TOOL, summary_message
 from compaction_app.messages.validation import is_storable
 from compaction_app.redaction import Redact, redact_branch, redactor_of
 from compaction_app.telemetry import log, log_error
@@ -42,7 +42,8 @@ def assemble(
         branch = redact_branch(branch, redact, count)
         reserved_parts, budget = _redact_reserved_parts(reserved_parts, budget, redact, count)
     shown = apply_layers(branch, budget, settings, count)
-    history = (*_before_the_tail(shown), *shown.tail)
+    note = RECALL_NOTE if RECALL_TOOL in reserved_parts.tool_names else ""
+    history = (*_before_the_tail(shown, note), *shown.tail)
     history_tokens = shown.tokens
     return ChatContext(
         messages=(*reserved_parts.messages, *history),
@@ -124,12 +125,12 @@ def prune_branch(branch: Branch, budget: Budget, settings: Settings, count: Coun
     return branch, strategy
 
 
-def _before_the_tail(shown: ShownHistory) -> Iterator[ContextMessage]:
+def _before_the_tail(shown: ShownHistory, note: str) -> Iterator[ContextMessage]:
     if shown.summary:
         yield ContextMessage(
             # Untrusted text: it never has the system role.
             role=Role.USER,
-            content=summary_message(shown.summary.text),
+            content=summary_message(shown.summary.text, note),
             origin=Origin.SHARED_EXTRACT if shown.summary.is_shared else Origin.SUMMARY,
             tokens=shown.summary.tokens,
             id=shown.summary.id,

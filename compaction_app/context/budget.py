@@ -19,6 +19,7 @@ from typing import Any, TypeGuard, TypeVar
 from compaction_app.conf import Settings
 from compaction_app.context.catalog import known_window, readings
 from compaction_app.exceptions import ConfigurationError
+from compaction_app.messages.transcript import RECALL_NOTE, RECALL_TOOL
 from compaction_app.telemetry import log
 from compaction_app.tokens import Count, count_messages, count_tools
 from compaction_app.values import Budget, CompactionParams, ContextMessage, Origin, Role
@@ -119,9 +120,12 @@ def count_reserved_parts(
         )
         for (origin, message), tokens in zip(given, counts, strict=True)
     ]
-    tokens = sum(counts) + count_tools(tools, count)
     functions = [one if isinstance(one := tool.get("function"), Mapping) else tool for tool in tools or ()]
     names = tuple(str(function.get("name") or "") for function in functions)
+    tokens = sum(counts) + count_tools(tools, count)
+    if RECALL_TOOL in names:
+        # Stands with the summary.
+        tokens += count([RECALL_NOTE])[0]
     return ReservedParts(messages=tuple(messages), tokens=tokens, tool_names=names)
 
 

@@ -262,6 +262,10 @@ class PartialReply:
         """The content so far; where there is none, the refusal."""
         return "".join(self._texts["content"]) or "".join(self._texts["refusal"])
 
+    @property
+    def has_calls(self) -> bool:
+        return bool(self._calls)
+
     def add(self, chunk: Any) -> None:
         is_over = bool(self.finish_reason)
         delta = self._note(chunk, "delta")

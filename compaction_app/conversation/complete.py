@@ -29,6 +29,7 @@ from compaction_app.conversation import chat_model
 from compaction_app.conversation.append import append_once
 from compaction_app.conversation.claim import Claim
 from compaction_app.conversation.compact import open_and_enqueue, open_now, start
+from compaction_app.conversation.recall import answer_recalls, recall_tool
 from compaction_app.conversation.usage import record_double_configured, report_of
 from compaction_app.exceptions import (
     CompactionError,
@@ -39,6 +40,7 @@ from compaction_app.exceptions import (
     InvalidReply,
     MessageNotFound,
 )
+from compaction_app.messages.transcript import RECALL_TOOL
 from compaction_app.messages.validation import open_calls_at_end, token_count
 from compaction_app.models import ChatMessage
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
@@ -54,6 +56,8 @@ logger = logging.getLogger("compaction_app.complete")
 #: Refused prompts that are fitted anew: to what the provider names, once more where it then names less, and at last to
 #: the newest turn alone.
 _MOST_REFUSALS = 3
+#: Rounds of searches before an answer is asked for.
+_MOST_SEARCHES = 3
 _REPLY_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
@@ -67,6 +71,7 @@ def complete(
     reserved_tokens: int | None = None,
     include_reasoning: bool = False,
     regenerate: bool = False,
+    recall: bool = False,
     **params: Any,
 ) -> ChatMessage:
     """Ask the chat model at ``tip`` and append its reply; the next compaction is requested, not awaited.
@@ -79,6 +84,8 @@ def complete(
     :class:`ContextOverflow`. A reply is stored however it is written: arguments of a call need not be JSON. One without
     content and tool calls raises :class:`EmptyReply`, one that ended in an error or is none :class:`InvalidReply`,
     which carries it; nothing is written. So does the :class:`MessageNotFound` of a tip that was deleted meanwhile.
+    ``recall`` offers the model :func:`recall_tool`: its searches are answered and stored like any tool call, and the
+    reply after them is returned. Where a reply calls your tools too, append their results below ``newest_tip(reply)``.
     While another call asks a model at ``tip``, :class:`ReplyUnderWay` is raised. Where the reply of an earlier call is
     stored, that is returned and no model is asked; ``regenerate=True`` asks for another one beside it.
     The client's other errors (``openai.APIError``) are raised as they are: ``tip`` is stored, ask again from it.
@@ -92,7 +99,7 @@ def complete(
         reserved_tokens=reserved_tokens,
         include_reasoning=include_reasoning,
     )
-    return without_waiting(_complete(Question(tip, BLOCKING, client, request, regenerate, params)))
+    return without_waiting(_complete(Question(tip, BLOCKING, client, request, regenerate, recall, params)))
 
 
 def takes_the_arguments_of(other: Callable[P, Any]) -> Callable[[Callable[..., Answer]], Callable[P, Answer]]:
@@ -112,6 +119,15 @@ async def acomplete(tip: ChatMessage, **options: Any) -> ChatMessage:
 
 
 async def _complete(question: Question) -> ChatMessage:
+    while True:
+        reply = await _reply_to(question)
+        following = await question.way.do(question.after_searches, reply)
+        if following is None:
+            return reply
+        question = following
+
+
+async def _reply_to(question: Question) -> ChatMessage:
     claim, do = Claim(question.tip, question.params.get("timeout")), question.way.do
     try:
         found = await claim_and_ask(question, claim, chat_model.ask)
@@ -130,17 +146,42 @@ class Question:
     client: Any
     request: ContextRequest
     regenerate: bool
+    #: The model may search what is summarized.
+    recall: bool
     #: For the provider, as they are.
     params: Mapping[str, Any]
+    #: How often it has searched.
+    searches: int = 0
 
     def __post_init__(self) -> None:
         chat_model.require_client(self.client, is_awaited=self.way.is_awaited)
 
     @classmethod
-    def awaited(cls, tip: ChatMessage, client: Any = None, regenerate: bool = False, **options: Any) -> Question:
+    def awaited(
+        cls, tip: ChatMessage, client: Any = None, regenerate: bool = False, recall: bool = False, **options: Any
+    ) -> Question:
         """``options``: those of a turn, and the provider's."""
         own: Any = {name: options.pop(name) for name in TurnOptions.__annotations__ if name in options}
-        return cls(tip, AWAITED, client, ContextRequest(**own), regenerate, options)
+        return cls(tip, AWAITED, client, ContextRequest(**own), regenerate, recall, options)
+
+    @property
+    def offering(self) -> ContextRequest:
+        """The request with the tool for searches, where that is wanted."""
+        own = self.request
+        return replace(own, tools=[*(own.tools or ()), recall_tool()]) if self.recall else own
+
+    def after_searches(self, reply: ChatMessage) -> Question | None:
+        """The question below the results of the searches that a reply calls for; None where a caller goes on.
+
+        At last the model is asked to answer with what it has found.
+        """
+        if not self.recall or self.searches == _MOST_SEARCHES or (tip := answer_recalls(reply)) is None:
+            return None
+        if any(call["function"]["name"] != RECALL_TOOL for call in reply.tool_calls or ()):
+            return None
+        searches = self.searches + 1
+        params = {**self.params, "tool_choice": "none"} if searches == _MOST_SEARCHES else self.params
+        return replace(self, tip=tip, regenerate=False, params=params, searches=searches)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +233,7 @@ def start_turn(question: Question) -> Turn:
         )
     using = database_of(tip)
     endpoint = chat_model.endpoint_of(question.client)
-    request = replace(question.request, endpoint=endpoint, reply_tokens=_longest_reply(params))
+    request = replace(question.offering, endpoint=endpoint, reply_tokens=_longest_reply(params))
     resolved, branch = resolve_and_read(tip, request)
     if not resolved.model:
         raise InvalidMessage("Name a model: pass model=, or set it on the session.", field="model")

@@ -24,15 +24,17 @@ from urllib.parse import unquote
 
 from django.db import connections, transaction
 from django.db.models import F, Q
+from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
 from compaction_app import signals, tasks
 from compaction_app.compaction.runs import record_event
+from compaction_app.compaction.search_index import RECALLED
 from compaction_app.conf import Mode, get_settings, get_token_counter
 from compaction_app.conversation.compact import request_compaction
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
 from compaction_app.messages.validation import check_text
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun, SearchEntry, sql
 from compaction_app.models.managers import UNLIMITED, calls_unanswered_before, lock_session
 from compaction_app.spending import keep_used
 from compaction_app.telemetry import log
@@ -143,9 +145,13 @@ def blank_message(row: ChatMessage, replacement: str, using: str) -> None:
     row.redacted_at = timezone.now()
     row.token_count = missing_results + count_messages([vars(row)], get_token_counter())[0]
     row.save_base(using=using, update_fields=_BLANKED_FIELDS)
+    SearchEntry.objects.using(using).filter(pk=row.pk).update(terms="")
     _clear_title(row.session_id, content, using)
     with connections[using].cursor() as cursor:
         cursor.execute(sql.SHIFT_PATH_TOKENS, {"node": row.pk, "delta": row.token_count - before})
+    below = ChatMessage.objects.using(using).filter(pk__in=RawSQL(sql.NODE_AND_BELOW, [row.pk]))  # noqa: S611
+    for quotation in below.filter(role=Role.TOOL, content__contains=f"{RECALLED}{row.depth} "):
+        blank_message(quotation, REDACTED, using)
 
 
 def _announce_retired(session_id: Any, ids: Sequence[int], reason: str, using: str) -> None:

@@ -48,6 +48,7 @@ def stream(
     reserved_tokens: int | None = None,
     include_reasoning: bool = False,
     regenerate: bool = False,
+    recall: bool = False,
     on_stop: OnStop = "discard",
     **params: Any,
 ) -> ReplyStream:
@@ -56,6 +57,7 @@ def stream(
     Parameters, errors and the recovery from a prompt that is too long are those of :func:`complete`; errors that the
     provider reports before its first chunk are raised here, so a view can still answer with a status. Usage is asked
     for (``stream_options``) unless the caller passes a value of their own, or None to send nothing.
+    With ``recall`` the chunks of searches are not yielded: after them come those of the next reply.
     See :class:`ReplyStream` for what is stored when, and for ``on_stop``. A reply that is stored already comes in two
     chunks; ``regenerate=True`` asks for another one. Of the default client ``timeout`` (600 s) is the longest time
     between two chunks, and a stream ends after an hour, or after ``timeout`` where that is more.
@@ -67,7 +69,7 @@ def stream(
         reserved_tokens=reserved_tokens,
         include_reasoning=include_reasoning,
     )
-    question = Question(tip, BLOCKING, client, request, regenerate, params)
+    question = Question(tip, BLOCKING, client, request, regenerate, recall, params)
     return ReplyStream(question, on_stop)
 
 
@@ -109,15 +111,20 @@ class _ReplyCollector:
     def __init__(self, question: Question, on_stop: OnStop) -> None:
         if on_stop not in ("discard", "keep"):
             raise InvalidMessage(f'on_stop must be "discard" or "keep", not {on_stop!r}.', field="on_stop")
-        self._question, self._do, self._keeps = question, question.way.do, on_stop == "keep"
-        self._claim = Claim(question.tip, question.params.get("timeout"))
+        self._do, self._keeps = question.way.do, on_stop == "keep"
+        self._take(question)
         #: The stored reply; None until it is stored.
         self.message: ChatMessage | None = None
         #: What was sent. None where the reply was stored before, and of an asynchronous stream until it is open.
         self.context: ChatContext | None = None
-        self._draft = PartialReply()
         self._is_over = False
-        #: Chunks from the one with ``finish_reason`` on, yielded once the reply is stored.
+
+    def _take(self, question: Question) -> None:
+        self._question = question
+        self._claim = Claim(question.tip, question.params.get("timeout"))
+        self._draft = PartialReply()
+        #: Chunks that are yielded once the reply is stored: from the one with ``finish_reason`` on, and calls before it
+        #: that may be searches.
         self._last: deque[ChatCompletionChunk] = deque()
 
     @property
@@ -145,6 +152,8 @@ class _ReplyCollector:
             self._last.extend(_chunks_of(found))
             for chunk in self._last:
                 self._draft.add(chunk)
+            if not is_closed:
+                await self._go_on()
         else:
             self._turn, self._opened = found
             self.context = self._turn.context
@@ -174,14 +183,17 @@ class _ReplyCollector:
         try:
             if self._opened is None and not self._is_over:
                 await self._start()
-            if self._opened is not None and not self._is_over:
+            while self._opened is not None and not self._is_over:
                 if not self._question.way.is_awaited:
                     require_no_transaction(database_of(self._turn.tip))
                 chunk = await self._receive(self._opened)
                 # Another task or thread may have closed it meanwhile.
-                if chunk is not END and not self._draft.finish_reason and not self._is_over:
+                if chunk is END or self._draft.finish_reason or self._is_over:
+                    await self._finish(self._opened, chunk)
+                elif self._question.recall and self._draft.has_calls:
+                    self._last.append(chunk)
+                else:
                     return chunk
-                await self._finish(self._opened, chunk)
         except Exception:
             await self._end()
             raise
@@ -211,8 +223,18 @@ class _ReplyCollector:
         if not self._draft.finish_reason:
             raise self._interrupted()
         await self._store(self._draft.reply())
+        held = [*self._last, *last]
         await self._end()
-        self._last.extend(last)
+        self._last.extend(held)
+        await self._go_on()
+
+    async def _go_on(self) -> None:
+        """Where the stored reply calls for a search: answer it, and open the stream of the next reply."""
+        following = self.message and await self._do(self._question.after_searches, self.message)
+        if following:
+            self._take(following)
+            self._opened, self._is_over = None, False
+            await self._start()
 
     async def _store(self, reply: Reply, finish_reason: str = "") -> None:
         self._is_over = True

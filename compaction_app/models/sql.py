@@ -7,9 +7,13 @@ callers order by depth, the only order that counts: never by time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 SESSIONS = "compaction_app_chatsession"
 MESSAGES = "compaction_app_chatmessage"
 RUNS = "compaction_app_compactionrun"
+ENTRIES = "compaction_app_searchentry"
 
 _LANE = "COALESCE({row}.lane_id, {row}.id)"
 # The newest live summary that is anchored on a lane, at a depth or above it. A scalar subquery, because joining the
@@ -362,4 +366,55 @@ WITH RECURSIVE up(id, level) AS (
     WHERE r.summary_id IS NOT NULL AND down.level < %(levels)s
 )
 SELECT id, level FROM up UNION ALL SELECT id, level FROM down ORDER BY level, id LIMIT %(rows)s
+"""
+
+#: From a cutoff up to the first message that has an entry, which all above it have too: those that have none.
+WITHOUT_ENTRY = f"""
+WITH RECURSIVE up(id, parent_id) AS (
+    SELECT m.id, m.parent_message_id FROM {MESSAGES} m
+    WHERE m.id = %(cutoff)s AND NOT EXISTS (SELECT 1 FROM {ENTRIES} e WHERE e.message_id = m.id)
+    UNION ALL
+    SELECT p.id, p.parent_message_id FROM up JOIN {MESSAGES} p ON p.id = up.parent_id
+    WHERE NOT EXISTS (SELECT 1 FROM {ENTRIES} e WHERE e.message_id = p.id)
+)
+SELECT id FROM up
+"""
+
+# The entries with one of the terms %(term)s on one of a branch's lanes, by the database's own index: FTS5, or GIN over
+# a tsvector. Each term begins with a letter and has no other signs than letters and digits.
+_MATCHES = {
+    "sqlite": f"""SELECT {{word}} AS word, rowid AS id FROM {ENTRIES}_fts WHERE {ENTRIES}_fts MATCH (
+        SELECT '(' || group_concat('l' || lane, ' OR ') || ') AND (' || {{term}} || ')' FROM up)""",
+    "postgresql": f"""SELECT {{word}} AS word, message_id AS id FROM {ENTRIES} WHERE {{vector}} @@ (
+        SELECT '(' || string_agg('l' || lane, '|') || ') & (' || {{term}} || ')' FROM up)::tsquery""",
+}
+_EITHER = {"sqlite": " OR ", "postgresql": "|"}
+_VECTOR = "array_to_tsvector(string_to_array(terms, ' '))"
+
+
+def search(words: Sequence[Sequence[str]], vendor: str) -> tuple[str, dict[str, Any]]:
+    """The statement that finds messages at or above %(cutoff)s with any of the words, and its parameters.
+
+    Each word is given as the terms that stand for it. First come the messages with the rarest words; of equal ones the
+    deepest. It walks from lane to lane, and reads what the index finds on these lanes.
+    """
+    named = {f"word{number}": _EITHER[vendor].join(terms) for number, terms in enumerate(words)}
+    match = _MATCHES[vendor]
+    found = [match.format(word=number, term=f"%({name})s", vector=_VECTOR) for number, name in enumerate(named)]
+    return _SEARCH.format(found=" UNION ALL ".join(found)), named
+
+
+_SEARCH = f"""
+WITH RECURSIVE up(lane, depth) AS (
+    SELECT {_LANE.format(row="m")}, m.depth FROM {MESSAGES} m WHERE m.id = %(cutoff)s
+    UNION ALL
+    SELECT {_LANE.format(row="p")}, p.depth
+    FROM up JOIN {MESSAGES} l ON l.id = up.lane JOIN {MESSAGES} p ON p.id = l.parent_message_id
+),
+weighed(id, depth, weight) AS (
+    SELECT m.id, m.depth, 1.0 / count(*) OVER (PARTITION BY found.word)
+    FROM ({{found}}) found JOIN {MESSAGES} m ON m.id = found.id
+    JOIN up ON up.lane = {_LANE.format(row="m")} AND m.depth <= up.depth
+)
+SELECT id FROM weighed GROUP BY id, depth ORDER BY sum(weight) DESC, depth DESC LIMIT %(limit)s
 """

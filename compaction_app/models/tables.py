@@ -399,6 +399,23 @@ class ReplyClaim(models.Model):
         return f"Claim of the reply to message {self.message_id}"
 
 
+class SearchEntry(models.Model):
+    """By which terms a summarized message is found, and its lane among them; see :mod:`compaction.search_index`.
+
+    It has keyed digests of words, never a word. The table is not altered by migrations: on SQLite that would drop the
+    triggers that keep the full-text index in step.
+    """
+
+    message = models.OneToOneField(ChatMessage, on_delete=models.CASCADE, primary_key=True, related_name="search_entry")
+    terms = models.TextField()
+
+    class Meta:
+        db_table = sql.ENTRIES
+
+    def __str__(self) -> str:
+        return f"Search entry of message {self.message_id}"
+
+
 class CompactionRun(models.Model):
     """One compaction of a branch, and its record.
 

@@ -1,0 +1,74 @@
+"""The index by which summarized messages are found again: an entry each, with its lane and its words as terms.
+
+A message gets its entry once a summary covers it: from the worker, after the commit, and from a search where that is
+still missing. So an append costs nothing, and messages of before need no command. Entries are written from the root
+down with the session locked, so a message that has one has it above all others on its branch, and a redaction is seen
+or waited for.
+
+A term is a keyed digest, so what was erased is in no byte of an index, whatever its database leaves behind on disk.
+The key is made of ``SECRET_KEY``; words are looked for under ``SECRET_KEY_FALLBACKS`` too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from django.conf import settings as django_settings
+from django.db import connections, transaction
+from django.utils.crypto import salted_hmac
+
+from compaction_app.memory.words import read_words, stem
+from compaction_app.messages.openai_format import strings
+from compaction_app.models import ChatMessage, SearchEntry, sql
+from compaction_app.models.managers import lock_session
+from compaction_app.values import Role
+
+#: Begins what a recall returns. Its text is found where it was said.
+RECALLED = "<recalled message="
+#: Entries that are written with the session locked: a few milliseconds.
+_BATCH = 100
+#: Different words of one message, which a tsvector has to hold.
+_MOST_WORDS = 20_000
+_LETTERS = str.maketrans("0123456789", "ghijklmnop")
+
+
+def write_entries(session_id: object, cutoff_id: int, using: str) -> None:
+    """Write the entries that are missing at or above a cutoff; one query where there are none."""
+    with connections[using].cursor() as cursor:
+        cursor.execute(sql.WITHOUT_ENTRY, {"cutoff": cutoff_id})
+        missing = [row[0] for row in reversed(cursor.fetchall())]
+    for start in range(0, len(missing), _BATCH):
+        with transaction.atomic(using=using):
+            lock_session(session_id, using)
+            rows = ChatMessage.objects.using(using).filter(pk__in=missing[start : start + _BATCH], search_entry=None)
+            SearchEntry.objects.using(using).bulk_create(
+                SearchEntry(message=row, terms=" ".join([f"l{row.lane_id or row.pk}", *_terms(words_of(row))]))
+                for row in rows.only("lane", "role", "content", "tool_calls", "name", "attachments")
+            )
+
+
+def words_of(message: ChatMessage) -> set[str]:
+    """The stems by which a message is found: of its text, the arguments of its calls, the names of its attachments."""
+    if message.role == Role.TOOL and RECALLED in message.content:
+        return set()
+    named = (attachment.get("name") or "" for attachment in message.attachments or ())
+    return stems("\n".join([message.content, message.name, *strings(message.tool_calls, keys=False), *named]))
+
+
+def stems(text: str) -> set[str]:
+    """The stems of a text without small words; of a text without spaces pairs of signs."""
+    return {stem(word) for word in read_words(text).content}
+
+
+def terms_of(words: Iterable[str]) -> list[Sequence[str]]:
+    """For each word the terms that stand for it, one a key."""
+    keys = [django_settings.SECRET_KEY, *django_settings.SECRET_KEY_FALLBACKS]
+    return list(zip(*(_terms(words, key) for key in keys), strict=True))
+
+
+def _terms(words: Iterable[str], secret: str | bytes | None = None) -> list[str]:
+    key = salted_hmac("compaction_app.search", "", secret=secret, algorithm="sha256").digest()
+    kept = sorted(words)[:_MOST_WORDS]
+    # In letters, of which a tsquery needs no quotes.
+    return [hashlib.blake2b(word.encode(), key=key, digest_size=6).hexdigest().translate(_LETTERS) for word in kept]
