@@ -24,7 +24,7 @@ from compaction_app.conversation.erase import (
     redact_text,
     retire_summary,
 )
-from compaction_app.conversation.recall import answer_recalls, recall, recall_tool
+from compaction_app.conversation.recall import answer_recalls, recall, recall_text, recall_tool
 from compaction_app.conversation.stream import AsyncReplyStream, ReplyStream, astream, stream
 from compaction_app.summarizers.prompts import MAX_INSTRUCTIONS
 from compaction_app.tree.branches import find_summary_for_branch as find_summary
@@ -49,6 +49,7 @@ atips = sync_to_async(tips)
 anewest_tip = sync_to_async(newest_tip)
 avariants = sync_to_async(variants)
 arecall = sync_to_async(recall)
+arecall_text = sync_to_async(recall_text)
 aanswer_recalls = sync_to_async(answer_recalls)
 arequest_compaction = sync_to_async(request_compaction)
 
@@ -73,6 +74,7 @@ __all__ = [
     "append_message",
     "append_messages",
     "arecall",
+    "arecall_text",
     "aredact_message",
     "aredact_text",
     "arequest_compaction",
@@ -91,6 +93,7 @@ __all__ = [
     "get_context",
     "newest_tip",
     "recall",
+    "recall_text",
     "recall_tool",
     "redact_message",
     "redact_text",

@@ -39,7 +39,7 @@ _NUMBERS = """
     TOKEN_COUNTER 132 REDACTOR 133 POLICY 134 PERMISSION 135 PROVIDER_CONTEXT_MANAGEMENT 136 MAX_MESSAGE_BYTES 138
     MANUAL_THROTTLE 139 TASK_QUEUE 140 RUN_TIME_LIMIT 141 SPENDING_LIMITS 143 SUMMARIZERS 145 ALTERNATE_ROLES 147
     EVENTS_KEPT_DAYS 148 TIME_ZONE 149 ATTACHMENT_URL 150 MODELS 151 EXTRACT_FALLBACK 152
-    ENQUEUE 153
+    ENQUEUE 153 RECALL 154
 """
 IDS = dict(zip(_NUMBERS.split()[::2], map(int, _NUMBERS.split()[1::2]), strict=True))
 
@@ -99,6 +99,7 @@ VALUES: dict[str, tuple[list[Any], list[Any]]] = {
     "PERMISSION": (NO_PATH, [None, "builtins.pow"]),
     "ATTACHMENT_URL": (NO_PATH, [None, "html.escape"]),
     "ENQUEUE": (NO_PATH, [None, "html.escape"]),
+    "RECALL": FLAG,
     "MANUAL_THROTTLE": (["", "10", "ten/m", "-1/m", "10/w", "²/m", 10], [None, "10/m", "1/s"]),
     "TASK_QUEUE": (["", 1], [None, "compaction"]),
     "RUN_TIME_LIMIT": ([0, "60", True], [None, 60, 0.5]),

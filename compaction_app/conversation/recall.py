@@ -8,7 +8,7 @@ every quotation of a message, on each branch below it and in each copy.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from itertools import islice
 from typing import Any
 
@@ -134,7 +134,7 @@ def answer_recalls(reply: ChatMessage) -> ChatMessage | None:
         return tip
     for number, call in enumerate(calls):
         arguments = parse_arguments(call["function"]["arguments"]) or {}
-        content = _answer(tip, arguments)
+        content = recall_text(tip, str(arguments.get("query") or ""))
         # Once, where two processes answer the same reply.
         key = f"recall-{reply.pk}-{number}"
         answered = {"tool_call_id": call["id"], "name": RECALL_TOOL, "content": content}
@@ -142,10 +142,13 @@ def answer_recalls(reply: ChatMessage) -> ChatMessage | None:
     return tip
 
 
-def _answer(tip: ChatMessage, arguments: Mapping[str, Any]) -> str:
-    """What the model is told of a search, within its budget of tokens."""
+def recall_text(tip: ChatMessage, query: str) -> str:
+    """What a model is told of a search: excerpts between tags, as many as a part of its window holds.
+
+    For the tools of a framework; a redaction finds these tags wherever the text is stored as a result of a tool.
+    """
     try:
-        found = recall(tip, str(arguments.get("query") or ""))
+        found = recall(tip, query)
     except InvalidMessage as error:
         return str(error)
     session, count = tip.session, get_token_counter()

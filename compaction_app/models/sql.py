@@ -380,16 +380,16 @@ WITH RECURSIVE up(id, parent_id) AS (
 SELECT id FROM up
 """
 
-# The entries with one of the terms %(term)s on one of a branch's lanes, by the database's own index: FTS5, or GIN over
-# a tsvector. Each term begins with a letter and has no other signs than letters and digits.
+# The newest entries with one of some terms on one of a branch's lanes, by the database's own index: FTS5, or GIN over
+# a tsvector.
 _MATCHES = {
-    "sqlite": f"""SELECT {{word}} AS word, rowid AS id FROM {ENTRIES}_fts WHERE {ENTRIES}_fts MATCH (
-        SELECT '(' || group_concat('l' || lane, ' OR ') || ') AND (' || {{term}} || ')' FROM up)""",
-    "postgresql": f"""SELECT {{word}} AS word, message_id AS id FROM {ENTRIES} WHERE {{vector}} @@ (
-        SELECT '(' || string_agg('l' || lane, '|') || ') & (' || {{term}} || ')' FROM up)::tsquery""",
+    "sqlite": f"""SELECT rowid AS id FROM {ENTRIES}_fts WHERE {ENTRIES}_fts MATCH (
+        SELECT '(' || group_concat('l' || lane, ' OR ') || ') AND (' || {{term}} || ')' FROM up) ORDER BY rowid DESC""",
+    "postgresql": f"""SELECT message_id AS id FROM {ENTRIES} WHERE array_to_tsvector(string_to_array(terms, ' ')) @@ (
+        SELECT '(' || string_agg('l' || lane, '|') || ') & (' || {{term}} || ')' FROM up)::tsquery
+        ORDER BY message_id DESC""",
 }
 _EITHER = {"sqlite": " OR ", "postgresql": "|"}
-_VECTOR = "array_to_tsvector(string_to_array(terms, ' '))"
 
 
 def search(words: Sequence[Sequence[str]], vendor: str) -> tuple[str, dict[str, Any]]:
@@ -399,8 +399,11 @@ def search(words: Sequence[Sequence[str]], vendor: str) -> tuple[str, dict[str, 
     deepest. It walks from lane to lane, and reads what the index finds on these lanes.
     """
     named = {f"word{number}": _EITHER[vendor].join(terms) for number, terms in enumerate(words)}
-    match = _MATCHES[vendor]
-    found = [match.format(word=number, term=f"%({name})s", vector=_VECTOR) for number, name in enumerate(named)]
+    # A word of every message costs no more than one of some hundred.
+    found = (
+        f"SELECT {number} AS word, id FROM ({_MATCHES[vendor].format(term=f'%({name})s')} LIMIT 500) hits"
+        for number, name in enumerate(named)
+    )
     return _SEARCH.format(found=" UNION ALL ".join(found)), named
 
 

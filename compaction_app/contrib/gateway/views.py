@@ -117,6 +117,8 @@ class Gateway:
     #: Keys of front ends, and the header in which they say who of their users asks. With other keys it does not count.
     server_keys: Collection[str] = ()
     user_header = "X-OpenWebUI-User-Id"
+    #: The model may search what is summarized.
+    recall = False
     #: What a client may say to the provider. Parameters that ``openai`` does not know may be added.
     parameters: Collection[str] = PARAMETERS
 
@@ -221,6 +223,7 @@ class Gateway:
         new = {"model": asked.model, "system_prompt": asked.instructions}
         found: Place = await way.do(place, asked.user, asked.turns, asked.external_id, using, **new)
         options = {**asked.params, "client": client, "model": asked.model, "tools": asked.tools}
+        options["recall"] = self.recall
         if asked.instructions not in ("", found.session.system_prompt):
             # Whoever may not change the session's prompt adds to it.
             options["contributions"] = [{"role": Role.SYSTEM, "content": asked.instructions}]
