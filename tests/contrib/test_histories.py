@@ -112,7 +112,12 @@ LOOK = (
     '<details type="tool_calls" id="c1" name="look" arguments="&quot;{\\&quot;at\\&quot;:1}&quot;" '
     'result="&quot;fog&quot;">\n</details>\n'
 )
+RUN = (
+    '<details type="code_interpreter" output="{&quot;stdout&quot;:1}">\n<summary>Ran</summary>\n'
+    "```py\n1\n```\n</details>"
+)
 OUTPUT = [
+    {"type": "open_webui:code_interpreter", "id": "ci", "lang": "python", "code": "2", "output": {"stdout": "2"}},
     {"type": "reasoning", "summary": [{"text": "Why not."}], "content": None},
     {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"},
     {"type": "function_call_output", "call_id": "c1", "output": [{"type": "input_text", "text": "fog"}]},
@@ -251,6 +256,7 @@ ODDITIES: list[Any] = [
             row("a", "q", "assistant", WHY + "A &lt;", model="m1"),
             row("b", "q", "assistant", LOOK + "Fog.", model="m2"),
             row("c", "q", "assistant", LOOK + "No.", output=OUTPUT),
+            row("d", "q", "assistant", RUN),
             row("s", "a", "system", "S"),
             row("q2", "s", "user", [block("Q2")], timestamp=None),
             row("e", "q2", "assistant", "", error={"content": "500"}),
@@ -259,8 +265,10 @@ ODDITIES: list[Any] = [
             params={"system": "Be brief."},
         ),
         ["= Be brief.", "u Q <image> <a.pdf>", " a A &lt; ~I <see>.", "  u Q2",
-         ' a look({"at":1})', "  t fog", "   a Fog.", " a look({}) ~Why not.", "  t fog", "   a Fog.", f"u {WHY}",
-         f" a ```\n{WHY}```"],
+         ' a look({"at":1})', "  t fog", "   a Fog.",
+         ' a code_interpreter({"lang": "python", "code": "2"})', '  t {"stdout": "2"}', "   a look({}) ~Why not.",
+         "    t fog", "     a Fog.", ' a code_interpreter({"code": "1"})', '  t {"stdout":1}',
+         f"u {WHY}", f" a ```\n{WHY}```"],
         id="Open WebUI: siblings, HTML, output, other roles, errors",
     ),
     pytest.param(
