@@ -54,6 +54,7 @@ def test_from_the_sessions_to_a_summarys_difference_its_run_and_events_and_back(
     assert page.locator("#result_list").get_by_role("link", name="Harbour").is_visible()
 
 
+@pytest.mark.long
 def test_the_same_way_with_the_keyboard_alone(open_page, admin):
     harbour = conversations.harbour()
     page = open_page(admin)
