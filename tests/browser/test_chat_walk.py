@@ -124,6 +124,8 @@ def test_a_reply_is_seen_as_it_comes_also_after_a_reload_and_in_another_tab(open
 
 
 def test_stop_keeps_what_came(open_page, marit, gate):
+    from playwright.sync_api import expect
+
     page = open_page(marit)
     go(page, session_of(marit, 1))
     box(page).fill("Begin.")
@@ -137,6 +139,7 @@ def test_stop_keeps_what_came(open_page, marit, gate):
     assert page.locator(".tag.stopped").count() == 1
     assert messages_of(page)[-1] == "It was a dark and"
     assert box(page).input_value() == "Something for later"
+    expect(box(page)).to_be_focused()
     reply = ChatMessage.objects.latest("id")
     assert (reply.content, reply.finish_reason) == ("It was a dark and", "stopped")
 

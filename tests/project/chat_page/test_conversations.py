@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 
 def listed(browser, **query):
-    return re.findall(r"<bdi>([^<]+)</bdi>", text_of(browser.get(reverse("chat:sessions"), query)))
+    return re.findall(r'session-title" dir="auto">([^<]+)<', text_of(browser.get(reverse("chat:sessions"), query)))
 
 
 class TestConversations:
@@ -51,7 +51,8 @@ class TestConversations:
         assert listed(browser, q="cellar") == ["The cellar"]
         page = text_of(browser.get(reverse("chat:sessions"), {"q": " the LAMP"}))
         assert f'href="{url("branch", session, tip)}#m{tip.pk}"' in page
-        assert "The keeper &lt;b&gt;oils&lt;/b&gt; the lamp 1" in page
+        # What was searched for is within the two lines that are shown, and no word is cut before it.
+        assert ">…keeper &lt;b&gt;oils&lt;/b&gt; the lamp 1" in page
         assert "secret" not in page
         assert "Nothing found." in text_of(browser.get(reverse("chat:sessions"), {"q": "engine"}))
 

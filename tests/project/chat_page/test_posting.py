@@ -48,8 +48,10 @@ class TestPosting:
         for content, reason in (
             ("", "Type a message first."),
             (" \n\t ", "Type a message first."),
-            ("x" * (MAX_CHARACTERS + 1), "This message has 200001 characters; 200000 are allowed."),
+            ("x" * (MAX_CHARACTERS + 1), "This message has 200,001 characters; 200,000 are allowed."),
             ("a\x00b", "Null characters are not allowed."),
+            # A browser sends each line break as two characters; they count as one.
+            ("x\r\n" * 75_000, "This message is too large to be stored."),
             ("x" * 150_000, "This message is too large to be stored."),
         ):
             response = send(browser, session, content, parent=tip)
