@@ -15,12 +15,16 @@ from tests.trees import summarize
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
 
-def test_a_message_is_deleted_through_the_app_with_all_below_it(login):
+@pytest.mark.parametrize("more", [(), ("view_chatsession",)])
+def test_a_message_is_deleted_through_the_app_with_all_below_it(login, more):
     """The erasure is counted, so that a run which saw the text can not commit."""
     session, nodes, *_ = compacted()
-    client = login("view_chatmessage", "delete_chatmessage")
-    answer = client.post(url("chatmessage_delete", nodes[1].pk), {"post": "yes"})
-    assert answer.headers["Location"] == url("chatmessage_changelist"), "not to a session that the user may not see"
+    answer = login("view_chatmessage", "delete_chatmessage", *more).post(
+        url("chatmessage_delete", nodes[1].pk), {"post": "yes"}
+    )
+    # Not to a session that the user may not see.
+    assert answer.headers["Location"] == (page_of(session) if more else url("chatmessage_changelist"))
+    assert "deleted successfully" in told(answer)
     session.refresh_from_db()
     assert session.erasures == 1
     assert list(session.messages.values_list("pk", flat=True)) == [nodes[0].pk]

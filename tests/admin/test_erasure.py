@@ -9,11 +9,10 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.messages import get_messages
 from django.utils import timezone
 
-from compaction_app import chat
 from compaction_app.models import ChatMessage, CompactionRun
 from tests.admin.pages import page_of, told, url
 from tests.admin.records import run_for, summarized, talk
-from tests.trees import chain, start_session, summarize
+from tests.trees import start_session, summarize
 
 pytestmark = pytest.mark.django_db
 
@@ -126,19 +125,6 @@ def test_a_summary_is_not_redacted(eraser, hung):
     assert url("chatmessage_redact", second.pk) not in eraser.get(page_of(second)).text
 
 
-def test_redacting_what_goes_at_that_very_moment_is_told(eraser, hung, monkeypatch):
-    nodes, *_ = hung
-    redact = chat.redact_message
-
-    def late(message, **kwargs):
-        chat.delete_message(ChatMessage.objects.get(pk=message.pk))
-        return redact(message, **kwargs)
-
-    monkeypatch.setattr(chat, "redact_message", late)
-    response = eraser.post(url("chatmessage_redact", nodes[1].pk), {"replacement": "x"})
-    assert "does not exist any more" in told(response)
-
-
 # -- deleting -----------------------------------------------------------------------------------------------
 
 
@@ -160,15 +146,3 @@ def test_deleting_says_in_numbers_what_goes_along(eraser, hung):
         assert f'<a href="{page_of(summary)}">{summary}</a>' in page
     way_out = f'To remove only this text, use <a href="{url("chatmessage_redact", nodes[1].pk)}">Redact</a>.'
     assert f"This cannot be undone. {way_out}" in page
-
-
-def test_more_summaries_than_a_page_names_are_counted(eraser):
-    nodes = chain(start_session(), 60)
-    for n in range(58):
-        summarize(nodes[n + 1], nodes[n], token_count=5)
-    page = eraser.get(url("chatmessage_delete", nodes[0].pk)).text
-    assert "Live summaries: 58" in page
-    assert page.count(">Summary ") == 50
-
-
-# -- compacting ---------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.admin.pages import VIEW, page_of, told, url
+from tests.admin.pages import VIEW, page_of, url
 from tests.admin.records import compacted, run_at
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
@@ -21,13 +21,6 @@ def crumbs_of(page):
     """Addresses and names of what stands above a page, without the admin's front page and the app's."""
     [line] = re.findall(r'<div class="breadcrumbs">(.*?)</div>', page, re.DOTALL)
     return [(link, name) for link, name in re.findall(r'<a href="([^"]*)"[^>]*>(.*?)</a>', line)][2:]
-
-
-def test_deleting_a_message_leads_to_its_session(everything):
-    session, nodes, *_ = compacted()
-    answer = everything.post(url("chatmessage_delete", nodes[1].pk), {"post": "yes"})
-    assert answer.headers["Location"] == page_of(session)
-    assert "deleted successfully" in told(answer)
 
 
 def test_the_list_and_the_record_stand_above_every_page_of_an_action_and_red_is_what_can_not_be_undone(everything):
