@@ -4,9 +4,7 @@ import http.client
 from urllib.parse import urlencode, urlsplit
 
 import pytest
-from asgiref.sync import async_to_sync
 from django.conf import settings as django_settings
-from django.test import AsyncClient
 
 from compaction_app.models import ChatMessage
 from tests.project.chat_page.pages import url
@@ -39,12 +37,3 @@ def test_the_chat_page_says_what_is_too_long_and_how_to_go_on(live_server, brows
     assert "A message can have at most 200,000 characters" in text
     assert "2.9 MB" in text
     assert not ChatMessage.objects.exists()
-
-
-@pytest.mark.django_db(transaction=True)
-def test_under_asgi_it_is_the_same(marit, session):
-    browser = AsyncClient()
-    browser.force_login(marit)
-    response = async_to_sync(browser.post)(url("post", session), {"content": TEXT})
-    assert response.status_code == 413
-    assert "too long" in response.content.decode()

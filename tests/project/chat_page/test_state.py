@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from django.urls import reverse
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage, CompactionRun
@@ -33,16 +32,6 @@ class TestState:
         page = text_of(browser.get(url("session", session)))
         assert f"{100 * context.history_tokens / context.available_tokens:.0f}% full" in page
         assert f"at once ({context.available_tokens:,} tokens)" in page
-
-    def test_a_summary_is_undone_by_its_owner(self, browser, session, full):
-        summary = chat.compact(full).summary
-        page = text_of(browser.get(url("session", session)))
-        address = reverse("chat:undo", args=[session.pk, full.pk, summary.pk])
-        assert f'action="{address}"' in page
-        page = text_of(browser.post(address, follow=True))
-        assert "The summary is undone" in page
-        assert "are summarized ·" not in page
-        assert chat.find_summary(full) is None
 
     def test_an_open_compaction_is_shown_until_it_is_over(self, browser, session, full):
         run = chat.request_compaction(full, trigger="manual")

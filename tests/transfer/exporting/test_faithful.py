@@ -59,14 +59,6 @@ class TestFaithful:
         assert b"Prices stay in euros." in system
         assert b"<reasoning>" not in (exported.bundles[0] / "compact-history.xml").read_bytes()
 
-    def test_a_second_model_after_the_first_was_asked_more_tightly(self, server, session, tmp_path, settings):
-        models = site(server)["SUMMARIZERS"]["default"]["MODELS"]
-        settings.COMPACTION = site(server, asked={"MODELS": [*models, {**models[0], "model": "second"}]})
-        server.script([fill_target(3.0)] * 2, model="scripted")
-        chat.compact(talk(session, None, 6)[-1])
-        figures = export_checked(server, tmp_path / "out").metadata(0)
-        assert (figures["model"], figures["tightened"]) == ("second", False)
-
     def test_messages_that_are_shown_head_and_tail(self, server, session, tmp_path, settings):
         settings.COMPACTION = site(server, max_input_tokens=2_800)
         tip = chat.append_messages(

@@ -60,13 +60,6 @@ class TestNotProved:
         monkeypatch.setattr("compaction_app.summarizers.prompts.WRITING", "Write.")
         assert export(tmp_path / "other").metadata(0)["proof"] == "prompt_version"
 
-    def test_a_run_that_does_not_say_what_it_asked_for(self, server, session, tmp_path):
-        made = chat.compact(talk(session, None, 8)[-1])
-        del made.request["lookahead"]
-        made.save()
-        exported = export(tmp_path / "out")
-        assert (exported.reasons, exported.code) == (["not_recorded"], 1)
-
     def test_a_summary_that_no_run_made(self, session, tmp_path):
         messages = talk(session, None, 2)
         anchored_summary(messages[-1], messages[1])
@@ -114,12 +107,3 @@ class TestErased:
         exported = export(tmp_path / "out")
         assert exported.reasons == ["redacted", "redacted"]
         assert [path.name for path in exported.folder.rglob("*")] == ["index.json"]
-
-    def test_rows_that_are_gone_by_other_ways_are_said_to_be_missing(self, server, session, tmp_path):
-        self.two_generations(session)
-        made = CompactionRun.objects.order_by("generation").last()
-        assert made is not None
-        made.request["lookahead"] = [0, 0]
-        made.save()
-        exported = export(tmp_path / "out")
-        assert (exported.reasons, exported.code) == (["", "sources_missing"], 1)
