@@ -108,21 +108,46 @@ def test_a_title_is_said_to_be_cleared_where_it_is(eraser):
     assert session.title == ""
 
 
-@pytest.mark.parametrize("replacement", ["  ", "x" * 1001])
-def test_redacting_without_a_proper_replacement_asks_again(eraser, hung, replacement):
-    nodes, *_ = hung
-    page = eraser.post(url("chatmessage_redact", nodes[1].pk), {"replacement": replacement})
+@pytest.mark.parametrize(
+    ("action", "given"),
+    [
+        ("redact", {"replacement": "  "}),
+        ("redact", {"replacement": "x" * 1001}),
+        ("retire", {"reason": "  "}),
+        ("retire", {"reason": "x" * 256}),
+    ],
+)
+def test_without_a_proper_replacement_or_reason_it_asks_again(eraser, hung, action, given):
+    nodes, _, second = hung
+    about = {"redact": nodes[1], "retire": second}[action]
+    before = list(ChatMessage.objects.values_list("retired_at", "redacted_at"))
+    page = eraser.post(url(f"chatmessage_{action}", about.pk), given)
     assert page.status_code == 200
     assert "errorlist" in page.text
-    assert "retired and emptied: 2" in page.text
-    assert not ChatMessage.objects.filter(redacted_at__isnull=False).exists()
+    assert ("retired and emptied: 2" in page.text) == (action == "redact")
+    assert list(ChatMessage.objects.values_list("retired_at", "redacted_at")) == before
 
 
-def test_a_summary_is_not_redacted(eraser, hung):
-    *_, second = hung
-    assert eraser.post(url("chatmessage_redact", second.pk), {"replacement": "x"}).status_code == 404
-    assert ChatMessage.objects.get(pk=second.pk).content == SECRET
-    assert url("chatmessage_redact", second.pk) not in eraser.get(page_of(second)).text
+@pytest.mark.parametrize(
+    ("action", "kind", "status"),
+    [
+        ("redact", "live", 404),
+        ("delete", "live", 403),
+        ("compact", "live", 302),
+        ("retire", "retired", 404),
+        ("retire", "message", 404),
+    ],
+)
+def test_what_an_action_is_not_for_stays_as_it_is(eraser, hung, action, kind, status):
+    nodes, _, second = hung
+    retired = ChatMessage.objects.get(retired_at__isnull=False)
+    row = {"live": second, "retired": retired, "message": nodes[0]}[kind]
+    before = ChatMessage.objects.filter(pk=row.pk).values()[0]
+    answer = eraser.post(url(f"chatmessage_{action}", row.pk), {"replacement": "x", "reason": "x", "post": "yes"})
+    assert answer.status_code == status
+    assert ("A summary is not a tip" in told(answer)) == (action == "compact")
+    assert ChatMessage.objects.filter(pk=row.pk).values()[0] == before
+    assert action == "compact" or url(f"chatmessage_{action}", row.pk) not in eraser.get(page_of(row)).text
 
 
 # -- deleting -----------------------------------------------------------------------------------------------

@@ -6,13 +6,12 @@ import re
 
 import pytest
 from django.urls import reverse
-from django.utils import timezone
 
 from compaction_app import chat
 from tests.admin.pages import listed, queries_of, url
 from tests.admin.records import compacted, run_at
 from tests.small import tool_call
-from tests.trees import chain, start_session, summarize
+from tests.trees import chain, start_session
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
@@ -36,15 +35,6 @@ def test_lists_are_narrowed_to_what_belongs_to_one_record(viewer):
     assert listed(viewer, "compactionrun", base=summary.pk) == []
     assert listed(viewer, "compactionevent", run=run.pk) == [event.pk]
     assert listed(viewer, "compactionevent", message=nodes[-1].pk) == [event.pk]
-
-
-def test_summaries_are_filtered_by_live_and_retired(viewer):
-    _, nodes, live, *_ = compacted()
-    retired = summarize(nodes[3], nodes[1], retired_at=timezone.now())
-    assert listed(viewer, "chatmessage", kind="summary", retired_at__isempty=1) == [live.pk]
-    assert listed(viewer, "chatmessage", kind="summary", retired_at__isempty=0) == [retired.pk]
-    page = viewer.get(url("chatmessage_changelist", kind="summary")).text
-    assert '?kind=summary&amp;retired_at__isempty=1">Live</a>' in " ".join(page.split())
 
 
 def test_runs_are_filtered_by_status_and_trigger_and_found_by_error_code_and_model(viewer):

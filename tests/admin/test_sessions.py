@@ -2,7 +2,6 @@
 
 import html
 import re
-from datetime import timedelta
 
 import pytest
 from django.contrib.auth import get_user_model
@@ -106,14 +105,6 @@ def test_sessions_are_found_by_a_part_of_the_title_or_owners_name_and_old_ones_b
     for part in ("AD", "PIER"):
         assert listed(viewer, "chatsession", q=part) == [newer.pk]
     assert listed(viewer, "chatsession", q="ada") == [newer.pk, old.pk]
-
-
-def test_sessions_are_filtered_by_when_they_were_last_used(viewer):
-    old, new = start_session(), start_session()
-    ChatSession.objects.filter(pk=old.pk).update(updated_at=timezone.now() - timedelta(days=40))
-    since = (timezone.now() - timedelta(days=7)).isoformat()
-    assert listed(viewer, "chatsession", updated_at__gte=since) == [new.pk]
-    assert "By updated at" in viewer.get(url("chatsession_changelist")).text
 
 
 class TestDashboard:

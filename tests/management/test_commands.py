@@ -57,8 +57,7 @@ class TestCompact:
 
     def test_a_session_names_every_branch_and_a_summary_is_shared(self, forked):
         session, (tip, variant, short) = forked
-        out, code = run("compact", session.pk, "--instructions", "keep the prices")
-        assert {request.instructions for request in FakeSummarizer.requests} == {"keep the prices"}
+        out, code = run("compact", session.pk)
         assert outcomes(out) == {
             short.pk: "compacted (generation 1)",
             tip.pk: "compacted (generation 2)",
@@ -66,6 +65,12 @@ class TestCompact:
         }
         assert code == 0
         assert CompactionRun.objects.count() == 2
+
+    def test_instructions_are_for_every_branch(self, forked):
+        session, tips = forked
+        run("compact", session.pk, "--instructions", "keep the prices")
+        assert {request.instructions for request in FakeSummarizer.requests} == {"keep the prices"}
+        assert len(FakeSummarizer.requests) == len(tips)
 
     def test_a_failure_is_told_and_ends_with_one(self, forked):
         _, (tip, *_) = forked
