@@ -64,3 +64,12 @@ def test_the_same_way_with_the_keyboard_alone(open_page, admin):
     go_by_keyboard(page, f"Run {harbour.run.pk}")
     go_by_keyboard(page, "Completed")
     assert page.url.endswith(url("compactionevent_change", harbour.event.pk))
+
+
+@pytest.mark.appearance
+def test_the_page_of_the_api_lists_the_calls(open_page):
+    """From this site's own files. An arrow of Swagger's own style is a ``data:`` image, which the policy leaves out."""
+    page = open_page(conversations.superuser())
+    assert page.goto("/api/v1/docs").status == 200
+    page.get_by_text("/api/v1/sessions/{session_id}/compact", exact=True).wait_for()
+    page.get_by_text("/api/v1/runs/{run_id}", exact=True).wait_for()
