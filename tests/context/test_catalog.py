@@ -10,7 +10,7 @@ from django.test import override_settings
 
 from compaction_app.conf import Price, get_settings
 from compaction_app.context.budget import window_of, window_or_default
-from compaction_app.context.catalog import known_price, known_window, readings
+from compaction_app.context.catalog import known_price, known_window
 
 pytestmark = pytest.mark.pure
 
@@ -84,11 +84,6 @@ def test_what_a_provider_said_is_below_the_host_unless_it_is_less_and_above_what
         settings = get_settings()
         assert [window_of("house", settings, learned) for learned in (None, 8_192, 100_000)] == [50_000, 8_192, 50_000]
         assert [window_of("gpt-4o", settings, learned) for learned in (8_192, 200_000)] == [8_192, 200_000]
-
-
-def test_a_name_is_read_once_for_every_use():
-    assert readings("bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0")[-1] == "claude-sonnet-4-5-20250929"
-    assert readings("ft:gpt-4o-mini-2024-07-18:org::id") == ("gpt-4o-mini-2024-07-18", "gpt-4o-mini")
 
 
 def test_a_price_that_depends_on_more_than_the_name_is_unknown():
