@@ -19,7 +19,7 @@ from compaction_app.compaction import lease, runs
 from compaction_app.compaction.commit import write_if_claimed
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.conf import get_settings
-from compaction_app.exceptions import CompactionFailed, CompactionRefused
+from compaction_app.exceptions import CompactionRefused
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.summarizers import FakeSummarizer
@@ -308,11 +308,3 @@ def test_instructions_are_for_a_summary_made_with_them(tip, waiting):
     assert refused(tip, instructions="Keep the prices.") == ("open_run", waiting.pk)
     change(waiting, instructions="Keep the prices.")
     assert chat.compact(tip, instructions="Keep the prices.").pk == waiting.pk
-
-
-def test_whoever_loses_the_race_for_it_is_told_so(tip, waiting, monkeypatch):
-    change(waiting, created_at=timezone.now() - LONG_AGO)
-    monkeypatch.setattr("compaction_app.compaction.runs.claim", lambda *_: None)
-    with pytest.raises(CompactionFailed) as caught:
-        chat.compact(tip)
-    assert caught.value.error_code == "claimed"

@@ -187,14 +187,6 @@ def test_a_lease_is_renewed_while_a_model_answers(tip, server, monkeypatch):
     assert not ReplyClaim.objects.exists()
 
 
-@pytest.mark.parametrize(("timeout", "least"), [(None, 3_000), (7_200, 7_000), (5, 3_000), ("odd", 3_000)])
-def test_it_lasts_as_long_as_the_reply_may_take(tip, timeout, least):
-    held = claim.Claim(tip, timeout)
-    held.take(regenerate=False)
-    assert least < held._held.time_left() < least + 1_000
-    held.release()
-
-
 @contextmanager
 def held_claim(tip: ChatMessage) -> Iterator[claim.Claim]:
     held = claim.Claim(tip)

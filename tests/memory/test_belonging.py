@@ -251,11 +251,3 @@ def test_what_was_said_twice_is_told_once_where_it_was_said_last() -> None:
     text = summarize(turns(*said, "Never push to main."))
     assert text.count("Never push to main") == 1
     assert text.index("blue") < text.index("Never push")
-
-
-def test_a_decision_that_was_taken_back_is_never_told_alone_however_often_its_subject_is_named() -> None:
-    sent = ("an invoice", "a manual", "two cables", "the contract", "a calendar", "the logins", "a mug", "the slides")
-    between = [f"For the branch in Turku{n} Vetoris sent {thing}." for n, thing in enumerate(sent)]
-    texts = list(told(turns("We'll go with Vetoris.", *between, "Scrap Vetoris, PawLedger it is.")))
-    assert [text for text in texts if "go with Vetoris" in text and "Scrap Vetoris" not in text] == []
-    assert "go with Vetoris" in texts[-1]

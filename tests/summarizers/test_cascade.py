@@ -261,13 +261,6 @@ class TestHostSummarizers:
         error: Any = caught.value
         assert (error.error_code, error.model) == (ErrorCode.EMPTY, "Plain")
 
-    def test_it_gets_the_one_tighter_retry(self, summarize):
-        long, short = SummaryDraft(text="word " * 500), SummaryDraft(text=GOOD)
-        plain, events = Plain(long, short), []
-        assert summarize(plain, request(), ACCEPT, lambda kind, _: events.append(kind)).text == GOOD
-        assert [asked.target_tokens for asked in plain.asked] == [100, 70]
-        assert events == [EventKind.SUMMARY_OVERSIZE]
-
     @pytest.mark.parametrize(
         ("raised", "code", "transient"),
         [

@@ -145,13 +145,6 @@ class TestMemory:
         windows.forget([self.PLACE])
         assert windows.recall([self.PLACE]) == {}
 
-    def test_a_ratio_of_tokens_rises_at_once_and_falls_by_half(self):
-        assert windows.ratio_after(2_200, 1_000) == 2.2
-        assert windows.ratio_after(3_000, 1_000, known=1.2) == 3.0
-        assert windows.ratio_after(1_200, 1_000, known=3.0) == 2.1
-        assert windows.ratio_after(500, 1_000) == 1.0, "a server that cuts, or counts what it had cached apart"
-        assert windows.ratio_after(9_000, 1_000) == 4.0, "a gateway that adds a prompt of its own"
-
     def test_a_ratio_is_recalled_until_it_is_forgotten_and_all_is_planned_with_it(self):
         windows.remember_habits({self.PLACE: Habits(2.0)})
         asked = settings_of({"model": self.PLACE[1], "base_url": self.PLACE[0]}, MAX_OUTPUT_TOKENS=8_000)
