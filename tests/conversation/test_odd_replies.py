@@ -94,7 +94,14 @@ ODD: dict[str, dict[str, Any]] = {
     "content of parts": {"content": [{"type": "text", "text": "Aye."}]},
     "a part without text": {"content": [{"type": "text"}, {"type": "image_url"}, 5, "Aye."]},
     "reasoning with NUL": {"content": "Aye.", "reasoning": "hm\x00"},
+    "deeper than JSON may be": {"content": "Aye.", "note": json.loads("[" * 300 + "]" * 300)},
+    "a part that does not say what it is": {"content": [{"text": "Aye."}, {"type": "text", "text": ["Aye."]}]},
+    "keys of other roles": {"content": "Aye.", "name": "a <b>", "tool_call_id": "c1", "note": 1},
     "a sound without id": {"content": "Aye.", "audio": {"id": None}},
+    "ids of blanks": {"tool_calls": [call("  "), call("\n")]},
+    "reasoning of a number": {"content": "Aye.", "reasoning_content": -1},
+    "calls that are no list": {"content": "So:", "tool_calls": "look"},
+    "one call that is in no list": {"tool_calls": call()},
     "the old form of a call": {"content": None, "function_call": {"name": "look", "arguments": "{}"}},
     "a sound": {"content": None, "audio": {"id": "a1", "data": "aGk=", "transcript": "Aye.", "expires_at": 1}},
 }
@@ -256,7 +263,9 @@ USAGES: dict[str, Any] = {
     "a word": {"prompt_tokens": "many"},
     "a list": {"prompt_tokens": [1]},
     "no number": {"prompt_tokens": float("nan")},
+    "a number without end": {"prompt_tokens": 10**400},
     "NUL": {"prompt_tokens": 5, "note\x00": "\x00\ud800"},
+    "deeper than JSON may be": {"prompt_tokens": 5, "note": json.loads("[" * 150 + "]" * 150)},
 }
 
 
