@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from django.urls import reverse
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage, CompactionRun
