@@ -412,15 +412,6 @@ def test_a_session_may_not_override_what_belongs_to_the_site(key: str) -> None:
     assert key in problem.msg
 
 
-def test_a_problem_says_where_its_value_stands() -> None:
-    wrong = {"PRUNE": "never"}
-    for where, [problem] in {
-        "the session's settings['PRUNE'] ": find_problems({}, wrong),
-        "options['PRUNE'] ": find_problems(wrong, where="options"),
-    }.items():
-        assert problem.msg.startswith(f"{where}must be 'pressure'")
-
-
 def test_an_override_is_judged_together_with_what_it_is_laid_over() -> None:
     [problem] = find_problems({"RECENT_MESSAGES_RATIO": 0.7}, {"TRIGGER_RATIO": 0.65})
     assert problem.id == "compaction_app.E010"
@@ -460,24 +451,3 @@ class TestChecking:
         settings.COMPACTION = {"MODE": "aggressive"}
         assert get_settings({"TARGET_RATIO": 0.2}).mode == "aggressive"
         assert get_settings({"TARGET_RATIO": 0.3}).target_ratio == 0.3
-
-    @pytest.mark.parametrize(("right", "wrong"), [(True, 1), (1, True), (1, 1.5)])
-    def test_equal_values_of_another_type_are_checked(self, settings: Any, right: Any, wrong: Any) -> None:
-        key = "MICRO_COMPACT" if right is True else "PRUNE_KEEP_TURNS"
-        settings.COMPACTION = {}
-        get_settings({key: right})
-        settings.COMPACTION = {key: right}
-        get_settings()
-        settings.COMPACTION = {key: wrong}
-        for read in (get_settings, get_settings, lambda: site_setting(key)):  # no error is remembered as right
-            with pytest.raises(ConfigurationError):
-                read()
-        settings.COMPACTION = {}
-        with pytest.raises(ConfigurationError):
-            get_settings({key: wrong})
-
-    def test_of_very_many_overrides_not_all_are_remembered(self, settings: Any, monkeypatch: Any) -> None:
-        settings.COMPACTION = {}
-        monkeypatch.setattr(conf, "_MOST_KNOWN", 3)
-        assert [get_settings({"CONTEXT_WINDOW": 9000 + n}).context_window for n in range(9)] == list(range(9000, 9009))
-        assert len(conf._known) <= 3

@@ -1,12 +1,14 @@
-"""benchmarks/evaluate: the same seed gives the same conversations, and its scores cannot be had for nothing."""
+"""The benchmarks: conversations are what the app would have stored, traps what they say, scores not had for nothing."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+import re
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 
 from benchmarks.evaluate import __main__ as evaluate
 from benchmarks.evaluate import (
@@ -15,13 +17,18 @@ from benchmarks.evaluate import (
     domains_tuned,
     planted,
     product,
-    real,
     report,
     scores,
-    traps,
+    traps_held_out,
+    traps_tuned,
 )
 from benchmarks.evaluate.cases import Case
-from benchmarks.evaluate.conversations import Claim, Conversation, Domain, content_words, fact_of, grow
+from benchmarks.evaluate.conversations import Claim, Conversation, Domain, fact_of, grow
+from benchmarks.evaluate.traps import Trap
+from benchmarks.evaluate.traps import grow as grow_traps
+from benchmarks.speed import pages, tables
+from compaction_app import chat
+from compaction_app.models import ChatMessage
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from tests.steps import fill_target
@@ -91,58 +98,6 @@ def test_an_older_value_or_a_claim_misleads_without_what_corrects_it() -> None:
     assert misleads("user: The cellar is dry (that is not true)", denied) is False
 
 
-@pytest.mark.pure
-@pytest.mark.parametrize("set_", [planted.TUNED, planted.HELD_OUT])
-def test_a_planted_trap_misleads_in_no_whole_conversation(set_: str) -> None:
-    told, left = traps.plant(grown(), planted.TRAPS[set_]()[:20], 1)
-    shown = scores.Shown(transcript(told), product.counter())
-    misleads = [shown.misleads(claim) for claim in told.claims]
-    assert len(misleads) + len(left) == 20
-    assert misleads.count(False) >= 10
-    assert True not in misleads
-
-
-@pytest.mark.pure
-def test_what_denies_is_a_word_of_the_answer() -> None:
-    assert content_words("Never push to main without asking, not even once") >= {"never", "without", "not"}
-
-
-def a_run() -> list[dict[str, object]]:
-    """An agent that is told a booking, reads about it, hears much else, and needs one of both for its last call."""
-
-    def call(number: int, **arguments: str) -> dict[str, object]:
-        function = {"name": "change_booking", "arguments": json.dumps(arguments)}
-        return {"role": "assistant", "tool_calls": [{"id": f"call_{number}", "type": "function", "function": function}]}
-
-    talk = [{"role": role, "content": f"{'The weather is fine today. ' * 40}"} for role in ("user", "assistant")] * 12
-    return [
-        {"role": "system", "content": "You change bookings."},
-        {"role": "user", "content": "My booking is QX7781, under kim_lee_4402."},
-        call(1, booking="QX7781"),
-        {"role": "tool", "tool_call_id": "call_1", "content": '{"seat": "31F", "voucher": "V-55120"}'},
-        *talk,
-        {"role": "user", "content": "Move it to gate B29-C please."},
-        call(2, booking="QX7781", owner="kim_lee_4402", gate="B29-C", unheard="ZZ9999"),
-        {"role": "tool", "tool_call_id": "call_2", "content": "done"},
-    ]
-
-
-@pytest.mark.django_db(transaction=True)
-def test_of_what_the_next_call_needs_only_what_is_out_of_view_is_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "real" / real.FILES["agents"]).write_text(json.dumps([{"messages": a_run()}]))
-    monkeypatch.setenv("COMPACTION_TEST_DATA", str(tmp_path / "data"))
-    real.stored.cache_clear()
-    cells = real.agents(Case("agents", product.EXTRACT, 0, 4_000)).cells
-    real.stored.cache_clear()
-    kept = {cell.row: (cell.got, cell.of) for cell in cells}
-    assert kept[real.LIST] == (2, 2), "neither the gate, which is in view, nor what nobody said"
-    assert kept["tail"] == (0, 2)
-    assert kept[product.EXTRACT][1] == 2
-
-
 @pytest.mark.django_db(transaction=True)
 def test_a_model_is_asked_within_its_window_and_says_where_it_failed(
     server: ScriptedOpenAIServer, settings: Any
@@ -160,3 +115,57 @@ def test_a_model_is_asked_within_its_window_and_says_where_it_failed(
     server.script(default=steps.server_error())
     result = evaluate.run(Case("traps", product.MODEL, 0, 1_000, set=planted.HELD_OUT))
     assert "| model | failed: provider_error |" in report.tables([result], [])
+
+
+Traps = Callable[[int], list[Trap]]
+EACH: dict[str, Traps] = {
+    "tuned": partial(grow_traps, "tuned", traps_tuned.TEMPLATES, traps_tuned.SYLLABLES),
+    "held out": partial(grow_traps, "held-out", traps_held_out.TEMPLATES, traps_held_out.SYLLABLES),
+}
+each = pytest.mark.parametrize("traps", EACH.values(), ids=EACH)
+
+
+@pytest.mark.pure
+@each
+@pytest.mark.parametrize("seed", range(3))
+def test_the_claim_misleads_alone_and_is_true_with_the_rest(traps: Traps, seed: int) -> None:
+    for trap in traps(seed):
+        assert re.search(trap.claim, trap.told), trap.id
+        assert re.search(trap.kept_true_by, trap.told), trap.id
+        assert re.search(trap.claim, trap.claim_text), trap.id
+        assert not re.search(trap.kept_true_by, trap.claim_text), trap.id
+        assert not re.search(trap.claim, trap.correction), trap.id
+
+
+@pytest.mark.pure
+@pytest.mark.long
+@each
+def test_no_trap_is_found_in_the_words_of_the_others(traps: Traps) -> None:
+    texts = {trap.id: trap.told for trap in traps(0)}
+    for trap in traps(0):
+        others = "\n".join(text for name, text in texts.items() if name != trap.id)
+        assert not re.search(trap.claim, others), trap.id
+        assert not re.search(trap.kept_true_by, others), trap.id
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("branches", [1, 5])
+def test_a_grown_conversation_is_one(branches: int) -> None:
+    tip = tables.grow(200, branches)
+    assert len(chat.get_branch(tip)) == 200
+    assert len(chat.tips(tip.session)) == branches
+    assert len(chat.get_context(tip).messages) == 64
+    call_command("verify_chats", str(tip.session_id), verbosity=0)
+    assert chat.append_message(tip.session, tip, role="user", content="Next.").depth == 201
+    assert len(chat.get_context(tables.grow(200, has_summary=False)).messages) == 200
+
+
+@pytest.mark.django_db
+def test_a_conversation_of_the_pages_is_one() -> None:
+    tip = pages.fill(2_400)
+    call_command("verify_chats", str(tip.session_id), verbosity=0)
+    assert chat.find_summary(tip) is not None
+    assert ChatMessage.objects.filter(session=tip.session_id, kind="message").count() == 2_400
+    stored = tables.stored_bytes()
+    assert stored["messages"] == ChatMessage.objects.count()
+    assert stored["table_bytes"] > stored["text_bytes"] > 100_000

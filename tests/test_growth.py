@@ -272,17 +272,6 @@ def test_a_pattern_that_starts_again_everywhere_is_found(pattern: str) -> None:
     assert any(_find_slow([re.compile(pattern).search], SAMPLE))
 
 
-def _calls(number: int, call_id: str = "c1") -> list[dict[str, Any]]:
-    return [{**_call("{}"), "id": call_id, "signature": "s"} for _ in range(number)]
-
-
-def _sent_again(number: int) -> None:
-    reply = originals.fields_of({"role": "assistant", "tool_calls": _calls(number)}, source={"endpoint": "e"})
-    calls = {"tool_calls": tuple(reply["tool_calls"]), "original": reply["original"]}
-    asked = ContextMessage(origin=Origin.VERBATIM, tokens=1, role=Role.ASSISTANT, content="", **calls)
-    openai_format.to_openai([asked], endpoint="e")
-
-
 def _answered(number: int) -> None:
     about: dict[str, Any] = {"origin": Origin.VERBATIM, "tokens": 1, "content": "-"}
     calls = tuple({**_call("{}"), "id": f"c{index}"} for index in range(number))
@@ -301,14 +290,9 @@ _CUT = {"index": 0, "id": "c1", "function": {"arguments": "}"}}
 #: What a history or a reply may have thousands of, whole and streamed.
 MANY: dict[str, Callable[[int], Any]] = {
     "items": lambda n: originals.items_joined([{"role": "user"}] * (20 * n)),
-    "calls with one id": _sent_again,
     "calls with results": _answered,
     "streamed calls": lambda n: _streamed([{"tool_calls": [{**_CUT, "id": f"c{i}", "index": i}]} for i in range(n)]),
-    "calls in one chunk": lambda n: _streamed([{"tool_calls": _calls(n, "")}]),
     "pieces of one call": lambda n: _streamed([{"tool_calls": [_CUT]}] * n),
-    "numbered parts": lambda n: _streamed([{"content": "a", "notes": [{"index": i, "text": "x"}]} for i in range(n)]),
-    "parts in one chunk": lambda n: _streamed([{"content": "a", "notes": [{"text": "x"}] * n}]),
-    "keys": lambda n: _streamed([{"content": "a", f"key {i}": "x"} for i in range(n)]),
 }
 
 

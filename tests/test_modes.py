@@ -66,20 +66,3 @@ class TestDeterministic:
         assert "[Conversation Summary]" not in str(first)
         assert second["messages"][0]["content"].startswith("[Conversation Summary]")
         assert CompactionRun.objects.get().status == "succeeded"
-
-
-def test_a_turn_of_a_smaller_model_is_answered_at_once_and_compacted_for_its_window(settings):
-    settings.COMPACTION = {
-        **small(MODELS={"ocean": {"window": 40_000}, "pond": {"window": 6_000}}),
-        "CONTEXT_WINDOW": None,
-        "RESERVED_TOKENS": 1_000,
-    }
-    tip = grow(chat.start_session(model="ocean-1"), None, "u a " * 120 + "u")[-1]
-    assert chat.get_context(tip).dropped == 0
-    with ScriptedOpenAIServer(default=steps.reply("Aye.")) as server:
-        client = openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
-        reply = chat.complete(tip, client=client, model="pond-1")
-    [sent] = server.requests
-    assert sum(4 + len(m["content"].split()) for m in sent["messages"]) <= 5_000
-    run = CompactionRun.objects.get()
-    assert (run.trigger, run.budget["window"], reply.sent_context["strategy"]) == ("threshold", 6_000, "truncated")

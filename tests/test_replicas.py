@@ -25,7 +25,6 @@ from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, Com
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.server import ScriptedOpenAIServer
-from compaction_app.tree.branches import database_of
 from compaction_app.values import RunStatus
 
 pytestmark = [
@@ -186,11 +185,3 @@ def test_the_sweep_leaves_a_replica_alone(session: ChatSession, behind: None, se
     CompactionRun.objects.using("default").filter(pk=run.pk).update(attempts=9, enqueued_at=None)
     CompactionEvent.objects.using("default").update(created_at=timezone.now() - timedelta(days=3))
     assert tasks.recover_compactions().items() >= {"databases": 1, "runs": 1, "given_up": 1, "events": 1}.items()
-
-
-def test_where_the_router_says_nothing_a_session_stays_in_its_own_primary(settings: Any) -> None:
-    """A host with several: the alias is the row's."""
-    settings.DATABASE_ROUTERS = []
-    session = ChatSession()
-    session._state.db = "other"
-    assert database_of(session) == "other"

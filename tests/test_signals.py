@@ -142,12 +142,6 @@ class TestReceivers:
         [record] = [record for record in caplog.records if record.name == "django.dispatch"]
         assert "refuses" in record.getMessage()
 
-    def test_one_may_compact_write_and_retire_by_itself(self, branch, connect):
-        """Nothing is locked: what a receiver does to the same session goes through."""
-        connect(signals.compaction_finished, lambda run, **_: chat.retire_summary(run.summary, reason="by a receiver"))
-        chat.compact(branch[-1])
-        assert chat.find_summary(branch[-1]) is None
-
 
 @pytest.mark.parametrize("in_transaction", [True, False])
 def test_what_fails_after_a_commit_is_logged_and_breaks_no_turn(caplog, in_transaction):

@@ -254,18 +254,6 @@ class TestRedaction:
         assert verify_session(session).problems == []
 
 
-def test_a_deletion_elsewhere_makes_a_run_in_flight_read_again(server):
-    """Rather once too often than a summary of what is gone."""
-    session = chat.start_session()
-    messages = talk(session)
-    other = talk(session, messages[0], turns=1)
-    run = requested(messages[-1])
-    with carried_out_meanwhile(run, server):
-        chat.delete_message(other[0])
-    assert (run.status, run.attempts, run.summary_id) == ("ready", 1, None)
-    assert tasks.compact_branch(run.pk) == "succeeded"
-
-
 def test_a_tip_deleted_while_compacting_leaves_nothing_and_the_record_says_why(server, admin_client):
     session = chat.start_session()
     messages = talk(session)

@@ -240,6 +240,13 @@ DELETE FROM {MESSAGES} WHERE id IN ({SUBTREE_IDS})
 #: Makes a transaction the only writer of a session. As text, since making it costs Django as much as carrying it out.
 LOCK = f"UPDATE {SESSIONS} SET updated_at = %(now)s WHERE id = %(session)s"
 
+#: The ids of the next rows: on PostgreSQL nobody else gets them, on SQLite while this transaction writes.
+RESERVE_IDS = {
+    "postgresql": f"SELECT nextval(pg_get_serial_sequence('{MESSAGES}', 'id')) FROM generate_series(1, %s)",
+    "sqlite": "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < %s) "
+    f"SELECT n + coalesce((SELECT seq FROM sqlite_sequence WHERE name = '{MESSAGES}'), 0) FROM numbers",
+}
+
 #: What a new child needs to know: its parent's row, and the parent's call group, that is the tool results directly
 #: above and the assistant messages they answer.
 CALL_GROUP = f"""

@@ -121,7 +121,7 @@ def conversation_of(document: Mapping[str, Any], *, place: str = "", max_bytes: 
             # Of several results of tools each is a message, behind the one before.
             for fields, source in zip(_openai_messages(item), chain([item], repeat({})), strict=False):
                 if (own_id := fields.get("external_id")) and position.setdefault(own_id, len(found)) < len(found):
-                    notes["ids that were used before: left out"] += 1
+                    notes["ids that were used before, left out"] += 1
                     fields["external_id"] = ""
                 found.append((_fitted(fields, max_bytes) if document.get("is_read") else fields, source, named))
     # A message without a date has the conversation's, and a conversation without one that of its first message.
@@ -165,7 +165,7 @@ def _parent(item: Mapping[str, Any], index: int, position: Mapping[str, int], no
         return index - 1 if index else None
     named = _text_id(_first(item, _PARENTS))
     if named and named not in position:
-        notes["messages without their parent: first ones now"] += 1
+        notes["messages without their parent, first ones now"] += 1
     return position.get(named) if named else None
 
 
@@ -181,7 +181,7 @@ def _cut_rings(parents: list[int | None], notes: Counter[str]) -> None:
         if at in walked:
             ring = list(walked)
             parents[min(ring[ring.index(at) :])] = None
-            notes["rings of parents: cut"] += 1
+            notes["rings of parents, cut"] += 1
         done.update(walked)
 
 
@@ -294,7 +294,7 @@ def _check_messages(conversation: Conversation, max_bytes: int) -> None:
         with _at(message.place):
             validate_message(fields, max_bytes=max_bytes)
             if fields["role"] == Role.TOOL and fields["tool_call_id"] not in above:
-                conversation.notes["results without their call: texts now"] += 1
+                conversation.notes["results without their call, texts now"] += 1
                 open_calls[index] = ()
             else:
                 open_calls[index] = open_calls_after(above, fields)

@@ -35,8 +35,6 @@ class MessageForm(forms.Form):
         label="Your message",
         strip=False,
         required=False,
-        max_length=MAX_CHARACTERS,
-        error_messages={"max_length": "This message has %(show_value)s characters; %(limit_value)s are allowed."},
         widget=forms.Textarea(attrs={"rows": 1, "dir": "auto", "placeholder": "Write a message"}),
     )
     attached = _Files(label="Files", required=False)
@@ -56,10 +54,8 @@ class MessageForm(forms.Form):
         if not (content or sent.pictures):
             self.add_error("content", EMPTY)
         if len(content) > MAX_CHARACTERS:
-            self.add_error(
-                "content",
-                f"With its files this message has {len(content):,} characters; {MAX_CHARACTERS:,} are allowed.",
-            )
+            what = "With its files this message" if sent.texts else "This message"
+            self.add_error("content", f"{what} has {len(content):,} characters; {MAX_CHARACTERS:,} are allowed.")
         self.cleaned_data["content"] = content
 
 

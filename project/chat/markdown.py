@@ -6,9 +6,10 @@ parser made is cleaned once more, by another library, so that a fault of one of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import nh3
 from django.utils.html import format_html
@@ -39,6 +40,22 @@ _TAGS = {
 }
 
 
+#: As far as parentheses in it match: the one after it closes what stands around it.
+_ADDRESS = re.compile(r"https?://(?:[^\s<>\"()，。、；：！？（）「」]|\([^\s<>\"()]*\))+")
+
+
+class _Address(NamedTuple):
+    url: str
+
+
+class _Addresses:
+    """What the parser's rule asks in place of linkify-it-py: README.md is no address."""
+
+    def match_at_start(self, text: str) -> _Address | None:
+        found = _ADDRESS.match(text)
+        return _Address(found[0].rstrip(".,:;!?'’*_~`|")) if found else None
+
+
 def _fit_page(state: StateCore) -> None:
     """Headings below those of the page; the side of a column without a style, which the page's policy forbids."""
     for token in state.tokens:
@@ -53,7 +70,10 @@ def _link_picture(self: RendererHTML, tokens: Sequence[Token], at: int, options:
     return format_html('<a href="{}">{}</a>', address, tokens[at].content or address)
 
 
-_PARSER = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable(["table", "strikethrough"])
+_PARSER = MarkdownIt("commonmark", {"html": False, "breaks": True, "linkify": True})
+_PARSER.enable(["table", "strikethrough"])
+_PARSER.inline.ruler.enable("linkify")
+_PARSER.linkify = _Addresses()
 _PARSER.core.ruler.push("fit_page", _fit_page)
 _PARSER.add_render_rule("image", _link_picture)
 # A wide table scrolls in its own box.

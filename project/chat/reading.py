@@ -39,8 +39,8 @@ from project.chat.turns import model_for, words_for
 #: Longer texts are cut here, with a link to the full text.
 SHOWN_CHARACTERS = 20_000
 SESSIONS_PAGE_SIZE = 30
-#: Characters of a message around what was searched for.
-_AROUND = 60
+#: Characters of a message before what was searched for, and after it.
+_BEFORE, _AROUND = 15, 60
 _LONGEST_SEARCH = 200
 GENERATIONS_SHOWN = 50
 
@@ -96,8 +96,10 @@ def list_sessions(user: Any, first: int = 0, search: str = "") -> list[Listed]:
 
 def _around(content: str, words: str) -> str:
     at = max(content.lower().find(words.lower()), 0)
-    shown = " ".join(content[max(0, at - _AROUND) : at + len(words) + _AROUND].split())
-    return f"{'…' * (at > _AROUND)}{shown}{'…' * (at + len(words) + _AROUND < len(content))}"
+    # From a word's beginning, and near enough that what was searched for is within the two lines that are shown.
+    first = max(content.rfind(" ", 0, max(0, at - _BEFORE)) + 1, at - 2 * _BEFORE, 0)
+    shown = " ".join(content[first : at + len(words) + _AROUND].split())
+    return f"{'…' * (first > 0)}{shown}{'…' * (at + len(words) + _AROUND < len(content))}"
 
 
 def newest_tip(session: ChatSession) -> ChatMessage | None:

@@ -171,6 +171,11 @@ class State:
     problem: str = ""
 
     @property
+    def needs_summary(self) -> bool:
+        """Messages do not fit, or the threshold is reached."""
+        return bool(self.meter and self.context and (self.context.dropped or self.meter.level != "calm"))
+
+    @property
     def cutoff_end(self) -> int:
         """The end of a page that shows the cutoff and some messages after it."""
         return self.generation.cutoff_number + PAGE_SIZE // 2 if self.generation else 0

@@ -26,6 +26,7 @@ from django.utils.cache import add_never_cache_headers
 from django.views.decorators.http import require_http_methods, require_safe
 
 from compaction_app import chat
+from compaction_app.conf import Mode, get_settings
 from compaction_app.conversation.claim import is_under_way
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession
@@ -328,7 +329,12 @@ def undo(request: HttpRequest, session_id: uuid.UUID, message_id: int, summary_i
     tip = _message(found, message_id)
     summary = get_object_or_404(ChatMessage.objects.filter(session=found).summaries(), pk=summary_id)
     chat.retire_summary(summary, reason="Undone by the owner of the conversation.")
-    messages.info(request, "The summary is undone: the model reads the messages themselves again, as far as they fit.")
+    if reading.read_state(found, tip).needs_summary and get_settings(found.settings).mode != Mode.OFF:
+        # Which is asked for already; the page waits for it.
+        told = "The summary is undone. The conversation is too long for the model without one, so another is written."
+        messages.info(request, told, extra_tags="open")
+    else:
+        messages.info(request, "The summary is undone: the model reads the messages themselves again.")
     return redirect(f"{_address(tip).partition('#')[0]}#latest")
 
 

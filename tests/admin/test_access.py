@@ -50,6 +50,9 @@ def test_title_and_settings_of_a_session_are_changed_by_those_who_may(viewer):
     assert log_in(viewer, "view_chatsession", "change_chatsession").post(page_of(session), given).status_code == 302
     session.refresh_from_db()
     assert (session.title, session.settings) == ("After", {"MODE": "aggressive"})
+    viewer.post(page_of(session), {"title": "", "settings": ""})
+    session.refresh_from_db()
+    assert (session.title, session.settings) == ("", {})
 
 
 def test_the_rest_of_a_session_stays_as_it_is(login):
@@ -74,10 +77,3 @@ def test_settings_that_can_not_be_are_refused_with_a_word_and_nothing_is_written
     assert "errorlist" in page.text
     session.refresh_from_db()
     assert (session.title, session.settings) == ("Before", {})
-
-
-def test_settings_left_empty_mean_no_overrides(login):
-    session = start_session(settings={"MODE": "aggressive"})
-    login("view_chatsession", "change_chatsession").post(page_of(session), {"title": "", "settings": ""})
-    session.refresh_from_db()
-    assert session.settings == {}

@@ -175,10 +175,3 @@ def test_the_newest_branches_are_shown_and_the_older_follow_page_by_page(viewer)
         address = response.context["older_url"]
     assert pages == 3
     assert len(shown) == 150
-
-
-@pytest.mark.parametrize("before", ["x", "", "-1", "0", "\x00", "1.5"])
-def test_a_place_to_go_on_from_that_makes_no_sense_is_ignored(viewer, before):
-    session = start_session()
-    chain(session, 3)
-    assert len(branches_of(viewer, session, before=before)) == 1

@@ -8,7 +8,6 @@ from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.values import RunStatus
 from tests.admin.pages import MODELS, page_of, told, url
 from tests.admin.records import compacted, conversation, run_at
-from tests.trees import start_session
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
@@ -36,18 +35,6 @@ def test_actions_have_permissions_of_their_own(login, codename):
         assert client.post(page, given).status_code == (302 if allowed else 403), page
 
 
-def test_pages_of_actions_on_what_is_not_there_are_not_found(superuser):
-    session = start_session()
-    for page in (
-        url("chatsession_compact", "00000000-0000-4000-8000-000000000000"),
-        url("chatmessage_compact", 10**9),
-        url("chatmessage_redact", 10**9),
-        url("compactionrun_retry", 10**9),
-    ):
-        assert superuser.post(page, {"replacement": "x"}).status_code == 404
-    assert session.runs.count() == 0
-
-
 @pytest.mark.django_db(transaction=True)
 def test_compact_now_opens_a_manual_run_with_the_instructions(operator, broker):
     session, tip = conversation()
@@ -57,11 +44,6 @@ def test_compact_now_opens_a_manual_run_with_the_instructions(operator, broker):
     assert told(response).startswith(f"Opened: Run {run.pk} (waiting).")
     assert response.headers["Location"] == page_of(tip)
     assert LogEntry.objects.get().change_message == f"Compaction requested: run {run.pk}."
-
-
-def test_a_summary_is_no_tip_to_compact(operator):
-    _, _, summary, *_ = compacted()
-    assert "A summary is not a tip" in told(operator.post(url("chatmessage_compact", summary.pk)))
 
 
 @pytest.mark.django_db(transaction=True)

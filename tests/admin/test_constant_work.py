@@ -82,23 +82,16 @@ def pages_with(length, forks, generations):
     return found
 
 
-def test_every_page_takes_the_same_few_queries_whatever_there_is(superuser, settings):
+@pytest.mark.parametrize("window", [2_000, 100_000], ids=["messages are left out", "all is sent"])
+def test_every_page_takes_the_same_few_queries_whatever_there_is(superuser, settings, window):
     """Django's own page before a deletion would load every row below to list it, and recurse once a level."""
-    settings.COMPACTION |= {"CONTEXT_WINDOW": 100_000}
+    settings.COMPACTION |= {"CONTEXT_WINDOW": window}
     few, many = (
         {name: len(queries_of(superuser, page)) for name, page in pages_with(*size).items()}
         for size in ((220, 3, 3), (600, 70, 60))
     )
     assert many == few
     assert max(few.values()) <= 17, few
-
-
-def test_where_messages_are_left_out_a_page_takes_the_same_queries_at_any_length(viewer):
-    counts = [
-        [len(queries_of(viewer, page_of(node))) for node in (nodes[-1], reply_to(nodes[-1]))]
-        for nodes in (chain(start_session(), length) for length in (600, 1200))
-    ]
-    assert counts[0] == counts[1]
 
 
 def test_of_a_session_only_the_beginnings_of_texts_are_read(viewer, tip):

@@ -8,7 +8,7 @@ from compaction_app import chat
 from compaction_app.admin import contexts, messages
 from compaction_app.exceptions import ContextOverflow
 from compaction_app.messages.openai_format import NO_RESULT
-from compaction_app.models import ChatSession
+from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.values import Kind, Origin, Strategy
 from tests.admin.pages import ids, page_of, queries_of, table_of, url
 from tests.admin.records import calls, long_words, summarized, talk, with_tool_result
@@ -68,23 +68,11 @@ def test_what_did_not_fit_is_a_row_with_its_messages_tokens_and_both_ends(viewer
     first, second, *_ = table_of(viewer, nodes[-1]).rows
     assert (first.origin, ids(first)) == (Origin.SUMMARY, (summary.pk,))
     assert (second.origin, ids(second)[0]) == (contexts.DROPPED, nodes[2].pk)
-
-
-def test_where_a_summary_leaves_no_room_what_it_covers_is_left_out_too(viewer):
-    nodes = talk(start_session(), [long_words(f"w{n}x", 100) for n in range(20)])
-    summarize(nodes[3], nodes[1], token_count=3_900)
-    context = chat.get_context(nodes[-1])
-    row = table_of(viewer, nodes[-1]).rows[0]
-    assert context.cutoff_id is None
-    assert (row.notes, ids(row)[0]) == ([f"{context.dropped} messages"], nodes[0].pk)
-
-
-def test_a_summary_is_used_or_is_due(viewer, settings):
-    settings.COMPACTION |= {"TRIGGER_RATIO": 0.3, "TARGET_RATIO": 0.1}
-    nodes = talk(start_session(), [long_words(f"w{n}x", 100) for n in range(4)])
-    assert table_of(viewer, nodes[-1]).figures["Strategy"] == "A summary is due"
-    summarize(nodes[2], nodes[1], token_count=8)
-    assert table_of(viewer, nodes[-1]).figures["Strategy"] == "A summary is used"
+    # Where that summary leaves no room, what it covers too.
+    ChatMessage.objects.filter(pk=summary.pk).update(token_count=3_900)
+    found = table_of(viewer, nodes[-1])
+    assert found.context.cutoff_id is None
+    assert (found.rows[0].notes, ids(found.rows[0])[0]) == ([f"{found.context.dropped} messages"], nodes[0].pk)
 
 
 def test_what_was_left_out_of_the_newest_turn_is_told_by_its_number(viewer):

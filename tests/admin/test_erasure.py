@@ -9,11 +9,10 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.messages import get_messages
 from django.utils import timezone
 
-from compaction_app import chat
 from compaction_app.models import ChatMessage, CompactionRun
 from tests.admin.pages import page_of, told, url
 from tests.admin.records import run_for, summarized, talk
-from tests.trees import chain, start_session, summarize
+from tests.trees import start_session, summarize
 
 pytestmark = pytest.mark.django_db
 
@@ -109,34 +108,46 @@ def test_a_title_is_said_to_be_cleared_where_it_is(eraser):
     assert session.title == ""
 
 
-@pytest.mark.parametrize("replacement", ["  ", "x" * 1001])
-def test_redacting_without_a_proper_replacement_asks_again(eraser, hung, replacement):
-    nodes, *_ = hung
-    page = eraser.post(url("chatmessage_redact", nodes[1].pk), {"replacement": replacement})
+@pytest.mark.parametrize(
+    ("action", "given"),
+    [
+        ("redact", {"replacement": "  "}),
+        ("redact", {"replacement": "x" * 1001}),
+        ("retire", {"reason": "  "}),
+        ("retire", {"reason": "x" * 256}),
+    ],
+)
+def test_without_a_proper_replacement_or_reason_it_asks_again(eraser, hung, action, given):
+    nodes, _, second = hung
+    about = {"redact": nodes[1], "retire": second}[action]
+    before = list(ChatMessage.objects.values_list("retired_at", "redacted_at"))
+    page = eraser.post(url(f"chatmessage_{action}", about.pk), given)
     assert page.status_code == 200
     assert "errorlist" in page.text
-    assert "retired and emptied: 2" in page.text
-    assert not ChatMessage.objects.filter(redacted_at__isnull=False).exists()
+    assert ("retired and emptied: 2" in page.text) == (action == "redact")
+    assert list(ChatMessage.objects.values_list("retired_at", "redacted_at")) == before
 
 
-def test_a_summary_is_not_redacted(eraser, hung):
-    *_, second = hung
-    assert eraser.post(url("chatmessage_redact", second.pk), {"replacement": "x"}).status_code == 404
-    assert ChatMessage.objects.get(pk=second.pk).content == SECRET
-    assert url("chatmessage_redact", second.pk) not in eraser.get(page_of(second)).text
-
-
-def test_redacting_what_goes_at_that_very_moment_is_told(eraser, hung, monkeypatch):
-    nodes, *_ = hung
-    redact = chat.redact_message
-
-    def late(message, **kwargs):
-        chat.delete_message(ChatMessage.objects.get(pk=message.pk))
-        return redact(message, **kwargs)
-
-    monkeypatch.setattr(chat, "redact_message", late)
-    response = eraser.post(url("chatmessage_redact", nodes[1].pk), {"replacement": "x"})
-    assert "does not exist any more" in told(response)
+@pytest.mark.parametrize(
+    ("action", "kind", "status"),
+    [
+        ("redact", "live", 404),
+        ("delete", "live", 403),
+        ("compact", "live", 302),
+        ("retire", "retired", 404),
+        ("retire", "message", 404),
+    ],
+)
+def test_what_an_action_is_not_for_stays_as_it_is(eraser, hung, action, kind, status):
+    nodes, _, second = hung
+    retired = ChatMessage.objects.get(retired_at__isnull=False)
+    row = {"live": second, "retired": retired, "message": nodes[0]}[kind]
+    before = ChatMessage.objects.filter(pk=row.pk).values()[0]
+    answer = eraser.post(url(f"chatmessage_{action}", row.pk), {"replacement": "x", "reason": "x", "post": "yes"})
+    assert answer.status_code == status
+    assert ("A summary is not a tip" in told(answer)) == (action == "compact")
+    assert ChatMessage.objects.filter(pk=row.pk).values()[0] == before
+    assert action == "compact" or url(f"chatmessage_{action}", row.pk) not in eraser.get(page_of(row)).text
 
 
 # -- deleting -----------------------------------------------------------------------------------------------
@@ -160,15 +171,3 @@ def test_deleting_says_in_numbers_what_goes_along(eraser, hung):
         assert f'<a href="{page_of(summary)}">{summary}</a>' in page
     way_out = f'To remove only this text, use <a href="{url("chatmessage_redact", nodes[1].pk)}">Redact</a>.'
     assert f"This cannot be undone. {way_out}" in page
-
-
-def test_more_summaries_than_a_page_names_are_counted(eraser):
-    nodes = chain(start_session(), 60)
-    for n in range(58):
-        summarize(nodes[n + 1], nodes[n], token_count=5)
-    page = eraser.get(url("chatmessage_delete", nodes[0].pk)).text
-    assert "Live summaries: 58" in page
-    assert page.count(">Summary ") == 50
-
-
-# -- compacting ---------------------------------------------------------------------------------------------

@@ -1,14 +1,17 @@
-"""The list of runs: by date, by what occurs, by a part of the error details; and one line of totals."""
+"""Runs: the list by date, by what occurs, by a part of the error details, in one line of totals; the page of one."""
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.utils import timezone
 
 from compaction_app.admin import runs
 from compaction_app.models import CompactionEvent
-from tests.admin.pages import listed, runs_page
+from compaction_app.values import ErrorCode, RunStatus
+from tests.admin.pages import listed, runs_page, url
 from tests.admin.records import NOON, run_at
+from tests.trees import chain, start_session, summarize
 
 pytestmark = pytest.mark.django_db
 
@@ -19,12 +22,9 @@ def totals(client, **query):
 
 
 def test_runs_and_events_are_narrowed_to_a_year_a_month_and_a_day(viewer, tip):
-    day, month = run_at(tip, created_at=NOON), run_at(tip, created_at=NOON - timedelta(days=2))
-    year, before = (run_at(tip, created_at=NOON - timedelta(days=days)) for days in (90, 400))
-    assert listed(viewer, "compactionrun") == [before.pk, year.pk, month.pk, day.pk]
-    narrowed = {"created_at__year": 2026}
-    assert listed(viewer, "compactionrun", **narrowed) == [day.pk, month.pk, year.pk]
-    narrowed["created_at__month"] = 11
+    day, month, before = (run_at(tip, created_at=NOON - timedelta(days=days)) for days in (0, 2, 400))
+    assert listed(viewer, "compactionrun") == [before.pk, month.pk, day.pk]
+    narrowed = {"created_at__year": 2026, "created_at__month": 11}
     assert listed(viewer, "compactionrun", **narrowed) == [day.pk, month.pk]
     assert listed(viewer, "compactionrun", **narrowed, created_at__day=3) == [day.pk]
     event = CompactionEvent.objects.create(session=tip.session, kind="failed", created_at=NOON)
@@ -72,3 +72,100 @@ def test_a_code_is_found_by_what_the_list_says_of_it(viewer, tip, settings, fiel
     settings.LANGUAGE_CODE = "de"
     assert german in runs_page(viewer).text
     assert listed(viewer, "compactionrun", q=german.upper()) == [run.pk]
+
+
+def page_text(client, run):
+    """The page of a run without markup, white space evened out."""
+    page = client.get(url("compactionrun_change", run.pk)).text
+    return " ".join(re.sub("<[^>]*>", " ", page).split())
+
+
+class TestPage:
+    def test_it_shows_everything_that_is_stored(self, viewer):
+        """Every column of a run's row, filled with what is found nowhere else on the page."""
+        nodes = chain(start_session(title="Harbour"), 5)
+        summary, base = summarize(nodes[3], nodes[2]), summarize(nodes[1], nodes[0])
+        before = run_at(nodes[4], status="skipped")
+        opened = datetime(2026, 11, 3, 8, 0, 0, tzinfo=UTC)
+        # Column → what it holds, and how the page shows that.
+        stored = {
+            "anchor": (nodes[3], f"Message {nodes[3].pk}"),
+            "cutoff": (nodes[2], f"Message {nodes[2].pk}"),
+            "base": (base, f"Summary {base.pk}"),
+            "summary": (summary, f"Summary {summary.pk}"),
+            "previous_run": (before, f"Continues Run {before.pk}"),
+            "skip_reason": ("base_changed", "base changed"),
+            "error_code": (ErrorCode.TIMEOUT, "timeout"),
+            "error_detail": ("no answer within 31 s", "no answer within 31 s"),
+            "instructions": ("Keep the prices.", "Keep the prices."),
+            "policy_line": ("Keep the names.", "Keep the names."),
+            "summarizer_model": ("quick-model", "quick-model"),
+            "prompt_version": ("p-42", "p-42"),
+            "nonce": ("a1b2c3d4", "a1b2c3d4"),
+            "settings": ({"MODE": "aggressive"}, "&quot;MODE&quot;: &quot;aggressive&quot;"),
+            "budget": ({"window": 128_111}, "128111"),
+            "shortened_inputs": ([nodes[0].pk], f"Shortened inputs Message {nodes[0].pk}"),
+            "request": ({"digest": "abc123"}, "abc123"),
+            "reserved_tokens": (8191, "8,191"),
+            "input_tokens": (60_211, "60,211"),
+            "output_tokens": (2_217, "2,217"),
+            "cached_tokens": (11_003, "11,003"),
+            "cost": ("0.01480000", "0.0148"),
+            "messages_compacted": (113, "113"),
+            "retention_before": (0.621, "62.1% in the text alone, 94.4% with the ledger"),
+            "retention_after": (0.944, "94.4% with the ledger"),
+            "attempts": (3, "3 of at most 8"),
+            "erasures_seen": (4321, "4,321"),
+            "task_id": ("task-77", "task-77"),
+            "created_at": (opened, "Nov. 3, 2026, 08:00:00 UTC"),
+            "enqueued_at": (opened + timedelta(seconds=1), "08:00:01"),
+            "started_at": (opened + timedelta(seconds=61), "08:01:01"),
+            "finished_at": (opened + timedelta(seconds=73.4), "08:01:13"),
+            "next_attempt_at": (opened + timedelta(seconds=90), "08:01:30"),
+            "lease_expires_at": (opened + timedelta(seconds=361), "08:06:01"),
+        }
+        given = {name: value for name, (value, _) in stored.items()}
+        run = run_at(nodes[4], status="succeeded", generation=17, tokens_before=96_210, tokens_after=41_208, **given)
+        after = run_at(nodes[4], previous_run=run)
+        page = page_text(viewer, run)
+        worked_out = ("Succeeded", "Threshold", "Auto compact", "17", f"Message {nodes[4].pk}")
+        of_others = (f"Continued by Run {after.pk}", "96,210 → 41,208")
+        for shown in (*(shown for _, shown in stored.values()), *worked_out, *of_others):
+            assert shown in page, shown
+
+    def test_a_code_that_does_not_say_enough_is_explained(self, viewer, tip):
+        name = "a-provider/of-models/with-a-name-that-no-list-has-room-for-2026-01-01"
+        run = run_at(tip, status=RunStatus.FAILED, error_code=ErrorCode.ERROR_TEXT, summarizer_model=name)
+        page = page_text(viewer, run)
+        assert "error text (the summarizer answered with an error message or a refusal)" in page
+        assert name in page
+        run = run_at(tip, status=RunStatus.FAILED, error_code=ErrorCode.TIME_LIMIT)
+        assert "not finished within its time limit" in page_text(viewer, run)
+
+    def test_a_run_that_is_open_says_for_how_long_until_when_or_that_its_worker_is_gone(self, viewer, tip):
+        now = timezone.now()
+        late = run_at(tip, status="ready", created_at=now - timedelta(hours=2), enqueued_at=now)
+        assert "It has been due for 2 hours." in page_text(viewer, late)
+        put_off = {"next_attempt_at": now + timedelta(minutes=2), "attempts": 1, "error_code": "timeout"}
+        page = page_text(viewer, run_at(tip, status="ready", **put_off))
+        assert "The next attempt is at" in page
+        assert "Previous attempt: timeout (the summarizer took too long)." in page
+        dead = run_at(tip, status="running", lease_expires_at=now - timedelta(hours=1))
+        assert "Its worker is gone" in page_text(viewer, dead)
+
+    def test_a_failed_run_says_what_was_tried_since_and_what_a_retry_cannot_mend(self, operator, tip):
+        failed = run_at(tip, error_code=ErrorCode.AUTHENTICATION)
+        retry, lasting = url("compactionrun_retry", failed.pk), "A retry fails again until the cause is mended."
+        assert "ried again" not in page_text(operator, failed) + operator.get(retry).text
+        assert lasting in page_text(operator, failed)
+        assert lasting in operator.get(retry).text
+        elsewhere = run_at(chain(tip.session, 1, tip)[0])
+        again = run_at(tip, status="succeeded", generation=1)
+        assert f"Tried again Run {again.pk} (succeeded)" in page_text(operator, failed)
+        link = f'<a href="{url("compactionrun_change", again.pk)}">Run {again.pk} (succeeded)</a>'
+        assert f"It was already tried again: {link}." in operator.get(retry).text
+        assert f"Run {elsewhere.pk}" not in page_text(operator, failed)
+        assert lasting not in operator.get(url("compactionrun_retry", run_at(tip, error_code="timeout").pk)).text
+
+    def test_every_status_has_its_words(self):
+        assert set(runs._STATUS_WORDS) == set(RunStatus)

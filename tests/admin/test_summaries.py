@@ -73,16 +73,6 @@ def test_two_summaries_built_on_one_base_both_stand_below_it(viewer, three):
     assert third.pk not in {made.pk for _, made, _ in shown(viewer, other).generations}
 
 
-def test_a_summary_that_no_run_made_stands_alone(viewer):
-    nodes = chain(start_session(), 6)
-    base = summarize(nodes[1], nodes[0], content="It was red.")
-    page = shown(viewer, base)
-    assert [made.pk for _, made, _ in page.generations] == [base.pk]
-    text = viewer.get(page_of(base)).text
-    assert "There is no earlier summary." in text
-    assert "No events yet." in text
-
-
 def test_a_very_long_line_lists_the_nearest(viewer):
     nodes = chain(start_session(), 70)
     made = [summarize(nodes[n + 1], nodes[n], token_count=5) for n in range(65)]

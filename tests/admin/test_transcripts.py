@@ -20,6 +20,9 @@ def marks(response):
 
 
 def test_messages_are_in_order_with_what_the_model_sees_of_them(viewer):
+    _, full = conversation(turns=20, size=80)
+    found = marks(page(viewer, full))
+    assert (found[1], found[40]) == ("dropped", "verbatim")
     _, tip = conversation()
     assert chat.compact(tip).status == "succeeded"
     context = chat.get_context(tip)
@@ -37,12 +40,6 @@ def test_messages_are_in_order_with_what_the_model_sees_of_them(viewer):
     summary = chat.find_summary(tip)
     assert f"Messages #1 to #{cutoff} are summarized here:" in shown.text
     assert f"Summary {summary.pk}</a>." in shown.text
-
-
-def test_what_does_not_fit_is_marked_as_left_out(viewer):
-    _, tip = conversation(turns=20, size=80)
-    found = marks(page(viewer, tip))
-    assert (found[1], found[40]) == ("dropped", "verbatim")
 
 
 def test_a_page_has_fifty_messages_and_leads_to_the_others(viewer):

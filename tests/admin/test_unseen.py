@@ -11,7 +11,7 @@ from compaction_app.models import ChatMessage
 from compaction_app.testing.builders import grow
 from tests.admin.pages import ids, page_of, queries_of, table_of, url
 from tests.small import anchored_summary, small
-from tests.trees import chain, start_session, summarize
+from tests.trees import chain, summarize
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -33,13 +33,30 @@ def number_said(page: str) -> int:
     return int(found[1].replace(",", ""))
 
 
-def test_the_page_before_a_redaction_says_what_the_model_will_not_see(eraser, compacted):
-    page = eraser.get(url("chatmessage_redact", compacted[200].pk)).text
-    assert f'<a href="{page_of(compacted[-1])}">' in page
-    chat.redact_message(compacted[200])
-    dropped = chat.get_context(compacted[-1]).dropped
+@pytest.mark.parametrize("way", ["redact", "delete", "retire"])
+def test_the_page_before_an_erasure_says_what_the_model_will_not_see(eraser, compacted, way):
+    """Of a deletion it is the branch above."""
+    summary = chat.find_summary(compacted[-1])
+    about = {"redact": compacted[200], "delete": ChatMessage.objects.get(pk=summary.parent_message_id)}
+    message = about.get(way, summary)
+    page = eraser.get(url(f"chatmessage_{way}", message.pk)).text
+    erase = {"redact": chat.redact_message, "delete": chat.delete_message, "retire": chat.retire_summary}
+    erase[way](message)
+    tip = ChatMessage.objects.messages().latest("id")
+    assert "The branch that ends at" in page
+    assert (f'<a href="{page_of(compacted[-1])}">' in page) == (way != "delete")
+    dropped = chat.get_context(tip).dropped
     assert dropped > 150
-    assert number_said(page) == pytest.approx(dropped, rel=0.05)
+    assert number_said(page) == pytest.approx(dropped, rel=0.1 if way == "delete" else 0.05)
+    assert "A compaction is requested at once" in page
+
+
+def test_at_a_spending_limit_the_page_promises_no_compaction(eraser, compacted, settings):
+    settings.COMPACTION = small(SPENDING_LIMITS={"session": ["1 runs/d"]})
+    page = eraser.get(url("chatmessage_retire", chat.find_summary(compacted[-1]).pk)).text
+    assert "No compaction starts now" in page
+    assert "SPENDING_LIMITS: 1 (runs per day, of this session); used: 1." in page
+    assert "requested at once" not in page
 
 
 def test_what_stays_summarized_is_not_counted(eraser, compacted, session):
@@ -60,40 +77,6 @@ def test_where_all_of_it_is_sent_or_no_summary_goes_nothing_is_said(eraser, sess
     if turns == 4 or mode == "off":
         summarize(path[5], path[4])
     assert "not sent to the model" not in eraser.get(url("chatmessage_redact", path[1].pk)).text
-
-
-def test_the_page_before_a_deletion_says_it_of_the_branch_above(eraser, compacted):
-    summary = chat.find_summary(compacted[-1])
-    page = eraser.get(url("chatmessage_delete", summary.parent_message_id)).text
-    assert "The branch that ends at" in page
-    assert "A compaction is requested at once" in page
-    chat.delete_message(ChatMessage.objects.get(pk=summary.parent_message_id))
-    dropped = chat.get_context(ChatMessage.objects.messages().latest("id")).dropped
-    assert number_said(page) == pytest.approx(dropped, rel=0.1)
-
-
-def test_the_page_before_a_retirement_says_it_too_and_at_a_spending_limit_promises_no_compaction(
-    eraser, compacted, settings
-):
-    settings.COMPACTION = small(SPENDING_LIMITS={"session": ["1 runs/d"]})
-    summary = chat.find_summary(compacted[-1])
-    page = eraser.get(url("chatmessage_retire", summary.pk)).text
-    chat.retire_summary(summary)
-    assert number_said(page) == pytest.approx(chat.get_context(compacted[-1]).dropped, rel=0.05)
-    assert "No compaction starts now" in page
-    assert "SPENDING_LIMITS: 1 (runs per day, of this session); used: 1." in page
-    assert "requested at once" not in page
-
-
-def test_the_page_takes_the_same_queries_at_any_length(eraser, settings):
-    settings.COMPACTION = small(CONTEXT_WINDOW=3_000, RESERVED_TOKENS=500)
-    counts = set()
-    for length in (400, 800):
-        nodes = chain(start_session(), length)
-        summarize(nodes[-3], nodes[-4])
-        assert "not sent to the model" in eraser.get(url("chatmessage_redact", nodes[1].pk)).text
-        counts.add(len(queries_of(eraser, url("chatmessage_redact", nodes[1].pk))))
-    assert len(counts) == 1
 
 
 @pytest.fixture
@@ -125,12 +108,6 @@ def test_before_a_summary_goes_the_branches_that_borrow_its_extract_are_named(er
         assert not any(page_of(other) in said for other in (*others, path[-1]))
     # With the fork itself nothing is lost.
     assert BORROWED not in eraser.get(url("chatmessage_delete", path[152].pk)).text
-
-
-def test_where_no_branch_borrows_nothing_is_said(eraser, borrowed):
-    _, summary, (fork, *_) = borrowed
-    chat.delete_message(fork)
-    assert BORROWED not in eraser.get(url("chatmessage_retire", summary.pk)).text
 
 
 def test_a_thousand_forks_cost_the_page_no_more_queries(eraser, session, settings):

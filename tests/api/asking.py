@@ -4,7 +4,6 @@ import json
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
-from django.core.cache import cache
 from django.test import Client
 
 from compaction_app import chat
@@ -75,7 +74,3 @@ class World:
     @property
     def tip(self):
         return self.branch[7]
-
-
-def forget_throttle():
-    cache.clear()

@@ -1,16 +1,17 @@
 """Whom the JSON API is asked by, and about what."""
 
 import pytest
+from django.core.cache import cache
 
 from compaction_app import chat, tasks
-from tests.api.asking import Asker, World, forget_throttle, user
+from tests.api.asking import Asker, World, user
 
 
 @pytest.fixture
 def quiet_world(small_window, monkeypatch):
     """The small world, where no run is sent to a broker and nobody has used up any of the throttle."""
     monkeypatch.setattr(tasks, "enqueue", lambda run: True)
-    forget_throttle()
+    cache.clear()
 
 
 @pytest.fixture

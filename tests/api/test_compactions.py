@@ -7,7 +7,7 @@ from django.db import connections
 from compaction_app import chat, tasks
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed, SummarizerError
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
 from tests.api.asking import MOUNT, Asker, World, problem, user
@@ -95,10 +95,6 @@ class TestRefusals:
         problem(ask.post(path, {"wait": wait}), 422, "nothing_to_compact")
         assert len(FakeSummarizer.requests) == 1
 
-    def test_an_empty_session(self, ask, ann, wait):
-        session = chat.start_session(owner=ann)
-        problem(ask.post(f"sessions/{session.pk}/compact", {"wait": wait}), 422, "nothing_to_compact")
-
     def test_the_mode_is_off(self, ask, path, session, wait):
         ChatSession.objects.filter(pk=session.pk).update(settings={"MODE": "off"})
         problem(ask.post(path, {"wait": wait}), 422, "mode_off")
@@ -109,24 +105,15 @@ class TestRefusals:
 
 
 @pytest.mark.parametrize("wait", [True, False])
-class TestInTheWay:
-    def test_it_is_named(self, ask, path, branch, wait):
-        run = chat.request_compaction(branch[-1])
-        response = ask.post(path, {"wait": wait})
+def test_the_open_run_of_this_branch_is_named(ask, session, wait):
+    roots = [grow(session, None, "u a " * 35) for _ in range(2)]
+    runs = [chat.request_compaction(branch[-1]) for branch in roots]
+    for branch, run in zip(roots, runs, strict=True):
+        response = ask.post(f"sessions/{session.pk}/compact", {"wait": wait, "message_id": branch[-1].pk})
         assert response.status_code == 409
-        assert response.json() == {
-            "code": "open_run",
-            "detail": "A compaction of this branch is already open; `run_id` is the run to poll.",
-            "run_id": run.pk,
-        }
-        assert ask.get(f"runs/{response.json()['run_id']}").json()["status"] == "ready"
-
-    def test_of_several_it_is_the_one_of_this_branch(self, ask, path, session, wait):
-        roots = [grow(session, None, "u a " * 35) for _ in range(2)]
-        runs = [chat.request_compaction(branch[-1]) for branch in roots]
-        for branch, run in zip(roots, runs, strict=True):
-            said = ask.post(path, {"wait": wait, "message_id": branch[-1].pk}).json()
-            assert said["run_id"] == run.pk
+        detail = "A compaction of this branch is already open; `run_id` is the run to poll."
+        assert response.json() == {"code": "open_run", "detail": detail, "run_id": run.pk}
+        assert ask.get(f"runs/{run.pk}").json()["status"] == "ready"
 
 
 def test_a_worker_who_was_faster_has_it_open(ask, path, monkeypatch):
@@ -149,26 +136,7 @@ def test_an_accepted_one_says_where_it_is_polled_wherever_a_host_has_mounted_it(
     assert response["Location"] == f"/of/sessions/chats/v1/runs/{response.json()['run_id']}"
 
 
-def test_a_branch_that_goes_while_it_is_compacted(ask, path, branch, monkeypatch):
-    """Any reason for which a run is skipped is answered under its code."""
-    summarize = FakeSummarizer.summarize
-
-    def interfering(self, request):
-        chat.delete_message(ChatMessage.objects.get(pk=branch[-1].pk))
-        return summarize(self, request)
-
-    monkeypatch.setattr(FakeSummarizer, "summarize", interfering)
-    problem(ask.post(path), 409, "branch_gone")
-
-
 class TestThrottle:
-    def test_one_too_many_is_told_when_to_come_again(self, ask, path, settings):
-        settings.COMPACTION = small(MANUAL_THROTTLE="2/d")
-        answers = [ask.post(path) for _ in range(3)]
-        assert [answer.status_code for answer in answers] == [200, 422, 429]
-        problem(answers[2], 429, "throttled")
-        assert 1 <= int(answers[2]["Retry-After"]) <= 86_400
-
     def test_what_makes_a_compaction_necessary_counts_too(self, ask, path, ann, settings):
         """Only `compact` was counted, and retiring again and again cost as much."""
         settings.COMPACTION = small(MANUAL_THROTTLE="4/d")
@@ -185,19 +153,17 @@ class TestThrottle:
         ):
             problem(ask(method, where), 429, "throttled")
 
-    def test_each_user_is_counted_by_themselves(self, ask, path, session, settings):
-        settings.COMPACTION = small(MANUAL_THROTTLE="1/d")
-        staff = Asker(user("sue", "compact_chatsession", "view_compactionrun", "view_chatmessage"))
-        assert ask.post(path).status_code == 200
-        assert ask.post(path).status_code == 429
-        assert staff.post(path).status_code == 422
-
-    def test_a_user_who_may_not_compact_uses_nothing_up(self, ask, path, settings):
+    def test_each_user_is_counted_by_themselves_and_what_is_not_allowed_uses_nothing_up(self, ask, path, settings):
         settings.COMPACTION = small(MANUAL_THROTTLE="1/d")
         for _ in range(3):
             problem(Asker(user(f"bob{_}")).post(path), 404, "not_found")
         problem(ask.post(path, {"message_id": 10**9}), 404, "not_found")
         assert ask.post(path).status_code == 200
+        refused = ask.post(path)
+        problem(refused, 429, "throttled")
+        assert 1 <= int(refused["Retry-After"]) <= 86_400
+        staff = Asker(user("sue", "compact_chatsession", "view_compactionrun", "view_chatmessage"))
+        assert staff.post(path).status_code == 422
 
     def test_a_new_window_begins_anew(self, ask, path, settings, monkeypatch):
         settings.COMPACTION = small(MANUAL_THROTTLE="1/m")
@@ -247,23 +213,16 @@ class TestGenerations:
             "summary_id": world.summary.pk,
         }
 
-    def test_a_cost_of_nothing_is_no_power_of_ten(self, ask, world):
-        CompactionRun.objects.update(cost=0)
-        assert ask.get(f"{world.path}/compactions").json()["items"][0]["cost"] == "0.00000000"
 
-    def test_a_retired_one_stays_readable(self, ask, world):
+class TestRetire:
+    def test_the_originals_are_back_the_summary_stays_readable_and_twice_is_once(self, ask, world):
         assert ask("DELETE", f"summaries/{world.summary.pk}").json() == {"retired": [world.summary.pk]}
+        origins = [m["origin"] for m in ask.get(f"messages/{world.tip.pk}/context").json()["messages"]]
+        assert origins == ["verbatim"] * 8
         said = ask.get(f"{world.path}/compactions/1").json()
         assert said["retired_at"] is not None
         assert said["summary"] == world.summary.text
         assert ask.get(f"{world.path}/compactions").json()["items"][0]["retired_at"] == said["retired_at"]
-
-
-class TestRetire:
-    def test_the_originals_are_back_on_the_next_read_and_twice_is_once(self, ask, world):
-        ask("DELETE", f"summaries/{world.summary.pk}")
-        origins = [m["origin"] for m in ask.get(f"messages/{world.tip.pk}/context").json()["messages"]]
-        assert origins == ["verbatim"] * 8
         assert ask("DELETE", f"summaries/{world.summary.pk}").json() == {"retired": []}
 
     def test_a_message_is_no_summary(self, ask, ann):

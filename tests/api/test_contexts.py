@@ -40,21 +40,17 @@ def test_every_figure_and_every_message_of_a_context_is_there(ask, ann):
     assert said[-1]["content"] == world.tip.content
 
 
-def test_openai_is_what_a_client_takes_as_it_is(ask, ann):
+def test_openai_is_what_a_client_takes_as_it_is_with_reasoning_on_request(ask, ann):
     session = chat.start_session(owner=ann)
-    tip = grow(session, None, "u c t")[-1]
+    first = chat.append_message(session, role="assistant", content="x", reasoning=[{"text": "hm"}])
+    tip = grow(session, first, "u c t")[-1]
     closed = chat.append_message(session, ChatMessage.objects.get(pk=tip.parent_id), role="user", content="never mind")
     said = ask.get(f"messages/{closed.pk}/context").json()["openai"]
     assert said == chat.get_context(closed).to_openai()
     assert said[-2]["content"] == "[no result]"
-
-
-def test_reasoning_is_given_to_openai_on_request_only(ask, ann):
-    session = chat.start_session(owner=ann)
-    tip = chat.append_message(session, role="assistant", content="x", reasoning=[{"text": "hm"}])
-    path = f"messages/{tip.pk}/context"
-    assert "reasoning" not in ask.get(path).json()["openai"][0]
-    assert ask.get(f"{path}?include_reasoning=true").json()["openai"][0]["reasoning"] == [{"text": "hm"}]
+    assert "reasoning" not in said[0]
+    said = ask.get(f"messages/{closed.pk}/context?include_reasoning=true").json()["openai"]
+    assert said[0]["reasoning"] == [{"text": "hm"}]
 
 
 def test_it_is_fitted_to_the_model_and_the_reserve_that_are_named(ask, ann, settings):

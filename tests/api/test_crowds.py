@@ -8,10 +8,10 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
+from django.core.cache import cache
 
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing.summarizers import FakeSummarizer
-from tests.api.asking import forget_throttle
 from tests.conforming import MOUNT, served
 from tests.small import small
 
@@ -67,7 +67,7 @@ def test_of_two_hundred_compactions_of_one_branch_one_makes_a_summary(compacting
 
 def test_a_burst_gets_no_more_than_the_throttle_says(compacting, settings):
     settings.COMPACTION = small(MANUAL_THROTTLE="5/d")
-    forget_throttle()
+    cache.clear()
     answers = compacting(40)
     assert answers[429] == 35
     assert answers[200] == 1

@@ -8,17 +8,14 @@ from typing import ClassVar
 import pytest
 from django.contrib.auth.models import Permission
 from django.test import Client
-from ninja.security import HttpBasicAuth
 
 from compaction_app import chat
-from compaction_app.api.authentication import SessionUser, challenge_for
 from compaction_app.api.permissions import STAFF_PERMISSIONS, Action, owner_or_staff, shows
 from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.models.managers import lock_session
 from tests.api.asking import MOUNT, Asker, problem, user
 from tests.api.operations import OPERATIONS, ROWS, send
 from tests.small import small
-from tests.token_urls import NameAsToken
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("quiet_world")]
 
@@ -262,15 +259,6 @@ class TestTokens:
         assert "WWW-Authenticate" not in ask("GET", world.path, headers={"Authorization": "Bearer nna"})
         # A place of no operation asks for nothing.
         assert "WWW-Authenticate" not in ask.get("openapi.json")
-
-    def test_all_that_http_has_a_name_for_is_asked_for_once(self):
-        class ByPassword(HttpBasicAuth):
-            def authenticate(self, request, username, password):
-                return None
-
-        taken = [ByPassword(), NameAsToken(), SessionUser(), NameAsToken(), lambda request: None]
-        assert challenge_for(taken) == 'Basic realm="api", Bearer'
-        assert challenge_for([SessionUser()]) == ""
 
     def test_a_session_is_asked_next(self, world):
         assert Asker(world.owner, mount=self.MOUNT).get(world.path).status_code == 200

@@ -7,11 +7,12 @@ from collections import Counter
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.core.cache import cache
 from django.db import connections
 
 from compaction_app import chat
 from compaction_app.testing.builders import grow
-from tests.api.asking import World, forget_throttle
+from tests.api.asking import World
 from tests.conforming import MOUNT, TOKEN, Tally, problems_of, run_schemathesis, served
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.long, pytest.mark.contract]
@@ -41,12 +42,12 @@ def address(settings, monkeypatch):
     monkeypatch.setattr(Tally, "counted", Counter())
     with served() as address:
         yield address
-    forget_throttle()
+    cache.clear()
 
 
 def prepared():
     """Sessions of one user's with messages, generations and runs, and one of somebody else's."""
-    forget_throttle()
+    cache.clear()
     users = get_user_model().objects
     owner, somebody = (users.get_or_create(username=name)[0] for name in (TOKEN[::-1], "bob"))
     worlds = [World(owner) for _ in range(20)]

@@ -2,72 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from django.contrib import admin
+from django.db.models import Model
 from django.urls import URLPattern, URLResolver, reverse
 
-from tests.admin.pages import url
+from tests.admin.pages import MODELS, url
 from tests.browser.conversations import Harbour
 
 PREFIX = "compaction_app_"
 
-#: Names of patterns that answer with no page that would be new, and why.
+#: Names of patterns that answer with no page that would be new: what the system writes and the record that it keeps are
+#: a 403, and a history is Django's own page, as it is for a session.
 NO_PAGES = {
-    "chatsession_add": "the system writes sessions: 403",
-    "chatmessage_add": "the system writes messages: 403",
-    "compactionrun_add": "the system writes runs: 403",
-    "compactionevent_add": "the system writes events: 403",
-    "compactionrun_delete": "runs are the record: 403",
-    "compactionevent_delete": "events are the record: 403",
-    "chatmessage_history": "Django's own page, as it is for a session",
-    "compactionrun_history": "Django's own page, as it is for a session",
-    "compactionevent_history": "Django's own page, as it is for a session",
+    *(f"{model}_add" for model in MODELS),
+    *("compactionrun_delete", "compactionevent_delete"),
+    *(f"{model}_history" for model in MODELS if model != "chatsession"),
 }
-
-
-#: Parts of a message that have an address of their own.
+#: Parts of a message that have an address of their own. They and its context are answers of plain text, which is no
+#: page to look at; what they show must still do nothing.
 TEXTS = ("content", "tool_calls", "reasoning", "attachments", "metadata")
-#: Answers of plain text, which is no page to look at; what they show must still do nothing.
-PLAIN_TEXTS: dict[str, Callable[[Harbour], list[str]]] = {
-    "chatmessage_context": lambda h: [url("chatmessage_context", h.tip.pk)],
-    "chatmessage_text": lambda h: [
-        url("chatmessage_text", message.pk, part) for message in (h.tip, h.first) for part in TEXTS
-    ],
-}
-
-#: Name of a pattern → addresses that show what its page can show.
-PAGES: dict[str, Callable[[Harbour], list[str]]] = {
-    "chatsession_changelist": lambda h: [url("chatsession_changelist")],
-    "chatsession_change": lambda h: [url("chatsession_change", h.session.pk)],
-    "chatsession_history": lambda h: [url("chatsession_history", h.session.pk)],
-    "chatsession_delete": lambda h: [url("chatsession_delete", h.session.pk)],
-    "chatsession_compact": lambda h: [url("chatsession_compact", h.session.pk)],
-    "chatmessage_changelist": lambda h: [
-        url("chatmessage_changelist", session=h.session.pk),
-        url("chatmessage_changelist", kind="summary"),
-    ],
-    "chatmessage_change": lambda h: [
-        url("chatmessage_change", message.pk) for message in (h.tip, h.generations[1], h.retired)
-    ],
-    "chatmessage_transcript": lambda h: [
-        url("chatmessage_transcript", h.tip.pk),
-    ],
-    "chatmessage_delete": lambda h: [url("chatmessage_delete", h.tip.pk)],
-    "chatmessage_compact": lambda h: [url("chatmessage_compact", h.tip.pk)],
-    "chatmessage_redact": lambda h: [url("chatmessage_redact", h.first.pk)],
-    "chatmessage_retire": lambda h: [url("chatmessage_retire", h.generations[0].pk)],
-    "compactionrun_changelist": lambda h: [url("compactionrun_changelist")],
-    "compactionrun_change": lambda h: [url("compactionrun_change", run.pk) for run in (h.run, h.failed)],
-    "compactionrun_retry": lambda h: [url("compactionrun_retry", h.failed.pk)],
-    "compactionevent_changelist": lambda h: [url("compactionevent_changelist")],
-    "compactionevent_change": lambda h: [url("compactionevent_change", h.event.pk)],
-}
+PLAIN_TEXTS = {"chatmessage_context", "chatmessage_text"}
 
 
-def names() -> set[str]:
-    """Names of all patterns of this app's admin, without the prefix."""
-    return {name.removeprefix(PREFIX) for name in _names_below(admin.site.get_urls()) if name.startswith(PREFIX)}
+def pages(h: Harbour) -> dict[str, tuple[Model, ...]]:
+    """Name of a pattern → rows whose pages show what such a page can show."""
+    return {
+        **{f"chatsession_{page}": (h.session,) for page in ("change", "history", "delete", "compact")},
+        "chatmessage_change": (h.tip, h.generations[1], h.retired),
+        **{f"chatmessage_{page}": (h.tip,) for page in ("transcript", "delete", "compact")},
+        "chatmessage_redact": (h.first,),
+        "chatmessage_retire": (h.generations[0],),
+        "compactionrun_change": (h.run, h.failed),
+        "compactionrun_retry": (h.failed,),
+        "compactionevent_change": (h.event,),
+    }
 
 
 def _names_below(patterns: list[URLPattern | URLResolver]) -> Iterator[str]:
@@ -78,16 +48,20 @@ def _names_below(patterns: list[URLPattern | URLResolver]) -> Iterator[str]:
             yield pattern.name
 
 
-def unknown() -> set[str]:
-    """Patterns that stand in none of the tables, and entries of the tables that no pattern has."""
-    return names() ^ (PAGES.keys() | PLAIN_TEXTS.keys() | NO_PAGES.keys())
+def unknown(harbour: Harbour) -> set[str]:
+    """Patterns of this app that are named nowhere here, and names here that no pattern has."""
+    names = {name.removeprefix(PREFIX) for name in _names_below(admin.site.get_urls()) if name.startswith(PREFIX)}
+    return names ^ {*pages(harbour), *(f"{model}_changelist" for model in MODELS), *PLAIN_TEXTS, *NO_PAGES}
 
 
-def plain_texts(harbour: Harbour) -> list[str]:
-    return [address for name in PLAIN_TEXTS for address in PLAIN_TEXTS[name](harbour)]
+def plain_texts(h: Harbour) -> list[str]:
+    parts = [url("chatmessage_text", message.pk, part) for message in (h.tip, h.first) for part in TEXTS]
+    return [url("chatmessage_context", h.tip.pk), *parts]
 
 
-def addresses(harbour: Harbour) -> list[str]:
+def addresses(h: Harbour) -> list[str]:
     """All of them, the app's own index first."""
+    lists = [url(f"{model}_changelist") for model in MODELS if model != "chatmessage"]
+    lists += [url("chatmessage_changelist", session=h.session.pk), url("chatmessage_changelist", kind="summary")]
     index = reverse("admin:app_list", args=["compaction_app"])
-    return [index, *(address for name in PAGES for address in PAGES[name](harbour))]
+    return [index, *lists, *(url(name, row.pk) for name, rows in pages(h).items() for row in rows)]

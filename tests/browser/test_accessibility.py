@@ -12,6 +12,8 @@ import pytest
 from django.urls import reverse
 
 from compaction_app import chat
+from compaction_app.models import ChatMessage
+from tests.admin.records import reply_to
 from tests.browser import admin_pages, conversations
 from tests.browser.conftest import DESKTOP, PHONE
 
@@ -104,12 +106,9 @@ def excuses(page: Any, key: tuple[str, str], finding: dict[str, str]) -> bool:
     return finding["rule"] == rule and page.locator(finding["target"]).evaluate("(e, s) => e.matches(s)", selector)
 
 
-def test_every_page_of_the_admin_is_looked_at():
-    assert not admin_pages.unknown()
-
-
 def test_the_pages_of_the_admin_have_no_serious_fault(looked_at):
     harbour = conversations.harbour()
+    assert not admin_pages.unknown(harbour), "a page that nobody looks at"
     wrong, excused = looked_at(conversations.superuser(), admin_pages.addresses(harbour))
     assert not wrong, "\n" + "\n".join(wrong)
     assert excused == STOCK_DJANGO.keys(), "an exception that no page needs any more"
@@ -138,3 +137,51 @@ def test_the_pages_of_the_chat_have_no_serious_fault(looked_at):
     pages = conversations.chat_pages(conversations.harbour(owner=user))
     wrong = looked_at(user, pages)[0] + looked_at(None, [reverse("login")])[0]
     assert not wrong, "\n" + "\n".join(wrong)
+
+
+#: Wider than a phone.
+LONG = "Supercalifragilisticexpialidocious" * 6
+WIDTH = "document.documentElement.scrollWidth"
+#: Lists, contexts and events that have more than is visible.
+SCROLLED = """[...document.querySelectorAll('.results, .compaction-context, .compaction-events')]
+    .filter((box) => box.scrollWidth > box.clientWidth).map((box) => box.className)"""
+
+
+def test_no_word_makes_a_page_wider_than_a_phone(open_page):
+    """Folded parts opened: what is in them is read on a phone as well."""
+    owner, harbour = conversations.filled_harbour(lambda _name: LONG)
+    # The one who looks is named on every page by Django itself.
+    page = open_page(conversations.superuser(), viewport=PHONE)
+    wide = {}
+    visitor = open_page(owner, viewport=PHONE)
+    table = "|".join([LONG] * 3)
+    ChatMessage.objects.filter(pk=harbour.tip.pk).update(content=f"|{table}|\n{'|-' * 3}|\n|{table}|")
+    pages = [(page, address) for address in admin_pages.addresses(harbour)]
+    for one, address in [*pages, *((visitor, address) for address in conversations.chat_pages(harbour))]:
+        assert one.goto(address).status == 200, address
+        closed = one.evaluate(WIDTH)
+        one.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true })")
+        width = max(closed, one.evaluate(WIDTH))
+        if width > PHONE["width"]:
+            wide[address] = width, one.evaluate(STICKS_OUT)
+    assert wide == {}
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_no_column_is_hidden_at_the_side(open_page, settings, language):
+    """On a phone that is true of all but the lists of messages and summaries, whose numbers need their headings."""
+    settings.LANGUAGE_CODE = language
+    admin = conversations.superuser("anna.keller")
+    harbour = conversations.harbour(owner=admin)
+    url, lists = admin_pages.url, ("chatsession", "compactionrun", "compactionevent")
+    addresses = [url(f"{name}_changelist") for name in lists]
+    addresses += [url("chatmessage_change", reply_to(harbour.tip).pk), url("compactionrun_change", harbour.run.pk)]
+    of_messages = [
+        url("chatmessage_changelist", kind="summary"),
+        url("chatmessage_changelist", session=harbour.session.pk),
+    ]
+    for size, pages in ((PHONE, addresses), (DESKTOP, addresses + of_messages)):
+        page = open_page(admin, viewport=size)
+        for address in pages:
+            assert page.goto(address).status == 200, address
+            assert page.evaluate(SCROLLED) == [], (address, size)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.admin.test_single_permissions import SHOWN as SHOWN_TO_VIEWERS
 from tests.browser import admin_pages, conversations
 
 pytestmark = [pytest.mark.browser, pytest.mark.appearance, pytest.mark.long]
@@ -19,13 +20,7 @@ SHOWN = re.compile(r"(?:\\n)?(\w+)<script>", re.IGNORECASE)
 
 
 #: The names of all texts that :func:`conversations.filled_harbour` fills.
-MARKS = set(
-    "username title session_model session_external_id system_prompt session_metadata_key session_metadata "
-    "calibrated_model first_words content name message_model external_id idempotency_key metadata_key metadata usage "
-    "attachment_type attachment_name reasoning tool_name tool_key tool_result result_of summary summary_before "
-    "retired_reason instructions policy_line summarizer_model prompt_version task_id error_detail "
-    "payload_key payload".split()
-)
+MARKS = {"policy_line", "error_detail", *" ".join(SHOWN_TO_VIEWERS.values()).split()}
 
 SHOWN_TEXTS = """() => [
     document.title,

@@ -54,6 +54,7 @@ def test_from_the_sessions_to_a_summarys_difference_its_run_and_events_and_back(
     assert page.locator("#result_list").get_by_role("link", name="Harbour").is_visible()
 
 
+@pytest.mark.long
 def test_the_same_way_with_the_keyboard_alone(open_page, admin):
     harbour = conversations.harbour()
     page = open_page(admin)
@@ -63,3 +64,12 @@ def test_the_same_way_with_the_keyboard_alone(open_page, admin):
     go_by_keyboard(page, f"Run {harbour.run.pk}")
     go_by_keyboard(page, "Completed")
     assert page.url.endswith(url("compactionevent_change", harbour.event.pk))
+
+
+@pytest.mark.appearance
+def test_the_page_of_the_api_lists_the_calls(open_page):
+    """From this site's own files. An arrow of Swagger's own style is a ``data:`` image, which the policy leaves out."""
+    page = open_page(conversations.superuser())
+    assert page.goto("/api/v1/docs").status == 200
+    page.get_by_text("/api/v1/sessions/{session_id}/compact", exact=True).wait_for()
+    page.get_by_text("/api/v1/runs/{run_id}", exact=True).wait_for()

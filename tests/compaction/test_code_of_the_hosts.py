@@ -155,24 +155,6 @@ class TestCodeOfTheHosts:
         CompactionRun.objects.update(next_attempt_at=None)
         assert compact_chat_history(run.pk).run.status == "succeeded"
 
-    def test_one_that_is_away_while_the_branch_is_read_does_too(self, branch, monkeypatch):
-        run = chat.request_compaction(branch[-1])
-        with monkeypatch.context() as patched:
-            patched.setattr("compaction_app.compaction.execute.branches.load_whole_tail", away)
-            outcome = compact_chat_history(run.pk)
-        assert (outcome.run.status, outcome.run.error_code) == ("ready", "provider_error")
-
-    def test_one_that_is_away_at_the_end_too_leaves_the_first_error(self, branch, monkeypatch):
-        """The claim ends with its lease."""
-
-        def then():
-            monkeypatch.setattr("compaction_app.compaction.commit.write_if_claimed", away)
-
-        run = chat.request_compaction(branch[-1])
-        with commits_raising(LookupError(), then), pytest.raises(LookupError):
-            compact_chat_history(run.pk)
-        assert CompactionRun.objects.get(pk=run.pk).status == "running"
-
     def test_whoever_is_cancelled_leaves_the_run_to_the_next(self, session, branch, monkeypatch):
         monkeypatch.setattr(FakeSummarizer, "delay", 1.0)
 

@@ -1,4 +1,4 @@
-"""Who lives keeps its run; who hangs loses it at the time limit, for good."""
+"""Who lives keeps its run, who hangs loses it at the time limit for good; whoever asks goes on with one that waits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import pytest
 from celery.exceptions import SoftTimeLimitExceeded
-from django.db import InterfaceError, OperationalError, connections
+from django.db import OperationalError, connections
 from django.utils import timezone
 
 from compaction_app import chat, tasks
@@ -19,6 +19,7 @@ from compaction_app.compaction import lease, runs
 from compaction_app.compaction.commit import write_if_claimed
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.conf import get_settings
+from compaction_app.exceptions import CompactionRefused
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.summarizers import FakeSummarizer
@@ -136,18 +137,6 @@ def test_the_limit_is_the_models_time_and_ten_minutes(settings):
     assert runs.time_limit(get_settings()) == 90
 
 
-def test_a_deleted_run_is_not_renewed(branch, short_lease, monkeypatch, caplog):
-    run = chat.request_compaction(branch[-1])
-
-    def delete():
-        CompactionRun.objects.filter(pk=run.pk).delete()
-        threading.Event().wait(0.3)
-
-    during_the_call(monkeypatch, delete)
-    assert compact_chat_history(run.pk).is_gone
-    assert not [record for record in caplog.records if record.levelname == "ERROR"]
-
-
 def test_a_task_ends_after_its_run(branch, settings, monkeypatch):
     """The run's own limit comes first, so that it fails with its code; then the soft limit, then the hard one."""
     sent = []
@@ -189,31 +178,6 @@ def test_a_run_that_lost_its_worker_is_taken_over_but_not_for_ever(branch, monke
     run.refresh_from_db()
     told = ("failed", "time_limit", "Abandoned after 3 attempts.") if given_up else ("running", "", "")
     assert (run.status, run.error_code, run.error_detail) == told
-
-
-def test_a_database_that_is_away_is_asked_again_but_not_all_the_time(branch, short_lease, settings, monkeypatch):
-    """At the time limit too, when no renewal is due any more."""
-    monkeypatch.setattr(lease, "_RETRY_SECONDS", 0.3)
-    settings.COMPACTION = {**settings.COMPACTION, "RUN_TIME_LIMIT": 0.2}
-    tries = []
-
-    def away(*_):
-        tries.append(1)
-        raise InterfaceError("already closed")
-
-    def until_asked_again():
-        threading.Event().wait(0.5)
-        # A busy machine takes longer.
-        for _ in range(100):
-            if len(tries) < 2:
-                threading.Event().wait(0.1)
-
-    run = chat.request_compaction(branch[-1])
-    with monkeypatch.context() as patched:
-        patched.setattr("compaction_app.compaction.runs.fail", away)
-        during_the_call(patched, until_asked_again)
-        compact_chat_history(run.pk)
-    assert 2 <= len(tries) <= 12
 
 
 def test_the_time_limit_does_not_fail_a_run_that_is_being_committed(branch):
@@ -260,17 +224,6 @@ class TestOneThreadForAll:
         with lease.Held("default", lease=0.1, seconds=60, renew=lambda: not renewed.append(1), expire=list):
             yield renewed
 
-    def test_a_renewal_that_can_not_even_be_logged_stops_no_other(self, other, monkeypatch):
-        def failing(*given, **named):
-            raise ValueError
-
-        monkeypatch.setattr("compaction_app.compaction.lease.log_error", failing)
-        with lease.Held("default", lease=0.1, seconds=60, renew=failing, expire=list):
-            time.sleep(0.4)
-        before = len(other)
-        time.sleep(0.3)
-        assert len(other) > before > 0
-
     def test_what_ends_one_is_not_waited_for(self, other):
         """A receiver of the host may take its time, or never come back."""
         come_back = threading.Event()
@@ -302,3 +255,56 @@ class TestOneThreadForAll:
         with copy_context().run(take, "acme"), copy_context().run(take, "globex"):
             time.sleep(0.5)
         assert set(seen) == {"acme", "globex"}
+
+
+LONG_AGO = timedelta(minutes=5)
+
+
+@pytest.fixture
+def tip(branch):
+    return branch[-1]
+
+
+@pytest.fixture
+def waiting(tip, monkeypatch):
+    """A run opened in the background, which no broker took."""
+    monkeypatch.setattr("compaction_app.tasks.enqueue", lambda run: False)
+    run = chat.request_compaction(tip)
+    assert run.status == "ready"
+    return run
+
+
+def change(run, **fields):
+    CompactionRun.objects.filter(pk=run.pk).update(**fields)
+
+
+def refused(tip, **options):
+    with pytest.raises(CompactionRefused) as caught:
+        chat.compact(tip, **options)
+    return caught.value.reason, caught.value.run_id
+
+
+@pytest.mark.parametrize("fields", [{}, {"enqueued_at": -LONG_AGO}], ids=["no broker took it", "a broker lost it"])
+def test_a_run_that_no_worker_came_to_is_carried_out(tip, waiting, fields):
+    moments = {"created_at": -LONG_AGO, **fields}
+    change(waiting, **{name: timezone.now() + away for name, away in moments.items()})
+    done = chat.compact(tip)
+    assert (done.pk, done.status, done.trigger) == (waiting.pk, "succeeded", "threshold")
+    assert CompactionRun.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"created_at": -LONG_AGO, "enqueued_at": LONG_AGO}, {"created_at": -LONG_AGO, "next_attempt_at": LONG_AGO}],
+    ids=["opened a moment ago", "enqueued", "put off"],
+)
+def test_a_run_that_others_go_on_with_is_left_to_them(tip, waiting, fields):
+    change(waiting, **{name: timezone.now() + away for name, away in fields.items()})
+    assert refused(tip) == ("open_run", waiting.pk)
+
+
+def test_instructions_are_for_a_summary_made_with_them(tip, waiting):
+    change(waiting, created_at=timezone.now() - LONG_AGO)
+    assert refused(tip, instructions="Keep the prices.") == ("open_run", waiting.pk)
+    change(waiting, instructions="Keep the prices.")
+    assert chat.compact(tip, instructions="Keep the prices.").pk == waiting.pk

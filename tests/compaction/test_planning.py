@@ -114,12 +114,6 @@ class TestCuts:
         made = plan(messages[2:], base=base)
         assert (ids(made.covered), ids(made.kept)) == ([3, 4], [5, 6])
 
-    def test_the_first_reply_of_a_turn_is_never_cut_off_from_its_question(self):
-        made = plan("u a(7000)  a(300) a(10)")
-        assert made.cutoff.id == 2
-        assert made.pinned.id == 1
-        assert ids(made.covered) == [2]
-
 
 class TestTargets:
     def test_the_target_leaves_room_for_what_is_kept(self):
@@ -139,25 +133,8 @@ class TestTargets:
         assert sum(message.tokens for message in made.kept) == 5_400
         assert made.target_tokens == 240
 
-    def test_the_target_is_never_more_than_what_will_be_shown(self):
-        """The newest turn of 7,600 leaves 400 of 8,000, also for a draft of 1.5 times its target."""
-        made = plan(" ".join(["u a"] * 10) + " u(3700) a(3900)")
-        assert made.target_tokens == int((400 - 2 * SUMMARY_WRAPPER_TOKENS) / 1.5)
-        made = plan(" ".join(["u a"] * 10) + " u(3700) c t(3900)")
-        assert made.target_tokens == 240, "a result may be shown shortened"
-
-    def test_nothing_is_paid_for_a_summary_that_cannot_be_shown(self):
-        """The newest turn leaves 50 tokens of what is available."""
-        made = plan(" ".join(["u a"] * 10) + " u(4000) a(3950)")
-        assert made == Skip(reason=SkipReason.NOTHING_TO_COMPACT)
-
 
 class TestIdempotency:
-    def test_under_the_threshold_the_same_tip_is_not_compacted_twice(self):
-        messages = messages_of("u a u a u a")
-        base = summary_at(messages[1], messages[3])
-        assert plan(messages[2:], base=base, seen=True) == Skip(reason=SkipReason.NOTHING_TO_COMPACT)
-
     @pytest.mark.parametrize("option", ["focused", "follow_up"])
     def test_instructions_and_follow_ups_compact_again(self, option):
         messages = messages_of("u a u a u a u a")
@@ -179,16 +156,6 @@ class TestAnchors:
         made = plan(self.LONG, settings={"LOOKAHEAD": "tip"})
         assert made.anchor_id == 100
         assert ids(made.lookahead) == ids(made.kept)
-
-    def test_none_shows_nothing_and_anchors_at_the_cutoff(self):
-        made = plan(self.LONG, settings={"LOOKAHEAD": "none"})
-        assert made.anchor_id == made.cutoff.id
-        assert made.lookahead == ()
-
-    def test_it_is_never_above_that_of_the_base(self):
-        messages = messages_of(self.LONG)
-        made = plan(messages[2:], base=summary_at(messages[1], messages[96]), settings={"LOOKAHEAD": "none"})
-        assert made.cutoff.id < made.anchor_id == 97
 
     def test_the_anchor_stays_where_it_was_when_the_lookahead_is_exhausted(self, monkeypatch):
         monkeypatch.setattr("compaction_app.compaction.planning.LOOKAHEAD_TOKENS", 250)
@@ -230,20 +197,6 @@ class TestSummarizerLimits:
         assert made.shorten
         assert ids(made.covered) == [1, 2, 3, 4]
         assert made.target_tokens > 100
-
-    def test_partial_generations_end_up_covering_what_one_would(self):
-        messages = messages_of("u a " * 60)
-        whole = plan(messages)
-        covered, tail, base = [], messages, None
-        for _ in range(50):
-            made = plan(tail, base=base, limit=Limit(2_000), follow_up=base is not None)
-            covered += ids(made.covered)
-            base = summary_at(made.cutoff, next(m for m in messages if m.id == made.anchor_id), tokens=200)
-            tail = list(made.kept)
-            if not made.partial:
-                break
-        assert covered[: len(whole.covered)] == ids(whole.covered)
-        assert len(covered) == len(set(covered))
 
 
 @given(

@@ -156,14 +156,3 @@ class TestBelowTheThreshold:
         assert chat.request_compaction(quiet) is None
         assert ASKED == [6_000]
         assert suppressed() == []
-
-
-def test_a_session_that_is_brought_to_rest_waits_for_no_cool_down(settings, tip, monkeypatch):
-    monkeypatch.setattr("compaction_app.compaction.trigger.COVERAGE_RATIO", 0.3)
-    settings.COMPACTION = small(POLICY=f"{__name__}.policy", COOLDOWN_SECONDS=600)
-    ANSWER[0] = PolicyDecision()
-    chat.compact(tip)
-    later = grow(tip.session, tip, "u a " * 26)[-1]
-    assert chat.request_compaction(later) is None, "held by the cool-down"
-    tasks.compact_session(str(tip.session_id))
-    assert not chat.should_compact(later)

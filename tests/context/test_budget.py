@@ -76,11 +76,6 @@ def test_figures_of_earlier_versions_and_broken_ones_are_read(stored, ratio):
     assert after == Calibration(1.0, 24.0), "a new report begins anew"
 
 
-def test_an_offset_takes_room_but_never_most_of_it():
-    assert budget_at(10_000, 2_000).available - make_budget(10_000, 2_000, get_settings(), 1.0, 500).available == 500
-    assert make_budget(10_000, 2_000, get_settings(), 1.0, 20_000).available == 6_000
-
-
 def test_nothing_left_for_the_conversation_is_a_configuration_error():
     with pytest.raises(ConfigurationError, match="12000 tokens are reserved") as caught:
         budget_at(10_000, 12_000)

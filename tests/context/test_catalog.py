@@ -1,16 +1,24 @@
-"""What is known of a model by its name, in the ways in which people and routers write it."""
+"""What is known of a model by its name, in the ways in which people and routers write it, and by its errors.
+
+``overflows.json`` has errors as they are sent, with the status and the body that a client hands on: overflows with the
+window and the tokens sent that they name, what is none though it speaks of lengths, limits or windows, and what a reply
+of 20,000 tokens may have instead.
+"""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from django.test import override_settings
 
 from compaction_app.conf import Price, get_settings
 from compaction_app.context.budget import window_of, window_or_default
-from compaction_app.context.catalog import known_price, known_window, readings
+from compaction_app.context.catalog import known_price, known_window
+from compaction_app.context.overflow import Overflow, find_output_limit, find_overflow
 
 pytestmark = pytest.mark.pure
 
@@ -86,11 +94,6 @@ def test_what_a_provider_said_is_below_the_host_unless_it_is_less_and_above_what
         assert [window_of("gpt-4o", settings, learned) for learned in (8_192, 200_000)] == [8_192, 200_000]
 
 
-def test_a_name_is_read_once_for_every_use():
-    assert readings("bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0")[-1] == "claude-sonnet-4-5-20250929"
-    assert readings("ft:gpt-4o-mini-2024-07-18:org::id") == ("gpt-4o-mini-2024-07-18", "gpt-4o-mini")
-
-
 def test_a_price_that_depends_on_more_than_the_name_is_unknown():
     assert known_price("openai/gpt-4o-2024-11-20") == Price(input=2.5, cached=1.25, output=10)
     assert known_price("house-model") is known_price("gpt-5.4") is None
@@ -100,3 +103,33 @@ def test_the_data_is_imported_when_a_name_is_asked_for():
     code = "import compaction_app.context.budget, sys; print('genai_prices' in sys.modules)"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "False"
+
+
+CASES = json.loads(Path(__file__).with_name("overflows.json").read_text())
+
+
+@pytest.mark.parametrize("case", CASES["overflows"])
+def test_an_overflow_is_known_whoever_reports_it(case):
+    """earendil-works/pi#4943, anthropics/claude-code#760, anomalyco/opencode#2464, TheR1D/shell_gpt#653."""
+    expected = Overflow(case["window"], case["sent"], case.get("is_rate", False))
+    assert find_overflow(case["status"], case["body"]) == expected
+
+
+@pytest.mark.parametrize("case", CASES["others"])
+def test_what_is_none_is_not_taken_for_one(case):
+    """gethnet/litellm-connector-copilot#30."""
+    assert find_overflow(case["status"], case["body"]) is None
+
+
+@pytest.mark.parametrize("case", CASES["replies"])
+def test_the_longest_reply_is_read_or_halved(case):
+    """Aider-AI/aider#4125."""
+    assert find_output_limit(400, case["body"], 20_000) == case["limit"]
+
+
+@pytest.mark.parametrize(
+    "body", [None, 5, True, [], {}, [[[[[[[[[[]]]]]]]]]], {"error": None}, {"message": {"message": 5}}, "[" * 39_000]
+)
+def test_a_body_of_any_shape_is_read(body):
+    assert find_overflow(400, body) is None
+    assert find_output_limit(400, body, 9_000) is None

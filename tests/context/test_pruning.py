@@ -116,53 +116,12 @@ class TestFit:
         shown = [sum(m.tokens for m in fitted("u a " * turns, 8_000).tail) for turns in range(60, 100)]
         assert min(shown) >= 7_000
 
-    def test_the_boundary_does_not_depend_on_how_far_back_was_read(self):
-        """Of a long branch only what can fit is read, and that begins elsewhere in each turn."""
-        whole = messages_of("u a " * 70)
-        results = [fitted(whole[unread:], 8_000, unread=unread) for unread in range(58, 61)]
-        assert {ids(result.tail)[0] for result in results} == {ids(fitted(whole, 8_000).tail)[0]}
-        assert {result.dropped + len(result.tail) for result in results} == {140}
-
-    def test_a_summary_alone_that_is_too_large_is_an_error(self):
-        """The prompt was empty, with nothing said."""
-        with pytest.raises(ContextOverflow) as caught:
-            fitted("", 300, summary_tokens=400)
-        assert (caught.value.needed, caught.value.available) == (400, 300)
-
     def test_the_summary_goes_only_when_all_else_is_gone(self):
         result = fitted("u(300) a(300) u(300) c(100) t(100)", 900, summary_tokens=300)
         assert result.summary
         result = fitted("u(300) c(100) t(100)", 600, summary_tokens=300)
         assert not result.summary
         assert ids(result.tail) == [1, 2, 3]
-
-    def test_a_large_result_is_shortened_further_before_the_summary_goes(self):
-        messages = conversation("small " * 10, "big " * 9_000)
-        result = fitted(messages, 900, summary_tokens=300, count=ExactTokenCounter())
-        assert result.summary
-        assert 6 in shortened(result.tail)
-        assert sum(m.tokens for m in result.tail) <= 600
-
-    def test_a_pin_goes_before_the_summary_unless_it_is_the_newest_user_message(self):
-        pin = messages_of("u(400)", first_id=900)[0]
-        result = fitted("u(300) c(100) t(100)", 800, summary_tokens=200, pinned=pin)
-        assert (bool(result.pinned), bool(result.summary)) == (False, True)
-        result = fitted("c(100) t(100)", 650, summary_tokens=200, pinned=pin)
-        assert (bool(result.pinned), bool(result.summary)) == (True, False)
-
-    def test_results_whose_call_was_not_read_are_not_shown(self):
-        messages = messages_of("c t t u a")[1:]
-        result = fitted(messages, 10_000, unread=7)
-        assert ids(result.tail) == [4, 5]
-        assert result.dropped == 9
-
-    def test_of_calls_that_follow_each_other_none_is_shown_without_those_that_were_not_read(self):
-        """A result was sent whose call was not: reading had begun between two messages with calls."""
-        calls = messages_of("c t c t u")
-        one, one_result, other, other_result, user = calls
-        assert ids(fitted([other, one_result, other_result, user], 10_000, unread=3).tail) == [5]
-        assert ids(fitted([other, other_result, user], 10_000, unread=3).tail) == [3, 4, 5]
-        assert ids(fitted([one, other, one_result, other_result, user], 10_000).tail) == [1, 3, 2, 4, 5]
 
     @given(
         letters=st.lists(

@@ -12,7 +12,7 @@ from compaction_app import chat
 from compaction_app.messages.transcript import summary_message
 from compaction_app.models import ChatMessage, CompactionEvent, sql
 from compaction_app.testing.builders import grow, words
-from tests.small import anchored_summary, shown_ids, small
+from tests.small import anchored_summary, small
 from tests.trees import analyze, chain, deep_chain, start_session
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small_window")]
@@ -51,18 +51,6 @@ class TestShown:
         assert chat.find_summary(fork) is None, "its text applies where its anchor is"
         assert "what was said before" not in str(context.to_openai())
 
-    def test_a_branch_with_the_anchor_has_the_summary_itself(self, session):
-        nodes, summary, _ = branch_and_fork(session)
-        grown = grow(session, nodes[155], "u")[0]
-        assert chat.get_context(grown).strategy == "auto_compact"
-        assert shown_ids(grown)[0] == summary.pk
-
-    def test_where_nothing_is_left_out_nothing_is_borrowed(self, session):
-        nodes = grow(session, None, "u a " * 30)
-        anchored_summary(nodes[40], nodes[30], extract=EXTRACT)
-        fork = grow(session, nodes[35], "u")[0]
-        assert chat.get_context(fork).strategy == "none"
-
     def test_it_replaces_an_older_summary_of_the_branch_where_its_cutoff_is_deeper(self, session):
         nodes = grow(session, None, "u a " * 100)
         anchored_summary(nodes[30], nodes[20], content="long ago")
@@ -72,35 +60,12 @@ class TestShown:
         assert (context.strategy, context.summary_id) == ("shared_extract", newer.pk)
         assert "long ago" not in str(context.to_openai())
 
-    def test_the_older_summary_stays_where_its_cutoff_is_as_deep(self, session):
-        nodes = grow(session, None, "u a " * 100)
-        older = anchored_summary(nodes[20], nodes[20])
-        anchored_summary(nodes[30], nodes[20], extract=EXTRACT)
-        fork = grow(session, nodes[22], "u a " * 60)[-1]
-        assert assert_as_ever(fork).summary_id == older.pk
-
     def test_of_several_the_deepest_cutoff_counts_and_there_the_newest(self, session):
         nodes, _, fork = branch_and_fork(session)
         anchored_summary(nodes[170], nodes[129], extract="user: an older one")
         newest = anchored_summary(nodes[160], nodes[149], extract="user: the newest")
         anchored_summary(nodes[180], nodes[149], extract="")
         assert chat.get_context(fork).summary_id == newest.pk
-
-    def test_the_pin_is_shown_with_it(self, session):
-        """Cut inside a turn: the user message of that turn stands above the cutoff."""
-        nodes = grow(session, None, "u a " * 70 + "u " + "a " * 20)
-        summary = anchored_summary(nodes[155], nodes[149], extract=EXTRACT, pinned=nodes[140])
-        fork = grow(session, nodes[152], "a")[0]
-        context = chat.get_context(fork)
-        assert (context.strategy, context.pinned_id) == ("shared_extract", nodes[140].pk)
-        assert shown_ids(fork)[:3] == [summary.pk, nodes[140].pk, nodes[150].pk]
-
-    def test_large_results_after_the_cutoff_are_shortened_first(self, session):
-        nodes = grow(session, None, "u a " * 75 + "u c t(6000) a " + "u a " * 20)
-        anchored_summary(nodes[165], nodes[149], extract=EXTRACT)
-        fork = grow(session, nodes[158], "a u a u a u a u")[-1]
-        context = chat.get_context(fork)
-        assert (context.strategy, context.dropped, context.pruned) == ("shared_extract", 0, 1)
 
     def test_the_redactor_reads_it(self, session, settings):
         settings.COMPACTION = small(REDACTOR="tests.context.test_shared_extract.without_masts")
@@ -140,20 +105,10 @@ class TestNotShown:
         before.update(extract="")
         assert chat.get_context(fork) == found
 
-    def test_all_after_the_cutoff_must_fit(self, session):
-        _, _, fork = branch_and_fork(session)
-        assert_as_ever(grow(session, fork, "a u " * 40)[-1])
-
     def test_a_retired_one_is_shown_to_nobody(self, session):
         _, summary, fork = branch_and_fork(session)
         chat.retire_summary(summary)
         assert_as_ever(fork)
-
-    def test_one_whose_anchor_is_on_the_branch_is_not_shared_with_it(self, session):
-        """It is passed over there because its text has no room."""
-        nodes = grow(session, None, "u a " * 100)
-        anchored_summary(nodes[155], nodes[149], extract=EXTRACT, tokens=8_000)
-        assert_as_ever(nodes[159])
 
     def test_the_newest_user_message_is_never_covered_by_it(self, session):
         nodes, _, _ = branch_and_fork(session)
@@ -168,14 +123,6 @@ class TestNotShown:
         call = nodes[-1].tool_calls[0]["id"]
         answered = chat.append_message(session, nodes[-1], role="tool", tool_call_id=call, content=words(90))
         assert_as_ever(grow(session, answered, "a u")[-1])
-
-    def test_with_the_mode_off_nothing_is_borrowed(self, session):
-        _, _, fork = branch_and_fork(session)
-        session.settings = {"MODE": "off"}
-        session.save()
-        with CaptureQueriesContext(connection) as captured:
-            assert chat.get_context(fork).strategy == "none"
-        assert len(captured) == 2
 
 
 class TestCost:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -29,22 +30,32 @@ def trip(*_: Any) -> Any:
     raise RuntimeError("The guardrail tripped.")
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What is asked, and how."""
+
+    session: ChatSession
+    tip: Any
+    text: str
+    tools: Sequence[Tool] = ()
+    picture: str = ""
+    stream: bool = False
+    responses: bool = False
+    guarded: bool = False
+
+
 class Driver:
     """A turn by a framework's own runner: returns the tip."""
 
     def __init__(self, url: str) -> None:
         self.url = url
 
-    async def turn(
-        self, session: ChatSession, tip: Any, text: str, *, tools: Sequence[Tool] = (), picture: str = "", **how: Any
-    ) -> ChatMessage:
+    async def turn(self, ask: Turn) -> ChatMessage:
         raise NotImplementedError
 
 
 class AgentsSDK(Driver):
-    async def turn(
-        self, session: ChatSession, tip: Any, text: str, *, tools: Sequence[Tool] = (), picture: str = "", **how: Any
-    ) -> ChatMessage:
+    async def turn(self, ask: Turn) -> ChatMessage:
         from agents import (
             Agent,
             GuardrailFunctionOutput,
@@ -60,25 +71,25 @@ class AgentsSDK(Driver):
         from compaction_app.contrib.openai_agents import TreeSession
 
         set_tracing_disabled(True)
-        made = OpenAIResponsesModel if how.get("responses") else OpenAIChatCompletionsModel
+        made = OpenAIResponsesModel if ask.responses else OpenAIChatCompletionsModel
         model = made("house-model", AsyncOpenAI(base_url=self.url, api_key="none", max_retries=0))
         guards = [InputGuardrail(lambda *_: GuardrailFunctionOutput(None, tripwire_triggered=True))]
         agent = Agent(
             "house",
             instructions="Be brief.",
             model=model,
-            tools=[function_tool(one) for one in tools],
-            input_guardrails=guards if how.get("guarded") else [],
+            tools=[function_tool(one) for one in ask.tools],
+            input_guardrails=guards if ask.guarded else [],
         )
-        kept = TreeSession(session, tip)
-        given: Any = text
-        if picture:
+        kept = TreeSession(ask.session, ask.tip)
+        given: Any = ask.text
+        if ask.picture:
             parts = [
-                {"type": "input_text", "text": text},
-                {"type": "input_image", "image_url": picture, "detail": "auto"},
+                {"type": "input_text", "text": ask.text},
+                {"type": "input_image", "image_url": ask.picture, "detail": "auto"},
             ]
             given = [{"role": "user", "content": parts}]
-        if how.get("stream"):
+        if ask.stream:
             result = Runner.run_streamed(agent, given, session=kept, run_config=kept.run_config())
             async for _ in result.stream_events():
                 pass
@@ -88,27 +99,25 @@ class AgentsSDK(Driver):
 
 
 class PydanticAI(Driver):
-    async def turn(
-        self, session: ChatSession, tip: Any, text: str, *, tools: Sequence[Tool] = (), picture: str = "", **how: Any
-    ) -> ChatMessage:
+    async def turn(self, ask: Turn) -> ChatMessage:
         from pydantic_ai import Agent, ImageUrl
         from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
         from pydantic_ai.providers.openai import OpenAIProvider
 
         from compaction_app.contrib.pydantic_ai import TreeHistory
 
-        made = OpenAIResponsesModel if how.get("responses") else OpenAIChatModel
+        made = OpenAIResponsesModel if ask.responses else OpenAIChatModel
         # It sends reasoning back only to models of which it knows that they reason.
         model = made(
-            "gpt-5-mini" if how.get("responses") else "house-model",
+            "gpt-5-mini" if ask.responses else "house-model",
             provider=OpenAIProvider(base_url=self.url, api_key="none"),
         )
-        agent = Agent(model, instructions="Be brief.", tools=tools)
-        if how.get("guarded"):
+        agent = Agent(model, instructions="Be brief.", tools=ask.tools)
+        if ask.guarded:
             agent.output_validator(trip)
-        history = TreeHistory(session, tip)
-        given: Any = [text, ImageUrl(picture)] if picture else text
-        if how.get("stream"):
+        history = TreeHistory(ask.session, ask.tip)
+        given: Any = [ask.text, ImageUrl(ask.picture)] if ask.picture else ask.text
+        if ask.stream:
             async with agent.run_stream(given, capabilities=[history]) as run:
                 await run.get_output()
         else:
@@ -117,9 +126,7 @@ class PydanticAI(Driver):
 
 
 class LangChain(Driver):
-    async def turn(
-        self, session: ChatSession, tip: Any, text: str, *, tools: Sequence[Tool] = (), picture: str = "", **how: Any
-    ) -> ChatMessage:
+    async def turn(self, ask: Turn) -> ChatMessage:
         import httpx
         from langchain_openai import ChatOpenAI
 
@@ -131,26 +138,24 @@ class LangChain(Driver):
                 api_key="none",
                 max_retries=0,
                 http_async_client=client,
-                use_responses_api=how.get("responses", False),
+                use_responses_api=ask.responses,
             )
-            return await self._turn(model, session, tip, text, tools=tools, picture=picture, **how)
+            return await self._turn(model, ask)
 
-    async def _turn(
-        self, model: Any, session: ChatSession, tip: Any, text: str, *, tools: Sequence[Tool], picture: str, **how: Any
-    ) -> ChatMessage:
+    async def _turn(self, model: Any, ask: Turn) -> ChatMessage:
         from langchain.agents import create_agent
         from langchain.agents.middleware import after_model
 
         from compaction_app.contrib.langchain import TreeMiddleware
 
-        tree = TreeMiddleware(session, tip)
-        guards = [after_model(lambda *_: trip())] if how.get("guarded") else []
-        agent = create_agent(model, list(tools), system_prompt="Be brief.", middleware=[tree, *guards])
-        content: Any = text
-        if picture:
-            content = [{"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": picture}}]
+        tree = TreeMiddleware(ask.session, ask.tip)
+        guards = [after_model(lambda *_: trip())] if ask.guarded else []
+        agent = create_agent(model, list(ask.tools), system_prompt="Be brief.", middleware=[tree, *guards])
+        content: Any = ask.text
+        if ask.picture:
+            content = [{"type": "text", "text": ask.text}, {"type": "image_url", "image_url": {"url": ask.picture}}]
         given = {"messages": [{"role": "user", "content": content}]}
-        if how.get("stream"):
+        if ask.stream:
             async for _ in agent.astream(given, stream_mode="messages"):
                 pass
         else:

@@ -21,7 +21,7 @@ from compaction_app.tasks import compact_branch
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.exchange import Exchange
-from tests.contrib.drivers import calls, framework
+from tests.contrib.drivers import Turn, calls, framework
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -36,17 +36,18 @@ def weather(city: str) -> str:
 
 
 def turn(framework, session, tip, text, **how):
-    return async_to_sync(framework.turn)(session, tip, text, **how)
+    return async_to_sync(framework.turn)(Turn(session, tip, text, **how))
 
 
 def sent(server, number=-1):
     return [(one["role"], one.get("content")) for one in server.requests[number]["messages"]]
 
 
-def test_two_turns(framework, server, session):
-    server.script([steps.reply("Aye."), steps.reply("Still aye.")])
-    tip = turn(framework, session, None, "Ready?")
-    tip = turn(framework, session, tip, "And now?")
+def test_two_turns_and_an_edit(framework, server, session):
+    """The second goes on at the branch that was used last."""
+    server.script([steps.reply("Aye."), steps.reply("Still aye."), steps.reply("Edited.")])
+    first = turn(framework, session, None, "Ready?")
+    tip = turn(framework, session, NEWEST, "And now?")
     wanted = [("system", "Be brief."), ("user", "Ready?"), ("assistant", "Aye."), ("user", "And now?")]
     assert sent(server) == wanted
     stored = [(one.role, one.content) for one in chat.get_branch(tip)]
@@ -56,21 +57,8 @@ def test_two_turns(framework, server, session):
     # "What did the model see?" has an answer in the admin.
     assert tip.sent_context["strategy"] == "none"
     assert tip.sent_context["tokens"] > 20
-
-
-def test_it_goes_on_at_the_branch_that_was_used_last(framework, server, session):
-    server.script([steps.reply("Aye."), steps.reply("Again.")])
-    turn(framework, session, None, "Ready?")
-    turn(framework, session, NEWEST, "And now?")
-    assert [role for role, _ in sent(server)] == ["system", "user", "assistant", "user"]
-
-
-def test_an_edit_is_a_branch(framework, server, session):
-    server.script([steps.reply("one"), steps.reply("two"), steps.reply("three")])
-    first = turn(framework, session, None, "q0")
-    turn(framework, session, first, "q1")
-    turn(framework, session, first, "q1, edited")
-    assert [text for _, text in sent(server)] == ["Be brief.", "q0", "one", "q1, edited"]
+    turn(framework, session, first, "And then?")
+    assert [text for _, text in sent(server)] == ["Be brief.", "Ready?", "Aye.", "And then?"]
     assert len(chat.tips(session)) == 2
 
 
@@ -150,8 +138,8 @@ def test_two_runs_at_once_make_two_branches(framework, server, session):
 
     async def both():
         return await asyncio.gather(
-            framework.turn(session, tip, "Left?"),
-            framework.turn(session, tip, "Right?"),
+            framework.turn(Turn(session, tip, "Left?")),
+            framework.turn(Turn(session, tip, "Right?")),
         )
 
     ends = async_to_sync(both)()
@@ -189,7 +177,7 @@ def test_an_event_loop_in_the_thread_of_a_view_is_refused(framework, server, ses
 
     async def request():
         async with ThreadSensitiveContext():
-            await sync_to_async(lambda: asyncio.run(framework.turn(session, None, "Ready?")))()
+            await sync_to_async(lambda: asyncio.run(framework.turn(Turn(session, None, "Ready?"))))()
 
     with pytest.raises(RuntimeError, match="run_sync"):
         asyncio.run(request())
@@ -261,7 +249,7 @@ def test_a_run_that_is_cancelled_keeps_the_question(framework, server, session):
     server.script([steps.hang(), steps.reply("Aye.")])
 
     async def cancelled():
-        task = asyncio.create_task(framework.turn(session, None, "Ready?"))
+        task = asyncio.create_task(framework.turn(Turn(session, None, "Ready?")))
         await asyncio.to_thread(server.wait_for, 1)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

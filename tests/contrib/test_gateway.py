@@ -234,7 +234,9 @@ class TestOpenWebUI:
         secret = "sk-proj-" + "a1" * 30
         for text, headers, body in [
             (f"### Task:\nGenerate a concise title …\n<chat_history>\n{secret}\n</chat_history>", {}, {}),
-            (f"The facial expression of {secret}", {"X-OpenWebUI-Task": "emoji_generation"}, {}),
+            (f"### Task:\nSummarize …\n### Messages Being Compacted:\n{secret}", {}, {}),
+            (f"Your task is to reflect the speaker's likely facial expression … {secret}", {}, {}),
+            (f"A prompt of the host's own: {secret}", {"X-OpenWebUI-Task": "emoji_generation"}, {}),
             (f"Name {secret}", {}, {"metadata": {"task": "title_generation"}}),
             (f"In a temporary chat: {secret}", {"X-OpenWebUI-Chat-Id": "temporary:Xy3"}, {"stream": True}),
         ]:
@@ -357,6 +359,24 @@ def test_several_at_once_and_one_that_is_sent_again(server):
     assert len(server.requests) == 5
 
 
+def test_a_first_question_that_is_sent_again_is_stored_once(api, server):
+    """Without a conversation's header, as any OpenAI client sends it where the provider fails."""
+    server.script([steps.reply("Long ago.")])
+    assert ask(api, *talk("q")) == "Long ago."
+    server.script([steps.unauthorized()] * 2, default=steps.reply("At last."))
+    assert ask(api.with_options(max_retries=2), *talk("q")) == "At last."
+    assert [branches(one) for one in ChatSession.objects.order_by("created_at")] == [
+        [["q", "Long ago."]],
+        [["q", "At last."]],
+    ]
+    # Two clients with one key and one question: neither waits for the other.
+    server.script([steps.unauthorized()] * 2, default=steps.late(0.5, steps.reply("Both.")))
+    with ThreadPoolExecutor(2) as pool:
+        made = pool.map(lambda _: ask(api.with_options(max_retries=2), *talk("twice")), range(2))
+        assert list(made) == ["Both.", "Both."]
+    assert ChatMessage.objects.filter(content="Both.").count() == 2
+
+
 REFUSED = [
     ({"model": "gpt-unknown"}, 404, "model_not_found"),
     ({"n": 2}, 400, "unsupported_value"),
@@ -398,7 +418,8 @@ def test_who_may(server, settings, users):
     assert ChatSession.objects.get().owner == users[1]
     nobody = {"X-OpenWebUI-User-Email": "nobody@example.org"}
     for key, headers in (("wrong", {}), (FRONT_END, {}), (FRONT_END, nobody)):
-        assert post(*talk("q"), key=key, headers=headers)[0] == 401
+        status, error = post(*talk("q"), key=key, headers=headers)
+        assert (status, OurGateway.user_header in error["message"]) == (401, key == FRONT_END)
     browser = Client()
     browser.force_login(users[0])
     assert browser.post("/v1/chat/completions", {}, content_type="application/json").status_code == 401

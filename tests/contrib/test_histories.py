@@ -112,7 +112,12 @@ LOOK = (
     '<details type="tool_calls" id="c1" name="look" arguments="&quot;{\\&quot;at\\&quot;:1}&quot;" '
     'result="&quot;fog&quot;">\n</details>\n'
 )
+RUN = (
+    '<details type="code_interpreter" output="{&quot;stdout&quot;:1}">\n<summary>Ran</summary>\n'
+    "```py\n1\n```\n</details>"
+)
 OUTPUT = [
+    {"type": "open_webui:code_interpreter", "id": "ci", "lang": "python", "code": "2", "output": {"stdout": "2"}},
     {"type": "reasoning", "summary": [{"text": "Why not."}], "content": None},
     {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"},
     {"type": "function_call_output", "call_id": "c1", "output": [{"type": "input_text", "text": "fog"}]},
@@ -152,6 +157,7 @@ ODDITIES: list[Any] = [
         ["u Q", " u Y", " u X"],
         id="ChatGPT: children in the order of their parent, one of them gone",
     ),
+
     pytest.param(
         gpt(node("x", "y", "user", "X"), node("y", "x", "user", "Y"), node("z", "gone", "user", "Z")),
         ["u Z", "u X", " u Y"],
@@ -251,6 +257,7 @@ ODDITIES: list[Any] = [
             row("a", "q", "assistant", WHY + "A &lt;", model="m1"),
             row("b", "q", "assistant", LOOK + "Fog.", model="m2"),
             row("c", "q", "assistant", LOOK + "No.", output=OUTPUT),
+            row("d", "q", "assistant", RUN),
             row("s", "a", "system", "S"),
             row("q2", "s", "user", [block("Q2")], timestamp=None),
             row("e", "q2", "assistant", "", error={"content": "500"}),
@@ -259,8 +266,10 @@ ODDITIES: list[Any] = [
             params={"system": "Be brief."},
         ),
         ["= Be brief.", "u Q <image> <a.pdf>", " a A &lt; ~I <see>.", "  u Q2",
-         ' a look({"at":1})', "  t fog", "   a Fog.", " a look({}) ~Why not.", "  t fog", "   a Fog.", f"u {WHY}",
-         f" a ```\n{WHY}```"],
+         ' a look({"at":1})', "  t fog", "   a Fog.",
+         ' a code_interpreter({"lang": "python", "code": "2"})', '  t {"stdout": "2"}', "   a look({}) ~Why not.",
+         "    t fog", "     a Fog.", ' a code_interpreter({"code": "1"})', '  t {"stdout":1}',
+         f"u {WHY}", f" a ```\n{WHY}```"],
         id="Open WebUI: siblings, HTML, output, other roles, errors",
     ),
     pytest.param(
@@ -342,12 +351,17 @@ def places(value: Any) -> Iterator[list[Any]]:
         yield from ([key, *below] for below in places(item))
 
 
-def test_no_value_of_another_type_loses_a_conversation():
+@pytest.mark.parametrize(
+    "others",
+    [(None, {"x": None}), pytest.param((7, "x", [], {}, [None]), marks=pytest.mark.long)],
+    ids=["some", "the rest"],
+)
+def test_no_value_of_another_type_loses_a_conversation(others):
     """Whatever stands in one place of a document, the rest of it is read; else it is named."""
     known = ("mapping", "messages", "chat_messages", "conversations", "chat", "history", "conversationId")
     for case in ODDITIES:
         for way in list(places(case.values[0])):
-            for other in (None, 7, "x", [], {}, [None], {"x": None}):
+            for other in others:
                 document = copy.deepcopy(case.values[0])
                 inner = document
                 for key in way[:-1]:
@@ -396,12 +410,8 @@ class TestArchives:
         assert code == 1
         assert "conversations-001.json, conversation 2: the format of this object with the keys x is not" in out
         assert [path.name for path in tmp_path.rglob("*")] == ["export.zip"]
-
-    def test_several_files_are_one_archive(self, tmp_path):
-        for number in (1, 2):
-            (tmp_path / f"conversations-{number}.json").write_text(json.dumps([talk(str(number))]))
-        out, code = run("import_chats", *sorted(tmp_path.iterdir()))
-        assert ("Imported 2 conversations" in out, code) == (True, 0)
+        (other := tmp_path / "conversations-2.json").write_text(json.dumps([talk("three")]))
+        assert "Imported 1 conversation" in run("import_chats", tmp_path / "export.zip", other)[0]
 
     @pytest.mark.parametrize(
         ("limit", "value", "words"),

@@ -17,7 +17,6 @@ from agents import (  # noqa: E402
     Agent,
     MultiProvider,
     OpenAIResponsesModel,
-    RunConfig,
     Runner,
     SessionSettings,
     function_tool,
@@ -100,15 +99,6 @@ def test_the_newest_items_with_a_limit(agent, session, server):
     assert [one["content"] for one in items(kept, 3) if one["role"] == "user"] == ["q2"]
     assert len(server.requests[-1]["input"]) == 3
     assert items(kept, 0) == []
-
-
-def test_a_callback_of_the_host_decides_what_is_sent(agent, kept, server):
-    server.script([steps.reply("one"), steps.reply("two")])
-    run(agent, kept, "q1")
-    config = RunConfig(session_input_callback=lambda history, new: new, call_model_input_filter=kept.fit)
-    async_to_sync(Runner.run)(agent, "q2", session=kept, run_config=config)
-    assert [one["content"] for one in server.requests[-1]["input"]] == ["q2"]
-    assert len(chat.get_branch(kept.tip)) == 4
 
 
 def test_calls_that_are_added_one_by_one(kept):

@@ -9,11 +9,8 @@ from contextlib import ExitStack
 
 import pytest
 from django.contrib.auth import get_user_model
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
-from compaction_app.contrib.stream.parts import repository
 from compaction_app.models import ChatMessage, ReplyClaim
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
@@ -294,10 +291,3 @@ def test_the_page_is_told_what_is_summarized_and_left_out(page, server, session,
     seen = page.send("And on", "u2")
     last = [one["data"] for one in seen if one["type"] == "data-compaction"][-1]
     assert (last["dropped"] > 0, last["fallbackUsed"], last["underWay"]) == (True, True, True)
-
-
-def test_a_long_session_is_loaded_in_two_queries(session):
-    grow(session, None, "u a " * 300)
-    with CaptureQueriesContext(connection) as queries:
-        assert len(repository(session)["messages"]) == 600
-    assert len(queries) == 2

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
-from django.db import IntegrityError, connection, transaction
+from django.db import transaction
 from django.db.models.signals import post_save
-from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
 from compaction_app.conversation import append
@@ -29,17 +28,6 @@ def session():
 
 
 class TestAppend:
-    @pytest.mark.parametrize(
-        ("branch", "verbs"), [("u a", ["UPDATE", "INSERT"]), ("u c", ["UPDATE", "WITH", "INSERT"])]
-    )
-    def test_it_locks_the_session_and_inserts(self, branch, verbs):
-        """Nothing else where no call waits for a result: a transaction, one statement each, and no savepoint."""
-        tip = grow(chat.start_session(), None, branch)[-1]
-        with CaptureQueriesContext(connection) as captured:
-            chat.append_message(tip.session, tip, role="user", content="hello")
-        found = [query["sql"].split()[0] for query in captured]
-        assert [verb for verb in found if verb not in {"BEGIN", "COMMIT"}] == verbs
-
     def test_a_receiver_of_the_host_may_refuse_it(self, session):
         """A signal is sent in the transaction of the message."""
         tip = grow(session, None, "u")[0]
@@ -54,14 +42,6 @@ class TestAppend:
         finally:
             post_save.disconnect(refuse, sender=ChatMessage)
         assert list(ChatMessage.objects.all()) == [tip]
-
-    def test_a_parent_that_says_nothing_of_its_calls_is_read(self, session):
-        """Beside the message a context supplies a result for each call that it leaves unanswered."""
-        calls = grow(session, None, "u c")[-1]
-        stub = ChatMessage(pk=calls.pk, session_id=session.pk)
-        told, read = (chat.append_message(session, one, role="user", content="Never mind.") for one in (calls, stub))
-        assert read.token_count == told.token_count > chat.append_message(session, role="user", content="x").token_count
-        assert (read.sib_order, read.depth) == (2, 3)
 
     def test_it_is_checked_and_read_like_any_other(self, session):
         for wrong in ({"content": 5}, {"content": {"a": 1}}, {"content": "a\x00b"}, {"content": "x", "contnt": 1}):
@@ -136,18 +116,6 @@ class TestExternalIds:
             chat.start_session(owner=ann if owned else None, external_id="crm-7")
         chat.start_session(owner=bob, external_id="crm-7")
         assert ChatSession.objects.count() == 2
-
-    def test_another_integrity_error_is_raised_as_it_is(self, session, monkeypatch):
-        """A key of the same message that was stored meanwhile, say; nobody may take it for a duplicate."""
-
-        def broken(*_: object) -> None:
-            raise IntegrityError("another constraint")
-
-        monkeypatch.setattr("compaction_app.conversation.append.record_reply", broken)
-        tip = grow(session, None, "u")[0]
-        reply = {"role": "assistant", "content": "one", "external_id": "m-1", "usage": {"prompt_tokens": 9}}
-        with pytest.raises(IntegrityError, match="another constraint"):
-            chat.append_message(session, tip, **reply, context=chat.get_context(tip))
 
     def test_the_same_message_sent_twice_at_once_is_no_duplicate_of_itself(self, session, monkeypatch):
         """Both requests find nothing stored with their idempotency key; the second one then gets the first one's."""

@@ -187,14 +187,6 @@ def test_a_lease_is_renewed_while_a_model_answers(tip, server, monkeypatch):
     assert not ReplyClaim.objects.exists()
 
 
-@pytest.mark.parametrize(("timeout", "least"), [(None, 3_000), (7_200, 7_000), (5, 3_000), ("odd", 3_000)])
-def test_it_lasts_as_long_as_the_reply_may_take(tip, timeout, least):
-    held = claim.Claim(tip, timeout)
-    held.take(regenerate=False)
-    assert least < held._held.time_left() < least + 1_000
-    held.release()
-
-
 @contextmanager
 def held_claim(tip: ChatMessage) -> Iterator[claim.Claim]:
     held = claim.Claim(tip)
@@ -242,22 +234,3 @@ def test_many_at_once_buy_one(tip, server):
         outcomes = [future.result() for future in [pool.submit(closing(ask)) for _ in range(4)]]
     assert len(server.requests) == 1
     assert {pk for pk in outcomes if pk} == {ChatMessage.objects.get(role="assistant").pk}
-
-
-def statements(queries: CaptureQueriesContext) -> int:
-    return sum(not query["sql"].startswith(("BEGIN", "COMMIT", "ROLLBACK")) for query in queries)
-
-
-def test_it_costs_the_same_statements_whatever_is_stored(session, server):
-    """Lock, look and write at the beginning, delete at the end; a stored reply is looked for and read."""
-    tip, counts = grow(session, None, "u")[0], []
-    for _ in range(2):
-        with held_claim(tip) as held, CaptureQueriesContext(connection) as queries:
-            assert held.take(regenerate=False) is None
-            held.release()
-        completed(tip, server)
-        with CaptureQueriesContext(connection) as stored:
-            completed(tip, server)
-        counts.append([statements(queries), statements(stored)])
-        tip = grow(session, tip, "a u " * 15)[-1]
-    assert counts == [[4, 3]] * 2

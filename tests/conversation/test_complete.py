@@ -137,12 +137,6 @@ class TestReasoning:
         assert [m.get("reasoning") is not None for m in sent["messages"]] == [False] * 5 + [True, False]
         assert chat.get_context(tip).history_tokens == 700
 
-    def test_where_the_mode_is_off_all_of_it_is_sent(self, session, client, server, settings):
-        settings.COMPACTION = small(MODE="off")
-        tip = thinkers(session, 9_000, 9_000)[-1]
-        chat.complete(tip, client=client, include_reasoning=True)
-        assert sum("reasoning" in message for message in server.requests[0]["messages"]) == 2
-
     def test_after_an_overflow_it_is_fitted_anew(self, session, client, server):
         server.script([steps.context_overflow()])
         tip = thinkers(session, *[20] * 25)[-1]
@@ -164,14 +158,6 @@ class TestAskedWith:
         chat.complete(tip, client=client, contributions=self.RETRIEVED, regenerate=True)
         run = CompactionRun.objects.get()
         assert (run.trigger, run.reserved_tokens) == ("threshold", 4_000)
-
-    def test_the_one_that_an_overflow_needs(self, session, server, client):
-        server.script([steps.context_overflow()])
-        tip = grow(session, None, "u a " * 20 + "u")[-1]
-        reply = chat.complete(tip, client=client, contributions=self.RETRIEVED)
-        run = CompactionRun.objects.get()
-        assert (run.trigger, run.reserved_tokens) == ("overflow", 4_000)
-        assert reply.sent_context["summary_id"] == run.summary_id
 
 
 class TestNoReply:
@@ -196,14 +182,6 @@ class TestNoReply:
         assert ChatMessage.objects.count() == before
         assert not CompactionRun.objects.exists()
 
-    @pytest.mark.parametrize("body", [b"[" * 200_000, b'{"choices": %s}' % (b"9" * 5000)], ids=["deep", "digits"])
-    @pytest.mark.parametrize("ask", [chat.complete, lambda tip, client: list(chat.stream(tip, client=client))])
-    def test_a_body_that_python_cannot_read_is_no_reply(self, session, client, server, ask, body):
-        server.script([steps.malformed(body)])
-        with pytest.raises(InvalidReply):
-            ask(grow(session, None, "u")[0], client=client)
-        assert ChatMessage.objects.count() == 1
-
 
 def test_a_reply_that_is_too_large_is_there_to_be_mended(session, client, server, settings):
     settings.COMPACTION = small(MAX_MESSAGE_BYTES=1_000)
@@ -220,18 +198,21 @@ def test_a_reply_that_is_too_large_is_there_to_be_mended(session, client, server
 
 
 def test_a_turn_takes_the_same_queries_whole_and_streamed_whatever_the_length(session, client):
+    """And so does a reply that is stored, which is looked for and read."""
     counts = []
     tip = grow(session, None, "u")[0]
     for _ in range(2):
         for ask in (
             lambda tip: chat.complete(tip, client=client),
             lambda tip: list(chat.stream(tip, client=client, regenerate=True)),
+            lambda tip: chat.complete(tip, client=client),
         ):
             with CaptureQueriesContext(connection) as queries:
                 ask(tip)
             counts.append(len(queries))
         tip = grow(session, tip, "a u " * 15)[-1]
-    assert len(set(counts)) == 1
+    assert counts[:3] == counts[3:]
+    assert counts[0] == counts[1] > counts[2]
 
 
 @pytest.mark.parametrize("streams", [False, True])

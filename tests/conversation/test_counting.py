@@ -8,9 +8,7 @@ import pytest
 
 from compaction_app import chat
 from compaction_app.conversation.append import append_once
-from compaction_app.exceptions import ContextOverflow
 from compaction_app.messages.originals import fields_of
-from compaction_app.models import ChatSession
 from compaction_app.testing.builders import grow, words
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -33,18 +31,6 @@ class TestCalibration:
         context = chat.get_context(tip)
         assert (context.strategy, context.dropped) == ("none", 0)
         assert context.threshold == int((128_000 - 8_192 - 30) * 0.75)
-
-    def test_a_turn_that_fits_uncalibrated_is_tried(self, small_window):
-        """5,333 tokens are available by what was learned, 8,000 without it."""
-        session = chat.start_session(model="m")
-        ChatSession.objects.filter(pk=session.pk).update(token_calibration={"m": 1.5})
-        tip = grow(session, None, "u a u(7900)")[-1]
-        context = chat.get_context(tip)
-        assert [message.message_id for message in context.messages] == [tip.pk]
-        assert context.dropped == 2
-        with pytest.raises(ContextOverflow) as caught:
-            chat.get_context(grow(session, None, "u(8001)")[-1])
-        assert (caught.value.needed, caught.value.available) == (8_001, 8_000)
 
     def test_the_price_of_a_picture_teaches_nothing_about_text(self, small_window):
         session = chat.start_session(model="m")

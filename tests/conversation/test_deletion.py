@@ -25,40 +25,6 @@ def open_run(session: ChatSession, **fields: Any) -> CompactionRun:
     return CompactionRun.objects.create(session=session, trigger=Trigger.MANUAL, **fields)
 
 
-def test_summaries_below_go_along_and_those_beside_stay() -> None:
-    """A summary hangs at its anchor: it goes when the anchor goes, and only then."""
-    session = start_session()
-    root, a, b = chain(session, 3)
-    beside = chain(session, 1, parent=a)[0]
-    gone = summarize(b, a, pinned_message=root)
-    kept = summarize(beside, root)
-    assert b.delete() == (2, {"compaction_app.ChatMessage": 2})
-    assert set(session.messages.all()) == {root, a, beside, kept}
-    assert not ChatMessage.objects.filter(pk=gone.pk).exists()
-    connection.check_constraints()
-
-
-def test_runs_and_events_outlive_the_messages_they_speak_of() -> None:
-    """Each reference into the subtree becomes null; those to messages above stay, and no row goes."""
-    session = start_session()
-    above, *below = chain(session, 3)
-    summary = summarize(below[1], above)
-    tip, anchor = below[1], below[0]
-    run = open_run(session, tip=tip, anchor=anchor, cutoff=above, base=summary, summary=summary)
-    other = open_run(session, tip=above, anchor=above, cutoff=above)
-    events = [
-        CompactionEvent.objects.create(session=session, run=run, message=m, kind=EventKind.STARTED)
-        for m in (tip, above)
-    ]
-    below[0].delete()
-    for row in (run, other, *events):
-        row.refresh_from_db()
-    assert (run.tip, run.anchor, run.cutoff, run.base, run.summary) == (None, None, above, None, None)
-    assert (other.tip, other.anchor, other.cutoff) == (above, above, above)
-    assert [event.message for event in events] == [None, above]
-    connection.check_constraints()
-
-
 def test_a_deep_chain_goes_in_as_many_statements_as_a_short_one() -> None:
     """1,500 levels and 5, with rows of every kind pointing in: the same statements, and no recursion in Python."""
     statements = []
@@ -179,11 +145,3 @@ def test_deleting_a_session_or_its_owner_leaves_nothing_behind(delete: Callable[
     assert [ticket.message for ticket in Ticket.objects.all()] == [None]
     assert not Bookmark.objects.exists()
     connection.check_constraints()
-
-
-def test_a_protected_message_keeps_its_session() -> None:
-    session = start_session()
-    Receipt.objects.create(message=chain(session, 2)[1])
-    with pytest.raises(ProtectedError):
-        session.delete()
-    assert session.messages.count() == 2

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable
 from typing import Any
 
 import openai
@@ -27,8 +26,6 @@ from tests.conversation.asking import drained_whole
 from tests.summarizers.summarizing import KEY, KEY_VARIABLE, cascade, request
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
-
-Ask = Callable[..., Any]
 
 
 @pytest.fixture
@@ -235,20 +232,3 @@ class TestKept:
         assert clients[0] is not clients[1]
         assert len(here.requests) == 8
         assert len(connections) == 2
-
-    def test_another_environment_is_another_client(self, tip, here, monkeypatch):
-        chat.complete(tip)
-        with ScriptedOpenAIServer(default=steps.reply("Nay.")) as other:
-            monkeypatch.setenv("OPENAI_BASE_URL", other.url)
-            assert chat.complete(tip, regenerate=True).content == "Nay."
-            assert [call.headers["authorization"] for call in other.calls] == ["Bearer none"]
-            monkeypatch.setenv("OPENAI_API_KEY", "another")
-            chat.complete(tip, regenerate=True)
-            assert [call.headers["authorization"] for call in other.calls][1:] == ["Bearer another"]
-        assert len(here.requests) == 1
-
-    def test_a_missing_key_is_reported_every_time(self, tip, here, monkeypatch):
-        monkeypatch.delenv("OPENAI_API_KEY")
-        for _ in range(2):
-            with pytest.raises(openai.OpenAIError, match="OPENAI_API_KEY"):
-                chat.complete(tip)

@@ -245,17 +245,6 @@ class TestNoReply:
             chat.complete(tip, client=client)
         assert ChatMessage.objects.count() == 1
 
-    def test_an_overflow_at_the_end_of_a_stream_is_an_error_of_the_reply(self, tip, client, server):
-        def answer(exchange: Exchange) -> None:
-            exchange.send_delta({"content": "A"})
-            error = {"message": "maximum context length is 3000 tokens, you sent 9000 tokens"}
-            choice = {"index": 0, "delta": {}, "finish_reason": "error", "error": error}
-            exchange.send_event({"id": "c", "choices": [choice]})
-
-        server.script([answer])
-        with pytest.raises(InvalidReply):
-            list(chat.stream(tip, client=client))
-
     @BOTH
     def test_one_that_was_cut_off_is_stored_and_says_so(self, tip, client, server, ask):
         server.script([message("length", content="At four, th")])

@@ -96,18 +96,6 @@ def test_from_the_retired_generation_on_the_originals_are_back(session, index):
     assert list(ChatMessage.objects.filter(session=session).messages().order_by("id").values()) == before
 
 
-def test_at_the_same_tip_it_can_be_made_anew_at_once(session):
-    """Same anchor, same cutoff: the database allows one live summary there, and the other is retired."""
-    tip, made = go_on(session, None, 3)
-    assert tip is not None
-    chat.retire_summary(made[2])
-    again = chat.compact(tip)
-    assert (again.generation, again.base_id) == (4, made[1].pk)
-    assert (again.anchor_id, again.cutoff_id) == (made[2].parent_message_id, made[2].last_summarized_message_id)
-    check_branch(tip, generation=4)
-    assert chat.compact(tip).skip_reason == "nothing_to_compact"
-
-
 def test_what_was_undone_holds_nothing_back(session, settings, monkeypatch):
     """The cool-down is of the summary in use: the last one made is out of use, and the branch over its threshold."""
     first = grow(session, None, "u a " * 20)[-1]
@@ -142,26 +130,6 @@ def test_a_reason_that_can_not_be_stored_is_refused(session, reason):
 def test_only_summaries_are_retired(session):
     with pytest.raises(NotASummary):
         chat.retire_summary(grow(session, None, "u")[0])
-
-
-def test_a_shared_generation_takes_along_what_each_branch_built_on_it(session):
-    """Two branches share both generations of a trunk; one shares the first only, and keeps its own."""
-    trunk, (first, second) = go_on(session, None, 2)
-    left, of_left = go_on(session, trunk, 2)
-    right, of_right = go_on(session, trunk, 1)
-    above_its_cutoff = chat.get_branch(trunk)[second.last_summarized_message.depth - 3]
-    apart, of_apart = go_on(session, above_its_cutoff, 1)
-    gone = [second, *of_left, *of_right]
-    assert chat.retire_summary(second) == [summary.pk for summary in gone]
-    assert live(session) == [first, *of_apart]
-    for tip, generation in ((left, 1), (right, 1), (trunk, 1), (apart, 6)):
-        check_branch(tip, generation=generation)
-    for number, tip in ((7, left), (8, right)):
-        run = chat.compact(tip)
-        assert (run.generation, run.base_id) == (number, first.pk)
-        check_branch(tip, generation=number)
-    check_branch(apart, generation=6)
-    check_branch(trunk, generation=1)
 
 
 def test_a_run_that_waits_is_given_up_and_the_next_turn_asks_anew(session):

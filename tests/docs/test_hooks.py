@@ -62,10 +62,8 @@ def test_every_key_that_names_code_is_there_and_listed() -> None:
 
 @pytest.mark.django_db(transaction=True)
 class TestExamples:
-    def test_the_settings_are_right(self, hooks: ModuleType, settings: Any) -> None:
+    def test_each_of_them_is_called(self, hooks: ModuleType, settings: Any) -> None:
         assert find_problems(settings.COMPACTION) == []
-
-    def test_each_of_them_is_called(self, hooks: ModuleType) -> None:
         asked = answer(hooks)
         tip = grow(chat.start_session(), None, "u a " * 40)[-1]
         tip = chat.append_message(tip.session, tip, role="user", content="Tell Project Heron that the word is abc.")

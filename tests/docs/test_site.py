@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core.management import get_commands
 from django.utils import timezone
 
 from compaction_app import chat, conf, exceptions, plain, signals
@@ -21,6 +22,7 @@ from compaction_app.management import checks
 from compaction_app.models import CompactionRun
 from compaction_app.summarizers.drafts import MIN_SUMMARY_CHARS
 from compaction_app.tokens import TOKENS_PER_ATTACHMENT
+from compaction_app.transfer.rebuild import NotRebuilt, Proof
 from compaction_app.values import ErrorCode, EventKind, RunStatus, SkipReason, Strategy, Suppression
 from tests.conftest import REPOSITORY
 
@@ -144,6 +146,10 @@ def test_settings_and_codes_that_a_page_names_are_there(page: str) -> None:
     codes = {*ErrorCode, *EventKind, *SkipReason, *Suppression, *Strategy, *RunStatus}
     reasons = re.findall(r"(?:reason|event|layer|outcome|status\*?,) `(\w+)`", text)
     assert set(reasons) <= set(map(str, codes))
+    if page in ("tuning", "replay"):
+        named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", text))
+        words = {"api_key_env", "max_input_tokens", "should_compact", "request_compaction"}
+        assert named - set(map(str, {*codes, *Proof, *NotRebuilt})) - set(get_commands()) - words == set()
 
 
 class TestProduction:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -64,11 +65,9 @@ def test_a_problem_of_the_settings_is_a_check_message(configured: dict[str, Any]
 # -- databases -------------------------------------------------------------------------------------------
 
 
-class ElsewhereRouter:
+def elsewhere(db: str, app_label: str, **hints: Any) -> bool | None:
     """A host that keeps this app's tables in the database called "chats"."""
-
-    def allow_migrate(self, db: str, app_label: str, **hints: Any) -> bool | None:
-        return db == "chats" if app_label == "compaction_app" else None
+    return db == "chats" if app_label == "compaction_app" else None
 
 
 @pytest.fixture
@@ -108,47 +107,41 @@ def test_only_databases_that_hold_messages_are_judged(databases: dict[str, Any])
     add_database(databases, "legacy", "mysql")
     add_database(databases, "chats", "oracle", ATOMIC_REQUESTS=True)
     databases["legacy"]["ATOMIC_REQUESTS"] = True
-    with override_settings(DATABASE_ROUTERS=[f"{__name__}.ElsewhereRouter"]):
+    with override_settings(DATABASE_ROUTERS=[SimpleNamespace(allow_migrate=elsewhere)]):
         told = found()
     assert list(told) == ["E020", "W002"]
     assert all("'chats'" in text and "legacy" not in text for text in told.values())
 
 
-class ChatsElsewhereRouter:
+def chats_elsewhere(model: Any, **hints: Any) -> str | None:
     """A host that routes this app to "chats" and its users nowhere."""
-
-    def db_for_write(self, model: Any, **hints: Any) -> str | None:
-        return "chats" if model._meta.app_label == "compaction_app" else None
+    return "chats" if model._meta.app_label == "compaction_app" else None
 
 
-class NoUsersRouter:
+def no_users(db: str, app_label: str, **hints: Any) -> bool | None:
     """Both are routed to "default", and the tables of users are not made there."""
-
-    def allow_migrate(self, db: str, app_label: str, **hints: Any) -> bool | None:
-        return False if app_label == "auth" else None
+    return False if app_label == "auth" else None
 
 
-class SharedSchemaRouter:
-    """As that of django-tenants outside of a tenant: the schema that the checks see has neither users nor chats."""
-
-    def allow_migrate(self, db: str, app_label: str, **hints: Any) -> bool | None:
-        return app_label not in ("auth", "compaction_app")
+def shared_schema(db: str, app_label: str, **hints: Any) -> bool | None:
+    """As django-tenants outside of a tenant: the schema that the checks see has neither users nor chats."""
+    return app_label not in ("auth", "compaction_app")
 
 
 @pytest.mark.parametrize(
-    ("name", "where"),
+    ("router", "where"),
     [
-        ("ChatsElsewhereRouter", "in 'chats', and users in 'default'"),
-        ("NoUsersRouter", "in 'default', which has no users"),
-        ("SharedSchemaRouter", None),
+        ({"db_for_write": chats_elsewhere}, "in 'chats', and users in 'default'"),
+        ({"allow_migrate": no_users}, "in 'default', which has no users"),
+        ({"allow_migrate": shared_schema}, None),
     ],
 )
 def test_sessions_in_another_database_than_their_owners_are_an_error(
-    databases: dict[str, Any], name: str, where: str | None
+    databases: dict[str, Any], router: dict[str, Any], where: str | None
 ) -> None:
     """Storing a session with an owner raised a bare IntegrityError."""
     add_database(databases, "chats")
-    with override_settings(DATABASE_ROUTERS=[f"{__name__}.{name}"]):
+    with override_settings(DATABASE_ROUTERS=[SimpleNamespace(**router)]):
         told = found()
     assert list(told) == (["E021"] if where else [])
     assert all(f"keeps chat sessions {where}:" in text for text in told.values())

@@ -72,18 +72,6 @@ class TestCompact:
         assert {request.instructions for request in FakeSummarizer.requests} == {"keep the prices"}
         assert len(FakeSummarizer.requests) == len(tips)
 
-    def test_a_success_before_a_generation_with_nothing_left_is_told(self, forked, monkeypatch):
-        _, (tip, *_) = forked
-        compact = chat.compact
-
-        def and_again(tip, **given):
-            compact(tip, **given)
-            return compact(tip, **given)
-
-        monkeypatch.setattr(chat, "compact", and_again)
-        assert outcomes(run("compact", tip.pk)[0]) == {tip.pk: "compacted (generation 1)"}
-        assert CompactionRun.objects.get(status="skipped").generation is None
-
     def test_a_failure_is_told_and_ends_with_one(self, forked):
         _, (tip, *_) = forked
         FakeSummarizer.error = SummarizerError("no", error_code="quota")
@@ -103,10 +91,6 @@ class TestCompact:
         assert code == 1
         taken.refresh_from_db()
         assert taken.status == RunStatus.RUNNING
-
-    def test_an_empty_session_is_nothing_to_compact(self):
-        assert run("compact", chat.start_session().pk) == ("The session has no messages: nothing to compact.\n", 0)
-        assert FakeSummarizer.requests == []
 
     def test_json_for_scripts(self, forked):
         _, (tip, *_) = forked

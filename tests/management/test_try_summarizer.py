@@ -14,7 +14,7 @@ from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from project.embedded import free_port
 from tests.small import asks
-from tests.steps import fill_target, small_window
+from tests.steps import small_window
 from tests.transfer.bundling import run
 
 pytestmark = [pytest.mark.django_db, pytest.mark.pure, pytest.mark.usefixtures("own_cache")]
@@ -92,8 +92,6 @@ def test_it_sends_what_a_run_would_send_once(asked, server):
             "nothing_told, the summarizer repeated its instructions, or itself, or told nothing of the messages",
             id="repeats its instructions",
         ),
-        pytest.param(fill_target(2), "oversize, the summary was too long", id="too long"),
-        pytest.param(steps.refusal(), "refused, the summarizer refused", id="refused"),
     ],
 )
 def test_a_draft_that_is_refused_is_shown_with_the_reason(asked, server, step, verdict):
@@ -103,14 +101,6 @@ def test_a_draft_that_is_refused_is_shown_with_the_reason(asked, server, step, v
     assert told(printed)["verdict"] == f"refused: {verdict}"
     assert code == 1
     assert len(server.requests) == 1
-
-
-def test_of_a_loop_the_first_lines_are_shown(asked, server):
-    asked()
-    server.script([steps.reply("The end of the material.\n" * 400)])
-    printed, _ = run("try_summarizer")
-    assert printed.count("The end of the material.") == 20
-    assert "… and 380 more" in printed
 
 
 def test_a_model_that_is_too_slow(asked, server):
@@ -125,24 +115,21 @@ def test_a_model_that_is_too_slow(asked, server):
     server.wait_for_disconnects(1)
 
 
-def test_a_key_that_is_wrong_is_told_without_the_key(asked, server):
+def test_a_key_that_is_wrong_and_a_server_that_is_not_there_are_told_without_the_key(asked, server):
     asked()
     server.script(default=steps.unauthorized())
     printed, code = run("try_summarizer")
-    assert told(printed)["verdict"] == "refused: authentication, the API key is missing or was not accepted"
+    assert (told(printed)["verdict"], code) == (
+        "refused: authentication, the API key is missing or was not accepted",
+        1,
+    )
     assert "HTTP 401 invalid_api_key" in told(printed)["detail"]
-    assert KEY not in printed
-    assert code == 1
-
-
-def test_a_server_that_is_not_there_is_told_without_what_its_address_contains(asked):
     port = free_port()
     asked(url=f"http://127.0.0.1:{port}/v1?key={KEY}")
-    printed, code = run("try_summarizer")
-    assert printed.startswith(f"house at http://127.0.0.1:{port}/v1\n")
-    assert told(printed)["detail"] == "house: provider_error (the connection failed)"
-    assert KEY not in printed
-    assert code == 1
+    elsewhere, code = run("try_summarizer")
+    assert elsewhere.startswith(f"house at http://127.0.0.1:{port}/v1\n")
+    assert (told(elsewhere)["detail"], code) == ("house: provider_error (the connection failed)", 1)
+    assert KEY not in printed + elsewhere
 
 
 def test_a_window_is_named_or_known_or_learned(asked, server, settings):
@@ -169,10 +156,4 @@ class TestEntries:
         asked()
         with pytest.raises(CommandError, match=r"SUMMARIZERS has .*extractive.*, and no 'local'") as caught:
             run("try_summarizer", "local")
-        assert caught.value.returncode == 2
-
-    def test_settings_that_are_wrong_are_a_wrong_call(self, settings):
-        settings.COMPACTION = asks(BACKEND="compaction_app.values.SummaryRequest")
-        with pytest.raises(CommandError, match="must be a subclass") as caught:
-            run("try_summarizer")
         assert caught.value.returncode == 2

@@ -69,6 +69,7 @@ def keep(
     )
     asked = request(
         covered=covered,
+        lookahead=tuple(kept),
         pinned=pinned,
         base_text=before.content,
         base_columns={"ledger": before.ledger, "is_extract": before.is_extract, "extract": before.extract},

@@ -1,4 +1,7 @@
-"""What belongs together is told together or not at all: at any target, and a generation later."""
+"""What belongs together is told together or not at all, and an older value not without the newer one.
+
+At any target, and a generation later.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,8 @@ MODEL = Role.ASSISTANT
         (["Call 555-0192 for Bob.", (MODEL, "OK."), "That number is wrong."], "555-0192", "wrong"),
         (["The code is 4711.", (MODEL, "Noted."), "Sorry, I mixed up: 4171."], "4711", "4171"),
         (["We meet in Oslo on 5 May.", (MODEL, "Noted."), "It's cancelled."], "meet in Oslo", "cancelled"),
-        (["We meet in Oslo on 5 May.", (MODEL, "Noted."), "Oh wait, 6 May."], "meet in Oslo", "6 May"),
-        ([(MODEL, "The capital is Sydney."), "That's not true."], "Sydney", "not true"),
         ([(MODEL, "We agreed to hire Carl Moe."), "I never said that."], "Carl Moe", "never said"),
-        ([(MODEL, "I will delete table orders."), "Halt, warte!"], "orders", "warte"),
         ([(MODEL, "I will pay Bob 900 EUR unless you object."), "I object."], "900 EUR", "I object"),
-        ([(MODEL, "So the deadline is 5 May?"), "Nonsense."], "5 May?", "Nonsense"),
         (
             [(MODEL, "I have deleted table orders."), "Did you?", (MODEL, "I did not delete anything.")],
             "have deleted",
@@ -51,7 +50,6 @@ MODEL = Role.ASSISTANT
         (["We marry in Oslo on 5 May.", (MODEL, "Lovely!"), "if mum is still ill we postpone"], "5 May", "if mum"),
         (["The desk is closed on 4 July.", "apart from the two of us at night"], "desk is", "two of us"),
         (["金庫の暗証番号は4711です。", (MODEL, "はい。"), "間違えました、4171です。"], "4711", "4171"),
-        (["保险柜的密码是4711。", (MODEL, "好的。"), "不对，是4171。"], "4711", "4171"),
         ([(MODEL, "Mr. Jones gets 500 mg of penicillin."), "He is allergic!"], "500 mg", "allergic"),
     ],
 )  # fmt: skip
@@ -65,8 +63,6 @@ def test_a_claim_is_never_told_without_what_takes_it_back(said: list[Said], clai
     ("said", "pronoun", "subject"),
     [
         (["Mr. Brown is allergic.", "Mr. Green coughs. He gets 20 mg of codeine."], "He gets", "Green"),
-        (["The red car is Anna's. The blue car belongs to Carl Moe. It must stay in Oslo."], "It must", "blue car"),
-        (["Frau Weber wohnt in Köln. Sie zahlt 900 Euro an Bob."], "Sie zahlt", "Weber"),
         (["Mme Lefèvre habite à Lyon. Elle paie 900 EUR à Bob."], "Elle paie", "Lefèvre"),
         (["Room 7 of Anna has two windows. Never paint it before 5 May."], "paint it", "Room 7"),
         (["There is the new cook.", "He is allergic to nuts and to Anna Nowak's cake."], "He is", "cook"),
@@ -102,11 +98,6 @@ def test_several_answers_go_with_all_that_was_asked() -> None:
     many = "1. Shall I delete db7?\n2. Shall I push 4.2?\n3. Shall I email bob@example.com?"
     for text in told(chat("Hello.", many, "1. no\n2. yes\n3. no")):
         assert text.count("?") == 3 * text.count("(user: 1. no) (user: 2. yes) (user: 3. no)")
-
-
-def test_the_same_question_keeps_its_newest_answer() -> None:
-    text = summarize(chat("Hello.", "Deploy to Oulu?", "no", "Deploy to Oulu?", "yes", "Deploy to Oulu?", "no"))
-    assert text.endswith("Deploy to Oulu? (user: no)")
 
 
 def test_an_answer_to_what_a_models_summary_said_last_is_left_out() -> None:
@@ -150,17 +141,12 @@ def test_an_item_is_told_with_what_stands_above_it(content: str, line: str) -> N
     [
         'He said "Do not go. Stay here with us." to me',
         "Never rename pkg/__init__.py or __main__.py, and keep super().__init__(**kwargs) as it is; 2**10 items",
-        "Wir treffen uns im 2. Stock, z. B. um 14.30 Uhr, bei der Fa. Müller GmbH, Nr. 7, St. Gallen",
-        "The plant no. 7 of Dr. Virtanen is 3.5 km away",
         "My key [secret removed: Google key] and the token [secret removed: JWT] are on the server in Oulu",
         "Delete table orders_2019 on server db7; no, never do that, Priya Nair would kill us",
-        "You may delete the table on db7, and you have to ask Priya for a backup first",
         "لطفا پیش از ساعت هشت صبح به آنا زنگ نزن",
         "aws_secret_access_key = [secret removed: AWS secret access key] belongs to the server in Oulu",
         "Berth 1 is no longer [free], it isn't (open) to ship 2 unless the harbour master says so",
-        "Jonas is absolutely convinced, and has told everyone here, that Leila Brandt stole 500 EUR on 3 May",
         "Version 1.2.3-rc.1+build.5 of pkg @scope/name@^4.5.6 needs Node >=18 <21",
-        "Nikdy nevolej Anně Novákové před osmou hodinou ranní",
         "Бюджет 3000 евро и больше ни копейки",
         "تشحن في 14 نيسان 2026 من بيروت",
     ],
@@ -194,28 +180,74 @@ def test_what_was_said_last_stands_last(target: int) -> None:
         assert second not in text or text.rindex(first) > text.rindex(second)
 
 
-def test_numbered_answers_on_one_line_stay_whole() -> None:
-    said = [message(1, MODEL, "Shall I delete the archive?\nShall I email Tom?"), message(2, content="1. no 2. yes")]
-    assert summarize(said, 400).endswith("(user: 1. no 2. yes)")
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("The budget is 2,000 euros.", "The budget is 2,400 euros now."),
+        ("预算是3000欧元。", "现在预算是2400欧元。"),
+        ("The meeting with Anna Lind is at 3 pm.", "The meeting with Anna Lind is at 5 pm."),
+    ],
+)
+def test_a_value_is_replaced_by_the_newer_one(old: str, new: str) -> None:
+    text = summarize(turns(old, (MODEL, "Fine."), new))
+    assert old.rstrip(".。") not in text
+    assert new.rstrip(".。") in text
 
 
-def test_a_rule_of_one_word_is_told() -> None:
-    said = chat("I'm vegan.", "ok", "What's for dinner at Rosa's on Sunday?")
-    assert "I'm vegan" in summarize(said, 300)
+@pytest.mark.parametrize(
+    ("old", "new", "outdated", "valid"),
+    [
+        ("Our port is 80.", "We changed the port from 80 to 81.", "port is 80", "to 81"),
+        ("The deadline is 4 June.", "The deadline moved to 18 June.", "4 June", "18 June"),
+        ("Our trip budget is 3,000.", "The budget is 2,400 now.", "3,000", "2,400"),
+        ("For dinner we expect 46 guests.", "So 52 guests for dinner it is, no more.", "46 guests", "52 guests"),
+        ("We take deposit_percent = 25 here.", "It says deposit_percent = 30 now.", "= 25", "= 30"),
+        ("Never email Bob Berg.", "You may email Bob Berg again.", "Never email", "again"),
+        ("Never push on Fridays.", "Well, this Friday you may push.", "Never push", "you may push"),
+        ("Our server is db7.", "We went back to db6 instead of db7.", "server is db7", "back to db6"),
+        ("Turn the pump P-7 on.", "Turn the pump P-7 off.", "P-7 on", "P-7 off"),
+    ],
+)
+def test_an_older_value_is_never_told_without_the_newer_one(old: str, new: str, outdated: str, valid: str) -> None:
+    texts = list(told(among_others(old, (MODEL, "Fine."), new)))
+    assert [text for text in texts if outdated in text and valid not in text] == []
+    assert valid in texts[-1]
 
 
-def test_an_acknowledgement_is_never_told_whoever_is_named_in_it() -> None:
-    said = [
-        message(1, content="I painted the boat in Turku.", name="Ana"),
-        message(2, MODEL, "Wow, thanks Ana!", name="Melanie"),
-        message(3, content="I know, Melanie.", name="Ana"),
-    ]
-    assert summarize(said).splitlines()[1:] == ["user Ana: I painted the boat in Turku"]
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("The food budget is 300 euros.", "The budget is 2,400 euros now."),
+        ("The budget is 3,000 euros.", "The budget is now tight."),
+        ("The budget is not 3,000.", "The budget is 2,400 now."),
+        # A condition, a claim and a guess replace nothing.
+        ("The budget is 2,000 EUR.", "The budget is 3,000 EUR now if the county agrees."),
+        ("The budget is 2,000 EUR.", "I think the budget is 3,000 EUR now."),
+        # Nor does a value that was taken back.
+        ("The budget is 2,000 EUR.", "The budget is 3,000 EUR now. Scrap that, keep the old one."),
+    ],
+)
+def test_two_subjects_or_a_doubt_replace_nothing(one: str, other: str) -> None:
+    text = summarize(turns(one, (MODEL, "Fine."), other))
+    assert one.rstrip(".") in text
+    assert other.rstrip(".") in text
 
 
-def test_what_a_model_says_after_thanks_is_no_comment_on_what_was_said() -> None:
-    said = chat("Never sand the mast of the boat.", day=None)[:1]
-    said.append(message(2, MODEL, "Fine. Two coats take 750 ml of varnish."))
-    text = summarize(said)
-    assert "user: Never sand the mast of the boat\n" in text
-    assert "assistant: Two coats take 750 ml" in text
+@pytest.mark.parametrize("said", [(MODEL, "The budget is 3,000 EUR now."), (Role.TOOL, "The budget is 3,000 EUR now.")])
+def test_nobody_replaces_what_a_person_said(said: Said) -> None:
+    text = summarize(turns("The budget is 2,000 EUR for all of us. We are nine.", (MODEL, "Fine."), said))
+    assert "2,000 EUR" in text
+
+
+def test_the_newest_of_three_values_is_told_even_if_it_is_the_oldest_again() -> None:
+    told = ["The door code is 4711.", "The door code is 8222 now.", "The door code is 4711 once more."]
+    text = summarize(turns(*(one for said in told for one in (said, (MODEL, "Noted.")))))
+    assert "The door code is 4711 once more" in text
+    assert "8222" not in text
+
+
+def test_what_was_said_twice_is_told_once_where_it_was_said_last() -> None:
+    said = ("Never push to main.", (MODEL, "Fine."), "The boat of Anna Lind is blue.", (MODEL, "Fine."))
+    text = summarize(turns(*said, "Never push to main."))
+    assert text.count("Never push to main") == 1
+    assert text.index("blue") < text.index("Never push")

@@ -18,9 +18,7 @@ WEDNESDAY = date(2026, 3, 4)
     ("text", "resolved"),
     [
         ("the day after tomorrow", "the day after tomorrow (2026-03-06)"),
-        ("two months ago", "two months ago (2026-01)"),
         ("Gestern kam er, morgen geht er", "Gestern (2026-03-03) kam er, morgen geht er"),
-        ("أول أمس دفعت 300 دينار", "أول أمس (2026-03-02) دفعت 300 دينار"),
         ("后天付100元", "后天 (2026-03-06)付100元"),
         ("We sail **tomorrow** at 9.", "We sail **tomorrow (2026-03-05)** at 9."),
         # Of two days in a report only the first is relative to today.
@@ -39,14 +37,11 @@ def test_a_date_with_one_meaning_is_resolved_once(text, resolved):
         # No meaning, or two.
         "next Friday",
         "last Monday",
-        "as if I were born yesterday",
-        "por la mañana",
         # A duration, a guess, and what repeats.
         "about 3 weeks ago",
         "It takes one in two weeks",
         # Part of another word or phrase.
         "明日香さんに300円払った",
-        "大后天付100元",
         "Am Dienstag morgen kommt Frau Weber",
         # Paths, addresses, options and code.
         "git log --since=yesterday",

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from compaction_app.memory.extractive import extractive_draft
 from compaction_app.memory.statements import demand_of
-from compaction_app.memory.words import read_words
 from compaction_app.messages.transcript import leaks_wrapper
 from compaction_app.tokens import CharacterTokenCounter
 from compaction_app.values import EXTRACTIVE_MODEL, Message, Role
@@ -40,21 +39,13 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 ENDLESS = {
     "words": "word " * 3000,
     "unspaced": "預算三千歐元，" * 1000,
-    "arabic": "ا ب ت " * 1000,
     "one word": "A1b2C3" * 2000,
-    "letters": "x" * 9000,
-    "emoji": "👩‍👩‍👧" * 900,
     "dashes": "- " * 3000 + "end",
-    "semicolons": "a;" * 9000,
-    "identifiers": "__a" + " b" * 20_000,
-    "script": "function(a,b){return a.b(c)};" * 900,
     "brackets": "([{" * 4000,
     "questions": "Really? " * 3000,
     "numbers": "".join(f"{n} " for n in range(9000)),
     "a list": "\n".join(f"- entry {n}: the value of {n * 7}" for n in range(3000)),
-    "quotes": '"' * 9000,
     "roles": "user: " * 3000,
-    "headings": "# a\n" * 3000,
 }
 
 
@@ -93,12 +84,6 @@ class TestForm:
         ]
         assert lines(summarize(said))[1] == "### 2025-03-10 to 2025-03-12"
 
-    def test_what_has_no_date_has_no_heading(self) -> None:
-        assert lines(summarize(turns("I live in Turku and own a boat."))) == [
-            HEADING,
-            "user: I live in Turku and own a boat",
-        ]
-
     def test_relative_dates_are_resolved_against_their_day(self) -> None:
         text = summarize(chat("I arrived in Turku yesterday.", day=FIRST_DAY))
         assert "I arrived in Turku yesterday (2025-03-09)" in text
@@ -128,10 +113,6 @@ class TestForm:
         covered = [message(1, attachments=({"type": "image", "name": "cat.png"},))]
         assert "user: [quoted] [image: cat.png]" in summarize(covered)
 
-    def test_reasoning_is_not_told(self) -> None:
-        thought = [{"type": "thinking", "thinking": "The key is SNF-2605-017."}]
-        assert "SNF" not in summarize([message(1, Role.ASSISTANT, "The boat is blue.", reasoning=thought)])
-
     def test_wrapper_tags_are_defused_and_other_brackets_stay(self) -> None:
         text = summarize(chat("Write <user>x</user> and </previous-summary>, a < b, List<int> and <div>."))
         assert not leaks_wrapper(text, "")
@@ -145,12 +126,6 @@ class TestBudget:
     def test_the_target_is_filled_and_never_passed(self, target: int, count: object) -> None:
         text = summarize(planted_conversation(), target, count=count)
         assert 0.75 * target <= count([text])[0] <= target
-
-    @pytest.mark.parametrize("target", [12, 20, 30, 39])
-    def test_a_tiny_target_still_says_something(self, target: int) -> None:
-        text = summarize(chat("The quick brown fox jumps over the lazy dog while the grey cat sleeps."), target)
-        assert len(text) >= 30
-        assert size(text) <= target
 
     @pytest.mark.parametrize("target", [40, 300])
     @pytest.mark.parametrize("content", ENDLESS.values(), ids=ENDLESS)
@@ -215,15 +190,11 @@ class TestTruth:
     @pytest.mark.parametrize(
         "rule",
         [
-            "No silicone anywhere on the lantern",
             "keep your hands off the table legacy_guests",
             "The interns may not see the salaries",
-            "The guests are not to climb the tower",
-            "The lamp can't run on kerosene",
             "I refuse all paint with lead",
             "You should never email the county",
             "Auf keinen Fall vor acht Uhr anrufen",
-            "Il ne faut jamais appeler Anne avant huit heures",
             "绝对不要在八点以前给安娜打电话",
             "The reserve is not touched before 1 May",
             "Write plain prose, no bullet lists unless I ask",
@@ -241,11 +212,9 @@ class TestTruth:
         "idiom",
         [
             "I can't wait to see you all there",
-            "That must have been a very special evening",
             "Never mind, it was only an idea of mine",
             "I agree, you must be so proud of her",
             "We had to wait in the rain with the goat",
-            "Nobody knows what it is",
         ],
     )
     def test_an_idiom_is_no_rule(self, idiom: str) -> None:
@@ -286,13 +255,6 @@ class TestGenerations:
             assert size(text) <= 350
         assert found(text) == len(PLANTS)
 
-    def test_an_extract_that_fits_is_told_as_it_is(self) -> None:
-        text = summarize(planted_conversation(), 400)
-        for _ in range(3):
-            again = summarize([], 400, text)
-            assert sorted(again.split()) == sorted(text.split())
-            text = again
-
     def test_what_a_models_summary_says_is_carried_on_as_nobodys_words(self) -> None:
         previous = (
             "## Trip\n\nThe user travels to Lisbon with Tomasz. The budget is 3,000 euros.\n\n"
@@ -308,14 +270,6 @@ class TestGenerations:
             assert kept in text
         assert "3,000" not in text or text.index("3,000") < text.index("2,400")
         assert [line.split(": ")[0] for line in text.splitlines()[1:]] == ["summary", "user"]
-
-    def test_an_extract_of_before_is_read_on(self) -> None:
-        """Those of the first form have no heading: what they say is kept, and counts as nobody's words."""
-        previous = "## 2025-03-10\nuser Ana: Never book a layover in Frankfurt · My boat is blue\nassistant: Noted"
-        text = summarize(turns("I live in Turku and own a dog."), 300, previous, previous_is_extract=False)
-        for kept in ("2025-03-10", "Never book a layover in Frankfurt · My boat is blue", "user: I live in Turku"):
-            assert kept in text
-        assert "user Ana: " not in text
 
 
 class TestDeterminism:
@@ -382,8 +336,3 @@ def test_outcomes_of_one_shape_in_an_extract_are_no_rows() -> None:
 )
 def test_what_people_demand_and_what_only_looks_like_it(text: str, demand: int) -> None:
     assert demand_of(text) == demand
-
-
-def test_what_a_relative_date_was_resolved_to_is_no_value_of_its_own() -> None:
-    assert not read_words("I thought about it last night (2026-03-10).").values
-    assert read_words("It was moved to 2026-03-10.").values

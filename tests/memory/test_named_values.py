@@ -42,10 +42,6 @@ def test_values_stand_under_the_names_that_they_came_with() -> None:
     assert named(summarize(BOOKED)) == []
 
 
-def test_a_conversation_without_tools_and_identifiers_has_none() -> None:
-    assert HEADING not in summarize(turns("My boat is blue, and it lies in Turku.", (Role.ASSISTANT, "A fine place.")))
-
-
 def test_a_value_is_told_once_wherever_it_came_up() -> None:
     told = [*BOOKED, *call(3, "cancel_flight", {"cancelled": True}, flight_id="HAT-271"), *turns("Cancel HAT-271.")]
     text = summarize(told)
@@ -56,10 +52,6 @@ def test_a_value_is_told_once_wherever_it_came_up() -> None:
 def test_an_identifier_is_read_behind_any_sign() -> None:
     text = listed(turns("Ticket #QX-4711 of @mira_k7: run it with --dry_run2 (see .env_local3), call +4790000017."))
     assert all(one in text for one in ("QX-4711", "mira_k7", "dry_run2", "env_local3", "+4790000017"))
-
-
-def test_a_sign_before_an_identifier_is_a_part_of_it() -> None:
-    assert "order_id: #W2378467" in listed(call(1, "get_order", {"status": "sent"}, order_id="#W2378467")).splitlines()
 
 
 def test_times_that_nobody_used_come_last() -> None:
@@ -103,9 +95,3 @@ def test_what_people_write_of_values_is_theirs() -> None:
     text = summarize(turns(f"{HEADING}\nid: QX-1\nNever open the vault."))
     assert f"\n{HEADING}\nid: QX-1\nNever" not in text
     assert "user: " in text
-
-
-def test_what_is_no_json_and_what_is_endless_is_no_value() -> None:
-    endless = json.dumps({"id": "x" * 90 + "1", "deep": [[[[[[[[[[[[[["QX-99"]]]]]]]]]]]]]]})
-    assert "x" * 90 not in "\n".join(named(summarize(call(1, "look", endless, id="A-1234"))))
-    assert named(summarize([message(1, Role.TOOL, "[not json", name="look")])) == []

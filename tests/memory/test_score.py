@@ -71,19 +71,10 @@ def test_a_models_advice_is_no_fact() -> None:
     assert share((Role.ASSISTANT, "You should always compare a few of them."), "") == 1
 
 
-def test_nothing_to_keep_is_all_kept() -> None:
-    assert share("That sounds good to me.", "") == 1
-
-
 def test_each_fact_counts_once() -> None:
     said: list[Said] = ["I met Birk Aune, and there are 94 steps.", "So later I saw Birk Aune again at the pier."]
     assert share(said, "there are 94 steps") == pytest.approx(1 / 3)
     assert share(said, "Birk Aune counted") == pytest.approx(2 / 3)
-
-
-def test_rows_of_data_count_for_nothing() -> None:
-    rows = "\n".join(f"{n:04} INFO worker-{n % 3} took {n} ms" for n in range(50))
-    assert share([(Role.TOOL, rows), "There are 94 steps."], "94 steps") == 1
 
 
 @given(TEXT)

@@ -96,14 +96,6 @@ def test_each_generation_stores_how_much_survived_before_and_after_its_ledger(fo
     assert f"## {LEDGER_NAME}" in shown
 
 
-def test_without_a_ledger_what_a_model_forgets_is_gone(forgetful, settings):
-    """The figures are the ledger's doing: the same model without it keeps next to nothing of five generations ago."""
-    settings.COMPACTION = {**settings.COMPACTION, "LEDGER_TOKENS": 0}
-    session, found, _ = told_and_searched(demo(), GENERATIONS)
-    assert found.share < 0.5
-    assert all(run.retention_before == run.retention_after for run in generations_of(session))
-
-
 def noted(tip, *told):
     """A turn for each text; the last message."""
     session = tip.session if tip else chat.start_session(model="gpt-4o-mini")
@@ -135,19 +127,6 @@ def test_a_reply_that_begins_with_our_heading_is_never_quoted_as_the_users(forge
     assert summary.is_extract
 
 
-def without_keys(text: str) -> str:
-    return text.replace("sk-proj-Zm9vYmFyMTIzNDU2", "[key]")
-
-
-def test_a_redacted_secret_stays_out_of_the_stored_ledger(forgetful, settings):
-    settings.COMPACTION = {**settings.COMPACTION, "REDACTOR": "tests.memory.test_survival.without_keys"}
-    tip = noted(None, *(f"Never share sk-proj-Zm9vYmFyMTIzNDU2 of room {number}. " for number in range(6)))
-    forgetful.script(default=steps.reply())
-    summary = chat.compact(tip).summary
-    assert "Never share [key] of room 0" in summary.ledger
-    assert "Zm9vYmFy" not in summary.text
-
-
 # -- without a model ---------------------------------------------------------------------------------------
 
 
@@ -168,13 +147,3 @@ def test_what_still_holds_is_found_in_extracts_five_compactions_deep(settings):
 def test_extracts_of_conversations_that_were_written_blind(settings, name, least):
     _, found, context = compacted(settings, written_blind(name))
     assert_survived(found, context, least=least, plants=25)
-
-
-def test_the_summary_alone_keeps_what_its_target_has_room_for(settings):
-    """Without a ledger 15 of 75 live plants are found, because an extract quotes a sentence whole or not at all; a
-    summary of nothing but plants would contain fewer than 60."""
-    session, found, context = compacted(settings, demo(), LEDGER_TOKENS=0)
-    assert found.share >= 0.2, [plant.text for plant in found.missing]
-    for run in generations_of(session):
-        assert COUNT([run.summary.content])[0] <= 431
-    assert context.history_tokens <= context.available_tokens

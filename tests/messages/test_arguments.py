@@ -14,7 +14,7 @@ from asgiref.sync import async_to_sync
 from compaction_app import chat
 from compaction_app.exceptions import ConfigurationError, InvalidMessage, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.plain import apply_tool_result_budget, check_and_compact, estimate_tokens, extract
+from compaction_app.plain import apply_tool_result_budget, check_and_compact, extract
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.server import ScriptedOpenAIServer
@@ -38,26 +38,19 @@ CALLS: dict[str, tuple[str, Callable[[ChatMessage], Any]]] = {
     "settings of a number": ("settings", lambda tip: chat.start_session(settings=5)),
     "a model to ask": ("model", lambda tip: chat.get_context(tip, model=5)),
     "contributions of texts": ("contributions", lambda tip: chat.get_context(tip, contributions=["x"])),
-    "tools of a text": ("tools", lambda tip: chat.get_context(tip, tools="x")),
     "a reserve below nothing": ("reserved_tokens", lambda tip: chat.get_context(tip, reserved_tokens=-1)),
-    "instructions of a number": ("instructions", lambda tip: chat.compact(tip, instructions=5)),
     "a trigger of no kind": ("trigger", lambda tip: chat.request_compaction(tip, trigger="bogus")),
     "a context of a text": ("context", lambda tip: append(tip, context="x")),
     "usage as the client has it": ("usage", lambda tip: append(tip, usage=SimpleNamespace(total_tokens=3))),
-    "reasoning of a number": ("reasoning", lambda tip: append(tip, reasoning=5)),
-    "an external id of a list": ("external_id", lambda tip: append(tip, external_id=[1])),
     "messages of texts": ("messages", lambda tip: chat.append_messages(tip.session, tip, ["x"])),
     "messages beside the branch": ("messages", lambda tip: chat.complete(tip, messages=[SAYING])),
     "a client that is awaited": ("client", lambda tip: chat.complete(tip, client=openai.AsyncOpenAI(api_key="x"))),
     "a client not to be awaited": ("client", lambda tip: chat.astream(tip, client=openai.OpenAI(api_key="x"))),
     "the twin's": ("client", lambda tip: async_to_sync(chat.acomplete)(tip, client=openai.OpenAI(api_key="x"))),
-    "a session of a text to delete": ("session", lambda tip: chat.delete_session("x")),
-    "a tip of a number": ("tip", lambda tip: chat.should_compact(5)),
     "a message for a session": ("session", lambda tip: chat.tips(session=tip)),
     "no session to append many to": ("session", lambda tip: chat.append_messages(None, None, [SAYING])),
     "a parent by its id": ("parent", lambda tip: chat.append_message(tip.session, tip.pk, **SAYING)),
     "NUL": ("contributions", lambda tip: chat.get_context(tip, contributions=[{**SAYING, "content": "a\x00"}])),
-    "a client that is none": ("client", lambda tip: chat.complete(tip, client="openai")),
 }
 
 
@@ -74,11 +67,8 @@ def test_the_argument_is_named(tip: ChatMessage, case: str) -> None:
 
 
 PLAIN_CALLS: dict[str, tuple[str, Callable[[], Any]]] = {
-    "a text to estimate": ("messages", lambda: estimate_tokens("hello")),
     "no messages": ("messages", lambda: check_and_compact(None)),
-    "a summary of a number": ("summary", lambda: check_and_compact([SAYING], summary=5)),
     "a reserve below nothing": ("reserved_tokens", lambda: check_and_compact([SAYING], reserved_tokens=-1)),
-    "bytes of a text": ("max_bytes", lambda: apply_tool_result_budget([SAYING], "5")),
     "bytes below nothing": ("max_bytes", lambda: apply_tool_result_budget([SAYING], -5)),
 }
 

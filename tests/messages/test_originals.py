@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from compaction_app import chat
 from compaction_app.exceptions import IdempotencyConflict, InvalidMessage
-from compaction_app.messages.openai_format import CONVERSATION_BEGINS, NO_RESULT, made_id, sent_name
+from compaction_app.messages.openai_format import CONVERSATION_BEGINS, made_id, sent_name
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tokens import message_texts
 from compaction_app.tree.verify import verify_session
@@ -112,17 +112,6 @@ class TestCalls:
         assert len(set(ids)) == 3
         assert [one["tool_call_id"] for one in answers] == [ids[1], ids[0], ids[2]]
         assert asked["content"] == "I look."
-        assert verify_session(session).problems == []
-
-    def test_results_that_are_missing_follow_the_last_of_them(self, session, question):
-        calls = [{"role": "assistant", "tool_calls": [call(f"c{n}")]} for n in (1, 2)]
-        tip = chat.append_messages(session, question, [*calls, {"role": "user", "content": "Well?"}])[-1]
-        assert [(m["role"], m.get("content")) for m in sent(tip)[1:]] == [
-            ("assistant", None),
-            ("tool", NO_RESULT),
-            ("tool", NO_RESULT),
-            ("user", "Well?"),
-        ]
         assert verify_session(session).problems == []
 
 

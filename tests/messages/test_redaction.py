@@ -303,7 +303,7 @@ class TestNothingLeaves:
         assert_clean(caught.value, caught.value.error_detail)
         assert_clean(*CompactionRun.objects.values_list("error_detail", flat=True))
         assert_clean(*CompactionEvent.objects.values_list("payload", flat=True))
-        assert_clean(*ChatMessage.objects.filter(kind="summary").values_list("content", "metadata"))
+        assert_clean(*ChatMessage.objects.filter(kind="summary").values())
         assert_clean(caplog.text)
         after = dict(ChatMessage.objects.filter(pk__in=before).values_list("pk", "content"))
         assert after == before

@@ -1,4 +1,4 @@
-"""A branch as text for a summarizer: nothing forged, nothing silent, nothing larger than allowed."""
+"""A branch as text for a summarizer: nothing forged, nothing silent or guessed, nothing larger than allowed."""
 
 import json
 import re
@@ -10,18 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compaction_app.messages import tool_calls
-from compaction_app.messages.tool_calls import register_tool_marker, tool_marker
-from compaction_app.messages.transcript import COMMON_TAGS, OWN_TAGS, neutralize_tags, reasoning_text, render_messages
-from compaction_app.values import Message, Role
+from compaction_app.messages.tool_calls import register_tool_marker, result_status, tool_marker
+from compaction_app.messages.transcript import reasoning_text, render_messages
+from compaction_app.messages.truncate import shorten
+from compaction_app.values import Role
+from tests.memory.telling import message
 
 pytestmark = pytest.mark.pure
 
 #: Text that PostgreSQL takes: no lone surrogates.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
-
-
-def message(number: int, role: str = Role.USER, content: str = "", **fields: Any) -> Message:
-    return Message(id=number, depth=number, role=role, tokens=10, content=content, **fields)
 
 
 def call(name: str, arguments: Any = "", call_id: str = "c1") -> dict[str, Any]:
@@ -159,12 +157,6 @@ class TestReasoning:
         """Reasoning is never fabricated."""
         assert reasoning_text(blocks) == ""
 
-    def test_blocks_nested_without_end_do_not_stop_a_compaction(self):
-        blocks: Any = "deep"
-        for _ in range(500):
-            blocks = [blocks]
-        assert reasoning_text(blocks) == ""
-
     def test_it_stands_in_the_assistants_block_or_is_dropped(self):
         thinking = message(1, Role.ASSISTANT, "Yes.", reasoning=[{"thinking": "a < b"}])
         assert render_messages([thinking]) == ["<assistant><reasoning>a &lt; b</reasoning>\nYes.</assistant>"]
@@ -228,16 +220,113 @@ class TestMarkers:
         assert line.splitlines() == [line]
 
 
-class TestDefuse:
-    @pytest.mark.parametrize("tag", [*OWN_TAGS, *COMMON_TAGS])
-    def test_wrapper_tags_become_readable_quotes(self, tag):
-        assert neutralize_tags(f"a <{tag}> b </{tag}> c") == f"a ‹{tag}› b ‹/{tag}› c"
-        assert neutralize_tags(f'<{tag} name="x">') == f'‹{tag} name="x"›'
+def size(text: str) -> int:
+    return len(text.encode())
 
-    @pytest.mark.parametrize("text", ["a < b > c", "<div>", "List<user>", "x <userland>", "plain"])
-    def test_what_is_no_tag_of_ours_stays_as_it_was_written(self, text):
-        assert neutralize_tags(text) == text
 
-    @given(st.lists(st.sampled_from(["<", ">", "/", " ", "user", "cutoff", "previous-summary", "x"])).map("".join))
-    def test_done_twice_is_done_once(self, text):
-        assert neutralize_tags(neutralize_tags(text)) == neutralize_tags(text)
+class TestShorten:
+    @pytest.mark.parametrize("limit", [-1, 0, 1, 5, 20, 27])
+    def test_a_limit_smaller_than_the_notice_leaves_a_head_and_dots(self, limit):
+        assert shorten("x" * 200, limit) == "x" * max(limit - 3, 0) + "..."[: max(limit, 0)]
+
+    def test_head_and_tail_stay_and_the_notice_says_how_many_bytes_are_left_out(self):
+        text = "".join(f"{n:05d}\n" for n in range(1000))
+        head, number, tail = re.fullmatch(
+            r"(.*)\n\.\.\.truncated (\d+) bytes\.\.\.\n(.*)", shorten(text, 500), re.DOTALL
+        ).groups()
+        assert text.startswith(head)
+        assert text.endswith(tail)
+        assert head
+        assert tail
+        assert int(number) == size(text) - size(head) - size(tail)
+
+    @given(TEXT, st.integers(0, 200))
+    def test_laws(self, text, limit):
+        """At most the limit, never larger than the original, the same when done twice, unchanged if it fits."""
+        shortened = shorten(text, limit)
+        assert size(shortened) <= limit
+        assert size(shortened) <= size(text)
+        assert shorten(shortened, limit) == shortened
+        if size(text) <= limit:
+            assert shortened == text
+
+    @given(TEXT.map(lambda text: text * 20), st.integers(40, 200))
+    def test_what_is_left_out_is_what_the_notice_says(self, text, limit):
+        shortened = shorten(text, limit)
+        if shortened != text and "truncated" in shortened:
+            notice = re.search(r"\n\.\.\.truncated (\d+) bytes\.\.\.\n", shortened)
+            assert size(text) - int(notice[1]) == size(shortened) - size(notice[0])
+
+
+def shell(command):
+    return {"id": "c1", "function": {"name": "shell", "arguments": json.dumps({"command": command})}}
+
+
+@pytest.mark.parametrize(
+    ("command", "result"),
+    [
+        ("ls", ""),
+        ("git push", "Everything up-to-date"),
+        ("git push", " ! [rejected] main (non-fast-forward)\nerror: failed to push"),
+        ("pytest -q", "F..\n412 passed, 3 failed in 12.3s"),
+        ("foo", "bash: foo: Kommando nicht gefunden."),
+        ("make", '{"stdout": "", "stderr": "make: *** [all] Error 2"}'),
+        # What others wrote.
+        ("cat a.log", "Error: no room\n" * 50),
+        ("x", "The word error: stands in prose, and so does 10 failed."),
+    ],
+)
+def test_without_an_exit_code_nothing_is_guessed(command, result):
+    """A model sees the result itself, next to the marker."""
+    assert tool_marker(shell(command), result) == f"[shell: {command}]"
+    assert result_status(shell(command), result) == ""
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        ("fatal: not a repository", "fatal: not a repository"),
+        ("Error: no such table: boats", "Error: no such table: boats"),
+        ('{"success": false, "message": "no"}', "no"),
+        ('{"error": {"code": "E1"}}', "E1"),
+        ("one\nTraceback (most recent call last):\n  File\nValueError: x", "ValueError: x"),
+    ],
+)
+def test_a_command_that_says_nothing_but_its_error_has_failed(result, told):
+    assert tool_marker(shell("x"), result) == f"[shell: x] ✗ {told}"
+    assert result_status(shell("x"), result) == "error"
+
+
+@pytest.mark.parametrize(
+    "result",
+    ["exit code: 0", "Process exited with code 0\nall well", '{"exit_code": 0, "stdout": "a"}', '{"success": true}'],
+)
+def test_an_exit_code_of_zero_and_a_field_that_says_so_are_success(result):
+    assert tool_marker(shell("ls"), result) == "[shell: ls → ✓]"
+    assert result_status(shell("ls"), result) == "ok"
+
+
+def test_an_exit_code_tells_more_than_words():
+    """A pipe hides the exit code of what stands before it."""
+    assert tool_marker(shell("make"), "a\nerror: x\nexit code: 2") == "[shell: make → exit 2] ✗ error: x"
+    piped = '{"exit_code": 0, "stdout": "3 failed, 4 passed in 2 s"}'
+    assert tool_marker(shell("pytest | tail"), piped) == "[shell: pytest | tail → exit 0]"
+    assert result_status(shell("pytest | tail"), piped) == ""
+    assert tool_marker(shell("pytest || true"), piped) == "[shell: pytest || true → ✓]"
+    assert result_status(shell("make"), "done\nexit code: 2") == "error"
+
+
+@pytest.mark.parametrize(
+    ("result", "status"),
+    [
+        ("Done", ""),
+        ("No seats are left", ""),
+        ("Error: not found", "error"),
+        ("✗ ", "error"),
+        ('{"ok": true}', "ok"),
+        ('{"ok": false}', "error"),
+    ],
+)
+def test_of_any_other_tool_only_its_first_words_and_its_fields_tell(result, status):
+    call = {"id": "c1", "function": {"name": "book", "arguments": "{}"}}
+    assert result_status(call, result) == status == result_status(None, result)

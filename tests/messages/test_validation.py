@@ -226,34 +226,6 @@ def test_a_message_that_can_not_stand_there_is_refused(branches: Branches, what:
     assert ChatMessage.objects.count() == before
 
 
-def test_results_may_come_in_any_order_and_on_every_branch(branches: Branches) -> None:
-    objects = ChatMessage.objects
-    second = objects.add_child(branches.calling, tool("c2"))
-    first = objects.add_child(second, tool("c1"))
-    other = objects.add_child(branches.answer, tool("c2"))
-    assert [n.token_count for n in (first, second, other)] == [branches.answer.token_count] * 3
-    # All calls are closed, so an ordinary message costs no more than itself.
-    assert objects.add_child(first, user()).token_count == branches.question.token_count
-
-
-UNANSWERED: dict[str, tuple[int, Callable[[Branches], ChatMessage]]] = {
-    "no result came": (2, lambda b: b.calling),
-    "one of two results came": (1, lambda b: b.answer),
-    "a message has closed them already": (0, after_a_user_message),
-    "nothing was called": (0, lambda b: b.question),
-}
-
-
-@pytest.mark.parametrize("what", UNANSWERED)
-def test_the_message_that_closes_open_calls_pays_for_their_missing_results(branches: Branches, what: str) -> None:
-    """A context supplies ``[no result]`` for each: 8 tokens apiece, counted with the message that follows."""
-    missing, find_parent = UNANSWERED[what]
-    parent = find_parent(branches)
-    node = ChatMessage.objects.add_child(parent, user())
-    assert node.token_count == branches.question.token_count + 8 * missing
-    assert node.path_tokens == parent.path_tokens + node.token_count
-
-
 # -- the settings that it stands on ----------------------------------------------------------------------
 
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
 from django.db import connection, models, transaction
 from django.test.utils import CaptureQueriesContext
-from django.utils.connection import ConnectionDoesNotExist
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from treebeard.exceptions import NodeAlreadySaved
 
-from compaction_app.exceptions import ImmutableTree, InvalidParent, MessageNotFound
+from compaction_app.exceptions import ImmutableTree, InvalidParent
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.values import Kind, Role
+from compaction_app.values import Role
 from tests.stock_tree.models import StockNode
-from tests.trees import analyze, chain, deep_chain, star, start_session, summarize
+from tests.trees import analyze, chain, deep_chain, star, start_session
 
 pytestmark = pytest.mark.django_db
 DEPRECATED = pytest.mark.filterwarnings("ignore::treebeard.deprecation.RemovedInTreebeard8Warning")
@@ -148,18 +145,6 @@ def test_a_read_of_all_sessions_goes_through_them_one_by_one() -> None:
     assert ChatMessage.objects.get_tree() == [node for pk in sorted(by_session, key=str) for node in by_session[pk]]
 
 
-def test_a_node_that_is_gone_has_no_relatives() -> None:
-    root, child = chain(start_session(), 2)
-    gone = ChatMessage.objects.get(pk=child.pk)
-    child.delete()
-    objects = ChatMessage.objects
-    assert objects.get_ancestors(gone) == []
-    assert objects.get_descendants(gone) == objects.get_tree(gone) == []
-    assert objects.get_descendant_count(gone) == 0
-    assert objects.get_root(gone) == gone
-    assert not gone.is_descendant_of(root)
-
-
 # -- the price of an answer ------------------------------------------------------------------------------
 
 #: Reads of pairs, of paths and of whole sessions: (objects, top, tip) → answer.
@@ -201,66 +186,6 @@ def test_reads_take_one_statement_however_many_there_are(shape: str) -> None:
 # -- what is written -------------------------------------------------------------------------------------
 
 
-def test_an_append_takes_the_last_place_and_carries_the_sums_on() -> None:
-    """Depth, sibling order and prefix sum follow from the parent, whatever a caller gives for them."""
-    session = start_session()
-    objects = ChatMessage.objects
-    root = objects.add_root({"session": session, "role": "user", "token_count": 7, "depth": 9, "path_tokens": 99})
-    child = objects.add_child(root, {"role": "assistant", "token_count": 5, "sib_order": 8})
-    variant = objects.add_sibling(child, None, {"role": "assistant", "token_count": 6})
-    second = objects.add_sibling(root, "last-sibling", {"role": "user", "token_count": 1})
-    places = [
-        (n.parent, n.session, n.depth, n.sib_order, n.path_tokens) for n in reread([root, child, variant, second])
-    ]
-    assert places == [
-        (None, session, 1, 1, 7),
-        (root, session, 2, 1, 12),
-        (root, session, 2, 2, 13),
-        (None, session, 1, 2, 1),
-    ]
-
-
-def test_an_instance_makes_a_node_as_in_treebeard() -> None:
-    session = start_session()
-    root = ChatMessage.objects.add_root(instance=ChatMessage(session_id=str(session.pk), role="user"))
-    assert ChatMessage.objects.add_child(root, instance=ChatMessage(role="user")).session == session
-    with pytest.raises(NodeAlreadySaved):
-        ChatMessage.objects.add_child(root, instance=root)
-
-
-def test_a_parent_that_is_gone_is_named() -> None:
-    session = start_session()
-    root, child = chain(session, 2)
-    pk = child.pk
-    ChatMessage.objects.filter(pk=pk).delete()
-    with pytest.raises(MessageNotFound, match=str(pk)):
-        ChatMessage.objects.add_child(child, {"role": "user"})
-    with pytest.raises(MessageNotFound, match="does not exist"):
-        ChatMessage.objects.add_root({"session_id": uuid.uuid4(), "role": "user"})
-    assert list(session.messages.all()) == [root]
-
-
-ELSEWHERE: dict[str, Callable[[Any, Any], Any]] = {
-    **{name: read for name, read in READS_OF_A_NODE.items() if name not in ("get_depth", "is_root", "get_parent")},
-    "get_path": lambda objects, node: objects.get_path(node),
-    "is_descendant_of": lambda objects, node: node.is_descendant_of(node),
-    "get_root_nodes": lambda objects, node: list(objects.get_root_nodes(node.session)),
-    "add_child": lambda objects, node: objects.add_child(node, {"role": "user"}),
-    "add_sibling": lambda objects, node: objects.add_sibling(node, None, {"role": "user"}),
-    "delete": lambda objects, node: node.delete(),
-}
-del ELSEWHERE["get_descendants 0 deep"]
-
-
-@pytest.mark.parametrize("name", ELSEWHERE)
-def test_reads_and_writes_stay_in_the_database_of_their_node(name: str) -> None:
-    """A node that came from another alias is never looked for in the default one."""
-    node = reread(chain(start_session(), 2))[1]
-    node.session._state.db = node._state.db = "elsewhere"
-    with pytest.raises(ConnectionDoesNotExist, match="elsewhere"):
-        as_keys(ELSEWHERE[name](ChatMessage.objects, node))
-
-
 # -- what is refused -------------------------------------------------------------------------------------
 
 #: The last two are treebeard's deprecated doors.
@@ -280,22 +205,6 @@ def test_what_would_reorder_the_tree_is_refused(name: str) -> None:
     with pytest.raises(ImmutableTree):
         REFUSED[name](ChatMessage.objects, before[1])
     assert session.messages.get_tree() == before
-
-
-def test_nothing_is_appended_under_a_summary() -> None:
-    session = start_session()
-    root = chain(session, 1)[0]
-    summary = summarize(root, root)
-    with pytest.raises(InvalidParent) as caught:
-        ChatMessage.objects.add_child(summary, {"role": "user"})
-    assert caught.value.field == "parent"
-    pair = [
-        ChatMessage(role="user", kind=Kind.SUMMARY, last_summarized_message=root, content="Recap."),
-        ChatMessage(role="user", content="after"),
-    ]
-    with pytest.raises(InvalidParent):
-        ChatMessage.objects.append_chain(root, pair)
-    assert ChatMessage.objects.get_tree(root) == [root, summary]
 
 
 def test_no_door_leads_into_another_session() -> None:

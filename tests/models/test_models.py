@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -118,32 +117,6 @@ def test_every_declared_constraint_is_in_the_database_and_proved_here() -> None:
     assert declared <= present
 
 
-ALLOWED: dict[str, Callable[[Given], None]] = {
-    "a second summary once the first is retired": lambda g: (
-        change(g.summary, retired_at=timezone.now()),
-        insert(**g.summary_fields),
-    ),
-    "a summary with another cutoff at one anchor": lambda g: insert(
-        **g.summary_fields | {"last_summarized_message": g.child}
-    ),
-    "an open run at another anchor": lambda g: insert_run(g.session, anchor=g.root),
-    "a finished run beside an open one": lambda g: insert_run(g.session, anchor=g.child, status=RunStatus.FAILED),
-    "open runs whose anchors are gone": lambda g: (insert_run(g.session), insert_run(g.session)),
-    "the ids of another session": lambda g: insert(session=start_session(), external_id="x1", idempotency_key="k1"),
-    "the place of another session's root": lambda g: insert(session=start_session(), sib_order=1),
-    "an id that another owner uses": lambda g: start_session(
-        owner=get_user_model().objects.create(username="another"), external_id="adopted"
-    ),
-}
-
-
-@pytest.mark.parametrize("what", ALLOWED)
-def test_the_database_allows(what: str) -> None:
-    """A constraint that refused these would stand in the way of retiring, retrying, forking or adopting."""
-    ALLOWED[what](Given())
-    connection.check_constraints()
-
-
 def test_the_migrations_are_up_to_date() -> None:
     call_command("makemigrations", "compaction_app", "stock_tree", check=True, dry_run=True, verbosity=0)
 
@@ -183,24 +156,6 @@ def test_names_of_rows_never_show_what_was_said() -> None:
 
 
 # -- states ----------------------------------------------------------------------------------------------
-
-
-def test_runs_are_claimable_when_ready_or_abandoned() -> None:
-    """A lease that ran out means a worker that died; one that still runs is nobody else's."""
-    session, now = start_session(), timezone.now()
-    ready, working, stalled, done = (
-        CompactionRun.objects.create(session=session, trigger=Trigger.THRESHOLD, status=status, lease_expires_at=lease)
-        for status, lease in (
-            (RunStatus.READY, None),
-            (RunStatus.RUNNING, now + timedelta(seconds=5)),
-            (RunStatus.RUNNING, now - timedelta(seconds=5)),
-            (RunStatus.SKIPPED, None),
-        )
-    )
-    assert set(CompactionRun.objects.claimable(now)) == {ready, stalled}
-    assert set(CompactionRun.objects.open()) == {ready, working, stalled}
-    assert set(CompactionRun.objects.finished()) == {done}
-    assert [run.is_open for run in (ready, working, stalled, done)] == [True, True, True, False]
 
 
 def test_runs_that_wait_are_found_by_their_own_index() -> None:

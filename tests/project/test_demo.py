@@ -284,10 +284,6 @@ class TestRefusals:
         out = refused("--once", DATABASE_URL=f"postgresql://nobody@127.0.0.1:{free_port()}/none")
         assert "The database none cannot be used" in out
 
-    def test_a_folder_that_can_not_be_written(self, refused, tmp_path):
-        (tmp_path / "demo").write_text("")
-        assert "The demo cannot use its folder" in refused("--once")
-
 
 @pytest.mark.pure
 def test_what_is_set_in_the_environment_stays_and_only_the_demo_asks_for_debug():
@@ -310,23 +306,8 @@ def node(pk: int, parent: int | None, cutoff: int | None = None) -> Node:
     return Node(pk, parent, cutoff is not None, 10, cutoff, is_retired=False)
 
 
-def drawn(*nodes: Node) -> list[str]:
-    words = {Mark.FORK: "fork {0.first}", Mark.SPAN: "{0.first}-{0.last} ({0.messages})", Mark.TIP: "tip {0.first}"}
-    words |= {Mark.CUTOFF: "cutoff {0.first} of {0.summary.id}", Mark.ANCHOR: "anchor {0.first} of {0.summary.id}"}
-    return ["│" * line.lane + words[line.mark].format(line) for line in draw(nodes)]
-
-
 @pytest.mark.pure
 class TestBranchMap:
-    def test_the_deepest_branch_is_the_trunk_and_the_others_stand_before_it_goes_on(self):
-        nodes = [node(1, None), node(2, 1), node(3, 2), node(4, 3), node(5, 1), node(6, 5), node(7, 5)]
-        lines = "1-1 (1), fork 1, │5-5 (1), │fork 5, ││7-7 (1), ││tip 7, │6-6 (1), │tip 6, 2-4 (3), tip 4"
-        assert drawn(*nodes) == lines.split(", ")
-
-    def test_summaries_stand_at_their_cutoff_and_at_their_anchor(self):
-        nodes = [node(1, None), node(2, 1), node(3, 2), node(4, 3), node(5, 3, cutoff=2)]
-        assert drawn(*nodes) == ["1-2 (2)", "cutoff 2 of 5", "3-3 (1)", "anchor 3 of 5", "4-4 (1)", "tip 4"]
-
     def test_a_conversation_deeper_than_pythons_own_calls(self):
         nodes = [node(n, n - 1 or None) for n in range(1, 5001)]
         nodes += [node(5000 + n, n) for n in range(1, 5000)]
@@ -352,16 +333,6 @@ class TestReport:
         anchored_summary(messages[3], messages[1])
         grow(session, messages[4], "a")
         return SessionView(session)
-
-    def test_of_many_branches_the_fullest_are_shown_and_the_rest_is_counted(self, view):
-        out = printed(view, limit=None)
-        assert "[bold]not markup[/bold] :smile:" in out
-        assert "None: no branch was over its threshold." in out
-        assert re.search(r"◆ summary #\d+ anchored at #\d+: covers up to #\d+, 30 tokens", out)
-        grow(view.session, view.tips[0].message.parent, "a(900)")
-        out = printed(SessionView(view.session), limit=1, full_file="report.txt")
-        assert "… and 2 branches more (the fullest are shown); the full report is in report.txt" in out
-        assert re.search(r"#\d+ +6 +1,400 +1,230", out)
 
     def test_totals_name_what_does_not_fit_and_what_can_not(self, view):
         tall = grow(view.session, view.tips[0].message, "u(9000)")[0]
@@ -400,10 +371,3 @@ class TestAccount:
         assert loading.account(tmp_path / "password").password == ""
         theirs.refresh_from_db()
         assert theirs.check_password("theirs")
-
-    def test_only_the_demos_own_conversations_are_forgotten(self, tmp_path):
-        account = loading.account(tmp_path / "password")
-        grow(chat.start_session(owner=account.user), None, "u a")
-        kept = chat.start_session()
-        assert loading.forget() == 1
-        assert list(type(kept).objects.all()) == [kept]

@@ -156,18 +156,14 @@ def test_a_reply_that_fills_the_window_is_an_overflow_too(model):
     assert learned.output_tokens == WINDOW // windows.OUTPUT_SHARE
 
 
-def test_a_draft_that_is_cut_off_is_refused(asking):
-    asking(window=WINDOW, MAX_OUTPUT_TOKENS=40)
-    run = carried_out(talk(chat.start_session(), turns=60)[-1])
-    assert run.error_code in (ErrorCode.TRUNCATED, ErrorCode.OVERSIZE)
-    assert run.output_tokens in (40, 80), "it is asked again where it was too long"
-
-
-def test_what_it_writes_is_a_summary_or_the_run_ends_without_one(asking):
-    asking(window=WINDOW, MAX_OUTPUT_TOKENS=200)
+@pytest.mark.parametrize("most", [40, 200])
+def test_what_it_writes_is_a_summary_or_the_run_ends_without_one(asking, most):
+    """With forty tokens it is cut off."""
+    asking(window=WINDOW, MAX_OUTPUT_TOKENS=most)
     tip = talk(chat.start_session(), turns=60)[-1]
     run = carried_out(tip)
-    assert run.error_code in {"", *REFUSED}
+    assert run.error_code in ({"", *REFUSED} if most == 200 else {ErrorCode.TRUNCATED, ErrorCode.OVERSIZE})
+    assert run.output_tokens in (40, 80) or most == 200, "it is asked again where it was too long"
     context = chat.get_context(tip)
     assert context.tokens <= context.available_tokens
     assert bool(context.summary_id) == (run.status == "succeeded")
@@ -202,14 +198,6 @@ class TestChat:
         assert reply.finish_reason in ("stop", "length")
         session.refresh_from_db()
         assert MODEL in session.token_calibration, "it said how many tokens it had read"
-
-    def test_a_reader_who_leaves_ends_the_writing(self, client, model):
-        session = chat.start_session(model=MODEL)
-        question = chat.append_message(session, None, role="user", content="Count from one to a thousand, in words.")
-        with chat.stream(question, client=client, max_tokens=1_000) as stream:
-            next(stream)
-        model.wait_until_idle()
-        assert not session.messages.filter(role="assistant").exists()
 
     def test_a_prompt_that_it_refuses_is_compacted_and_answered(self, client, settings):
         settings.COMPACTION = {"CONTEXT_WINDOW": 8_000, "SUMMARIZER": "extractive"}

@@ -112,8 +112,6 @@ FAILURES: list[Any] = [
     pytest.param(steps.bad_request(status=408), ErrorCode.TIMEOUT, True, id="408"),
     pytest.param(steps.drop(), ErrorCode.PROVIDER_ERROR, True, id="dropped"),
     pytest.param(steps.malformed(), ErrorCode.PROVIDER_ERROR, True, id="cut-off JSON"),
-    pytest.param(steps.malformed(b"[" * 200_000), ErrorCode.PROVIDER_ERROR, True, id="JSON too deep to read"),
-    pytest.param(steps.malformed(b'{"choices": %s}' % (b"9" * 5000)), ErrorCode.PROVIDER_ERROR, True, id="5000 digits"),
     pytest.param(steps.malformed(b"<html>", "text/html"), ErrorCode.PROVIDER_ERROR, True, id="a page"),
     pytest.param(steps.malformed(b"{}"), ErrorCode.PROVIDER_ERROR, True, id="no choices"),
     pytest.param(steps.malformed(b'{"choices": [{}]}'), ErrorCode.PROVIDER_ERROR, True, id="no message"),

@@ -3,7 +3,6 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -26,8 +25,6 @@ pytestmark = pytest.mark.pure
 
 #: What a call may take beyond its deadline on a busy machine.
 MARGIN = 2.0
-
-Summarize = Callable[..., SummaryDraft]
 
 
 @pytest.fixture(params=["sync", "async"])
@@ -71,19 +68,6 @@ class TestOneModel:
 
 
 class TestCascade:
-    def test_after_a_client_that_cannot_be_made_the_next_model_is_asked(self, server, summarize, caplog):
-        """Where it happened is logged."""
-
-        def clients(asked: ModelEntry) -> Any:
-            if asked.model == "first":
-                raise ArithmeticError(SECRET)
-            return make_client(asked)
-
-        summarizer = OpenAISummarizer(settings(entry(server, "first"), entry(server, "second")), clients=clients)
-        assert summarize(summarizer, request(), ACCEPT).model == "second"
-        assert "error model=first type=ArithmeticError\n  File" in caplog.text
-        assert SECRET not in caplog.text
-
     @pytest.mark.parametrize("is_wrapped", [False, True])
     def test_the_soft_time_limit_of_a_task_ends_it_and_keeps_what_was_paid(self, server, summarize, is_wrapped):
         """Celery raises it in whatever code is at work; the client wraps what is raised while it sends."""
@@ -200,25 +184,9 @@ class TestDraftsThatTellNothing:
         assert summarize(cascade(server, "first"), request(), ACCEPT).text == GOOD
         assert server.count("first") == 2
 
-    def test_the_second_time_it_is_refused(self, server, summarize):
-        server.script(model="first", default=steps.reply(self.NOTHING))
-        draft = summarize(cascade(server, "first", "second"), request(), ACCEPT)
-        assert (draft.model, server.count("first")) == ("second", 2)
-        assert [call.model for call in draft.calls] == ["first", "first", "second"]
-
-    def test_an_error_that_is_known_by_its_form_is_not_asked_for_again(self, server, summarize):
-        server.script([steps.reply('{"error": {"message": "the backend is overloaded", "code": 503}}')])
-        assert summarize(cascade(server, "first", "second"), request(), ACCEPT).model == "second"
-        assert server.count("first") == 1
-
     def test_a_thought_is_cut_away_before_a_draft_is_judged(self, server, summarize):
         server.script([steps.reply(f'Hm, a rocket.\n</think>\n\n{GOOD}\n<cutoff id="{NONCE}"/>')])
         assert summarize(cascade(server, "first"), request(), ACCEPT).text == GOOD
-
-    def test_a_draft_of_endless_length_is_not_read(self, server, summarize):
-        server.script([steps.reply("<think>" * 20_000)])
-        short = replace(request(), max_output_tokens=1000)
-        assert summarize(cascade(server, "first"), short, ACCEPT).tightened
 
 
 class TestDeadline:
@@ -253,16 +221,6 @@ class TestDeadline:
         asyncio.run(give_up())
         server.wait_for_disconnects(1)
 
-    def test_waiting_for_a_model_does_not_hold_the_event_loop(self, server):
-        server.script([steps.late(0.3) for _ in range(5)])
-
-        async def five() -> float:
-            started = time.monotonic()
-            await asyncio.gather(*(cascade(server, "first").asummarize(request()) for _ in range(5)))
-            return time.monotonic() - started
-
-        assert asyncio.run(five()) < 5 * 0.3
-
 
 class Plain(Summarizer):
     """A summarizer as a host writes it."""
@@ -289,9 +247,6 @@ class Awaited(Plain):
 
 
 class TestHostSummarizers:
-    def test_a_plain_summarizer_needs_nothing_but_summarize(self, summarize):
-        assert summarize(Plain(SummaryDraft(text=GOOD)), request(), ACCEPT).text == GOOD
-
     def test_a_plain_one_does_not_hold_an_event_loop(self):
         plain = Plain(SummaryDraft(text=GOOD))
         asyncio.run(ask_summarizer(plain, request(), ACCEPT))
@@ -305,13 +260,6 @@ class TestHostSummarizers:
             summarize(Plain(SummaryDraft(text="")), request(), ACCEPT)
         error: Any = caught.value
         assert (error.error_code, error.model) == (ErrorCode.EMPTY, "Plain")
-
-    def test_it_gets_the_one_tighter_retry(self, summarize):
-        long, short = SummaryDraft(text="word " * 500), SummaryDraft(text=GOOD)
-        plain, events = Plain(long, short), []
-        assert summarize(plain, request(), ACCEPT, lambda kind, _: events.append(kind)).text == GOOD
-        assert [asked.target_tokens for asked in plain.asked] == [100, 70]
-        assert events == [EventKind.SUMMARY_OVERSIZE]
 
     @pytest.mark.parametrize(
         ("raised", "code", "transient"),
@@ -332,12 +280,6 @@ class TestHostSummarizers:
         assert isinstance(caught.value.__cause__, type(raised))
         assert f"error summarizer=Plain type={type(raised).__name__}\n  File" in caplog.text
         assert str(raised) not in caplog.text
-
-    def test_its_own_summarizer_error_is_passed_on(self, summarize):
-        own = SummarizerError("later", error_code="quota", transient=True, retry_after=5.0)
-        with pytest.raises(SummarizerError) as caught:
-            summarize(Plain(own), request(), ACCEPT)
-        assert caught.value is own
 
 
 class Modest(Summarizer):

@@ -19,11 +19,9 @@ HELPFUL = [
     "You exceeded your current quota, please check your plan and billing details.",
     "No such model.",
     "The model `gpt-9` does not have access to it.",
-    "Rate limit reached for requests.",
     "This model's maximum context length is 8192 tokens. However, you requested 26000 tokens (6000 in the messages).",
     "request (9000 tokens) exceeds the available context size (8192 tokens), try increasing it",
     "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
-    "The server had an error while processing your request.",
     "Access denied due to invalid subscription key or wrong API endpoint.",
 ]
 
@@ -53,17 +51,14 @@ def test_what_is_not_of_the_language_of_errors_is_masked(message, stored):
     [
         "4711",
         "hunter2",
-        "unter2-her",
         "Zoë",
         "Zo\\u00eb",
         "please stop the file server",
         "the model does not exist yet",
         "5500005555555559",
         "5500 0055 5555 5559",
-        "5500-0055-5555-5559",
         "49-30-901820",
         "4012888888881881",
-        "8888.1881",
         *(" ".join(WRITING.split()[:count]) for count in (4, 5, 7, 40)),
     ],
 )

@@ -271,15 +271,6 @@ class TestExtract:
         assert tasks.compact_branch(run.pk) == "failed"
         assert chat.find_summary(tip) is None
 
-    def test_where_it_is_no_gain_either_the_run_fails_for_its_own_reason(self, server, settings):
-        """No sentence is as short as the summary may be."""
-        settings.COMPACTION = site(server, "quota", SUMMARY_TARGET_TOKENS=1)
-        tip = long_branch()
-        run = chat.request_compaction(tip)
-        assert tasks.compact_branch(run.pk) == "failed"
-        run.refresh_from_db()
-        assert (run.error_code, run.summary_id) == ("quota", None)
-
     def test_three_in_a_row_open_the_breaker_and_a_models_summary_closes_it(self, server, settings):
         settings.COMPACTION = site(server, "authentication")
         tip = long_branch()
@@ -321,14 +312,6 @@ class TestBreaker:
         assert chat.request_compaction(long_branch(session)) is not None
         shared = grow(session, tip, "u a")[-1]
         assert chat.request_compaction(shared) is None
-
-    def test_a_success_in_between_begins_the_count_anew(self, server):
-        tip = long_branch()
-        self.fail(server, tip, steps.unauthorized(), 2)
-        assert chat.compact(tip).status == "succeeded"
-        tip = grow(tip.session, tip, "u a " * 8)[-1]
-        self.fail(server, tip, steps.unauthorized(), 2)
-        assert chat.request_compaction(tip) is not None
 
     def test_it_closes_after_its_seconds_and_one_more_failure_opens_it_again(self, server):
         tip = long_branch()

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
-from django.core.cache import cache
 
 from compaction_app import chat
 from compaction_app.context import windows
 from compaction_app.context.overflow import Overflow
-from compaction_app.context.windows import Habits, less_than, narrowed, read_usage
+from compaction_app.context.windows import Habits, narrowed, read_usage
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import CompactionRun
 from compaction_app.summarizers.base import run_summarizer
@@ -79,25 +77,6 @@ class TestCapacity:
         assert read_usage(draft, 6000, usual_share=0.45) is None
         assert read_usage(draft, 6000, usual_share=0.3) is not None
 
-    def test_a_smaller_request_is_smaller_by_a_tenth_at_least(self):
-        assert less_than(9000, Capacity(8999, 2048)) == Capacity(8100, 2048)
-        assert less_than(9000, Capacity(6144, 2048)) == Capacity(6144, 2048)
-
-
-def test_the_last_refusal_counts_once(server):
-    """Read twice it would look like a model that refuses what its own numbers allow, and its window be halved."""
-    server.script(default=small_window(8192))
-    summarizer = cascade(server, "m", max_input_tokens=100_000)
-    summarizer.time_left = lambda: 0.0 if server.requests else 600.0
-    request = replace(
-        request_of(covered=[Message(id=1, depth=1, role=Role.USER, tokens=1500, content="Why? " * 750)]),
-        max_output_tokens=20_000,
-    )
-    with pytest.raises(SummarizerError) as caught:
-        summarizer.summarize(request)
-    assert caught.value.error_code is ErrorCode.TIME_LIMIT
-    assert [capacity.output_tokens for capacity in summarizer.learned.values()] == [2048]
-
 
 def test_an_overflow_with_status_200_is_one(server):
     """It was taken for a broken body, and the same request was sent eight times."""
@@ -143,18 +122,6 @@ class TestLongestReply:
         server.script([thinking])
         assert [self.ask(server)[1] for _ in range(3)] == [self.ALL] * 3
 
-    def test_one_that_runs_on_is_stopped_and_asked_more_tightly(self, server):
-        self.ask(server)
-
-        def run_on(exchange):
-            usage = {**exchange.count_usage({"content": ""}), "completion_tokens": exchange.body["max_tokens"]}
-            exchange.send_message({"content": "and so on " * 80}, usage=usage, finish_reason="length")
-
-        server.script([run_on])
-        draft, most = self.ask(server)
-        assert (draft.tightened, len(draft.calls)) == (True, 2)
-        assert most < self.ENOUGH
-
     def test_one_that_reasons_now_and_then_is_given_all_its_room_at_once(self, server):
         self.ask(server)
 
@@ -178,13 +145,6 @@ class TestMemory:
         windows.forget([self.PLACE])
         assert windows.recall([self.PLACE]) == {}
 
-    def test_a_ratio_of_tokens_rises_at_once_and_falls_by_half(self):
-        assert windows.ratio_after(2_200, 1_000) == 2.2
-        assert windows.ratio_after(3_000, 1_000, known=1.2) == 3.0
-        assert windows.ratio_after(1_200, 1_000, known=3.0) == 2.1
-        assert windows.ratio_after(500, 1_000) == 1.0, "a server that cuts, or counts what it had cached apart"
-        assert windows.ratio_after(9_000, 1_000) == 4.0, "a gateway that adds a prompt of its own"
-
     def test_a_ratio_is_recalled_until_it_is_forgotten_and_all_is_planned_with_it(self):
         windows.remember_habits({self.PLACE: Habits(2.0)})
         asked = settings_of({"model": self.PLACE[1], "base_url": self.PLACE[0]}, MAX_OUTPUT_TOKENS=8_000)
@@ -193,12 +153,6 @@ class TestMemory:
         assert summarizer.entries[0].max_output_tokens == 8_000, "what the model may write is its own"
         summarizer.learn(ErrorCode.INPUT_TOO_LARGE)
         assert OpenAISummarizer(asked).max_input_tokens == 120_000
-
-    def test_what_another_version_left_in_the_cache_is_ignored(self, caplog):
-        windows.remember({self.PLACE: Capacity(6144, 2048)})
-        cache.set(windows._key(*self.PLACE), "6144")
-        assert windows.recall([self.PLACE]) == {}
-        assert "step=recall_window" in caplog.text
 
     def test_a_cache_that_is_away_costs_no_run(self, settings, caplog, monkeypatch):
         # To import its client takes a second on a busy machine, and a slow cache is not asked again for a minute.
@@ -283,20 +237,6 @@ class TestAtRest:
             assert chat.compact(tip).status == "succeeded"
             assert windows.recall([(server.url, "house-small")])[(server.url, "house-small")].input_tokens < 7_000
 
-    def test_a_window_that_is_named_alone_twice_is_no_limit_of_replies(self, settings):
-        """Its tokenizer makes twice as many tokens as ours, and its refusals do not say how many it was sent."""
-
-        def refusing(exchange):
-            if 2 * whole_request(exchange) < WINDOW:
-                return fill_target(0.7)(exchange)
-            message = f"This model's maximum context length is {WINDOW} tokens. Please reduce the length."
-            return exchange.send_error(400, message=message, type="x", code="context_length_exceeded")
-
-        with ScriptedOpenAIServer(default=refusing) as server:
-            settings.COMPACTION = asking(server)
-            _, tip = self.history(14_000)
-            assert chat.compact(tip).status == "succeeded"
-
     def test_a_tokenizer_that_makes_three_times_as_many_is_refused_nothing_once_it_was_asked(self, settings):
         """As small models do of Russian: a third of the window is all that may be asked for."""
         refused = []
@@ -326,14 +266,6 @@ class TestAtRest:
             assert self.refused(server, settings, 14_000) == "truncated"
             assert len(server.requests) <= 3
             assert windows.recall([(server.url, "house-small")]) == {}
-
-    def test_a_smaller_model_in_the_second_place_is_given_less(self, settings):
-        """The first one is out of service for good; the second takes a part of what the first would have read."""
-        with ScriptedOpenAIServer(default=small_window(WINDOW, then=fill_target(0.7))) as server:
-            server.script(model="gpt-4o", default=steps.insufficient_quota())
-            settings.COMPACTION = asking(server, "gpt-4o", "gpt-4")
-            _, tip = self.history(14_000)
-            assert chat.compact(tip).status == "succeeded"
 
     def test_a_message_that_no_window_holds_fails_for_good(self, settings):
         with ScriptedOpenAIServer(default=llama_overflow(n_ctx=1_000)) as server:
@@ -382,14 +314,3 @@ class TestAtRest:
         with ScriptedOpenAIServer(default=refusing) as server:
             assert self.refused(server, settings, 24_000) == "provider_error"
             assert windows.recall([(server.url, "house-small")])[server.url, "house-small"].input_tokens <= 6_144
-
-    def test_two_servers_with_the_same_model_are_told_apart(self, settings):
-        """The first is reported as failed, though its name is that of the second."""
-        recap = steps.reply("## Recap\n\nThe report was read, and nothing in it is open.")
-        error = steps.reply("Error: the backend of this gateway is away, please try again later.")
-        with ScriptedOpenAIServer(default=error) as first, ScriptedOpenAIServer(default=recap) as second:
-            models = [{"model": "same", "base_url": server.url} for server in (first, second)]
-            settings.COMPACTION = {"CONTEXT_WINDOW": 16_000, "SUMMARIZERS": {"default": {"MODELS": models}}}
-            _, tip = self.history(14_000)
-            run = chat.compact(tip)
-        assert [e.payload for e in run.events.filter(kind="model_failed")] == [{"model": "same", "code": "error_text"}]

@@ -11,6 +11,7 @@ from django.core.management import call_command
 from compaction_app import chat
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing.server import ScriptedOpenAIServer
+from compaction_app.values import PolicyDecision
 from tests.small import asks
 
 SUMMARY = "## Recap\n\nThe user plans a garden & a <shed>; you keep the list of plants."
@@ -124,3 +125,18 @@ def export_checked(server: ScriptedOpenAIServer, folder: Path) -> Export:
     assert exported.index["proved"] == len(runs)
     assert exported.code == 0
     return exported
+
+
+KEY = "sk-proj-Zm9vYmFyMTIzNDU2Nzg5MA"
+
+
+def hide_keys(text: str) -> str:
+    return text.replace(KEY, "[key]")
+
+
+def hide_keys_otherwise(text: str) -> str:
+    return text.replace(KEY, "[a key]")
+
+
+def ask_for_prices(tip: ChatMessage, budget: Any) -> PolicyDecision:
+    return PolicyDecision(action="force", prompt_line="Prices stay in euros.")

@@ -116,23 +116,6 @@ class TestOpenAssistantTrees:
         assert (parents["two"], parents["three"]) == ("x", "first")
         assert ChatSession.objects.count() == 1
 
-    def test_the_real_file_joined_is_one_conversation_with_all_its_forks(self, shared_data):
-        """Each prompt's place is found a second time here, by walking the file's own nesting."""
-        file = shared_data / "oasst_en_100_tree.jsonl"
-        session = imported(file, join=True)
-        trees = [json.loads(line)["prompt"] for line in file.read_text().splitlines()]
-        above = None
-        for prompt in trees:
-            row = ChatMessage.objects.select_related("parent").get(session=session, external_id=prompt["message_id"])
-            assert (row.parent.external_id if row.parent else None) == above
-            node = prompt
-            while node["replies"]:
-                node = min(node["replies"], key=lambda r: r["rank"] if r.get("rank") is not None else float("inf"))
-            above = node["message_id"]
-        rows = ChatMessage.objects.filter(session=session)
-        assert rows.count() == 1167
-        assert len(chat.tips(session)) == 527
-
 
 class TestOpenAIFormat:
     def test_a_history_with_tool_calls(self, json_file):
@@ -155,10 +138,6 @@ class TestOpenAIFormat:
         assert rows[1].tool_calls[1]["function"]["arguments"] == '{"path": "é"}'
         assert (rows[2].content, rows[3].name) == ("second", "look")
         assert rows[4].metadata == {"weight": 1}
-
-    def test_a_bare_list_takes_its_title_from_the_first_question(self, json_file):
-        session = imported(json_file([user("How  do\nI " + "x" * 100)]))
-        assert session.title == "How do I " + "x" * 70 + "…"
 
     @pytest.mark.parametrize(
         ("document", "stored"),
@@ -266,11 +245,6 @@ class TestOpenAIFormat:
         assert times == ["2026-03-02T08:19:03+00:00"] * 2 + ["2026-03-02T09:19:03+00:00"]
         assert session.created_at.isoformat() == "2026-03-02T08:00:00+00:00"
 
-    def test_one_conversation_a_line(self, json_file):
-        lines = (json.dumps({"messages": [user(text)]}) for text in ("one", "two"))
-        file = json_file("\n\n".join(lines), "fine_tuning.txt")
-        assert [one.session.title for one in import_file(file)] == ["one", "two"]
-
     def test_a_long_chain_and_a_wide_fork_need_no_recursion(self, json_file):
         chain = [user(f"{n}", id=n) for n in range(3000)]
         wide = [assistant(f"w{n}", parent=0) for n in range(300)]
@@ -279,11 +253,6 @@ class TestOpenAIFormat:
         assert ChatMessage.objects.order_by("-depth").first().depth == 3000
         variants = chat.variants(ChatMessage.objects.get(content="w0"))
         assert [v.content for v in variants] == ["1", *(f"w{n}" for n in range(300))]
-
-    def test_the_conversation_of_the_demo(self):
-        session = imported(REPOSITORY / "project" / "demo_conversation.json")
-        assert ChatMessage.objects.filter(session=session).count() == 344
-        assert len(chat.tips(session)) == 10
 
 
 BROKEN: list[Any] = [
@@ -297,22 +266,15 @@ BROKEN: list[Any] = [
     ),
     pytest.param([user(), user(7)], "message 2: content must be a string or a list", id="content"),
     pytest.param([user(created_at="yesterday")], "message 1: 'yesterday' is not a time", id="time"),
-    pytest.param([user(), user(created_at=1e300)], "message 2: 1e.300 is not a time", id="far time"),
-    pytest.param([user(created_at="0001-01-01T00:00:00Z")], "between the years", id="year 1"),
-    pytest.param([user(metadata=[1])], "message 1: metadata must be", id="metadata"),
-    pytest.param([user(attachments=1)], "message 1: attachments must be", id="attachments"),
-    pytest.param([user("a\x00b")], "message 1: content contains a NUL", id="NUL"),
-    pytest.param('{"messages": ' * 200_000, "line 1: this cannot be read: maximum recursion", id="deep"),
+    pytest.param([user(), user("a\x00b")], "message 2: content contains a NUL", id="refused by append_messages"),
 ]
 
 BROKEN_LINES: list[Any] = [
     pytest.param(['{"prompt": {'], "line 2: this is not JSON", id="cut off"),
     pytest.param([{"prompt": {"text": "q", "role": "robot"}}], "line 2: message 1: Unknown role 'robot'", id="role"),
-    pytest.param([{"prompt": {"role": "prompter", "text": "", "replies": 1}}], "line 2: a message of a", id="replies"),
     pytest.param(
         ["", {"title": "Reef", "messages": [user(), user(7)]}], "line 3 “Reef”: message 2: content", id="named"
     ),
-    pytest.param(["9" * 5000], "line 2: this cannot be read: Exceeds the limit", id="digits"),
     pytest.param([{"chats": 1}], "line 2: the format of this object with the keys chats is not", id="another object"),
 ]
 
@@ -330,21 +292,11 @@ class TestBrokenFiles:
             import_file(lines_file(tree("a good one"), *documents, tree("another")))
         assert set(ChatSession.objects.values_list("title", flat=True)) == {"a good one", "another"}
 
-    def test_a_broken_first_line_is_named_as_any_other(self, lines_file):
-        with pytest.raises(ImportFailed, match="line 1: this is not JSON"):
-            import_file(lines_file('{"prompt": {', "", tree("fine")))
-        assert ChatSession.objects.get().title == "fine"
-
     def test_a_file_that_is_no_utf8_names_the_line(self, tmp_path):
         file = tmp_path / "latin.jsonl"
         file.write_bytes(json.dumps(tree("q")).encode() + b'\n{"prompt": "caf\xe9"}\n')
         with pytest.raises(ImportFailed, match="line 2: this cannot be read: 'utf-8' codec"):
             import_file(file)
-
-    def test_a_message_over_the_limit(self, json_file, settings):
-        settings.COMPACTION = {"MAX_MESSAGE_BYTES": 100}
-        with pytest.raises(ImportFailed, match=r"message 2: The message has 200 bytes"):
-            import_file(json_file([user(), user("x" * 200)]))
 
     def test_what_is_wrong_with_a_tree_is_mended_and_noted(self, json_file):
         messages = [
@@ -386,23 +338,13 @@ class TestBrokenFiles:
 
 
 class TestCommand:
-    def test_a_second_import_finds_the_first(self, lines_file):
-        file = lines_file(tree("one"), tree("two"))
-        assert "Imported 2 conversations with 2 messages." in run(file)
-        assert "Already imported: 2 conversations" in run(file)
-        assert ChatSession.objects.count() == 2
-
-    def test_the_layout_of_a_file_makes_no_difference(self, json_file):
-        run(json_file([user(), assistant()]))
-        spread = json.dumps({"messages": [{"content": "q", "role": "user"}, {"content": "a", "role": "assistant"}]})
-        assert "Already imported" in run(json_file(spread, "other.json"))
-
-    def test_the_conversations_of_an_owner(self, lines_file):
+    def test_a_second_import_of_an_owner_finds_the_first(self, lines_file):
         ada = get_user_model().objects.create_user("ada")
-        run(lines_file(tree("one"), tree("two")), "--owner", "ada")
-        titles = ChatSession.objects.filter(owner=ada).order_by("title").values_list("title", flat=True)
-        assert list(titles) == ["one", "two"]
-        assert "Imported" in run(lines_file(tree("one"), tree("two"))), "another owner's is another import"
+        file = lines_file(tree("one"), tree("two"))
+        assert "Imported 2 conversations with 2 messages." in run(file, "--owner", "ada")
+        assert "Already imported: 2 conversations" in run(file, "--owner", "ada")
+        assert set(ChatSession.objects.filter(owner=ada).values_list("title", flat=True)) == {"one", "two"}
+        assert "Imported" in run(file), "another owner's is another import"
 
     def test_json_for_scripts(self, lines_file):
         (told,) = json.loads(run(lines_file(tree("q", reply("a"), reply("b"))), "--json"))["sessions"]

@@ -29,12 +29,6 @@ def hide_first_names(text: str) -> str:
     return "[removed]" if text.startswith("secret: ") else text.replace("Ilse", "[someone]")
 
 
-def fail_on_poison(text: str) -> str:
-    if text == "poison":
-        raise ValueError(text)
-    return text
-
-
 @pytest.fixture
 def exported(server: ScriptedOpenAIServer, tmp_path: Path) -> Export:
     """Two generations, and a server that has forgotten what it was asked for them."""
@@ -71,11 +65,6 @@ class TestAsking:
             "001-A-garden/compaction-001",
             "001-A-garden/compaction-002",
         ]
-
-    def test_without_a_name_it_is_the_summarizer_of_the_settings(self, server, exported):
-        _, code = replay(exported.folder)
-        assert prompts(server) == on_disk(exported)
-        assert code == 0
 
     def test_another_wording_is_what_the_setting_would_send(self, server, exported, tmp_path, settings):
         """Replayed with a wording, or compacted with it as PROMPT: one and the same request."""
@@ -142,33 +131,28 @@ class TestAnswers:
         assert one["after"]["leaks"] is False
         assert one["input_tokens"] > 0
 
-    @pytest.mark.parametrize("named", [True, False])
-    def test_what_would_be_refused_says_so_and_is_not_asked_again(self, server, exported, named):
-        who = ("--model", "scripted") if named else ()
-        for step, code in (
-            (steps.reply("too short"), "too_short"),
-            (steps.reply(f"{SUMMARY} \ud83d"), "invalid_text"),
+    def test_what_would_be_refused_says_so_and_is_not_asked_again(self, server, exported):
+        """Without a name by the summarizer of the settings."""
+        nonce = exported.metadata(0)["acceptance"]["nonce"]
+        for step, code, *who in (
+            (fill_target(3.0), "oversize", "--model", "scripted"),
             (fill_target(3.0), "oversize"),
+            (steps.reply(f"{SUMMARY} The user said {nonce}."), "leaked_wrapper"),
             (steps.rate_limited(), "provider_error"),
         ):
             server.reset()
             server.script([step])
             found, ended = replay(exported.folder, *who)
             assert [one["code"] for one in found["bundles"]] == [code, ""]
-            assert len(server.requests) == 2
+            assert prompts(server) == on_disk(exported)
             assert (ended, found["accepted"]) == (1, 1)
 
-    def test_leaks_are_named(self, server, exported):
+    def test_leaks_are_named_and_what_steers_a_terminal_is_not_printed(self, server, exported):
         nonce = exported.metadata(0)["acceptance"]["nonce"]
-        server.script([steps.reply(f"{SUMMARY} The user said {nonce}.")])
-        out, code = run("replay_compactions", exported.bundles[0])
+        server.script([steps.reply(f"{SUMMARY} The user said {nonce}.\n\x1b[2JGone.\u202e")])
+        out, _ = run("replay_compactions", exported.bundles[0])
         assert "of facts kept, leaks\n" in out
         assert "refused: leaked_wrapper" in out
-        assert code == 1
-
-    def test_what_steers_a_terminal_is_not_printed(self, server, exported):
-        server.script([steps.reply(f"{SUMMARY}\n\x1b[2JGone.\u202e")])
-        out, _ = run("replay_compactions", exported.bundles[0])
         assert "�[2JGone.�" in out
         assert "\x1b[2J" not in out
 
@@ -217,14 +201,6 @@ class TestRetention:
         assert "4711" in run.summary.text
         self.assert_the_same(tmp_path / "again")
 
-    def test_a_message_that_the_redactor_fails_on_costs_no_summary(self, server, tmp_path, settings):
-        settings.COMPACTION = site(server, REDACTOR="tests.transfer.test_replay.fail_on_poison", LOOKAHEAD="none")
-        session = chat.start_session()
-        tip = chat.append_message(session, talk(session, None, 8)[-1], role="user", content="poison")
-        tip = chat.append_message(session, tip, role="assistant", content="Good.")
-        assert chat.compact(tip).status == "succeeded"
-        self.assert_the_same(tmp_path / "out")
-
 
 class TestWrongCalls:
     WRONG: ClassVar = [
@@ -272,9 +248,3 @@ class TestWrongCalls:
         path.write_text(path.read_text().replace("compaction-bundle/1", "compaction-bundle/9"))
         with pytest.raises(BundleError, match="has the format compaction-bundle/9"):
             read_bundle(exported.bundles[0])
-
-    def test_a_wording_for_a_prompt_that_was_edited_by_hand(self, exported, tmp_path):
-        (exported.bundles[0] / "system-prompt.md").write_text("Summarize.")
-        (tmp_path / "verse.md").write_text("Write in verse.")
-        with pytest.raises(CommandError, match="was edited"):
-            replay(exported.folder, "--prompt", tmp_path / "verse.md")

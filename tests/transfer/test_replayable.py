@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.transfer.replaying import DEMO, DEMO_TIP, REPOSITORY, digest, digests, read_line, replay
+from tests.transfer.replaying import DEMO, DEMO_TIP, REPOSITORY, digest, digests, read_line
 
 pytestmark = [pytest.mark.long, pytest.mark.django_db(transaction=True)]
 
@@ -52,24 +52,6 @@ def test_summaries_and_contexts_are_the_same_bytes_on_both_databases_and_for_two
             assert json.loads(output.splitlines()[-1]) == {name: list(made) for name, made in here.items()}
     assert here[DEMO.name][0] >= 5
     assert data_if_there is None or all(generations for generations, _ in here.values())
-
-
-def test_what_has_no_date_is_replayed_under_the_same_one_on_any_day(shared_data):
-    """A message stored without a date is of the day it is stored on, and that day stands in the summary."""
-    for path in sorted(shared_data.glob("*.json")):
-        line = read_line(path)
-        assert line.messages[0]["created_at"].year == 2025
-        summaries = [summary.text for summary, _ in replay(line) if summary]
-        headings = [row for summary in summaries for row in summary.splitlines() if row.startswith("### 2")]
-        assert headings
-        # A summary too small for headings has none.
-        assert set(headings) <= {"### 2025-01-06"}
-
-
-def test_another_history_has_another_digest():
-    line = read_line(DEMO, tip=DEMO_TIP).first(40)
-    changed = [*line.messages[:-1], {**line.messages[-1], "content": "Something else was said."}]
-    assert digest(line) != digest(type(line)(**{**vars(line), "messages": changed}))
 
 
 def test_the_pace_of_a_conversation_decides_nothing(monkeypatch):

@@ -107,11 +107,6 @@ class TestReading:
         context = chat.get_context(tip)
         assert {name: getattr(context, name) for name in shown} == shown
 
-    def test_wrong_settings_that_were_corrected_since_fail_no_turn(self, session):
-        tip = grow(session, None, "u a u")[-1]
-        session.settings = {"CONTEXT_WINDOW": 1}
-        assert chat.get_context(tip).window == 10_000
-
     def test_content_is_read_back_to_the_window_only(self, session):
         messages = grow(session, None, "u a " * 300)
         branch = branches.load_window(messages[-1].pk, "default", limit=2_000, preserve=2, prune_bytes=4_096)
@@ -129,13 +124,6 @@ class TestReading:
         assert (passed_over.base.id, passed_over.base.cutoff_id) == (older.pk, messages[18].pk)
         assert passed_over.tail[-1].id == messages[-1].pk
         assert load(largest_summary=49).base is None
-
-    def test_a_summary_without_room_costs_one_query_more(self, session):
-        messages = grow(session, None, "u a " * 20)
-        anchored_summary(messages[30], messages[28], tokens=7_950)
-        with CaptureQueriesContext(connection) as captured:
-            chat.get_context(messages[-1])
-        assert len(captured) == 2
 
     def test_the_newest_user_message_is_read_however_far_up_it_stands(self, session):
         messages = grow(session, None, "u " + "c t " * 200)

@@ -76,21 +76,6 @@ class TestNothingWrong:
         assert report.problems == []
         assert (report.messages, report.runs) == (ChatMessage.objects.count(), 4)
 
-    def test_redaction_deletion_and_retiring_leave_nothing_wrong(self, world):
-        chat.redact_message(world.trunk[3])
-        chat.redact_message(world.loop[-2])
-        chat.delete_message(world.variants[0])
-        chat.delete_message(world.loop[-4])
-        chat.retire_summary(world.summaries[0])
-        assert found(world.session) == []
-
-    def test_an_unanswered_call_is_nothing_wrong(self, world):
-        assert found(chat.start_session()) == []
-        tip = grow(world.session, world.loop[-1], "c c")[-1]
-        grow(world.session, tip, "u")
-        grow(world.session, tip, "a")
-        assert found(world.session) == []
-
     def test_a_count_below_that_of_the_text_beside_an_attachment_is_wrong(self):
         session = chat.start_session()
         picture = {"type": "image", "url": "https://example.org/roof.jpg", "tokens": 255}

@@ -1,10 +1,11 @@
-"""A database with rows of an earlier version is migrated, read and compacted.
+"""A database with rows of an earlier version is migrated, read and compacted; no landed migration is edited.
 
 The rows were written by that version's own code: see ``record.py``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from importlib import import_module
@@ -17,8 +18,8 @@ from django.core.management.color import no_style
 from django.db import connections, transaction
 from django.db.migrations.executor import MigrationExecutor
 
-from compaction_app import chat, models
-from compaction_app.conf import settings_from_snapshot
+from compaction_app import chat, migrations, models
+from compaction_app.conf import find_session_error, settings_from_snapshot
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.tree.verify import verify_session
 from tests.databases import second_database
@@ -104,3 +105,74 @@ def test_a_database_of_an_earlier_version(file: Path, old_database: str, setting
     migrate("zero", old_database)
     tables = connections[old_database].introspection.table_names()
     assert not [name for name in tables if name.startswith(APP)]
+
+
+OURS = {"model": "ours", "base_url": "http://10.0.0.7/v1", "api_key_env": "OUR_KEY"}
+#: As version 0.1 stored it, without the keys that are the same now.
+OLD_RUN: dict[str, Any] = {
+    "MODE": "standard",
+    "CONTEXT_WINDOW": 9_000,
+    "CONTEXT_WINDOWS": {"house-": 32_000},
+    "TRIGGER_RATIOS": {"house-": 0.6},
+    "PRICES": {"ours": {"input": 0.2, "output": 1.25}},
+    "SUMMARIZER": "compaction_app.summarizers.OpenAISummarizer",
+    "SUMMARIZER_MODELS": [OURS, "second"],
+    "SUMMARIZER_CHAT_MODELS": [{"model": "gpt-4o", "base_url": "http://10.0.0.8/v1"}],
+    "SUMMARIZER_TIMEOUT": 45,
+    "SUMMARIZER_MAX_OUTPUT_TOKENS": 900,
+    "SUMMARY_PROMPT": "Write short.",
+    "SUMMARIZERS": {"private": {"SUMMARIZER_MODELS": [OURS]}},
+    "SUMMARIZER_NAME": "private",
+    "COVERAGE_RATIO": 0.7,
+}
+
+
+@pytest.mark.pure
+def test_a_waiting_run_asks_whom_it_would_have_asked() -> None:
+    read = settings_from_snapshot(named_summarizers.of_run(OLD_RUN))
+    entry = read.summarizer_entry
+    assert read.summarizer.name == "private"
+    assert [(one.model, one.base_url, one.api_key_env) for one in entry.models] == [
+        ("ours", "http://10.0.0.7/v1", "OUR_KEY"),
+        ("second", None, None),
+    ]
+    assert [(one.model, one.base_url) for one in entry.chat_models] == [("gpt-4o", "http://10.0.0.8/v1")]
+    assert (entry.timeout, entry.max_output_tokens, entry.prompt) == (45, 900, "Write short.")
+    assert (read.stated("window"), read.stated("trigger_ratio")) == ({"house-": 32_000}, {"house-": 0.6})
+    assert str(read.stated("price")["ours"].output) == "1.25"
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"SUMMARIZER_NAME": "private", "MODE": "aggressive"}, {"SUMMARIZER": "private", "MODE": "aggressive"}),
+        (
+            {"SUMMARIZER_NAME": "private", "SUMMARIZER_TIMEOUT": 9, "SUMMARY_PROMPT": "Auf Deutsch."},
+            {"SUMMARIZER": {"NAME": "private", "TIMEOUT": 9, "PROMPT": "Auf Deutsch."}},
+        ),
+    ],
+)
+def test_a_session_keeps_what_it_chose(settings: Any, old: Any, new: Any) -> None:
+    settings.COMPACTION = {"SUMMARIZERS": {"private": {"MODELS": [OURS]}}}
+    assert named_summarizers.of_session(old) == new
+    assert find_session_error(new) is None
+
+
+#: File → SHA-256. A new migration is added here together with its file.
+LANDED = {
+    "0001_initial.py": "195973bd8c49dca5531f591420806f983d1877ee55555d862a4a801f8c8ddcc6",
+    "0002_model_failed_event.py": "df822d506e90490ded7ea771f5ee1d95c3db5dd26db357c65d5fe48d879c3d8d",
+    "0003_originals.py": "93e58839f92bfd8627d43455f14ab0753f282c25ab190efbf83ab745062af4db",
+    "0004_named_summarizers.py": "f140fe735a16f88879f4f501eccaee2692360f350585548bbfcfe26591c6fa8b",
+    "0005_names.py": "37bb36f6815bd1b74d7e6decfb2c1356a77b042212eb55b119bb095707d5761b",
+    "0006_extracts.py": "591be8cd932f008b51e8e6c739c71dd2d65b6c90a01034c15e1c2f01271e4e7f",
+}
+
+
+@pytest.mark.pure
+def test_no_landed_migration_was_edited() -> None:
+    """Databases that ran it would differ from new ones."""
+    folder = Path(migrations.__file__).parent
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.glob("[0-9]*.py"))}
+    assert found == LANDED

@@ -43,7 +43,7 @@ _LAST_TURN = 16
 BY_CLIENT = {"written_by": "client"}
 #: Open WebUI shows reasoning in such a block, or takes it out of the text that a model put it in.
 _DETAILS, _END_OF_DETAILS = '<details type="reasoning"', "</details>"
-_THOUGHT = re.compile(r"\s*<(think(?:ing)?|reason(?:ing)?|thought)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+_THOUGHT = re.compile(r"\A\s*<(think(?:ing)?|reason(?:ing)?|thought)>.*?</\1>", re.DOTALL | re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,37 +95,37 @@ def _shown(text: str) -> str:
     """What clients have in common of a reply's text: without reasoning, on one line."""
     *blocks, rest = text.split(_END_OF_DETAILS)
     kept = [block.partition(_DETAILS)[0] if _DETAILS in block else block + _END_OF_DETAILS for block in blocks]
-    text = "".join([*kept, rest])
-    thought = _THOUGHT.match(text)
-    return " ".join((text[thought.end() :] if thought else text).split())
+    return " ".join(_THOUGHT.sub("", "".join([*kept, rest])).split())
 
 
-def place(user: Any, messages: Sequence[Fields], external_id: str, using: str, **made_with: Any) -> Place:
+def place(user: Any, messages: Sequence[Fields], external_id: str, again: bool, **made_with: Any) -> Place:
     """Find where the list goes on, and store what is new of it: all of that or nothing.
 
-    ``external_id``: the conversation's id, "" where the client sends none. ``made_with``: of a new session.
-    An older session gets its ``system_prompt``: what the client sends now is what counts, and the admin shows it.
+    ``external_id``: the conversation's id, or "". ``again``: the client got no answer to this list and repeats it.
+    ``made_with``: of a new session. An older one gets its ``system_prompt``: what the client sends now is what counts,
+    and the admin shows it.
     """
     try:
-        found = _place(user, messages, external_id, using, made_with)
+        found = _place(user, messages, external_id, again, made_with)
     except (DuplicateExternalId, MessageNotFound):
         # Another request made the session meanwhile, or somebody deleted what was found.
-        found = _place(user, messages, external_id, using, made_with)
+        found = _place(user, messages, external_id, again, made_with)
     session, prompt = found.session, made_with["system_prompt"]
     if session.system_prompt != prompt and is_allowed(user, session, Action.CHANGE):
         session.system_prompt = prompt
-        ChatSession.objects.using(using).filter(pk=session.pk).update(system_prompt=prompt)
+        ChatSession.objects.using(made_with["using"]).filter(pk=session.pk).update(system_prompt=prompt)
     return found
 
 
-def _place(user: Any, messages: Sequence[Fields], external_id: str, using: str, made_with: Mapping[str, Any]) -> Place:
-    digests = list(digests_of(messages, str(user.pk)))
+def _place(user: Any, messages: Sequence[Fields], external_id: str, again: bool, made_with: Mapping[str, Any]) -> Place:
+    digests, using = list(digests_of(messages, str(user.pk))), made_with["using"]
     session, found = None, None
     if external_id:
         session = ChatSession.objects.using(using).filter(owner=user, external_id=external_id).first()
     if session or not external_id:
         known = BranchDigest.objects.using(using).filter(message__session__owner=user)
-        known = known.filter(message__session=session) if session else known.filter(has_reply=True)
+        unanswered = Q(digest=digests[-1], message__children_set=None) if again else Q()
+        known = known.filter(Q(message__session=session) if session else Q(has_reply=True) | unanswered)
         known = known.select_related("message__session").order_by("-message__depth", "-message_id")
         # Most lists go on with the last turn.
         parts = (digests[-_LAST_TURN:], digests[:-_LAST_TURN])
@@ -139,13 +139,13 @@ def _place(user: Any, messages: Sequence[Fields], external_id: str, using: str, 
     if stopped := _stopped_reply(messages, digests, known_count, own):
         at, content = stopped
         messages = [*messages[:at], {**messages[at], "content": content}, *messages[at + 1 :]]
-        return _place(user, messages, external_id, using, made_with)
+        return _place(user, messages, external_id, again, made_with)
     has_reply = bool(found and found.has_reply)
     if found and session and known_count == len(digests):
         return Place(session=session, tip=found.message, digest=found.digest, has_reply=has_reply, is_known=True)
     with transaction.atomic(using=using):
         if session is None:
-            session = chat.start_session(owner=user, external_id=external_id, using=using, **made_with)
+            session = chat.start_session(owner=user, external_id=external_id, **made_with)
         new = [one if one["role"] == Role.USER else {**one, "metadata": BY_CLIENT} for one in messages[known_count:]]
         # A result whose call is not there becomes a quoted text.
         rows = chat.append_messages(session, found.message if found else None, new, lenient=True)
@@ -160,8 +160,7 @@ def _stopped_reply(
 
     A client that hangs up has not seen the last chunks, or not all of what was sent when that was noticed.
     """
-    replies = (at for at in range(max(known_count, 1), len(messages)) if messages[at]["role"] == Role.ASSISTANT)
-    at = next(replies, None)
+    at = next((at for at in range(max(known_count, 1), len(messages)) if messages[at]["role"] == Role.ASSISTANT), None)
     if at is None or messages[at]["tool_calls"]:
         return None
     kept = own.filter(parent__gateway_digest__digest=digests[at - 1], finish_reason=STOPPED)

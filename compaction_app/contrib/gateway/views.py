@@ -55,8 +55,8 @@ PARAMETERS = frozenset(
 )
 #: How Open WebUI and LibreChat ask for titles, tags and the like where they do not say that they do.
 TASKS = re.compile(
-    r"### Task:\n(?=[\s\S]*<chat_history>)|Provide a concise, 5-word-or-less title for the conversation"
-    r"|Analyze this conversation and provide:\n1\. The detected language"
+    r"### Task:\n(?=[\s\S]*(?:<chat_history>|### Messages Being Compacted))|Your task is to reflect the speaker's"
+    r"|Provide a concise, 5-word-or-less title|Analyze this conversation and provide:\n1\. The detected language"
 )
 #: Ids of Open WebUI for chats that it does not keep.
 UNSAVED = ("temporary:", "local:")
@@ -140,7 +140,9 @@ class Gateway:
             return None
         if any(constant_time_compare(key.strip(), one) for one in self.server_keys):
             name = request.headers.get(self.user_header)
-            return self.user_named(name) if name else None
+            if name and (user := self.user_named(name)):
+                return user
+            raise Refused(401, f"The header {self.user_header} must name a user.", code="invalid_api_key")
         return self.user_of(key.strip())
 
     def is_task(self, request: HttpRequest, body: Mapping[str, Any]) -> bool:
@@ -220,8 +222,8 @@ class Gateway:
         if asked.is_task:
             return await self._answer_task(asked, client, way)
         using = router.db_for_write(ChatSession)
-        new = {"model": asked.model, "system_prompt": asked.instructions}
-        found: Place = await way.do(place, asked.user, asked.turns, asked.external_id, using, **new)
+        new = {"model": asked.model, "system_prompt": asked.instructions, "using": using}
+        found: Place = await way.do(place, asked.user, asked.turns, asked.external_id, asked.is_retry, **new)
         options = {**asked.params, "client": client, "model": asked.model, "tools": asked.tools}
         options["recall"] = self.recall
         if asked.instructions not in ("", found.session.system_prompt):
@@ -240,7 +242,7 @@ class Gateway:
             reply = await answer_at(found)
         except exceptions.ReplyUnderWay:
             # Several models at once, or the same question twice.
-            if asked.is_retry:
+            if asked.is_retry and (asked.external_id or found.has_reply):
                 raise
             found = await way.do(place_beside, found, using)
             reply = await answer_at(found)

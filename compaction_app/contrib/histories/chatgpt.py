@@ -118,10 +118,10 @@ def _sorted_out(
         elif role == "system" and not is_hidden and text and (parent is None or parent in skipped):
             prompts.append(text)
         elif is_hidden or role == "system":
-            notes["hidden and system messages: bridged"] += 1
+            notes["hidden and system messages, bridged"] += 1
         elif not text and not _files(message) and not _recipient(message) and kind != "execution_output":
             is_known = kind in ("text", "multimodal_text", "code", "")
-            notes[f"{'empty messages' if is_known else f'messages of the type {kind[:40]}'}: bridged"] += 1
+            notes[f"{'empty messages' if is_known else f'messages of the type {kind[:40]}'}, bridged"] += 1
         else:
             kept[own] = message
             continue

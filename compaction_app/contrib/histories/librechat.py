@@ -46,7 +46,7 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
         "system_prompt": options.text("promptPrefix", "system", "instructions"),
         "metadata": {"librechat": {"id": document.get("conversationId"), "endpoint": document.get("endpoint")}},
         "messages": [one for own, parent in bridged(parents, failed) for one in _turn(own, parent, found[own])],
-        "notes": {"errors of the provider: bridged": len(failed)} if failed else {},
+        "notes": {"errors of the provider, bridged": len(failed)} if failed else {},
     }
 
 

@@ -26,11 +26,11 @@ from compaction_app.contrib.histories.reading import (
 # Not in a block of code. What is inside has no tags of its own, but the summary's.
 _DETAILS = re.compile(
     r"^ {0,3}(?P<fence>`{3,}|~{3,}).*?(?:^ {0,3}(?P=fence)|\Z)"
-    r'|<details type="(reasoning|tool_calls)"([^<>]*)>((?:(?!</?details\b).)*)</details>\s*',
+    r'|<details type="(reasoning|tool_calls|code_interpreter)"([^<>]*)>((?:(?!</?details\b).)*)</details>\s*',
     re.DOTALL | re.MULTILINE,
 )
 _ATTRIBUTE = re.compile(r'\b(\w++)="([^"]*)"')
-_SUMMARY = re.compile(r"<summary>[^<]*</summary>")
+_SUMMARY = re.compile(r"<summary>[^<]*</summary>|^`{3,}\w*$", re.MULTILINE)
 
 
 def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -50,10 +50,8 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
             parents[own], found[own] = row.id("parentId") or last, row
             last = own
     others = [own for own, row in found.items() if row.get("role") not in ("user", "assistant")]
-    failed = [
-        own for own, row in found.items() if row.get("error") and not row.get("content") and not row.get("output")
-    ]
-    notes = {"messages of other roles: bridged": len(others), "errors of the provider: bridged": len(failed)}
+    failed = [own for own, row in found.items() if row.get("error") and not row.kept("content", "output")]
+    notes = {"messages of other roles, bridged": len(others), "errors of the provider, bridged": len(failed)}
     messages = (one for own, parent in bridged(parents, others + failed) for one in _turn(own, parent, found[own]))
     systems = (text_in(found[own].get("content")) for own in others if found[own].get("role") == "system")
     return {
@@ -91,6 +89,7 @@ def _turn(own: str, parent: str | None, row: Json) -> list[dict[str, Any]]:
 def _of_output(own: str, row: Json) -> Iterator[tuple[str, Any]]:
     for number, item in enumerate(row.inners("output"), start=1):
         call_id = item.id("call_id") or f"{own}:{number}"
+        result = "result", {"tool_call_id": call_id, "content": text_in(item.get("output"))}
         match item.get("type"):
             case "message":
                 yield "text", text_in(item.get("content"))
@@ -99,7 +98,9 @@ def _of_output(own: str, row: Json) -> Iterator[tuple[str, Any]]:
             case "function_call":
                 yield "call", a_call(call_id, item.text("name"), item.get("arguments"))
             case "function_call_output":
-                yield "result", {"tool_call_id": call_id, "content": text_in(item.get("output"))}
+                yield result
+            case "open_webui:code_interpreter":
+                yield from (("call", a_call(call_id, "code_interpreter", item.kept("lang", "code"))), result)
 
 
 def _of_content(own: str, content: str) -> Iterator[tuple[str, Any]]:
@@ -108,15 +109,16 @@ def _of_content(own: str, content: str) -> Iterator[tuple[str, Any]]:
     for number, found in enumerate((one for one in _DETAILS.finditer(content) if not one["fence"]), start=1):
         yield "text", content[at : found.start()]
         at, (_, kind, attributes, inner) = found.end(), found.groups()
+        inner = _SUMMARY.sub("", inner).strip()
         if kind == "reasoning":
-            lines = html.unescape(_SUMMARY.sub("", inner)).strip().splitlines()
-            yield "reasoning", joined((line.removeprefix(">").strip() for line in lines), "\n")
+            lines = (line.removeprefix(">").strip() for line in html.unescape(inner).splitlines())
+            yield "reasoning", joined(lines, "\n")
             continue
         given = {name: html.unescape(value) for name, value in _ATTRIBUTE.findall(attributes)}
-        call_id = given.get("id") or f"{own}:{number}"
-        yield "call", a_call(call_id, given.get("name", ""), _plain(given.get("arguments", "{}")))
-        if "result" in given:
-            yield "result", {"tool_call_id": call_id, "content": _plain(given["result"])}
+        call_id, code = given.get("id") or f"{own}:{number}", {"code": inner} if kind == "code_interpreter" else {}
+        yield "call", a_call(call_id, given.get("name", kind), _plain(given.get("arguments", "")) or code)
+        if result := given.get("result") or given.get("output"):
+            yield "result", {"tool_call_id": call_id, "content": _plain(result)}
     yield "text", content[at:]
 
 

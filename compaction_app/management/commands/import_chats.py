@@ -57,7 +57,7 @@ class Command(BaseCommand):
             outcomes.append(Refused(place="the rest", reason=str(error)))
         imported = [one for one in outcomes if isinstance(one, Imported)]
         refused = [one for one in outcomes if isinstance(one, Refused) and not one.is_empty]
-        notes = Counter({"conversations without a message: left out": len(outcomes) - len(imported) - len(refused)})
+        notes = Counter({"conversations without a message, left out": len(outcomes) - len(imported) - len(refused)})
         for one in imported:
             notes.update(one.notes)
         if options["as_json"]:
@@ -83,7 +83,7 @@ class Command(BaseCommand):
         ]
         write_some(self.stdout.write, lines, "; --json lists all of them.")
         for note, number in sorted(notes.items()):
-            self.stdout.write(f"{number:,} {note}")
+            self.stdout.write(f"{note.capitalize()}: {number:,}")
         if refused:
             self.stdout.write(f"Refused: {count(len(refused), 'conversation')}.")
             write_some(self.stdout.write, [printable(str(one)) for one in refused], "; --json lists all of them.")

@@ -165,6 +165,8 @@ async function stream({ message, page, resume = false }) {
   halt.hidden = false;
   halt.onclick = () => {
     halt.disabled = true;
+    // The button goes, and the focus with it.
+    if (hasKeys()) find("[data-draft] textarea").focus({ preventScroll: true });
     stop(message);
   };
   if (!resume && document.activeElement === document.body) bubble.focus({ preventScroll: true });

@@ -9,27 +9,13 @@ from compaction_app.models import ChatMessage
 from compaction_app.values import Role
 from project.chat import reading
 from project.chat.shown import PAGE_SIZE
-from tests.project.chat_page.pages import grow, newest, send, stored, text_of, url
+from tests.project.chat_page.pages import grow, stored, text_of, url
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.mark.django_db(transaction=True)
 class TestBranches:
-    def test_an_edit_makes_a_sibling_with_a_reply_of_its_own(self, browser, session, endpoint):
-        send(browser, session, "First wording")
-        original = ChatMessage.objects.get(content="First wording")
-        response = browser.post(url("edit", session, original), {"content": "Second wording"})
-        reply = newest(session)
-        edited = reply.parent
-        assert (edited.content, edited.parent, edited.role) == ("Second wording", None, Role.USER)
-        assert response.url == f"{url('branch', session, reply)}#m{reply.pk}"
-        assert ChatMessage.objects.filter(content="First wording").exists()
-        page = text_of(browser.get(response.url))
-        assert "Second wording" in page
-        assert "First wording" not in page
-        assert "variant 2 of 2" in page
-
     def test_an_edit_keeps_name_and_attachments(self, browser, session):
         image = {"type": "image", "name": "roof.png", "url": "https://example.com/roof.png", "tokens": 50}
         original = chat.append_message(session, role=Role.USER, content="Look", name="Birk", attachments=[image])

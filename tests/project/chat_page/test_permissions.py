@@ -8,7 +8,6 @@ from django.test import Client
 from django.urls import reverse
 
 from compaction_app import chat
-from project.chat.views import CONTENT_SECURITY_POLICY
 from tests.project.chat_page.pages import grow, stored, text_of, url
 
 pytestmark = pytest.mark.django_db
@@ -83,25 +82,13 @@ class TestPermissions:
                 assert browser.put(address).status_code == 405, address
         assert stored(session) == 1
 
-    def test_one_signs_in_and_is_led_back(self, marit, session):
-        client = Client()
-        wanted = url("session", session)
-        page = client.get(reverse("login"), {"next": wanted})
-        assert page["Content-Security-Policy"] == CONTENT_SECURITY_POLICY
-        wrong = client.post(reverse("login"), {"username": "marit", "password": "x", "next": wanted})
-        assert "Please enter a correct username and password" in text_of(wrong)
-        right = {"username": "marit", "password": "wet-gloves-1", "next": wanted}
-        assert client.post(reverse("login"), right).url == wanted
-        assert client.post(reverse("logout")).url == reverse("login")
-
     def test_an_unknown_address_is_not_found(self, browser, session, settings):
         settings.DEBUG = True
         missing = browser.get(reverse("chat:session", args=[uuid.uuid4()]))
         assert (missing.status_code, "This page does not exist" in text_of(missing)) == (404, True)
-        for number in (10**9, 2**63, 10**40):
-            assert browser.get(reverse("chat:branch", args=[session.pk, number])).status_code == 404
-        for parent in ("x", "-1", "1.5", "²", str(2**63), "9" * 5000):
+        assert browser.get(reverse("chat:branch", args=[session.pk, 10**9])).status_code == 404
+        for parent in ("x", "9" * 30):
             assert browser.post(url("post", session), {"content": "x", "parent": parent}).status_code == 404
         message = grow(session, 1)
-        for query in ({"end": "x"}, {"edit": "x"}, {"edit": 10**9}):
+        for query in ({"end": "x"}, {"edit": 10**9}):
             assert browser.get(url("branch", session, message), query).status_code == 404

@@ -7,9 +7,10 @@ from django.test import Client
 
 from compaction_app import chat
 from compaction_app.exceptions import InvalidReply
-from compaction_app.models import ChatMessage, ReplyClaim
+from compaction_app.models import ChatMessage, ChatSession, ReplyClaim
 from compaction_app.testing import steps
 from compaction_app.values import ErrorCode, Role, Strategy
+from project import offline_assistant
 from project.chat import turns
 from project.chat.forms import MAX_CHARACTERS
 from tests.project.chat_page.pages import WINDOW, grow, newest, send, stored, text_of, url
@@ -33,23 +34,16 @@ class TestPosting:
         assert endpoint.requests[0]["model"] == "scripted"
         assert endpoint.requests[0]["messages"] == [{"role": "user", "content": "Is anybody there?"}]
 
-    def test_a_message_goes_below_the_one_that_was_answered(self, browser, session, endpoint):
-        first = grow(session, 2)
-        grow(session, 4, parent=first)
-        send(browser, session, "Back to the fork", parent=first)
-        asked = newest(session).parent
-        assert asked.parent == first
-        assert [m["content"] for m in endpoint.requests[0]["messages"]][-1] == "Back to the fork"
-        assert len(endpoint.requests[0]["messages"]) == 3
-
     def test_what_can_not_be_stored_comes_back_with_the_reason(self, browser, session, settings):
         settings.COMPACTION = {**settings.COMPACTION, "MAX_MESSAGE_BYTES": 100_000}
         tip = grow(session, 2)
         for content, reason in (
             ("", "Type a message first."),
             (" \n\t ", "Type a message first."),
-            ("x" * (MAX_CHARACTERS + 1), "This message has 200001 characters; 200000 are allowed."),
+            ("x" * (MAX_CHARACTERS + 1), "This message has 200,001 characters; 200,000 are allowed."),
             ("a\x00b", "Null characters are not allowed."),
+            # A browser sends each line break as two characters; they count as one.
+            ("x\r\n" * 75_000, "This message is too large to be stored."),
             ("x" * 150_000, "This message is too large to be stored."),
         ):
             response = send(browser, session, content, parent=tip)
@@ -67,18 +61,17 @@ class TestFailures:
         ("step", "told"),
         [
             (steps.server_error(), turns.REPLY_ERRORS[ErrorCode.PROVIDER_ERROR]),
-            (steps.insufficient_quota(), turns.REPLY_ERRORS[ErrorCode.QUOTA]),
-            (steps.rate_limited(), "too many requests at the moment; try again in a moment. Your message"),
             (steps.rate_limited(7), "try again in 7 seconds. Your message"),
             (steps.unauthorized(), turns.REPLY_ERRORS[ErrorCode.AUTHENTICATION]),
             (steps.hang(), turns.REPLY_ERRORS[ErrorCode.TIMEOUT]),
             (steps.malformed(), turns.OWN_ERRORS[InvalidReply]),
+            (steps.bad_request("Input is too long for requested model."), "The model finds the conversation too long."),
         ],
-        ids=["500", "quota", "429", "429 with a time", "401", "hang", "malformed"],
+        ids=["500", "429", "401", "hang", "malformed", "a smaller window than configured"],
     )
     def test_a_failure_is_told_and_the_message_kept(self, browser, session, endpoint, settings, step, told):
         settings.CHAT_TIMEOUT_SECONDS = 0.3
-        endpoint.script([step])
+        endpoint.script(default=step)
         response = send(browser, session, "Hello")
         assert [m.content for m in ChatMessage.objects.all()] == ["Hello"]
         page = text_of(browser.get(response.url))
@@ -94,15 +87,6 @@ class TestFailures:
         page = text_of(browser.get(send(browser, session, "Hello").url))
         assert ("(scripted: " in page) == is_staff
 
-    def test_the_reply_can_be_asked_for_again(self, browser, session, endpoint):
-        endpoint.script([steps.server_error()])
-        send(browser, session, "Hello")
-        message = newest(session)
-        response = browser.post(url("regenerate", session, message))
-        reply = newest(session)
-        assert (reply.content, reply.parent) == ("Ahoy from the model.", message)
-        assert "There is no reply" not in text_of(browser.get(response.url))
-
     def test_a_window_that_is_filled_is_explained_and_nothing_is_sent(self, browser, session, endpoint, marit):
         page = text_of(browser.get(send(browser, session, "word " * 3000).url))
         assert page.count("This message is too long for the model. Shorten it, or attach less.") == 1
@@ -113,14 +97,6 @@ class TestFailures:
             browser.get(url("session", filled))
         )
         assert endpoint.requests == []
-
-    def test_a_window_that_is_smaller_than_configured_is_explained(self, browser, session, endpoint):
-        """The message was said to be too long for figures that it fits."""
-        endpoint.script(default=steps.bad_request("Input is too long for requested model."))
-        response = send(browser, session, "Hello")
-        page = text_of(browser.get(response.url))
-        assert "The model finds the conversation too long." in page
-        assert "Edit it" not in page
 
     def test_a_second_tab_does_not_pay_for_the_same_reply(self, browser, session, endpoint, marit):
         """While the reply is awaited, another page of the conversation offers to wait, not to ask again."""
@@ -145,3 +121,35 @@ class TestFailures:
         assert [message.role for message in ChatMessage.objects.order_by("id")] == ["user", "assistant"]
         assert len(endpoint.requests) == 1
         assert not ReplyClaim.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+class TestOfflineAssistant:
+    def test_without_key_and_address_it_answers_and_says_so(self, browser, session):
+        chat.append_messages(session, None, [{"role": "user", "content": "The boat is called Alma."}])
+        send(browser, session, "What is the boat called?", parent=newest(session))
+        reply = newest(session)
+        assert reply.model == offline_assistant.NAME
+        assert reply.content.endswith("in a message of yours:\n\n> The boat is called Alma.")
+        assert reply.sent_context["tokens"] > 0
+        page = text_of(browser.get(url("session", session)))
+        assert '<p dir="auto">The boat is called Alma.</p>\n</blockquote>' in page
+        assert '<span class="speaker" dir="auto">Offline assistant</span>' in page
+
+
+@pytest.mark.pure
+class TestModels:
+    """Which model answers: the conversation's where the site offers it or names none, else the first that it names."""
+
+    @pytest.mark.parametrize(
+        ("offered", "own", "model"),
+        [
+            (["one", "two"], "own", "one"),
+            (["one", "two"], "two", "two"),
+            ([], "own", "own"),
+            ([], "", turns.DEFAULT_MODEL),
+        ],
+    )
+    def test_the_model_that_answers(self, settings, offered, own, model):
+        settings.CHAT_MODELS = offered
+        assert turns.model_for(ChatSession(model=own)) == model

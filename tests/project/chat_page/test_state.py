@@ -44,6 +44,15 @@ class TestState:
         assert "are summarized ·" not in page
         assert chat.find_summary(full) is None
 
+    @pytest.mark.parametrize(("mode", "awaits"), [("standard", True), ("off", False)])
+    def test_an_undone_summary_that_is_needed_is_written_again(self, browser, session, full, mode, awaits):
+        summary = chat.compact(full).summary
+        session.settings = {**session.settings, "MODE": mode}
+        session.save()
+        page = text_of(browser.post(reverse("chat:undo", args=[session.pk, full.pk, summary.pk]), follow=True))
+        assert ("so another is written" in page) is awaits
+        assert ("data-open" in page) is awaits, "the page waits for it"
+
     def test_an_open_compaction_is_shown_until_it_is_over(self, browser, session, full):
         run = chat.request_compaction(full, trigger="manual")
         panel = url("branch", session, full)

@@ -3,15 +3,16 @@
 import json
 
 import pytest
-from django.db import connections
+from django.db import connection, connections
+from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
 from compaction_app.compaction.execute import compact_chat_history
-from compaction_app.models import CompactionRun
+from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.testing import steps
+from compaction_app.transfer.rebuild import rebuild, succeeded_runs
 from tests.steps import fill_target
-from tests.transfer.bundling import SUMMARY, export_checked, loop, prose, sent, site, talk
-from tests.transfer.exporting.hosts import KEY
+from tests.transfer.bundling import KEY, SUMMARY, export, export_checked, loop, prose, sent, site, talk
 
 # Compacting calls a model, which no open transaction may wait for.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -48,7 +49,7 @@ class TestFaithful:
 
     def test_what_was_configured_then_whatever_is_now(self, server, session, tmp_path, settings):
         prompt = "Write short & plain.\r\nNo <b>bold</b>."
-        policy = "tests.transfer.exporting.hosts.ask_for_prices"
+        policy = "tests.transfer.bundling.ask_for_prices"
         settings.COMPACTION = site(server, asked={"PROMPT": prompt}, POLICY=policy, REASONING="drop")
         opened = chat.request_compaction(talk(session, None, 8)[-1], instructions="keep <every> price & date")
         compact_chat_history(opened.pk)
@@ -58,14 +59,6 @@ class TestFaithful:
         assert system.startswith(b"Write short & plain.\r\n")
         assert b"Prices stay in euros." in system
         assert b"<reasoning>" not in (exported.bundles[0] / "compact-history.xml").read_bytes()
-
-    def test_a_second_model_after_the_first_was_asked_more_tightly(self, server, session, tmp_path, settings):
-        models = site(server)["SUMMARIZERS"]["default"]["MODELS"]
-        settings.COMPACTION = site(server, asked={"MODELS": [*models, {**models[0], "model": "second"}]})
-        server.script([fill_target(3.0)] * 2, model="scripted")
-        chat.compact(talk(session, None, 6)[-1])
-        figures = export_checked(server, tmp_path / "out").metadata(0)
-        assert (figures["model"], figures["tightened"]) == ("second", False)
 
     def test_messages_that_are_shown_head_and_tail(self, server, session, tmp_path, settings):
         settings.COMPACTION = site(server, max_input_tokens=2_800)
@@ -127,7 +120,7 @@ class TestFaithful:
         assert export_checked(server, tmp_path / "out").metadata(0)["retired_at"]
 
     def test_texts_that_went_through_a_redactor(self, server, session, tmp_path, settings):
-        settings.COMPACTION = site(server, REDACTOR="tests.transfer.exporting.hosts.hide_keys")
+        settings.COMPACTION = site(server, REDACTOR="tests.transfer.bundling.hide_keys")
         tip = chat.append_messages(session, None, [{"role": "user", "content": f"My key is {KEY}."}])[-1]
         tip = chat.append_message(session, tip, role="assistant", content="I will not repeat it.")
         chat.compact(talk(session, tip, 8)[-1])
@@ -157,3 +150,45 @@ class TestFaithful:
         for summary in session.messages.filter(kind="summary"):
             assert summary.pinned_message == request
             assert session.messages.get(kind="message", parent=summary.last_summarized_message).role == "assistant"
+
+
+# Compacting calls a model, which no open transaction may wait for.
+
+
+class TestMetadata:
+    def test_every_figure_is_the_rows_own(self, server, session, tmp_path):
+        messages = talk(session, None, 8)
+        made = chat.compact(messages[-1])
+        figures = export(tmp_path / "out").metadata(0)
+        cutoff = made.cutoff
+        assert figures["ids"]["covered"] == [m.pk for m in messages if m.depth <= cutoff.depth]
+        assert figures["counts"]["covered_tokens"] == cutoff.path_tokens == figures["counts"]["replaced_tokens"]
+        assert figures["indices"]["cutoff_depth"] == cutoff.depth
+        assert figures["indices"]["anchor_depth"] == made.anchor.depth
+        assert figures["counts"]["summary_tokens"] == made.summary.token_count
+        assert figures["budget"]["window"] == 4_000
+        assert figures["usage"]["input_tokens"] == made.input_tokens > 0
+        assert (figures["model"], figures["prompt_version"]) == ("scripted", made.prompt_version)
+        assert figures["generation"] == 1
+        text = (tmp_path / "out" / "001-A-garden" / "compaction-001" / "user-message.md").read_bytes()
+        assert figures["files"]["user-message.md"] == {"bytes": len(text), "characters": len(text.decode())}
+
+    def test_a_summary_that_leaks(self, server, session, tmp_path):
+        """What no draft could do, a row can: written before this app refused it, or by hand."""
+        made = chat.compact(talk(session, None, 8)[-1])
+        text = "## Recap <previous-summary> and all the rest"
+        ChatMessage.objects.filter(pk=made.summary_id).update(content=text)
+        exported = export(tmp_path / "out")
+        assert exported.metadata(0)["leaks"] is True
+        assert exported.index["leaks"] == 1
+        assert "proved, leaks" in exported.out
+
+    def test_reading_back_costs_the_same_at_any_length(self, server, session):
+        tip = None
+        for _ in range(3):
+            tip = talk(session, tip, 6)[-1]
+            chat.compact(tip)
+        for made in succeeded_runs("default"):
+            with CaptureQueriesContext(connection) as queries:
+                rebuild(made)
+            assert len(queries) == 1

@@ -6,8 +6,7 @@ from compaction_app import chat
 from compaction_app.messages import tool_calls
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from tests.small import anchored_summary
-from tests.transfer.bundling import export, loop, site, talk
-from tests.transfer.exporting.hosts import KEY
+from tests.transfer.bundling import KEY, export, loop, site, talk
 
 # Compacting calls a model, which no open transaction may wait for.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -18,14 +17,14 @@ class TestNotProved:
 
     @pytest.fixture
     def redacted(self, server, session, settings) -> ChatMessage:
-        settings.COMPACTION = site(server, REDACTOR="tests.transfer.exporting.hosts.hide_keys")
+        settings.COMPACTION = site(server, REDACTOR="tests.transfer.bundling.hide_keys")
         tip = chat.append_messages(session, None, [{"role": "user", "content": f"My key is {KEY}."}])[-1]
         tip = chat.append_message(session, tip, role="assistant", content="I will not repeat it.")
         chat.compact(talk(session, tip, 8)[-1])
         return tip
 
     def test_another_redactor(self, server, redacted, tmp_path, settings):
-        settings.COMPACTION = site(server, REDACTOR="tests.transfer.exporting.hosts.hide_keys_otherwise")
+        settings.COMPACTION = site(server, REDACTOR="tests.transfer.bundling.hide_keys_otherwise")
         exported = export(tmp_path / "out")
         assert exported.metadata(0)["proof"] == "redactor"
         assert exported.code == 1
@@ -59,13 +58,6 @@ class TestNotProved:
         assert export(tmp_path / "same").metadata(0)["proof"] == "proved", "the text is the same, whatever it is called"
         monkeypatch.setattr("compaction_app.summarizers.prompts.WRITING", "Write.")
         assert export(tmp_path / "other").metadata(0)["proof"] == "prompt_version"
-
-    def test_a_run_that_does_not_say_what_it_asked_for(self, server, session, tmp_path):
-        made = chat.compact(talk(session, None, 8)[-1])
-        del made.request["lookahead"]
-        made.save()
-        exported = export(tmp_path / "out")
-        assert (exported.reasons, exported.code) == (["not_recorded"], 1)
 
     def test_a_summary_that_no_run_made(self, session, tmp_path):
         messages = talk(session, None, 2)
@@ -114,12 +106,3 @@ class TestErased:
         exported = export(tmp_path / "out")
         assert exported.reasons == ["redacted", "redacted"]
         assert [path.name for path in exported.folder.rglob("*")] == ["index.json"]
-
-    def test_rows_that_are_gone_by_other_ways_are_said_to_be_missing(self, server, session, tmp_path):
-        self.two_generations(session)
-        made = CompactionRun.objects.order_by("generation").last()
-        assert made is not None
-        made.request["lookahead"] = [0, 0]
-        made.save()
-        exported = export(tmp_path / "out")
-        assert (exported.reasons, exported.code) == (["", "sources_missing"], 1)
