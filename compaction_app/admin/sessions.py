@@ -187,7 +187,16 @@ class ChatSessionAdmin(records.RecordAdmin):
 
     def sections(self, links: Links, obj: ChatSession) -> records.Sections:
         erased, facts = (_("redactions and deletions"), number(obj.erasures)), partial(links.facts, obj)
-        record = ("id", "external_id", "created_at", "updated_at", erased, "token_calibration", "metadata")
+        record = (
+            "id",
+            "external_id",
+            "copied_from",
+            "created_at",
+            "updated_at",
+            erased,
+            "token_calibration",
+            "metadata",
+        )
         return [(_("Owner and prompt"), facts("owner", "model", "system_prompt")), (_("Record"), facts(*record))]
 
     def page_context(self, links: Links, obj: ChatSession) -> dict[str, Any]:
