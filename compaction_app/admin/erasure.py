@@ -201,11 +201,12 @@ class ErasingAdmin(RecordAdmin):
         """With a box for each copy of the message that the user may see; nothing tells of others."""
         copies = [one.pk for one in chat.copies_of(message) if one.redacted_at is None]
         rows: QuerySet[ChatMessage] = self.get_queryset(links.request).filter(pk__in=copies).defer(*TEXTS)
-        hidden = [one.pk for one in rows if not self.has_view_permission(links.request, one)]
-        return type("RedactForm", (RedactForm,), {"copies": CopiesField(links, rows.exclude(pk__in=hidden))})
+        seen = [one.pk for one in rows if self.has_view_permission(links.request, one)]
+        boxes = {"copies": CopiesField(links, rows.filter(pk__in=seen))} if seen else {}
+        return type("RedactForm", (RedactForm,), boxes)
 
     def _redact(
-        self, links: Links, message: ChatMessage, replacement: str, copies: Sequence[ChatMessage]
+        self, links: Links, message: ChatMessage, replacement: str, copies: Sequence[ChatMessage] = ()
     ) -> HttpResponse | None:
         try:
             chat.redact_message(message, replacement=replacement, copies=copies)

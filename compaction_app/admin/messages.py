@@ -240,7 +240,7 @@ class ChatMessageAdmin(ErasingAdmin):
         tools = {_("Transcript"): links.url("chatmessage_transcript", obj.pk)}
         if links.may("compact_chatsession") and not is_off(obj.session):
             tools[_("Compact now")] = links.url("chatmessage_compact", obj.pk)
-        if links.may("add_chatsession"):
+        if links.may("add_chatsession") and links.may_view("chatsession"):
             tools[_("Copy branch")] = links.url("chatmessage_copy", obj.pk)
         if links.may("redact_chatmessage"):
             # Afterwards it leads back to the search that led here.

@@ -75,7 +75,8 @@ def count_against_throttle(request: HttpRequest) -> None:
 
     It limits what causes a compaction: asking for one, and taking away what makes one unnecessary; and copying, which
     writes more than is sent. ``add`` and ``incr`` of the default cache are atomic in Redis, Memcached and within one
-    process, so a burst gets no more than the rate allows. django-ninja's own throttles read a list, change it and write it back.
+    process, so a burst gets no more than the rate allows. django-ninja's own throttles read a list, change it and
+    write it back.
     """
     rate = site_setting("MANUAL_THROTTLE")
     if rate is None:

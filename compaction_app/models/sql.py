@@ -414,7 +414,8 @@ COPY_PATH, MAP_RECALLED = (
             next_id=f"nextval(pg_get_serial_sequence('{MESSAGES}', 'id'))",
             each="json_each_text(CAST(%(lighter)s AS json))",
             is_recalled=_IS_RECALLED.format(row="m"),
-            recalled=f"jsonb_path_query({MESSAGES}.metadata, '$.recalled[*] ? (@ > 0 && @ < 9000000000000000000)') AS r(value)",
+            # Hosts may have written anything there.
+            recalled=f"jsonb_path_query({MESSAGES}.metadata, '$.recalled[*] ? (@ > 0 && @ < 9e18)') AS r(value)",
             built="jsonb_build_object('recalled', COALESCE(jsonb_agg(n.id), '[]'))",
         ),
     }
