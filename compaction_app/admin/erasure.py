@@ -202,8 +202,11 @@ class ErasingAdmin(RecordAdmin):
         copies = [one.pk for one in chat.copies_of(message) if one.redacted_at is None]
         rows: QuerySet[ChatMessage] = self.get_queryset(links.request).filter(pk__in=copies).defer(*TEXTS)
         seen = [one.pk for one in rows if self.has_view_permission(links.request, one)]
-        boxes = {"copies": CopiesField(links, rows.filter(pk__in=seen))} if seen else {}
-        return type("RedactForm", (RedactForm,), boxes)
+
+        class WithCopies(RedactForm):
+            copies = CopiesField(links, rows.filter(pk__in=seen))
+
+        return WithCopies if seen else RedactForm
 
     def _redact(
         self, links: Links, message: ChatMessage, replacement: str, copies: Sequence[ChatMessage] = ()

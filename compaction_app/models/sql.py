@@ -358,6 +358,8 @@ _INSERT_COPY = (
 )
 _THE_COPY = f"SELECT c.id FROM {MESSAGES} c WHERE c.session_id = %(session)s AND c.lane_id IS NULL"
 
+_IS_RECALLED = "{row}.role = 'tool' AND {row}.name = 'recall_earlier_messages'"
+
 # The path as one lane of another session, in one statement at any length. {next_id}: the id of the next row ``o``;
 # {each}: keys and values of %(lighter)s, which says of each depth how many tokens less it has.
 _COPY_PATH = (
@@ -370,8 +372,8 @@ placed(id, depth, copy_id, parent_id, root_id) AS (
 ),
 lighter(depth, tokens) AS (SELECT CAST(key AS integer), CAST(value AS integer) FROM {{each}})
 {_INSERT_COPY}, id)
-SELECT {_COPIED}, '', '', '', CASE WHEN {{is_recalled}} THEN m.metadata ELSE '{{{{}}}}' END, %(session)s, p.parent_id,
-       NULLIF(p.root_id, p.copy_id), p.depth, 1, m.token_count + COALESCE(l.tokens, 0),
+SELECT {_COPIED}, '', '', '', CASE WHEN {_IS_RECALLED.format(row="m")} THEN m.metadata ELSE '{{{{}}}}' END,
+       %(session)s, p.parent_id, NULLIF(p.root_id, p.copy_id), p.depth, 1, m.token_count + COALESCE(l.tokens, 0),
        m.path_tokens + SUM(COALESCE(l.tokens, 0)) OVER (ORDER BY p.depth), p.copy_id
 FROM placed p JOIN {MESSAGES} m ON m.id = p.id LEFT JOIN lighter l ON l.depth = p.depth
 ORDER BY p.depth
@@ -392,7 +394,6 @@ WHERE m.id = %(summary)s
 """
 
 # The results of recalls name the messages that they quote: in a copy, its own ones.
-_IS_RECALLED = "{row}.role = 'tool' AND {row}.name = 'recall_earlier_messages'"
 _MAP_RECALLED = f"""
 UPDATE {MESSAGES} SET metadata = (
     SELECT {{built}} FROM {{recalled}} JOIN {MESSAGES} m ON m.id = CAST(r.value AS bigint)
@@ -406,14 +407,12 @@ COPY_PATH, MAP_RECALLED = (
             # The session's lock keeps every other writer out.
             next_id=f"(SELECT seq FROM sqlite_sequence WHERE name = '{MESSAGES}') + o.depth",
             each="json_each(%(lighter)s)",
-            is_recalled=_IS_RECALLED.format(row="m"),
             recalled=f"json_each({MESSAGES}.metadata, '$.recalled') AS r",
             built="json_object('recalled', json_group_array(n.id))",
         ),
         "postgresql": statement.format(
             next_id=f"nextval(pg_get_serial_sequence('{MESSAGES}', 'id'))",
             each="json_each_text(CAST(%(lighter)s AS json))",
-            is_recalled=_IS_RECALLED.format(row="m"),
             # Hosts may have written anything there.
             recalled=f"jsonb_path_query({MESSAGES}.metadata, '$.recalled[*] ? (@ > 0 && @ < 9e18)') AS r(value)",
             built="jsonb_build_object('recalled', COALESCE(jsonb_agg(n.id), '[]'))",

@@ -328,7 +328,7 @@ def copy(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpRe
     copied = chat.copy_branch(until)
     # Names of pictures are metadata, which a copy has none of.
     for message in copied.messages.filter(attachments__isnull=False):
-        if pictures := [one for one in message.attachments if uploads.picture_in(one)]:
+        if pictures := [one for one in message.attachments or () if uploads.picture_in(one)]:
             chat.annotate_message(message, **{uploads.PICTURES: [one.get("name", "") for one in pictures]})
     messages.success(request, "This is a new conversation. The first one stays as it is.")
     return redirect("chat:session", copied.pk)

@@ -288,7 +288,7 @@ class World:
         """The copies of a message, and their copies, as far as they are linked and not deleted."""
         found = []
         for copy in self.copies:
-            own = copy.ids.get(node_id)
+            own = copy.ids.get(node_id, 0)
             if own in copy.tree and copy.until in copy.source:
                 found += [(copy, copy.tree[own]), *self.copies_of(own)]
         return found
