@@ -17,6 +17,7 @@ LANDED = {
     "0004_named_summarizers.py": "f140fe735a16f88879f4f501eccaee2692360f350585548bbfcfe26591c6fa8b",
     "0005_names.py": "37bb36f6815bd1b74d7e6decfb2c1356a77b042212eb55b119bb095707d5761b",
     "0006_extracts.py": "591be8cd932f008b51e8e6c739c71dd2d65b6c90a01034c15e1c2f01271e4e7f",
+    "0009_copies.py": "f7f3fdb2c1d13b95e72d6d9881048e182bf72043be82e8cfbc5f063356952a05",
 }
 
 
