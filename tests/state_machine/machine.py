@@ -309,7 +309,8 @@ class ConversationMachine(RuleBasedStateMachine):
     @precondition(has_messages)
     @act(i=choices.any_of, copies=st.booleans())
     def redact(self, i: int, copies: bool) -> None:
-        self.world.redact(self.message(i), copies=copies)
+        copied = [node for node in self.world.tree.messages() if self.world.copies_of(node.id)]
+        self.world.redact(pick(copied if copies else [], i) or self.message(i), copies=copies)
 
     @precondition(has_messages)
     @act(i=choices.any_of, anywhere=st.booleans())
@@ -326,11 +327,13 @@ class ConversationMachine(RuleBasedStateMachine):
     # -- copies -----------------------------------------------------------------------------------------
 
     @precondition(has_messages)
-    @act(i=choices.any_of, j=choices.any_of, near=st.booleans())
-    def copy_branch(self, i: int, j: int, near: bool) -> None:
-        """Mostly down to the tip or not far above it."""
+    @act(i=choices.any_of, j=choices.any_of, near=st.booleans(), redact=st.booleans())
+    def copy_branch(self, i: int, j: int, near: bool, redact: bool) -> None:
+        """Mostly down to the tip or not far above it; then perhaps a message goes, here and there."""
         path = self.world.tree.path(self.tip(i).id)
         self.world.copy(path[-1], pick(path[-4:] if near else path, j))
+        if redact:
+            self.world.redact(path[0], copies=True)
 
     @act(c=choices.any_of, i=choices.any_of, j=choices.any_of, tokens=choices.tokens, what=choices.in_a_copy)
     def go_on_in_a_copy(self, c: int, i: int, j: int, tokens: int, what: str) -> bool:
