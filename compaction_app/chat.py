@@ -17,6 +17,7 @@ from compaction_app.context.reading import get_context, should_compact
 from compaction_app.conversation.append import annotate_message, append_message, append_messages, start_session
 from compaction_app.conversation.compact import acompact, compact, request_compaction
 from compaction_app.conversation.complete import acomplete, complete
+from compaction_app.conversation.copy import copies_of, copy_branch
 from compaction_app.conversation.erase import (
     delete_message,
     delete_session,
@@ -36,6 +37,8 @@ astart_session = sync_to_async(start_session)
 aappend_message = sync_to_async(append_message)
 aappend_messages = sync_to_async(append_messages)
 aannotate_message = sync_to_async(annotate_message)
+acopy_branch = sync_to_async(copy_branch)
+acopies_of = sync_to_async(copies_of)
 aget_branch = sync_to_async(get_branch)
 aget_context = sync_to_async(get_context)
 afind_summary = sync_to_async(find_summary)
@@ -63,6 +66,8 @@ __all__ = [
     "aappend_messages",
     "acompact",
     "acomplete",
+    "acopies_of",
+    "acopy_branch",
     "adelete_message",
     "adelete_session",
     "afind_summary",
@@ -86,6 +91,8 @@ __all__ = [
     "avariants",
     "compact",
     "complete",
+    "copies_of",
+    "copy_branch",
     "delete_message",
     "delete_session",
     "find_summary",

@@ -63,6 +63,7 @@ class BranchList:
         self.links, self.session, self.budget = links, session, budget
         self.quotes = links.may_view("chatmessage")
         self.may_compact = may_compact and self.quotes
+        self.may_copy = links.may("add_chatsession")
         page = read_lanes(session, limit=LANES + 1, before=before)
         self.lanes = page[:LANES]
         self.is_older_page = before is not None
@@ -148,6 +149,7 @@ class BranchList:
             "summary": summary_link,
             "reason": self._reason(lane, summary) if is_over else "",
             "transcript_url": self.links.url("chatmessage_transcript", lane.end_id),
+            "copy_url": self.links.url("chatmessage_copy", lane.end_id) if self.may_copy and history else "",
             "compact_url": self.links.url("chatmessage_compact", lane.end_id) if self.may_compact and history else "",
         }
 

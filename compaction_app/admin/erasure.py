@@ -52,6 +52,18 @@ class RedactForm(forms.Form):
     )
 
 
+class CopiesField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # subscripting it: type checkers only
+    """Copies of a message in other conversations, each with the name of its own."""
+
+    def __init__(self, links: Links, copies: QuerySet[ChatMessage]) -> None:
+        label, said = _("Also redact copies"), _("The same message in conversations that were copied from this one.")
+        super().__init__(copies, required=False, label=label, help_text=said, widget=forms.CheckboxSelectMultiple)
+        self.links = links
+
+    def label_from_instance(self, obj: ChatMessage) -> str:
+        return f"{self.links.name(obj.session)}: {obj}"
+
+
 class RetireForm(forms.Form):
     reason = forms.CharField(
         label=gettext_lazy("Reason"),
@@ -143,6 +155,7 @@ class ErasingAdmin(RecordAdmin):
     def redact_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
         if obj.is_summary:
             raise Http404("A summary is retired, not redacted.")
+        form = self._redact_form(links, obj)
         question = _(
             "This cannot be undone. <strong>Only this message is erased.</strong> Replies, edits and other branches "
             'may repeat it: <a href="{}">search this session</a>.'
@@ -153,12 +166,12 @@ class ErasingAdmin(RecordAdmin):
         )
         return self.confirm(
             links,
-            lambda given: self._redact(links, obj, given["replacement"]),
+            lambda given: self._redact(links, obj, **given),
             obj=obj,
             title=_("Redact"),
             question=format_html("{} {}", format_html(question, _search_url(links, obj)), phrase),
             tell=partial(self._told_of_redacting, links, obj),
-            form=RedactForm,
+            form=form,
             is_final=True,
             back=links.page_of(obj),
         )
@@ -184,14 +197,28 @@ class ErasingAdmin(RecordAdmin):
             unseen = _unseen(links, newest_tip_below(message), base_id)
         return {CHANGES: changes, KEPT: [_("Tool call ids, and every other message.")], UNSEEN: unseen}
 
-    def _redact(self, links: Links, message: ChatMessage, replacement: str) -> HttpResponse | None:
+    def _redact_form(self, links: Links, message: ChatMessage) -> type[forms.Form]:
+        """With a box for each copy of the message that the user may see; nothing tells of others."""
+        copies = [one.pk for one in chat.copies_of(message) if one.redacted_at is None]
+        rows: QuerySet[ChatMessage] = self.get_queryset(links.request).filter(pk__in=copies).defer(*TEXTS)
+        seen = [one.pk for one in rows if self.has_view_permission(links.request, one)]
+
+        class WithCopies(RedactForm):
+            copies = CopiesField(links, rows.filter(pk__in=seen))
+
+        return WithCopies if seen else RedactForm
+
+    def _redact(
+        self, links: Links, message: ChatMessage, replacement: str, copies: Sequence[ChatMessage] = ()
+    ) -> HttpResponse | None:
         try:
-            chat.redact_message(message, replacement=replacement)
+            chat.redact_message(message, replacement=replacement, copies=copies)
         except CompactionError as error:
             self.message_user(links.request, f"{message}: {error}", notes.ERROR)
             return None
         # Neither the old text nor the new one: this log outlives both.
-        self.log_change(links.request, message, _("Redacted."))
+        for one in (message, *copies):
+            self.log_change(links.request, one, _("Redacted."))
         said = _(
             "Redacted: {}. Only this message is erased. Replies, edits and other branches may repeat it: "
             '<a href="{}">search this session</a>. {}'
@@ -256,7 +283,11 @@ class ErasingAdmin(RecordAdmin):
         }
         summaries = [_named(links, live), *_borrowed(links, live, without=obj)] if live else []
         told = [str(obj), *_counts(counts), *summaries, *_cleared_title(obj)]
-        kept = [_("Every other message."), _("Runs, without instructions and links to the messages.")]
+        kept = [
+            _("Every other message."),
+            _("Copies in other conversations, without their link to this one."),
+            _("Runs, without instructions and links to the messages."),
+        ]
         question: str = _("This message and everything after it are deleted. This cannot be undone.")
         if links.may("redact_chatmessage"):
             way = _('To remove only this text, use <a href="{}">Redact</a>.')

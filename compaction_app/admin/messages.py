@@ -12,11 +12,12 @@ from functools import partial
 from typing import Any
 
 from django.contrib import admin
+from django.contrib import messages as notes
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import Q, QuerySet, TextField, prefetch_related_objects
 from django.db.models.functions import Cast, Left
 from django.db.models.lookups import IContains
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
@@ -239,6 +240,8 @@ class ChatMessageAdmin(ErasingAdmin):
         tools = {_("Transcript"): links.url("chatmessage_transcript", obj.pk)}
         if links.may("compact_chatsession") and not is_off(obj.session):
             tools[_("Compact now")] = links.url("chatmessage_compact", obj.pk)
+        if links.may("add_chatsession") and links.may_view("chatsession"):
+            tools[_("Copy branch")] = links.url("chatmessage_copy", obj.pk)
         if links.may("redact_chatmessage"):
             # Afterwards it leads back to the search that led here.
             search = {name: text for name, text in links.request.GET.items() if name == SEARCH}
@@ -318,6 +321,7 @@ class ChatMessageAdmin(ErasingAdmin):
             self.page("<int:pk>/context/", self.context_view),
             self.page("<int:pk>/transcript/", self.transcript_view),
             self.page("<int:pk>/compact/", self.compact_view, "compact_chatsession"),
+            self.page("<int:pk>/copy/", self.copy_view, "add_chatsession"),
             *super().get_urls(),
         ]
 
@@ -358,5 +362,25 @@ class ChatMessageAdmin(ErasingAdmin):
             question=_("The older part of the branch that ends here is summarized in the background."),
             tell=told_of_compacting,
             form=CompactForm,
+            back=links.page_of(obj),
+        )
+
+    def copy_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
+        if obj.is_summary or not links.may_view("chatsession"):
+            raise Http404("A summary ends no branch.")
+
+        def act(given: dict[str, Any]) -> HttpResponse:
+            copy = chat.copy_branch(obj)
+            self.log_change(request, obj, _("Branch copied: session {}.").format(copy.pk))
+            self.message_user(request, format_html(_("Copied: {}."), links.session(copy)), notes.SUCCESS)
+            return HttpResponseRedirect(links.page_of(copy))
+
+        return self.confirm(
+            links,
+            act,
+            obj=obj,
+            title=_("Copy branch"),
+            question=_("The branch down to this message becomes a new session with the same owner."),
+            tell=lambda: {records.KEPT: [_("This session, as it is. Later changes in one do not show in the other.")]},
             back=links.page_of(obj),
         )

@@ -187,8 +187,11 @@ class ChatSessionAdmin(records.RecordAdmin):
 
     def sections(self, links: Links, obj: ChatSession) -> records.Sections:
         erased, facts = (_("redactions and deletions"), number(obj.erasures)), partial(links.facts, obj)
-        record = ("id", "external_id", "created_at", "updated_at", erased, "token_calibration", "metadata")
-        return [(_("Owner and prompt"), facts("owner", "model", "system_prompt")), (_("Record"), facts(*record))]
+        record = ("id", "external_id", "copied_from", "created_at", "updated_at", erased)
+        return [
+            (_("Owner and prompt"), facts("owner", "model", "system_prompt")),
+            (_("Record"), facts(*record, "token_calibration", "metadata")),
+        ]
 
     def page_context(self, links: Links, obj: ChatSession) -> dict[str, Any]:
         """The branches and the numbers beside them, in a constant number of queries."""

@@ -73,9 +73,10 @@ def require(request: HttpRequest, session: ChatSession | None, action: Action, d
 def count_against_throttle(request: HttpRequest) -> None:
     """Count a request of its user against ``MANUAL_THROTTLE``; raise ``throttled`` if it is one too many.
 
-    It limits what causes a compaction: asking for one, and taking away what makes one unnecessary. ``add`` and ``incr``
-    of the default cache are atomic in Redis, Memcached and within one process, so a burst gets no more than the rate
-    allows. django-ninja's own throttles read a list, change it and write it back.
+    It limits what causes a compaction: asking for one, and taking away what makes one unnecessary; and copying, which
+    writes more than is sent. ``add`` and ``incr`` of the default cache are atomic in Redis, Memcached and within one
+    process, so a burst gets no more than the rate allows. django-ninja's own throttles read a list, change it and
+    write it back.
     """
     rate = site_setting("MANUAL_THROTTLE")
     if rate is None:
@@ -94,5 +95,5 @@ def count_against_throttle(request: HttpRequest) -> None:
         return
     if count > int(allowed):
         wait = max(1, math.ceil(seconds - passed))
-        detail = f"{rate} requests that compact, retire, redact or delete are allowed; try again in {wait} seconds."
+        detail = f"{rate} requests that compact, copy or erase are allowed; try again in {wait} seconds."
         raise Problem(Code.THROTTLED, detail, headers={"Retry-After": str(wait)})

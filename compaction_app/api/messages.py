@@ -12,10 +12,11 @@ from ninja import Header, Router, Schema, Status
 from pydantic import Field
 
 from compaction_app import chat
+from compaction_app.api.authentication import user_of
 from compaction_app.api.contexts import SentContext, UsageIn
 from compaction_app.api.errors import Code, Problem, logger, operation
 from compaction_app.api.lookup import TEXTS, count_against_throttle, find_message, find_session, find_tip
-from compaction_app.api.permissions import Action
+from compaction_app.api.permissions import Action, is_allowed
 from compaction_app.api.schemas import (
     Body,
     Cursor,
@@ -131,6 +132,9 @@ class RedactIn(Body):
     model_config = example(replacement="[removed at the author's request]")
 
     replacement: str = Field(default="[redacted]", max_length=10_000, description="Replaces the text.")
+    copies: bool = Field(
+        default=False, description="Also redact the copies of the message in other sessions, where you may redact."
+    )
 
 
 class FeedbackIn(Body):
@@ -235,9 +239,12 @@ def delete_message(request: HttpRequest, message_id: Id) -> Status[None]:
 @operation(router, "POST", "/messages/{int:message_id}/redact", {200: MessageOut}, "invalid_message throttled")
 def redact_message(request: HttpRequest, message_id: Id, body: RedactIn | None = None) -> ChatMessage:
     """Its text is erased for good. Summaries that may repeat it are emptied and retired."""
-    message = find_message(request, message_id, Action.REDACT)
+    message, given = find_message(request, message_id, Action.REDACT), body or RedactIn()
     count_against_throttle(request)
-    return chat.redact_message(message, replacement=(body or RedactIn()).replacement)
+    # Nothing tells of copies that the user may not redact.
+    copies = chat.copies_of(message) if given.copies else []
+    chosen = [one for one in copies if is_allowed(user_of(request), one.session, Action.REDACT)]
+    return chat.redact_message(message, replacement=given.replacement, copies=chosen)
 
 
 #: Each id in the figures of a context, with the kind of what it names.

@@ -36,6 +36,8 @@ class Action(StrEnum):
     #: Read runs and generations, with the summaries' texts.
     INSPECT = "inspect"
     RETIRE = "retire"
+    #: Copy a branch of it into a session of the user's own. CREATE is asked in addition.
+    COPY = "copy"
 
 
 #: The permissions that staff need for sessions of other users. The response to an action shows what it acted on, or a
@@ -56,6 +58,7 @@ STAFF_PERMISSIONS: dict[Action, tuple[str, ...]] = {
         Action.COMPACT: "compact_chatsession view_compactionrun view_chatmessage",
         Action.INSPECT: "view_compactionrun view_chatmessage",
         Action.RETIRE: "retire_summary view_chatmessage",
+        Action.COPY: "view_chatsession view_chatmessage",
     }.items()
 }
 

@@ -15,11 +15,12 @@ from pydantic import Field
 from compaction_app import chat
 from compaction_app.api.authentication import user_of
 from compaction_app.api.errors import Code, Problem, operation
-from compaction_app.api.lookup import database, find_session, require
+from compaction_app.api.lookup import TEXTS, count_against_throttle, database, find_session, require
 from compaction_app.api.permissions import Action, is_allowed
 from compaction_app.api.schemas import (
     CURSOR,
     Body,
+    Id,
     JsonObject,
     Limit,
     Page,
@@ -30,7 +31,7 @@ from compaction_app.api.schemas import (
     parse_cursor,
 )
 from compaction_app.conversation.append import start_session
-from compaction_app.models import ChatSession
+from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.models.managers import lock_session
 from compaction_app.tree.branches import database_of
 
@@ -52,6 +53,13 @@ class SessionPatch(SessionIn):
     """Fields that are left out stay unchanged. A given field replaces the whole value."""
 
     model_config = example(title="Tides")
+
+
+class CopyIn(Body):
+    model_config = example(message_id=43)
+
+    message_id: Id = Field(description="A message of the branch, such as its tip.")
+    until: Id | None = Field(None, description="The last message that is copied. Null: `message_id`.")
 
 
 class SessionListed(Schema):
@@ -139,6 +147,28 @@ def delete_session(request: HttpRequest, session_id: UUID) -> Status[None]:
     """Deletes its messages, summaries, runs and events too."""
     chat.delete_session(find_session(request, session_id, Action.DELETE))
     return Status(204, None)
+
+
+@operation(
+    router,
+    "POST",
+    "/sessions/{uuid:session_id}/copy",
+    {201: SessionOut},
+    "invalid_message invalid_parent throttled",
+)
+def copy_branch(request: HttpRequest, session_id: UUID, body: CopyIn) -> Status[ChatSession]:
+    """A new session of your own with the branch and the summary that applies there. Needs `copy` on this one, and
+    `create`."""
+    session = find_session(request, session_id, Action.COPY)
+    require(request, None, Action.CREATE)
+    count_against_throttle(request)
+    rows = ChatMessage.objects.using(database_of(session)).filter(session=session).defer(*TEXTS)
+    found = rows.in_bulk([pk for pk in (body.message_id, body.until) if pk])
+    for name, pk in (("message_id", body.message_id), ("until", body.until)):
+        if pk and pk not in found:
+            raise Problem(Code.INVALID_PARENT, f"body.{name}: There is no such message in this session.")
+    until = found.get(body.until) if body.until else None
+    return Status(201, chat.copy_branch(found[body.message_id], owner=user_of(request), until=until))
 
 
 def _check_settings(

@@ -17,7 +17,7 @@ import json
 import logging
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote
@@ -32,6 +32,7 @@ from compaction_app.compaction.runs import record_event
 from compaction_app.compaction.search_index import RECALLED
 from compaction_app.conf import Mode, get_settings, get_token_counter
 from compaction_app.conversation.compact import request_compaction
+from compaction_app.conversation.copy import copies_of
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, SearchEntry, sql
@@ -108,24 +109,42 @@ def retire_summary(summary: ChatMessage, *, reason: str = "") -> list[int]:
     return ids
 
 
-def redact_message(message: ChatMessage, *, replacement: str = REDACTED) -> ChatMessage:
+def redact_message(
+    message: ChatMessage, *, replacement: str = REDACTED, copies: Iterable[ChatMessage] = ()
+) -> ChatMessage:
     """Replace the text of a message permanently; returns it as it is stored now.
 
     Content, reasoning, attachments, metadata and the arguments of tool calls go; ids of calls stay, so that the branch
     stays valid. Every summary that may contain the text is emptied and retired, and a title of the session that was
     taken from the message is cleared. Files behind attachments are not touched. Summaries cannot be redacted.
+
+    ``copies``: those of :func:`chat.copies_of` that are redacted with it, all or none; other people's conversations may
+    be among them. A message that is no copy of it raises :class:`InvalidMessage`.
     """
     check_text(replacement, "content")
     _require_message(message, "redacted")
     using = database_of(message)
     with transaction.atomic(using=using):
-        lock_session(message.session_id, using)
-        row = ChatMessage.objects.using(using).filter(pk=message.pk).first()
-        if row is None:
-            raise MessageNotFound(f"Message {message.pk} does not exist any more.")
-        blank_message(row, replacement, using)
-        empty_summaries(row.session_id, ids_below(row.pk, using), using, [row.pk])
-        row.refresh_from_db(using=using)
+        row = _redact(message, replacement, using)
+        chosen = {copy.pk for copy in copies}
+        found = [copy for copy in copies_of(message) if copy.pk in chosen] if chosen else []
+        if others := chosen - {copy.pk for copy in found}:
+            problem = f"Message {min(others)} is not a copy of message {message.pk}, or does not exist any more."
+            raise InvalidMessage(problem, field="copies")
+        # Oldest first, as everybody does it: two redactions lock the sessions in the same order.
+        for copy in found:
+            _redact(copy, replacement, using)
+    return row
+
+
+def _redact(message: ChatMessage, replacement: str, using: str) -> ChatMessage:
+    lock_session(message.session_id, using)
+    row = ChatMessage.objects.using(using).filter(pk=message.pk).first()
+    if row is None:
+        raise MessageNotFound(f"Message {message.pk} does not exist any more.")
+    blank_message(row, replacement, using)
+    empty_summaries(row.session_id, ids_below(row.pk, using), using, [row.pk])
+    row.refresh_from_db(using=using)
     return row
 
 

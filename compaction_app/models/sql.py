@@ -349,6 +349,104 @@ SELECT m.id, up.tip FROM up JOIN {MESSAGES} m ON up.lane = {_LANE.format(row="m"
 WHERE m.id IN ({{messages}})
 """
 
+#: Ids of the path root → node, as a subquery with one positional parameter for ``RawSQL``.
+PATH_TO = (PATH + "SELECT id FROM path").replace("%(node)s", "%s").replace("%(min_depth)s", "1")
+
+#: A message by its depth on a lane that begins with a root.
+_AT_DEPTH = (
+    "CASE WHEN {depth} = 1 THEN {lane} ELSE"
+    f" (SELECT e.id FROM {MESSAGES} e WHERE e.lane_id = {{lane}} AND e.depth = {{depth}} AND e.kind = 'message') END"
+)
+#: What goes along with a copy. Other columns say what the host, the provider or this app did with the first one.
+_COPIED = ", ".join(
+    f"m.{name}"
+    for name in """kind role content tool_calls tool_call_id name attachments is_extract extract ledger model
+        finish_reason redacted_at created_at""".split()
+)
+_INSERT_COPY = (
+    f"INSERT INTO {MESSAGES} ({_COPIED.replace('m.', '')}, external_id, idempotency_key, retired_reason, metadata,"
+    " session_id, parent_message_id, lane_id, depth, sib_order, token_count, path_tokens"
+)
+_THE_COPY = f"SELECT c.id FROM {MESSAGES} c WHERE c.session_id = %(session)s AND c.lane_id IS NULL"
+
+_IS_RECALLED = "{row}.role = 'tool' AND {row}.name = 'recall_earlier_messages'"
+
+# The path as one lane of another session, in one statement at any length. {next_id}: the id of the next row ``o``;
+# {each}: keys and values of %(lighter)s, which says of each depth how many tokens less it has.
+_COPY_PATH = (
+    PATH
+    + f"""
+, numbered(id, depth, copy_id) AS (SELECT o.id, o.depth, {{next_id}} FROM (SELECT * FROM path ORDER BY depth) o),
+placed(id, depth, copy_id, parent_id, root_id) AS (
+    SELECT id, depth, copy_id, lag(copy_id) OVER (ORDER BY depth), first_value(copy_id) OVER (ORDER BY depth)
+    FROM numbered
+),
+lighter(depth, tokens) AS (SELECT CAST(key AS integer), CAST(value AS integer) FROM {{each}})
+{_INSERT_COPY}, id)
+SELECT {_COPIED}, '', '', '', CASE WHEN {_IS_RECALLED.format(row="m")} THEN m.metadata ELSE '{{{{}}}}' END,
+       %(session)s, p.parent_id, NULLIF(p.root_id, p.copy_id), p.depth, 1, m.token_count + COALESCE(l.tokens, 0),
+       m.path_tokens + SUM(COALESCE(l.tokens, 0)) OVER (ORDER BY p.depth), p.copy_id
+FROM placed p JOIN {MESSAGES} m ON m.id = p.id LEFT JOIN lighter l ON l.depth = p.depth
+ORDER BY p.depth
+"""
+)
+
+#: A summary below its anchor's copy, after the message that may follow there.
+COPY_SUMMARY = f"""
+{_INSERT_COPY}, last_summarized_message_id, pinned_message_id)
+SELECT {_COPIED}, '', '', '', '{{}}', a.session_id, a.id, lane.id, m.depth,
+       1 + (SELECT count(*) FROM {MESSAGES} f WHERE f.parent_message_id = a.id), m.token_count, a.path_tokens,
+       {_AT_DEPTH.format(lane="lane.id", depth="cutoff.depth")},
+       CASE WHEN pin.id IS NOT NULL THEN {_AT_DEPTH.format(lane="lane.id", depth="pin.depth")} END
+FROM {MESSAGES} m JOIN {MESSAGES} cutoff ON cutoff.id = m.last_summarized_message_id
+     LEFT JOIN {MESSAGES} pin ON pin.id = m.pinned_message_id JOIN ({_THE_COPY}) lane ON TRUE
+     JOIN {MESSAGES} a ON a.id = {_AT_DEPTH.format(lane="lane.id", depth="m.depth - 1")}
+WHERE m.id = %(summary)s
+"""
+
+# The results of recalls name the messages that they quote: in a copy, its own ones.
+_MAP_RECALLED = f"""
+UPDATE {MESSAGES} SET metadata = (
+    SELECT {{built}} FROM {{recalled}} JOIN {MESSAGES} m ON m.id = CAST(r.value AS bigint)
+    JOIN ({_THE_COPY}) lane ON TRUE JOIN {MESSAGES} n ON n.id = {_AT_DEPTH.format(lane="lane.id", depth="m.depth")}
+)
+WHERE session_id = %(session)s AND {_IS_RECALLED.format(row=MESSAGES)}
+"""
+COPY_PATH, MAP_RECALLED = (
+    {
+        "sqlite": statement.format(
+            # The session's lock keeps every other writer out.
+            next_id=f"(SELECT seq FROM sqlite_sequence WHERE name = '{MESSAGES}') + o.depth",
+            each="json_each(%(lighter)s)",
+            recalled=f"json_each({MESSAGES}.metadata, '$.recalled') AS r",
+            built="json_object('recalled', json_group_array(n.id))",
+        ),
+        "postgresql": statement.format(
+            next_id=f"nextval(pg_get_serial_sequence('{MESSAGES}', 'id'))",
+            each="json_each_text(CAST(%(lighter)s AS json))",
+            # Hosts may have written anything there.
+            recalled=f"jsonb_path_query({MESSAGES}.metadata, '$.recalled[*] ? (@ > 0 && @ < 9e18)') AS r(value)",
+            built="jsonb_build_object('recalled', COALESCE(jsonb_agg(n.id), '[]'))",
+        ),
+    }
+    for statement in (_COPY_PATH, _MAP_RECALLED)
+)
+
+#: Of some messages the copies in the sessions that were copied from a message at or below them: at their depth on the
+#: first lane. What was deleted there may have left its place to another message, which was written at another time.
+COPIES = f"""
+WITH RECURSIVE below(id, depth, role, created_at) AS (
+    SELECT m.id, m.depth, m.role, m.created_at FROM {MESSAGES} m WHERE m.id IN ({{messages}})
+    UNION ALL
+    SELECT c.id, below.depth, below.role, below.created_at
+    FROM below JOIN {MESSAGES} c ON c.parent_message_id = below.id AND c.kind = 'message'
+)
+SELECT n.id FROM below JOIN {SESSIONS} s ON s.copied_from_id = below.id
+JOIN {MESSAGES} lane ON lane.session_id = s.id AND lane.parent_message_id IS NULL AND lane.sib_order = 1
+JOIN {MESSAGES} n ON n.id = {_AT_DEPTH.format(lane="lane.id", depth="below.depth")}
+WHERE n.role = below.role AND n.created_at = below.created_at
+"""
+
 #: The summary and every one that was built on it, directly or not, through the runs' bases.
 BUILT_ON = f"""
 WITH RECURSIVE built(id) AS (

@@ -106,6 +106,16 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
         help_text=_("Counts redactions and deletions: a run that started before one can not commit."),
     )
     external_id = models.CharField(_("external id"), max_length=255, blank=True, default="")
+    copied_from = models.ForeignKey(
+        "ChatMessage",
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="copied_sessions",
+        editable=False,
+        verbose_name=_("copied from"),
+        help_text=_("The last message of the branch that was copied."),
+    )
     metadata = models.JSONField(_("metadata"), default=dict, blank=True)
     created_at = models.DateTimeField(_("created at"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("updated at"), default=timezone.now, editable=False)

@@ -162,7 +162,11 @@ def _generation_in_use(context: ChatContext) -> Generation | None:
     if context.summary_id is None:
         return None
     run = _runs_with_summary().filter(summary_id=context.summary_id).first()
-    if run is None or run.summary is None:
+    if run is None:
+        # Its conversation is a copy; the run is in the first one.
+        summaries = ChatMessage.objects.select_related("last_summarized_message", "pinned_message")
+        run = CompactionRun(summary=summaries.filter(pk=context.summary_id).first())
+    if run.summary is None:
         return None
     generation = _generation(run)
     is_shared = context.strategy == Strategy.SHARED_EXTRACT
@@ -330,8 +334,13 @@ def read_generations(session: ChatSession, tip: ChatMessage | None, state: State
     )
     on_branch = _anchors_on_branch(tip, runs)
     in_use = state.context.summary_id if state.context else None
+    came_along = [state.generation] if state.generation and state.generation.number is None else []
     return [
-        _generation(run, is_in_use=run.summary_id == in_use, is_on_branch=run.anchor_id in on_branch) for run in runs
+        *(
+            _generation(run, is_in_use=run.summary_id == in_use, is_on_branch=run.anchor_id in on_branch)
+            for run in runs
+        ),
+        *came_along,
     ]
 
 

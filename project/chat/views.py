@@ -323,6 +323,20 @@ def regenerate(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> 
 
 @posted
 @login_required
+def copy(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpResponse:
+    """Continue in a new chat, which begins as this one does down to the message."""
+    until = _message(_own_session(request, session_id), message_id)
+    copied = chat.copy_branch(until)
+    # Names of pictures are metadata, which a copy has none of.
+    for message in copied.messages.filter(attachments__isnull=False):
+        if pictures := [one for one in message.attachments or () if uploads.picture_in(one)]:
+            chat.annotate_message(message, **{uploads.PICTURES: [one.get("name", "") for one in pictures]})
+    messages.success(request, "This is a new conversation. The first one stays as it is.")
+    return redirect("chat:session", copied.pk)
+
+
+@posted
+@login_required
 def undo(request: HttpRequest, session_id: uuid.UUID, message_id: int, summary_id: int) -> HttpResponse:
     """Take a summary out of use, and show the branch again."""
     found = _own_session(request, session_id)

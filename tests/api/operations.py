@@ -2,7 +2,7 @@
 
 from compaction_app.api.permissions import Action
 
-#: Operation → body, status where it is allowed, what is asked of PERMISSION.
+#: Operation → body or what makes it, status where it is allowed, what is asked of PERMISSION.
 ROWS = {
     "POST sessions": ({}, 201, Action.CREATE),
     "GET sessions": (None, 200, None),
@@ -12,6 +12,7 @@ ROWS = {
     "POST sessions/{session_id}/messages": ({"role": "user", "content": "x"}, 201, Action.APPEND),
     "GET sessions/{session_id}/tree": (None, 200, Action.READ),
     "POST sessions/{session_id}/compact": ({"wait": False, "instructions": "again"}, 202, Action.COMPACT),
+    "POST sessions/{session_id}/copy": (lambda world: {"message_id": world.tip.pk}, 201, Action.COPY),
     "GET sessions/{session_id}/compactions": (None, 200, Action.INSPECT),
     "GET sessions/{session_id}/compactions/{generation}": (None, 200, Action.INSPECT),
     "GET messages/{message_id}": (None, 200, Action.READ),
@@ -40,4 +41,5 @@ def send(ask, operation, world):
         "run_id": world.run.pk,
         "generation": 1,
     }
-    return ask(method, path.format(**names), ROWS[operation][0])
+    body = ROWS[operation][0]
+    return ask(method, path.format(**names), body(world) if callable(body) else body)

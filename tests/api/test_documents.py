@@ -45,7 +45,7 @@ class TestDocument:
         assert schemas["UsageIn"]["additionalProperties"] is True, "providers have keys of their own"
         bodies = {name for name in schemas if name.endswith(("In", "Patch")) or name == "SentContext"} - {"UsageIn"}
         of_messages = {"MessageIn", "RedactIn", "FeedbackIn"}
-        assert bodies == {"SessionIn", "SessionPatch", "CompactIn", "SentContext", "StopIn"} | of_messages
+        assert bodies == {"SessionIn", "SessionPatch", "CopyIn", "CompactIn", "SentContext", "StopIn"} | of_messages
         for name in bodies:
             assert schemas[name]["additionalProperties"] is False, name
 

@@ -207,6 +207,19 @@ class TestErase:
         world.summary.refresh_from_db()
         assert (world.summary.content, world.summary.retired_at is None) == ("", False)
 
+    def test_a_redaction_takes_the_copies_of_whoever_may_redact_them(self, ask, world):
+        bob = user("bob")
+        own, other = chat.copy_branch(world.tip), chat.copy_branch(world.tip, owner=bob)
+        path, texts = f"messages/{world.branch[1].pk}", ChatMessage.objects.filter(depth=2, kind="message")
+        assert ask.post(f"{path}/redact").json().keys() == ask.get(path).json().keys()
+        assert texts.filter(redacted_at=None).count() == 2, "not without being asked"
+        assert ask.post(f"{path}/redact", {"copies": True}).status_code == 200
+        assert [row.session for row in texts.filter(redacted_at=None)] == [other]
+        sue = Asker(user("sue", "redact_chatmessage", "view_chatmessage"))
+        assert sue.post(f"{path}/redact", {"copies": True}).status_code == 200
+        assert not texts.filter(redacted_at=None).exists()
+        assert own.messages.filter(kind="summary").get().content == ""
+
     def test_a_deletion_takes_what_is_below(self, ask, world):
         response = ask("DELETE", f"messages/{world.branch[2].pk}")
         assert (response.status_code, response.content) == (204, b"")

@@ -81,7 +81,8 @@ class TestTable:
         assert send(Asker(bob), operation, world).status_code == ROWS[operation][1]
         action = ROWS[operation][2]
         if operation != "GET sessions":
-            assert asked == [(bob, None if action == Action.CREATE else session_id, action)]
+            created = [(bob, None, Action.CREATE)] if action == Action.COPY else []
+            assert asked == [(bob, None if action == Action.CREATE else session_id, action), *created]
 
     def test_what_the_hosts_rule_refuses_the_owner_does_not_find(self, world, operation, only):
         """404, or 403 where they may see the thing and may not do this with it."""
@@ -141,6 +142,13 @@ def test_every_action_has_its_permissions():
         for found in Permission.objects.filter(content_type__app_label="compaction_app").select_related("content_type")
     }
     assert {name for names in STAFF_PERMISSIONS.values() for name in names} <= known
+
+
+def test_who_may_copy_and_not_create_gets_no_copy(world, only):
+    only(*(set(Action) - {Action.CREATE}))
+    body = {"message_id": world.tip.pk}
+    problem(Asker(world.owner).post(f"{world.path}/copy", body), 403, "forbidden")
+    assert ChatSession.objects.count() == 1
 
 
 def test_a_session_without_an_owner_is_for_staff_only():

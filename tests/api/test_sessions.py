@@ -1,10 +1,12 @@
-"""Sessions over HTTP: begin, list, read, change, delete."""
+"""Sessions over HTTP: begin, list, read, change, copy, delete."""
 
 import pytest
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage, ChatSession
-from tests.api.asking import problem, user
+from compaction_app.testing.builders import grow
+from tests.api.asking import Asker, problem, user
+from tests.small import small
 from tests.trees import analyze
 
 pytestmark = pytest.mark.django_db
@@ -94,3 +96,41 @@ def test_a_session_goes_with_all_that_belongs_to_it(ask, world):
     assert (response.status_code, response.content) == (204, b"")
     assert not ChatMessage.objects.filter(session_id=world.session.pk).exists()
     problem(ask("DELETE", world.path), 404, "not_found")
+
+
+@pytest.mark.usefixtures("quiet_world")
+class TestCopy:
+    def test_it_is_a_session_of_whoever_copies(self, world):
+        sue = user("sue", "view_chatsession", "view_chatmessage")
+        answer = Asker(sue).post(f"{world.path}/copy", {"message_id": world.tip.pk, "until": world.branch[6].pk})
+        assert answer.status_code == 201
+        copy = ChatSession.objects.get(pk=answer.json()["id"])
+        assert (copy.owner, copy.title, copy.copied_from) == (sue, "Tides", world.branch[6])
+        assert copy.messages.messages().count() == 7
+        newest = copy.messages.messages().last()
+        shown = Asker(sue).get(f"messages/{newest.pk}/context").json()
+        summary = copy.messages.get(kind="summary")
+        assert shown["figures"]["summary_id"] == summary.pk
+        assert Asker(sue).get(f"messages/{summary.pk}").json()["content"] == world.summary.content
+        assert Asker(sue).get(f"sessions/{copy.pk}/compactions").json()["items"] == []
+
+    def test_what_is_no_message_of_the_branch_is_refused(self, ask, world, ann):
+        beside = grow(world.session, world.branch[2], "a")[0]
+        other = grow(chat.start_session(owner=ann), None, "u")[0]
+        tip = world.tip.pk
+        for body, code in (
+            ({"message_id": other.pk}, "invalid_parent"),
+            ({"message_id": tip, "until": other.pk}, "invalid_parent"),
+            ({"message_id": tip, "until": 10**9}, "invalid_parent"),
+            ({"message_id": world.summary.pk}, "invalid_parent"),
+            ({"message_id": tip, "until": beside.pk}, "invalid_message"),
+            ({"message_id": tip, "until": world.summary.pk}, "invalid_message"),
+            ({}, "invalid"),
+        ):
+            problem(ask.post(f"{world.path}/copy", body), 422, code)
+        assert ChatSession.objects.count() == 2
+
+    def test_copies_count_against_the_throttle(self, ask, world, settings):
+        settings.COMPACTION = small(MANUAL_THROTTLE="1/d")
+        answers = [ask.post(f"{world.path}/copy", {"message_id": world.tip.pk}) for _ in range(2)]
+        assert [answer.status_code for answer in answers] == [201, 429]

@@ -80,7 +80,7 @@ def test_every_example_of_the_guide_runs(monkeypatch, settings):
     result = unittest.TextTestRunner().run(unittest.TestSuite(map(load, (known["LongChats"], known["ChatView"]))))
     assert result.wasSuccessful()
     assert result.testsRun == 2
-    assert ChatMessage.objects.filter(role="tool").count() == 1
+    assert ChatMessage.objects.filter(role="tool", session=known["session"]).count() == 1
 
 
 def test_the_quickstart_prints_what_it_says(settings, monkeypatch):

@@ -128,6 +128,13 @@ class CheckedWorld(World):
         if self.looked % 6 == 0:
             assert verify_session(self.session).problems == []
         assert [row.pk for row in chat.tips(self.session)] == [node.id for node in self.tree.tips()]
+        for copy in self.copies:
+            with self.inside(copy):
+                self.check_rows()
+                if tip := pick(self.tree.tips(), self.looked):
+                    self.check_at(tip, self.limits())
+                if self.looked % 6 == 0:
+                    assert verify_session(self.session).problems == []
         events = CompactionEvent.objects.filter(session_id=self.session.pk)
         assert not events.exclude(message=None).exclude(message_id__in=[n.id for n in self.tree.messages()]).exists()
 

@@ -19,7 +19,7 @@ from tests.state_machine.compacting import CompactingWorld
 from tests.state_machine.model import open_calls
 from tests.state_machine.tally import executed
 from tests.state_machine.teller import Answer, TellingSummarizer
-from tests.state_machine.world import Clock, pick
+from tests.state_machine.world import OPEN, Clock, pick
 
 
 def has_summaries(machine: ConversationMachine) -> bool:
@@ -288,7 +288,9 @@ class ConversationMachine(RuleBasedStateMachine):
         asked = len(self.world.enqueued)
         if sweep:
             tasks.recover_compactions()
-        assert set(self.world.enqueued[asked:]) <= {run.pk for run in self.world.open_runs()}
+        # In copies, too.
+        still_open = CompactionRun.objects.filter(status__in=OPEN).values_list("pk", flat=True)
+        assert set(self.world.enqueued[asked:]) <= set(still_open)
 
     @act(answer=choices.answers)
     def compact_session(self, answer: Answer) -> None:
@@ -307,9 +309,10 @@ class ConversationMachine(RuleBasedStateMachine):
         self.world.retire(pick(self.world.tree.summaries(), i))
 
     @precondition(has_messages)
-    @act(i=choices.any_of)
-    def redact(self, i: int) -> None:
-        self.world.redact(self.message(i))
+    @act(i=choices.any_of, copies=st.booleans())
+    def redact(self, i: int, copies: bool) -> None:
+        copied = [node for node in self.world.tree.messages() if self.world.copies_of(node.id)]
+        self.world.redact(pick(copied if copies else [], i) or self.message(i), copies=copies)
 
     @precondition(has_messages)
     @act(i=choices.any_of, anywhere=st.booleans())
@@ -322,6 +325,43 @@ class ConversationMachine(RuleBasedStateMachine):
     @act(i=choices.any_of)
     def erase_a_summary(self, i: int) -> None:
         self.world.refuse_erasure(pick(self.world.tree.summaries(), i))
+
+    # -- copies -----------------------------------------------------------------------------------------
+
+    @precondition(has_messages)
+    @act(i=choices.any_of, j=choices.any_of, near=st.booleans(), redact=st.booleans())
+    def copy_branch(self, i: int, j: int, near: bool, redact: bool) -> None:
+        """Mostly down to the tip or not far above it; then perhaps a message goes, here and there."""
+        path = self.world.tree.path(self.tip(i).id)
+        self.world.copy(path[-1], pick(path[-4:] if near else path, j))
+        if redact:
+            self.world.redact(path[0], copies=True)
+
+    @act(c=choices.any_of, i=choices.any_of, j=choices.any_of, tokens=choices.tokens, what=choices.in_a_copy)
+    def go_on_in_a_copy(self, c: int, i: int, j: int, tokens: int, what: str) -> bool:
+        """What happens there, down to copies of its own, does not show here, nor the other way round."""
+        copy = pick(self.world.copies, c)
+        if copy is None or not copy.tree.messages():
+            return False
+        with self.world.inside(copy):
+            self.world.check_rows()
+            node, tip = self.message(i), self.tip(j)
+            if what == "turn":
+                self.world.turn(tip, [(1, 1)], tokens)
+            elif what == "fork":
+                self.world.say(node, "user", tokens)
+            elif what == "redact":
+                self.world.redact(node, copies=bool(j % 2))
+            elif what == "delete":
+                self.world.delete(tip if i % 3 else node)
+            elif what == "compact":
+                self.world.compact(self.heavy(i), "", Answer(fill=1.0))
+            elif what == "copy":
+                self.world.copy(tip, pick(self.world.tree.path(tip.id), i))
+            elif self.world.tree.summaries():
+                self.world.retire(pick(self.world.tree.summaries(), i))
+            self.world.check_rows()
+        return True
 
     # -- settings and looking ---------------------------------------------------------------------------
 

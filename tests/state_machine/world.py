@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,6 +22,8 @@ from tests.state_machine.tally import seen
 from tests.state_machine.teller import Answer, Teller, TellingSummarizer
 
 OPEN = ("ready", "running")
+#: That are kept in step at once.
+MOST_COPIES = 2
 _TOOLS = [("look", "{}"), ("read_file", '{"path": "/etc/motd"}'), ("shell", '{"command": "ls -l"}')]
 
 
@@ -49,6 +53,29 @@ class _Faults(logging.Handler):
         self.faults.append(error or AssertionError(record.getMessage()))
 
 
+#: Of a world, what belongs to one conversation.
+_OF_A_SESSION = "session tree gone erasures generation learned finished has_open_runs rows".split()
+
+
+@dataclass(eq=False)
+class Copied:
+    """A copy of a branch: a conversation of its own, with a model of its own."""
+
+    session: ChatSession
+    source: Tree
+    until: int
+    #: Its messages by those of the source.
+    ids: dict[int, int]
+    gone: set[int]
+    learned: Calibration
+    tree: Tree = field(default_factory=Tree)
+    erasures: int = 0
+    generation: int = 0
+    finished: dict[int, tuple[str, int | None]] = field(default_factory=dict)
+    has_open_runs: bool = False
+    rows: dict[int, ChatMessage] = field(default_factory=dict)
+
+
 class World:
     """The session, its model, and what a host, a worker and an accident can do to them."""
 
@@ -71,6 +98,7 @@ class World:
         self.fates: dict[str, dict[str, Any]] = {}
         #: Rows as they were last read: what a host holds in its hands is not always fresh.
         self.rows: dict[int, ChatMessage] = {}
+        self.copies: list[Copied] = []
         self.teller = Teller(self.meanwhile)
         # An on_commit that fails says so in a log only.
         self.log = _Faults(self.teller.faults)
@@ -80,6 +108,8 @@ class World:
 
     def close(self) -> None:
         logging.getLogger("django.db.backends.base").removeHandler(self.log)
+        for copy in self.copies:
+            chat.delete_session(copy.session)
         chat.delete_session(self.session)
         for model in (ChatMessage, CompactionRun, CompactionEvent):
             assert not model.objects.filter(session_id=self.session.pk).exists()
@@ -156,13 +186,22 @@ class World:
             self.tree[i].retired = True
         seen["retired"] += len(due)
 
-    def redact(self, node: Node) -> None:
+    def redact(self, node: Node, *, copies: bool = False) -> None:
         self.serial += 1
         replacement = f"[redacted #s{self.serial}#]"
-        own = node.own_tokens()
         # The compaction that the redaction asks for is opened after it, and never read the erased text.
-        before = {run.pk for run in self.runs()}
-        chat.redact_message(self.row(node), replacement=replacement)
+        before = set(CompactionRun.objects.values_list("pk", flat=True))
+        found, due = chat.copies_of(self.row(node)), self.copies_of(node.id)
+        assert {row.pk for row in found} == {one.id for _, one in due}
+        chat.redact_message(self.row(node), replacement=replacement, copies=found if copies else ())
+        self._note_redaction(node, replacement, before)
+        for copy, one in due if copies else ():
+            with self.inside(copy):
+                self._note_redaction(one, replacement, before)
+            seen["redacted in a copy"] += 1
+
+    def _note_redaction(self, node: Node, replacement: str, before: set[int]) -> None:
+        own = node.own_tokens()
         self.gone.add(node.serial)
         node.serial, node.content, node.redacted = self.serial, replacement, True
         node.attachments, node.reasoning = [], None
@@ -198,6 +237,61 @@ class World:
             except InvalidMessage:
                 continue
             raise AssertionError("a summary was erased, not retired")
+
+    # -- copies -----------------------------------------------------------------------------------------
+
+    def copy(self, tip: Node, until: Node) -> None:
+        """The database's against the model's; the oldest copy makes room for it."""
+        session = chat.copy_branch(self.row(tip), until=self.row(until))
+        rows, path = list(session.messages.order_by("id")), self.tree.path(until.id)
+        ids = {node.id: row.pk for node, row in zip(path, rows, strict=False)}
+        copied = Copied(session, self.tree, until.id, ids, set(self.gone), self.learned)
+        for node in path:
+            own = {"id": ids[node.id], "parent": ids.get(node.parent or 0), "order": 1, "reasoning": None}
+            copied.tree.nodes[ids[node.id]] = replace(deepcopy(node), **own)
+        summary, came = self.tree.newest(until.id), rows[len(path) :]
+        assert len(came) == (summary is not None), "the summary that applies, and no other"
+        if summary is not None:
+            covered = tuple(ids[i] for link in self.tree.chain(summary) for i in link.covered)
+            order = len(copied.tree.children(ids[summary.parent])) + 1
+            copied.tree.nodes[came[0].pk] = replace(
+                summary,
+                id=came[0].pk,
+                parent=ids[summary.parent],
+                order=order,
+                cutoff=ids[summary.cutoff],
+                pin=ids[summary.pin] if summary.pin else None,
+                base=None,
+                covered=covered,
+                shown=frozenset(ids[i] for i in summary.shown),
+            )
+        seen["copied"] += 1
+        seen["copied with summary"] += summary is not None
+        if len(self.copies) == MOST_COPIES:
+            oldest = next(copy for copy in self.copies if copy.tree is not self.tree)
+            self.copies.remove(oldest)
+            chat.delete_session(oldest.session)
+        self.copies.append(copied)
+
+    @contextmanager
+    def inside(self, copy: Copied) -> Iterator[None]:
+        """Everything that is done in the meantime is done to a copy."""
+        outside = {name: getattr(self, name) for name in _OF_A_SESSION}
+        vars(self).update({name: getattr(copy, name) for name in _OF_A_SESSION})
+        try:
+            yield
+        finally:
+            vars(copy).update({name: getattr(self, name) for name in _OF_A_SESSION})
+            vars(self).update(outside)
+
+    def copies_of(self, node_id: int) -> list[tuple[Copied, Node]]:
+        """The copies of a message, and their copies, as far as they are linked and not deleted."""
+        found = []
+        for copy in self.copies:
+            own = copy.ids.get(node_id, 0)
+            if own in copy.tree and copy.until in copy.source:
+                found += [(copy, copy.tree[own]), *self.copies_of(own)]
+        return found
 
     # -- settings and figures ---------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from compaction_app import chat
 from compaction_app.models import ChatSession
 from compaction_app.values import Role
 from tests.project.chat_page.pages import grow, text_of, url
+from tests.trees import summarize
 
 pytestmark = pytest.mark.django_db
 
@@ -49,3 +50,44 @@ class TestConversations:
         assert ">…keeper &lt;b&gt;oils&lt;/b&gt; the lamp 1" in page
         assert "secret" not in page
         assert "Nothing found." in text_of(browser.get(reverse("chat:sessions"), {"q": "engine"}))
+
+
+class TestContinuing:
+    def test_a_new_conversation_begins_as_this_one_does(self, browser, session):
+        tip = grow(session, 6)
+        until = chat.get_branch(tip)[3]
+        summary = summarize(until, chat.get_branch(tip)[1], content="The keeper was named.")
+        page = text_of(browser.get(url("branch", session, tip)))
+        assert f'action="{url("copy", session, until)}"' in page
+        answer = browser.post(url("copy", session, until))
+        copy = ChatSession.objects.get(copied_from=until)
+        assert (copy.owner, copy.title, answer.url) == (
+            session.owner,
+            session.title,
+            reverse("chat:session", args=[copy.pk]),
+        )
+        page = text_of(browser.get(answer.url, {"compactions": ""}))
+        assert "This is a new conversation. The first one stays as it is." in page
+        assert "Messages 1–2 are summarized" in page
+        assert summary.content in page
+        assert "in use here" in page
+        browser.post(url("undo", copy, chat.tips(copy)[0], copy.messages.get(kind="summary")))
+        assert "1–2 are summarized" not in text_of(browser.get(answer.url))
+
+    def test_pictures_keep_their_names(self, browser, session):
+        picture = {
+            "type": "image",
+            "mime_type": "image/png",
+            "name": "roof.png",
+            "url": "data:image/png;base64,iVBORw0KGgo=",
+        }
+        tip = chat.append_message(
+            session, None, role=Role.USER, attachments=[picture], metadata={"pictures": ["roof.png"]}
+        )
+        answer = browser.post(url("copy", session, tip))
+        assert 'alt="roof.png"' in browser.get(answer.url).text
+
+    def test_those_of_others_are_not_found(self, stranger, session):
+        tip = grow(session, 2)
+        assert stranger.post(url("copy", session, tip)).status_code == 404
+        assert ChatSession.objects.count() == 1

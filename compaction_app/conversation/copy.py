@@ -1,0 +1,103 @@
+"""Copying a branch into a session of its own: to continue in a new chat, to share, as a template.
+
+A copy has the branch down to one message and the summary that applies there, not its run. It is written by the
+database, in the same number of queries whatever its length. Depths stay, so the copy of a message is the message at its
+depth on the first lane of a session that was copied from it or from a message below it.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from typing import Any
+
+from django.db import connections, transaction
+from django.db.models.expressions import RawSQL
+
+from compaction_app.conf import get_token_counter
+from compaction_app.exceptions import InvalidMessage, MessageNotFound
+from compaction_app.models import ChatMessage, ChatSession, sql
+from compaction_app.models.managers import lock_session
+from compaction_app.tokens import count_messages
+from compaction_app.tree.branches import check_instance, check_tip, database_of, history_at
+from compaction_app.tree.lanes import tips_at_or_below
+from compaction_app.values import Kind
+
+_COUNTED = ("depth", "role", "content", "name", "tool_calls", "attachments", "original", "token_count")
+_AT_ONCE = 200
+
+
+def copy_branch(tip: ChatMessage, *, owner: Any = None, until: ChatMessage | None = None) -> ChatSession:
+    """Store a new session with the branch of ``tip`` down to ``until``, by default all of it, and return the session.
+
+    It has the model, system prompt, settings and title of the first one, and its owner where no ``owner`` is given.
+    Texts, roles, names, calls, attachments and dates go along, and the summary that applies at ``until``. Ids of the
+    host, usage, metadata, reasoning, originals and sent contexts do not. Later changes of one do not show in the other;
+    ``copied_from`` is ``until`` as long as that exists.
+
+    Raises :class:`InvalidMessage` if ``until`` is not on the branch.
+    """
+    check_tip(tip)
+    until = until or tip
+    check_instance(until, ChatMessage, "until")
+    using = database_of(tip)
+    with transaction.atomic(using=using):
+        # A redaction waits, and then finds the copy.
+        lock_session(tip.session_id, using)
+        if until.kind == Kind.SUMMARY or not tips_at_or_below(until.pk, [tip.pk], using):
+            if not ChatMessage.objects.using(using).filter(pk=tip.pk).exists():
+                raise MessageNotFound(f"Message {tip.pk} does not exist any more.")
+            raise InvalidMessage(f"until must be a message of the branch that ends at message {tip.pk}.", field="until")
+        source = ChatSession.objects.using(using).get(pk=tip.session_id)
+        kept = ("title", "model", "system_prompt", "settings", "token_calibration")
+        copy = ChatSession(copied_from_id=until.pk, **{name: getattr(source, name) for name in kept})
+        copy.owner_id = source.owner_id if owner is None else owner.pk
+        copy.save(using=using)
+        _write(copy, until.pk, history_at(until.pk, using).summary_id, using)
+    return copy
+
+
+def _write(copy: ChatSession, until: int, summary: int | None, using: str) -> None:
+    connection = connections[using]
+    key = ChatSession._meta.pk.get_db_prep_value(copy.pk, connection)
+    path = {"session": key, "node": until, "min_depth": 1, "lighter": json.dumps(_lighter(until, using))}
+    with connection.cursor() as cursor:
+        cursor.execute(sql.COPY_PATH[connection.vendor], path)
+        if summary is not None:
+            cursor.execute(sql.COPY_SUMMARY, {"session": key, "summary": summary})
+        cursor.execute(sql.MAP_RECALLED[connection.vendor], {"session": key})
+
+
+def _lighter(until: int, using: str) -> dict[int, int]:
+    """What each message loses in tokens with its original, which may have counted more than its fields, by depth."""
+    path = RawSQL(sql.PATH_TO, [until])  # noqa: S611  # names of tables, never a value
+    found = ChatMessage.objects.using(using).filter(pk__in=path, original__isnull=False)
+    rows = found.values(*_COUNTED).iterator(chunk_size=_AT_ONCE)
+    count, lighter = get_token_counter(), dict[int, int]()
+    while batch := list(islice(rows, _AT_ONCE)):
+        before, after = (
+            count_messages([{**row, **without} for row in batch], count) for without in ({}, {"original": None})
+        )
+        for row, whole, fields in zip(batch, before, after, strict=True):
+            # Another counter may have counted it: never less than nothing.
+            if less := min(0, max(fields - whole, fields - row["token_count"])):
+                lighter[row["depth"]] = less
+    return lighter
+
+
+def copies_of(message: ChatMessage) -> list[ChatMessage]:
+    """The copies of a message in other sessions, and their copies, oldest first; each with its session.
+
+    One query for each generation of copies, and one for all of them. Their texts are not read.
+    """
+    check_instance(message, ChatMessage, "message")
+    using = database_of(message)
+    found: set[int] = set()
+    newest = [] if message.kind == Kind.SUMMARY else [message.pk]
+    while newest:
+        with connections[using].cursor() as cursor:
+            cursor.execute(sql.COPIES.format(messages=", ".join(["%s"] * len(newest))), newest)
+            newest = sorted({pk for (pk,) in cursor.fetchall()} - found)
+        found.update(newest)
+    rows = ChatMessage.objects.using(using).filter(pk__in=found).select_related("session").order_by("id")
+    return list(rows.defer("content", "tool_calls", "attachments", "usage", "metadata")) if found else []

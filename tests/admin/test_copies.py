@@ -1,0 +1,109 @@
+"""Copying a branch from the admin, and redacting the copies of a message with it."""
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth import get_user_model
+
+from compaction_app import chat
+from compaction_app.admin.messages import ChatMessageAdmin
+from compaction_app.models import ChatMessage, ChatSession
+from tests.admin.pages import VIEW, page_of, told, url
+from tests.admin.records import summarized
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
+
+
+@pytest.fixture
+def copier(login):
+    return login(*VIEW, "add_chatsession")
+
+
+def test_a_branch_becomes_a_session_of_the_same_owner(copier):
+    nodes, summary = summarized(8)
+    owner = get_user_model().objects.create_user("ann")
+    ChatSession.objects.update(owner=owner)
+    address = url("chatmessage_copy", nodes[5].pk)
+    assert f'<a href="{address}">Copy branch</a>' in copier.get(page_of(nodes[5])).text
+    assert url("chatmessage_copy", nodes[-1].pk) in copier.get(page_of(nodes[0].session)).text
+    assert "becomes a new session with the same owner" in copier.get(address).text
+    assert ChatSession.objects.count() == 1, "a look copies nothing"
+    answer = copier.post(address)
+    copy = ChatSession.objects.get(copied_from=nodes[5])
+    assert copy.owner == owner
+    assert answer.headers["Location"] == page_of(copy)
+    assert "Copied" in told(answer)
+    assert LogEntry.objects.get().change_message == f"Branch copied: session {copy.pk}."
+    page = copier.get(page_of(copy)).text
+    came_along = copy.messages.get(kind="summary")
+    assert f'<a href="{page_of(nodes[5])}">Message {nodes[5].pk}</a>' in page
+    assert f'<a href="{page_of(came_along)}">Summary {came_along.pk}</a>' in page, "it has no generation"
+    page = copier.get(page_of(came_along)).text
+    assert came_along.content == summary.content
+    assert came_along.content in page
+    assert f'<a href="{page_of(nodes[5])}">Message {nodes[5].pk}</a>' in page
+
+
+@pytest.mark.parametrize(
+    "permissions", [VIEW, ("view_chatmessage", "add_chatsession"), ("view_chatsession", "add_chatsession")]
+)
+def test_who_may_not_see_or_add_copies_nothing(login, permissions):
+    nodes, _summary = summarized(4)
+    client, address = login(*permissions), url("chatmessage_copy", nodes[-1].pk)
+    for page in (page_of(nodes[-1]), page_of(nodes[-1].session)):
+        shown = client.get(page)
+        assert shown.status_code == 403 or address not in shown.text
+    assert client.post(address).status_code in (403, 404)
+    assert ChatSession.objects.count() == 1
+
+
+def test_a_summary_ends_no_branch(copier):
+    _nodes, summary = summarized(4)
+    assert copier.post(url("chatmessage_copy", summary.pk)).status_code == 404
+
+
+class TestRedacting:
+    @pytest.fixture
+    def copied(self):
+        nodes, _summary = summarized(6)
+        for title in ("First copy", "Second copy"):
+            ChatSession.objects.filter(pk=chat.copy_branch(nodes[-1]).pk).update(title=title)
+        return nodes, chat.copies_of(nodes[2])
+
+    def test_each_copy_has_a_box_and_those_that_are_ticked_go_along(self, eraser, copied):
+        nodes, (first, second) = copied
+        address = url("chatmessage_redact", nodes[2].pk)
+        page = eraser.get(address).text
+        for copy in (first, second):
+            assert f'<input type="checkbox" name="copies" value="{copy.pk}"' in page
+        assert f"Second copy: {second}" in page
+        eraser.post(address, {"replacement": "[gone]", "copies": [second.pk]})
+        rows = ChatMessage.objects.in_bulk([nodes[2].pk, first.pk, second.pk])
+        assert [rows[pk].content == "[gone]" for pk in (nodes[2].pk, first.pk, second.pk)] == [True, False, True]
+        assert set(LogEntry.objects.values_list("object_id", flat=True)) == {str(nodes[2].pk), str(second.pk)}
+        assert f'value="{second.pk}"' not in eraser.get(address).text, "it is erased already"
+
+    def test_a_message_that_is_no_copy_is_not_redacted(self, eraser, copied):
+        nodes, (first, _second) = copied
+        other = chat.get_branch(chat.tips(first.session)[0])[3]
+        page = eraser.post(url("chatmessage_redact", nodes[2].pk), {"replacement": "[gone]", "copies": [other.pk]})
+        assert page.status_code == 200
+        assert not ChatMessage.objects.exclude(redacted_at=None).exists()
+
+    def test_nothing_tells_of_copies_that_the_user_may_not_see(self, eraser, copied, monkeypatch):
+        """A host's admin shows each of its staff some conversations only."""
+        nodes, (first, second) = copied
+        every, seen = ChatMessageAdmin.get_queryset, ChatMessageAdmin.has_view_permission
+        monkeypatch.setattr(ChatMessageAdmin, "get_queryset", lambda self, r: every(self, r).exclude(pk=first.pk))
+        monkeypatch.setattr(
+            ChatMessageAdmin, "has_view_permission", lambda self, r, obj=None: seen(self, r, obj) and obj != second
+        )
+        page = eraser.get(url("chatmessage_redact", nodes[2].pk)).text
+        assert "copies" not in page.split("<form method", 1)[1].split("</form>")[0]
+        assert "copy:" not in page
+
+    def test_deleting_says_that_copies_stay(self, eraser, copied):
+        nodes, _copies = copied
+        assert (
+            "Copies in other conversations, without their link to this one."
+            in eraser.get(url("chatmessage_delete", nodes[2].pk)).text
+        )
