@@ -1,5 +1,12 @@
 """The tables, their managers, and all recursive SQL."""
 
-from compaction_app.models.tables import ChatMessage, ChatSession, CompactionEvent, CompactionRun, ReplyClaim
+from compaction_app.models.tables import (
+    ChatMessage,
+    ChatSession,
+    CompactionEvent,
+    CompactionRun,
+    MessagePin,
+    ReplyClaim,
+)
 
-__all__ = ["ChatMessage", "ChatSession", "CompactionEvent", "CompactionRun", "ReplyClaim"]
+__all__ = ["ChatMessage", "ChatSession", "CompactionEvent", "CompactionRun", "MessagePin", "ReplyClaim"]

@@ -399,6 +399,27 @@ class ReplyClaim(models.Model):
         return f"Claim of the reply to message {self.message_id}"
 
 
+class MessagePin(models.Model):
+    """A message that somebody pinned: it is shown on every branch that has it, though a summary covers it.
+
+    Session, lane, depth and tokens are the message's, which change with a redaction alone, and that removes the pin.
+    A read finds pins by them, without the messages.
+    """
+
+    message = models.OneToOneField(ChatMessage, on_delete=models.CASCADE, primary_key=True, related_name="pin")
+    session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="pins")
+    lane = models.BigIntegerField()
+    depth = models.PositiveIntegerField()
+    tokens = models.PositiveIntegerField()
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["lane", "depth"], name="compaction_pins_on_lane")]
+
+    def __str__(self) -> str:
+        return f"Pin of message {self.message_id}"
+
+
 class CompactionRun(models.Model):
     """One compaction of a branch, and its record.
 

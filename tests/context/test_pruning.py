@@ -89,7 +89,7 @@ def fitted(shorthand, room, *, summary_tokens=0, pinned=None, unread=0, **option
     options = {"preserve": 2, "max_bytes": 4_096, "count": count} | options
     messages = messages_of(shorthand) if isinstance(shorthand, str) else shorthand
     places = dict.fromkeys(("id", "anchor_id", "anchor_depth", "cutoff_id", "cutoff_depth", "cutoff_path_tokens"), 0)
-    base = Summary(**places, tokens=summary_tokens, pinned=pinned) if summary_tokens or pinned else None
+    base = Summary(**places, tokens=summary_tokens, turn_request=pinned) if summary_tokens or pinned else None
     branch = Branch(tip_id=0, tip_depth=0, tip_path_tokens=0, base=base, tail=tuple(messages), unread=unread)
     return fit(branch, available=room, **options)
 
@@ -146,9 +146,9 @@ class TestFit:
     def test_a_pin_goes_before_the_summary_unless_it_is_the_newest_user_message(self):
         pin = messages_of("u(400)", first_id=900)[0]
         result = fitted("u(300) c(100) t(100)", 800, summary_tokens=200, pinned=pin)
-        assert (bool(result.pinned), bool(result.summary)) == (False, True)
+        assert (bool(result.turn_request), bool(result.summary)) == (False, True)
         result = fitted("c(100) t(100)", 650, summary_tokens=200, pinned=pin)
-        assert (bool(result.pinned), bool(result.summary)) == (True, False)
+        assert (bool(result.turn_request), bool(result.summary)) == (True, False)
 
     def test_results_whose_call_was_not_read_are_not_shown(self):
         messages = messages_of("c t t u a")[1:]
