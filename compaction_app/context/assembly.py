@@ -90,8 +90,8 @@ def apply_layers(branch: Branch, budget: Budget, settings: Settings, count: Coun
     history = branch.history_tokens
     if settings.mode != Mode.OFF and (base or history > budget.threshold):
         strategy = Strategy.SHARED_EXTRACT if base and base.is_shared else Strategy.AUTO_COMPACT
+    pins = pins_beside(branch.pins, request, branch.tail)
     if settings.mode == Mode.OFF or (history <= budget.available and not branch.unread):
-        pins = pins_beside(branch.pins, request, branch.tail)
         return ShownHistory(summary=base, turn_request=request, pins=pins, tail=branch.tail, strategy=strategy)
     fit_to = partial(
         fit, branch, preserve=settings.preserve_recent_messages, max_bytes=settings.prune_tool_result_bytes, count=count
@@ -100,7 +100,7 @@ def apply_layers(branch: Branch, budget: Budget, settings: Settings, count: Coun
         shown = fit_to(available=budget.available)
     except ContextOverflow as overflow:
         # What is learned and what is estimated may be wrong, and the provider knows: the newest turn is tried alone.
-        always = (*branch.pins, *branch.tail, *([request] if request else ()))
+        always = (*pins, *branch.tail, *([request] if request else ()))
         estimated = sum(attachment_tokens(message.attachments) for message in always)
         shown = fit_to(available=max(budget.available, min(overflow.needed, budget.limit + estimated)))
     is_whole = strategy == Strategy.SHARED_EXTRACT and shown.summary and not shown.dropped

@@ -246,6 +246,9 @@ class ChatMessage(AL_Node):
     redacted_at = models.DateTimeField(_("redacted at"), null=True, blank=True)
     created_at = models.DateTimeField(_("created at"), default=timezone.now)
 
+    if TYPE_CHECKING:
+        pin: MessagePin
+
     objects = ChatMessageManager()
 
     class Meta:
@@ -340,6 +343,14 @@ class ChatMessage(AL_Node):
     @property
     def is_summary(self) -> bool:
         return self.kind == Kind.SUMMARY
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether somebody pinned it: a query, unless ``pin`` was read with it."""
+        try:
+            return self.pin is not None
+        except MessagePin.DoesNotExist:
+            return False
 
     @property
     def fallback_used(self) -> bool:

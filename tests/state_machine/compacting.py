@@ -101,7 +101,7 @@ class CompactingWorld(CheckedWorld):
     def _cuts_left(self, tip: Node) -> list[int]:
         base = self.tree.newest(tip.id)
         settings = get_settings(self.session.settings)
-        return saving_cuts(self.tree, self.tree.tail(tip.id, base), base, settings, self.limits().available)
+        return saving_cuts(self.tree, tip.id, base, settings, self.limits().available)
 
     def carry_out(self, run: CompactionRun, answer: Answer, *, awaited: bool = False) -> CompactionRun | None:
         """Do what a worker does; the end must follow from the answer and from what happened meanwhile."""

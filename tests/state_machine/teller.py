@@ -13,6 +13,7 @@ from django.db import connections
 
 from compaction_app.exceptions import SummarizerError
 from compaction_app.messages.transcript import marker
+from compaction_app.models import MessagePin
 from compaction_app.summarizers import Summarizer
 from compaction_app.values import SummaryDraft, SummaryRequest
 from tests.state_machine.model import SERIAL, count, serials_in
@@ -136,7 +137,8 @@ class Teller:
             raise RuntimeError(f"crashed {quote}")
         text = self._text(answer, request, told)
         self.texts[told.key] = text
-        self.replaced[told.key] = sum(message.tokens for message in request.covered)
+        pinned = set(MessagePin.objects.values_list("pk", flat=True))
+        self.replaced[told.key] = sum(message.tokens for message in request.covered if message.id not in pinned)
         return SummaryDraft(
             text=text,
             finish_reason="length" if answer.kind == "length" else "stop",

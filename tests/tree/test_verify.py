@@ -152,7 +152,7 @@ def wrong_cutoff(summary: ChatMessage, to: ChatMessage) -> Expected:
 
 
 def wrong_pin(summary: ChatMessage, to: ChatMessage) -> Expected:
-    return wrong(Finding.PIN, summary, pinned_message_id=to.pk)
+    return wrong(Finding.TURN_REQUEST, summary, pinned_message_id=to.pk)
 
 
 def wrong_base(world: World, number: int, to: ChatMessage) -> Expected:
