@@ -214,7 +214,7 @@ def read_branch(request: HttpRequest, message_id: Id, limit: Limit, cursor: Curs
     rows = ChatMessage.objects.using(database_of(tip)).raw(
         sql.PATH_PAGE, {"node": tip.pk, "min_depth": top, "start": start, "characters": PAGE_CHARACTERS}
     )
-    shown = sorted(rows.prefetch_related("pin"), key=lambda row: -row.depth)
+    shown = sorted(rows, key=lambda row: -row.depth)
     # Empty if the branch was deleted meanwhile.
     last = shown[-1].depth if shown else 1
     return {"items": shown, "next_cursor": str(last - 1) if last > 1 else None}

@@ -206,7 +206,8 @@ _LENGTH = " + ".join(f"COALESCE(length(CAST(m.{name} AS text)), 0)" for name in 
 #: A page of them, from a depth upwards: those that begin within %(characters)s characters of text and JSON, and always
 #: the first. Sixteen large messages are more than a response should contain.
 PATH_PAGE = (
-    PATH + f"SELECT * FROM (SELECT m.*, sum({_LENGTH}) OVER (ORDER BY m.depth DESC) - ({_LENGTH}) AS characters_before"
+    PATH + f"SELECT * FROM (SELECT m.*, sum({_LENGTH}) OVER (ORDER BY m.depth DESC) - ({_LENGTH}) AS characters_before,"
+    f" EXISTS (SELECT 1 FROM {PINS} n WHERE n.message_id = m.id) AS is_pinned"
     f" FROM path JOIN {MESSAGES} m ON m.id = path.id WHERE m.depth <= %(start)s) page"
     " WHERE characters_before < %(characters)s"
 )

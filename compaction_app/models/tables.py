@@ -20,6 +20,7 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
+from django.utils.functional import cached_property
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from treebeard.al_tree import AL_Node
@@ -344,9 +345,9 @@ class ChatMessage(AL_Node):
     def is_summary(self) -> bool:
         return self.kind == Kind.SUMMARY
 
-    @property
+    @cached_property
     def is_pinned(self) -> bool:
-        """Whether somebody pinned it: a query, unless ``pin`` was read with it."""
+        """Whether somebody has pinned it, when it is first asked: a query, unless it was read along."""
         try:
             return self.pin is not None
         except MessagePin.DoesNotExist:

@@ -53,7 +53,7 @@ SELECT m.id, m.session_id, m.parent_message_id, m.kind, m.role, m.depth, m.token
        m.finish_reason, m.tool_calls, m.redacted_at, m.created_at, m.metadata,
        CASE WHEN length(CAST(m.attachments AS text)) <= {SHOWN_CHARACTERS} THEN m.attachments END AS attachments,
        substr(m.content, 1, {SHOWN_CHARACTERS}) AS content, length(m.content) AS characters,
-       EXISTS (SELECT 1 FROM {sql.PINS} n WHERE n.message_id = m.id) AS has_pin
+       EXISTS (SELECT 1 FROM {sql.PINS} n WHERE n.message_id = m.id) AS is_pinned
 FROM path JOIN {sql.MESSAGES} m ON m.id = path.id WHERE path.depth <= %(max_depth)s
 """
 )
@@ -282,7 +282,7 @@ def _shown(row: Any, siblings: Sequence[int], state: State, *, starts_day: bool)
         is_redacted=row.redacted_at is not None,
         is_stopped=row.finish_reason == STOPPED,
         is_request=is_request,
-        is_pinned=bool(row.has_pin),
+        is_pinned=bool(row.is_pinned),
         is_covered=row.depth <= cutoff and not is_beside,
         is_left_out=dropped and cutoff < row.depth < first_sent and not is_beside,
         is_cutoff=row.depth == cutoff,
