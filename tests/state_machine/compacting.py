@@ -176,7 +176,9 @@ class CompactingWorld(CheckedWorld):
         if count(text) > 1.5 * first.target_tokens:
             return "oversize"
         base = self.tree.nodes.get(run.base_id) if run.base_id else None
-        replaced = self.teller.replaced[last.key] + (base.tokens if base else 0)
+        pinned = {node.id for node in self.tree.messages() if node.pinned}
+        replaced = sum(tokens for i, tokens in self.teller.covered[last.key].items() if i not in pinned)
+        replaced += base.tokens if base else 0
         saved = replaced - count_summary(text, QuarterTokenCounter())
         return "no_progress" if saved < 0.1 * replaced else None
 
