@@ -25,6 +25,7 @@ from compaction_app.conversation.erase import (
     redact_text,
     retire_summary,
 )
+from compaction_app.conversation.pins import pin_message, unpin_message
 from compaction_app.conversation.recall import answer_recalls, recall, recall_text, recall_tool
 from compaction_app.conversation.stream import AsyncReplyStream, ReplyStream, astream, stream
 from compaction_app.summarizers.prompts import MAX_INSTRUCTIONS
@@ -43,6 +44,8 @@ aget_branch = sync_to_async(get_branch)
 aget_context = sync_to_async(get_context)
 afind_summary = sync_to_async(find_summary)
 ashould_compact = sync_to_async(should_compact)
+apin_message = sync_to_async(pin_message)
+aunpin_message = sync_to_async(unpin_message)
 aretire_summary = sync_to_async(retire_summary)
 aredact_message = sync_to_async(redact_message)
 aredact_text = sync_to_async(redact_text)
@@ -76,6 +79,7 @@ __all__ = [
     "anewest_tip",
     "annotate_message",
     "answer_recalls",
+    "apin_message",
     "append_message",
     "append_messages",
     "arecall",
@@ -88,6 +92,7 @@ __all__ = [
     "astart_session",
     "astream",
     "atips",
+    "aunpin_message",
     "avariants",
     "compact",
     "complete",
@@ -99,6 +104,7 @@ __all__ = [
     "get_branch",
     "get_context",
     "newest_tip",
+    "pin_message",
     "recall",
     "recall_text",
     "recall_tool",
@@ -110,6 +116,7 @@ __all__ = [
     "start_session",
     "stream",
     "tips",
+    "unpin_message",
     "variants",
     "warm_up",
 ]

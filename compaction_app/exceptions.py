@@ -100,6 +100,17 @@ class ContextOverflow(CompactionError):
     available: int = 0
 
 
+class PinsTooLarge(CompactionError):
+    """The pins of a conversation would take too much of the context window. Nothing was pinned.
+
+    ``needed`` and ``allowed`` are the tokens of all pins together.
+    """
+
+    code = "pins_too_large"
+    needed: int = 0
+    allowed: int = 0
+
+
 class InvalidReply(CompactionError):
     """The chat model's endpoint did not return a valid chat completion. Nothing was stored.
 

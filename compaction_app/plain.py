@@ -125,13 +125,13 @@ def check_and_compact(
     ):
         branch, covered, failure = _compact(branch, budget, settings, count, summarize)
     shown = apply_layers(branch, budget, settings, count)
-    # A pin is not part of the tail, and without a tree nothing else would show that it is gone.
-    pins_gone = int(bool(branch.base and branch.base.pinned) and not shown.pinned)
+    # The turn's request is not part of the tail, and without a tree nothing else would show that it is gone.
+    requests_gone = int(bool(branch.turn_request) and not shown.turn_request)
     return Compacted(
         messages=history.rebuilt(shown),
         strategy=shown.strategy,
         pruned=shown.pruned_messages,
-        dropped=shown.dropped + pins_gone,
+        dropped=shown.dropped + requests_gone,
         covered=covered,
         tokens=history.fixed_tokens + shown.tokens,
         tokens_before=history.fixed_tokens + history.branch.history_tokens,
@@ -204,8 +204,8 @@ class _History:
         if shown.summary:
             role = self._carrier["role"] if self._carrier else Role.USER.value
             result.append({"role": role, "content": summary_message(shown.summary.content)})
-        if shown.pinned:
-            result.append(self.message(shown.pinned))
+        if shown.turn_request:
+            result.append(self.message(shown.turn_request))
         return result + [self.message(message) for message in shown.tail]
 
 
@@ -244,7 +244,7 @@ def _compact(
     if failure or draft is None:
         log(logger, logging.WARNING, "failed", code=failure, messages=len(plan.covered))
         return branch, 0, failure
-    base = replace(_summary(draft.text.strip(), count, draft.is_extract), pinned=plan.pinned)
+    base = replace(_summary(draft.text.strip(), count, draft.is_extract), turn_request=plan.turn_request)
     return replace(branch, base=base, tail=plan.kept), len(plan.covered), ""
 
 

@@ -62,10 +62,12 @@ def redact_branch(branch: Branch, redact: Redact, count: Count) -> Branch:
         if redacted != base:
             grown = count_summary(redacted.text, count) - count_summary(base.text, count)
             base = replace(redacted, tokens=max(base.tokens + grown, TOKENS_PER_MESSAGE))
-        if base.pinned is not None:
-            base = replace(base, pinned=_redact_and_recount(base.pinned, redact, count))
-    tail = tuple(_redact_and_recount(message, redact, count) for message in branch.tail)
-    return replace(branch, base=base, tail=tail)
+        if base.turn_request is not None:
+            base = replace(base, turn_request=_redact_and_recount(base.turn_request, redact, count))
+    pins, tail = (
+        tuple(_redact_and_recount(message, redact, count) for message in part) for part in (branch.pins, branch.tail)
+    )
+    return replace(branch, base=base, pins=pins, tail=tail)
 
 
 def redact_summary(summary: Summary, redact: Redact) -> Summary:

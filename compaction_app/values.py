@@ -6,7 +6,7 @@ take and return them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
@@ -197,8 +197,10 @@ class Origin(StrEnum):
     SUMMARY = "summary"
     #: The extract of a summary that is anchored on another branch.
     SHARED_EXTRACT = "shared_extract"
-    #: The user message of the turn that the summary's cutoff is in.
+    #: The turn's request: the user message of the turn that the summary's cutoff is in.
     PINNED = "pinned"
+    #: A message that somebody pinned: shown although it is not in the tail.
+    PIN = "pin"
     VERBATIM = "verbatim"
     #: A tool result, shortened.
     PRUNED = "pruned"
@@ -280,11 +282,19 @@ class Summary:
     #: Its anchor is on another branch: only the extract is shown, and stands in ``content``.
     is_shared: bool = False
     #: The user message of the turn that the cutoff lies in, shown verbatim after the summary.
-    pinned: Message | None = None
+    turn_request: Message | None = None
 
     @property
     def text(self) -> str:
         return with_ledger(self.content, self.ledger)
+
+
+def pins_beside(pins: Sequence[Message], turn_request: Message | None, tail: Sequence[Message]) -> tuple[Message, ...]:
+    """The pins that are shown beside the summary: those that are neither the turn's request nor in the tail."""
+    if not pins:
+        return ()
+    shown = {message.id for message in (turn_request, *tail) if message is not None}
+    return tuple(pin for pin in pins if pin.id not in shown)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -304,12 +314,17 @@ class Branch:
     unread_tokens: int = 0
     #: Nothing is new since the base: the tip is, or is above, the tip of the run that made it.
     already_compacted: bool = False
+    #: The pinned messages of the path in order, those in the tail too.
+    pins: tuple[Message, ...] = ()
+
+    @property
+    def turn_request(self) -> Message | None:
+        return self.base.turn_request if self.base else None
 
     @property
     def history_tokens(self) -> int:
-        """Tokens of summary + pinned + everything after the cutoff; never the raw branch."""
-        pinned = self.base.pinned if self.base else None
-        shown = (self.base, pinned, *self.tail)
+        """Tokens of summary + pins + the turn's request + everything after the cutoff; never the raw branch."""
+        shown = (self.base, self.turn_request, *pins_beside(self.pins, self.turn_request, self.tail), *self.tail)
         return self.unread_tokens + sum(part.tokens for part in shown if part is not None)
 
 
@@ -346,21 +361,23 @@ class CompactionParams:
 class CompactionPlan:
     """What to summarize, where to cut, where to anchor. Made by :func:`planning.plan_compaction`."""
 
-    #: Messages to be summarized, in order, beginning with the base's pin if it is no longer pinned.
+    #: Messages to be summarized, in order, beginning with the request of the base's turn if the turn is covered now.
     covered: tuple[Message, ...]
     #: Messages after the cutoff that the summarizer is shown, in order.
     lookahead: tuple[Message, ...]
     #: Messages that stay verbatim.
     kept: tuple[Message, ...]
     base: Summary | None
-    pinned: Message | None
+    turn_request: Message | None
     cutoff: Message
     anchor_id: int
     anchor_depth: int
     #: The size that the summarizer is asked for.
     target_tokens: int
-    #: Tokens that the summary replaces: base + covered.
+    #: Tokens that the summary replaces: base + covered, without what is pinned.
     replaced_tokens: int
+    #: Pins that are shown beside the summary.
+    pins: tuple[Message, ...] = ()
     #: The summarizer's window is too small for everything that could be covered: another generation follows.
     partial: bool = False
     #: Even the smallest part is too large: the summarizer is shown its largest messages shortened.
@@ -460,7 +477,7 @@ class ChatContext:
     messages: tuple[ContextMessage, ...]
     #: Tokens of everything but the reply's reserve: system prompt, tools, contributions and history.
     tokens: int
-    #: Tokens of summary + pinned + what is shown of the tail.
+    #: Tokens of summary + pins + the turn's request + what is shown of the tail.
     history_tokens: int
     available_tokens: int
     reserved_tokens: int
@@ -469,13 +486,16 @@ class ChatContext:
     target: int
     summary_id: int | None
     cutoff_id: int | None
+    #: The turn's request, where it is shown beside the summary.
     pinned_id: int | None
     strategy: Strategy
     #: Tool results that are shown shortened.
     pruned: int
-    #: Messages after the cutoff that are not shown.
+    #: Messages after the cutoff, and pins, that are not shown.
     dropped: int
     tip_id: int
+    #: The pins that are shown beside the summary, in order.
+    pin_ids: tuple[int, ...] = ()
     first_shown_depth: int | None = None
     #: The name of the model that it is meant for, "" for none.
     model: str = ""

@@ -50,7 +50,11 @@ ORIGINS: dict[str, tuple[Any, Any]] = {
         gettext_lazy("Shared extract"),
         gettext_lazy("what a summary of another branch quotes of messages that both branches have"),
     ),
-    Origin.PINNED: (gettext_lazy("Pinned"), gettext_lazy("the user message of the turn that contains the cutoff")),
+    Origin.PIN: (gettext_lazy("Pinned"), gettext_lazy("summarized, and sent in full since somebody pinned it")),
+    Origin.PINNED: (
+        gettext_lazy("The turn's request"),
+        gettext_lazy("the user message of the turn that contains the cutoff, sent in full"),
+    ),
     Origin.VERBATIM: (gettext_lazy("Verbatim"), gettext_lazy("after the cutoff, sent in full")),
     Origin.PRUNED: (gettext_lazy("Pruned"), gettext_lazy("a tool result after the cutoff, sent shortened")),
     FOLDED: (gettext_lazy("Sent, not listed"), gettext_lazy("sent, but too many to list on this page")),
@@ -201,7 +205,8 @@ def context_here(message: ChatMessage) -> dict[str, Any]:
         cutoffs = ChatMessage.objects.using(using).filter(pk=context.cutoff_id or 0).values_list("depth", flat=True)
         notes.append(_("The messages left out do not fit, and no summary that is in use covers them."))
         cutoff_depth, first = next(iter(cutoffs), 0), context.first_shown_depth
-        items[at:at] = _left_out(message.pk, using, cutoff_depth, first, context.dropped, notes)
+        shown = ChatMessage.objects.using(using).filter(pk__in=context.pin_ids, depth__gt=cutoff_depth).count()
+        items[at:at] = _left_out(message.pk, using, cutoff_depth, first, context.dropped, notes, pinned=shown)
     return {
         "context": context,
         # What is compared with the threshold is the full history, of which less may be sent.
@@ -223,13 +228,17 @@ def context_here(message: ChatMessage) -> dict[str, Any]:
     }
 
 
-def _left_out(parent_id: int, using: str, cutoff: int, first: int, dropped: int, notes: list[str]) -> list[Unlisted]:
+def _left_out(
+    parent_id: int, using: str, cutoff: int, first: int, dropped: int, notes: list[str], *, pinned: int
+) -> list[Unlisted]:
     """What did not fit of the branch above a message, after the cutoff and before the first that is sent, by depths.
 
-    Where more are missing, they are of a newest turn that alone is too large.
+    ``pinned``: how many messages in between are sent nevertheless. Where more are missing, they are of a newest turn
+    that alone is too large.
     """
     before = stretch(parent_id, using, first=cutoff + 1, last=first - 1) if dropped else None
-    inner = dropped - (before.messages if before else 0)
+    inner = dropped + pinned - (before.messages if before else 0)
+    before = before and before._replace(messages=before.messages - pinned)
     if inner > 0:
         notes.append(
             _("Left out within the newest turn as well, which alone is too large: {}.").format(messages(inner))
@@ -252,9 +261,10 @@ class _Record:
     def __init__(self, reply: ChatMessage, kept: Mapping[str, Any]) -> None:
         self.reply, self.kept, self.using = reply, kept, branches.database_of(reply)
         self.summary_id, self.cutoff_id, self.pinned_id = map(kept.get, ("summary_id", "cutoff_id", "pinned_id"))
+        self.pin_ids = list(kept.get("pin_ids", ()))
         self.first, self.dropped = kept.get("first_shown_depth"), kept.get("dropped", 0)
         self.notes: list[str] = []
-        named = [pk for pk in (self.summary_id, self.cutoff_id, self.pinned_id) if pk]
+        named = [pk for pk in (self.summary_id, self.cutoff_id, self.pinned_id, *self.pin_ids) if pk]
         of_session = ChatMessage.objects.using(self.using).filter(session=reply.session_id)
         self.named = of_session.in_bulk(named) if named else {}
 
@@ -291,7 +301,7 @@ class _Record:
         return row
 
     def _before_the_tail(self) -> list[ContextMessage]:
-        """System prompt, summary and pinned message, with notes about what became of these since."""
+        """System prompt, summary, pins and the turn's request, with notes about what became of these since."""
         parts = []
         if prompt := self.reply.session.system_prompt:
             tokens = count_messages([{"role": Role.SYSTEM, "content": prompt}], get_token_counter())[0]
@@ -307,8 +317,10 @@ class _Record:
                 tokens = count_summary(text, get_token_counter())
             content = summary_message(text) if text else ""
             parts.append(ContextMessage(role=Role.USER, content=content, origin=origin, tokens=tokens, id=row.pk))
-        if row := self._row(self.pinned_id, _("The pinned message")):
-            parts.append(replace(branches.message_value(row), origin=Origin.PINNED))
+        beside = [*((pk, _("The pinned message"), Origin.PIN) for pk in self.pin_ids)]
+        for pk, name, origin in [*beside, (self.pinned_id, _("The turn's request"), Origin.PINNED)]:
+            if row := self._row(pk, name):
+                parts.append(replace(branches.message_value(row), origin=origin))
         return parts
 
     def _tail(self) -> list[ContextMessage | Unlisted]:
@@ -320,5 +332,7 @@ class _Record:
         older = stretch(parent, self.using, first=first, last=first_listed - 1, origin=FOLDED)
         rows = ChatMessage.objects.using(self.using).filter(pk__in=branches.path_ids(parent, self.using, first_listed))
         cutoff = self.named.get(self.cutoff_id or 0)
-        left_out = _left_out(parent, self.using, cutoff.depth if cutoff else 0, first, self.dropped, self.notes)
+        above = cutoff.depth if cutoff else 0
+        pinned = sum(self.named[pk].depth > above for pk in self.pin_ids if pk in self.named)
+        left_out = _left_out(parent, self.using, above, first, self.dropped, self.notes, pinned=pinned)
         return [*left_out, *([older] if older else []), *map(branches.message_value, rows.order_by("depth"))]

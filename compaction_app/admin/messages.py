@@ -242,6 +242,8 @@ class ChatMessageAdmin(ErasingAdmin):
             tools[_("Compact now")] = links.url("chatmessage_compact", obj.pk)
         if links.may("add_chatsession") and links.may_view("chatsession"):
             tools[_("Copy branch")] = links.url("chatmessage_copy", obj.pk)
+        if links.may("change_chatmessage"):
+            tools[_("Unpin") if obj.is_pinned else _("Pin")] = links.url("chatmessage_pin", obj.pk)
         if links.may("redact_chatmessage"):
             # Afterwards it leads back to the search that led here.
             search = {name: text for name, text in links.request.GET.items() if name == SEARCH}
@@ -322,6 +324,7 @@ class ChatMessageAdmin(ErasingAdmin):
             self.page("<int:pk>/transcript/", self.transcript_view),
             self.page("<int:pk>/compact/", self.compact_view, "compact_chatsession"),
             self.page("<int:pk>/copy/", self.copy_view, "add_chatsession"),
+            self.page("<int:pk>/pin/", self.pin_view, "change_chatmessage"),
             *super().get_urls(),
         ]
 
@@ -348,6 +351,24 @@ class ChatMessageAdmin(ErasingAdmin):
         shown = transcript_of(obj, links, end=records.as_id(request.GET.get("end", "")))
         about = {"title": _("Transcript"), "subject": links.name(obj.session), "original": obj.session}
         return self.own_page(links, "chatmessage/transcript.html", obj=obj, transcript=shown, **about)
+
+    def pin_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
+        """Pins the message, or unpins it."""
+        is_pinned = obj.is_pinned
+
+        def act(given: dict[str, Any]) -> None:
+            try:
+                (chat.unpin_message if is_pinned else chat.pin_message)(obj)
+            except CompactionError as error:
+                self.message_user(request, str(error), notes.ERROR)
+            else:
+                self.log_change(request, obj, _("Unpinned.") if is_pinned else _("Pinned."))
+
+        question = _("Where a summary covers it, the message is sent in full as well, on each branch that contains it.")
+        if is_pinned:
+            question = _("Where a summary covers it, the message is no longer sent beside the summary.")
+        title, back = _("Unpin") if is_pinned else _("Pin"), links.page_of(obj)
+        return self.confirm(links, act, obj=obj, title=title, question=question, back=back)
 
     def compact_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
         def act(given: dict[str, Any]) -> None:

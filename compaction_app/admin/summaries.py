@@ -86,11 +86,12 @@ def sections(links: Links, summary: ChatMessage, text: str, stored: str) -> Sect
     reason = format_html('<span dir="auto">{}</span>', why or _("no reason given"))
     retired = display.joined((display.moment(summary.retired_at), reason)) if summary.retired_at else ""
     anchor = (_("anchor"), links.message(summary.parent_message_id, summary.depth - 1))
+    request = (_("the turn's request"), links.message(summary.pinned_message_id))
     built_on = (_("built on it"), links.to_list("compactionrun", _("Runs with this base"), base=summary.pk))
     facts = partial(links.facts, summary)
     return [
         ("", facts((_("state"), state_of(summary)), (_("retired"), retired), "session", (_("text"), text))),
-        (_("Place"), facts("last_summarized_message", anchor, "pinned_message", "token_count")),
+        (_("Place"), facts("last_summarized_message", anchor, request, "token_count")),
         (_("How it was made"), [*made, built_on]),
         (_("Record"), facts("created_at", "redacted_at", (_("as stored"), stored))),
     ]

@@ -29,7 +29,10 @@ PAGE, SHOWN = 50, 4_000
 SUMMARIZED = "summarized"
 MARKS: dict[str, tuple[Any, Any]] = {
     SUMMARIZED: (gettext_lazy("Summarized"), gettext_lazy("the model sees the summary instead")),
-    **{mark: contexts.ORIGINS[mark] for mark in (Origin.PINNED, Origin.VERBATIM, Origin.PRUNED, contexts.DROPPED)},
+    **{
+        mark: contexts.ORIGINS[mark]
+        for mark in (Origin.PIN, Origin.PINNED, Origin.VERBATIM, Origin.PRUNED, contexts.DROPPED)
+    },
 }
 
 
@@ -45,7 +48,7 @@ def transcript_of(tip: ChatMessage, links: Links, *, end: int | None = None) -> 
     nodes = ChatMessage.objects.using(using)
     # Without what a page does not show: a text may be four megabytes long.
     lean = nodes.defer("content", "reasoning", "original", "usage", "metadata", "sent_context")
-    lean = lean.annotate(beginning=Left("content", SHOWN), characters=Length("content"))
+    lean = lean.annotate(beginning=Left("content", SHOWN), characters=Length("content")).select_related("pin")
     of_page = lean.filter(pk__in=path_ids(stretch.last, using, first)).order_by("depth") if stretch else []
     rows: list[Any] = list(of_page)
     context, problem = None, ""
@@ -100,4 +103,5 @@ def goes_on(message: ChatMessage, links: Links) -> str:
     covering = ChatMessage.objects.using(using).filter(last_summarized_message__depth__gte=message.depth)
     found = covering.filter(pk=history and history.summary_id).exclude(pinned_message=message.pk)
     told = [format_html(there, links.summary(pk)) for pk in found.values_list("pk", flat=True)]
+    told = [] if message.is_pinned else told
     return joined([format_html(follow, url, message.pk), *told], " ")

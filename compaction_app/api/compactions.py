@@ -83,7 +83,7 @@ class CompactionDetail(CompactionOut):
     summary: str | None = Field(description="The summary's text. Empty after a redaction, null after a deletion.")
     extract: str | None = Field(description="What is quoted of the messages that it covers alone.")
     instructions: str
-    pinned_id: int | None = Field(description="The user message shown verbatim after the summary.")
+    pinned_id: int | None = Field(description="The turn's request, shown verbatim after the summary.")
 
     @staticmethod
     def resolve_summary(run: CompactionRun) -> str | None:

@@ -16,7 +16,7 @@ from compaction_app.messages.validation import MAX_REPORTED, check_text
 
 router = Router(tags=["messages"])
 
-OriginName = Literal["system", "contribution", "summary", "shared_extract", "pinned", "verbatim", "pruned"]
+OriginName = Literal["system", "contribution", "summary", "shared_extract", "pin", "pinned", "verbatim", "pruned"]
 StrategyName = Literal["none", "tool_result_budget", "micro_compact", "auto_compact", "shared_extract", "truncated"]
 #: Tokens as the provider counted them; null: not reported.
 Reported = Annotated[int, Field(ge=0, le=MAX_REPORTED), BeforeValidator(whole)] | None
@@ -28,7 +28,7 @@ class Figures(Schema):
     tip_id: Id = Field(description="The message that the context was built for.", examples=[43])
     model: ShortText = Field(description="The model that the context was built for. Empty: none was given.")
     tokens: Number = Field(description="Of everything sent, without the reserve for the reply.", examples=[3_055])
-    history_tokens: Number = Field(description="Of the summary, the pinned message and the tail.", examples=[3_046])
+    history_tokens: Number = Field(description="Of summary, pins, the turn's request and tail.", examples=[3_046])
     available_tokens: Number = Field(examples=[119_799])
     reserved_tokens: Number = Field(description="For the system prompt and the reply.", examples=[8_201])
     window: Number = Field(examples=[128_000])
@@ -36,10 +36,11 @@ class Figures(Schema):
     target: Number = Field(description="The size that a compaction aims at.", examples=[64_000])
     summary_id: Id | None = Field(description="Of a `shared_extract` too: the summary that has it.", examples=[42])
     cutoff_id: Id | None = Field(description="The last message that the summary covers.", examples=[39])
-    pinned_id: Id | None = Field(examples=[None])
+    pinned_id: Id | None = Field(description="The turn's request, shown beside the summary.", examples=[None])
+    pin_ids: list[Id] = Field([], description="Pinned messages shown beside the summary.", max_length=1000)
     strategy: StrategyName = Field(description="The last layer that was needed to make the history fit.")
     pruned: Number = Field(description="How many tool results are shortened.", examples=[0])
-    dropped: Number = Field(description="How many messages after the cutoff are left out.", examples=[0])
+    dropped: Number = Field(description="How many messages after the cutoff, and pins, are left out.", examples=[0])
     first_shown_depth: Number | None = Field(examples=[40])
     attachment_tokens: Number = Field(0, description="Of `tokens`, what pictures, sounds and files take.")
 

@@ -60,6 +60,7 @@ class Code(StrEnum):
     IDEMPOTENCY_CONFLICT = "idempotency_conflict", 422, "Another message of this session has this `Idempotency-Key`."
     CONFIGURATION = "configuration", 422, "A setting is unknown, has a wrong value, or leaves no room for messages."
     CONTEXT_OVERFLOW = "context_overflow", 422, "The newest user message and the last group exceed the context window."
+    PINS_TOO_LARGE = "pins_too_large", 422, "All pins of a session may take a quarter of its window's available tokens."
     NOTHING_TO_COMPACT = "nothing_to_compact", 422, "Nothing to summarize, or nothing new since the last compaction."
     MODE_OFF = "mode_off", 422, "Compaction is turned off for this session."
     THROTTLED = "throttled", 429, "Too many requests that cause compactions; try again after `Retry-After` seconds."

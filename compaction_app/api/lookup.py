@@ -39,7 +39,7 @@ def find_session(request: HttpRequest, session_id: UUID, action: Action) -> Chat
 
 def find_message(request: HttpRequest, message_id: int, action: Action, *, whole: bool = False) -> ChatMessage:
     """Return a message or summary with its session. Its long columns are deferred unless ``whole``."""
-    rows = ChatMessage.objects.using(database()).select_related("session")
+    rows = ChatMessage.objects.using(database()).select_related("session", "pin")
     message = get_object_or_404(rows if whole else rows.defer(*TEXTS), pk=message_id)
     require(request, message.session, action)
     if message.is_summary and action in (Action.ANNOTATE, Action.REDACT, Action.ERASE):

@@ -97,6 +97,9 @@ class MessageOut(Schema):
     depth: int = Field(description="1 for a root.", examples=[42])
     token_count: int = Field(description="Tokens of what is sent for it.", examples=[10])
     path_tokens: int = Field(description="Tokens from the root to here, inclusive.", examples=[90_122])
+    pinned: bool = Field(
+        validation_alias="is_pinned", description="Whether it stays in view though it is summarized.", examples=[False]
+    )
     redacted_at: datetime | None = Field(examples=[None])
     created_at: datetime
 
@@ -122,7 +125,10 @@ class NodeOut(Schema):
     cutoff_id: int | None = Field(
         validation_alias="last_summarized_message_id", description="Of a summary: its cutoff."
     )
-    pinned_id: int | None = Field(validation_alias="pinned_message_id", description="The user message shown after it.")
+    pinned_id: int | None = Field(
+        validation_alias="pinned_message_id", description="The turn's request, shown after it."
+    )
+    pinned: bool = Field(validation_alias="is_pinned", description="Whether somebody pinned it.")
     retired_at: datetime | None
     redacted_at: datetime | None
     created_at: datetime
@@ -193,7 +199,7 @@ def list_nodes(request: HttpRequest, session_id: UUID, limit: Limit, cursor: Cur
     rows = ChatMessage.objects.using(database_of(session)).in_session(session.pk)
     if cursor is not None:
         rows = rows.filter(pk__gt=parse_cursor(cursor))
-    return page(rows.defer(*TEXTS), limit, lambda row: row.pk)
+    return page(rows.select_related("pin").defer(*TEXTS), limit, lambda row: row.pk)
 
 
 @operation(router, "GET", "/messages/{int:message_id}", {200: MessageOut})
@@ -247,8 +253,21 @@ def redact_message(request: HttpRequest, message_id: Id, body: RedactIn | None =
     return chat.redact_message(message, replacement=given.replacement, copies=chosen)
 
 
+@operation(router, "POST", "/messages/{int:message_id}/pin", {204: None}, "invalid_message pins_too_large")
+def pin_message(request: HttpRequest, message_id: Id) -> Status[None]:
+    """Once a summary covers it, the model is shown it verbatim beside the summary, on each branch that has it."""
+    chat.pin_message(find_message(request, message_id, Action.PIN))
+    return Status(204, None)
+
+
+@operation(router, "DELETE", "/messages/{int:message_id}/pin", {204: None})
+def unpin_message(request: HttpRequest, message_id: Id) -> Status[None]:
+    chat.unpin_message(find_message(request, message_id, Action.PIN))
+    return Status(204, None)
+
+
 #: Each id in the figures of a context, with the kind of what it names.
-_NAMED = {"summary_id": Kind.SUMMARY, "cutoff_id": Kind.MESSAGE, "pinned_id": Kind.MESSAGE}
+_NAMED = {"summary_id": Kind.SUMMARY, "cutoff_id": Kind.MESSAGE, "pinned_id": Kind.MESSAGE, "pin_ids": Kind.MESSAGE}
 
 
 def _parent(session: ChatSession, parent_id: int | None, sent: SentContext | None) -> ChatMessage | None:
@@ -257,9 +276,11 @@ def _parent(session: ChatSession, parent_id: int | None, sent: SentContext | Non
     They are stored as the record of what the model saw, and a client may send anything. In Python they come directly
     from ``get_context``. One query finds the parent and everything that they name.
     """
-    named = {name: getattr(sent, name) for name in _NAMED if getattr(sent, name, None) is not None}
+    named = {} if sent is None else {name: getattr(sent, name) for name in _NAMED if name != "pin_ids"}
+    named = {name: key for name, key in named.items() if key is not None}
+    pins = sent.pin_ids if sent else []
     found: dict[int | None, ChatMessage] = {}
-    if ids := {parent_id, *named.values()} - {None}:
+    if ids := {parent_id, *named.values(), *pins} - {None}:
         rows = ChatMessage.objects.using(database_of(session)).filter(session=session, pk__in=ids)
         found = {row.pk: row for row in rows.only("id", "session_id", "kind", "depth")}
     parent = found.get(parent_id)
@@ -270,7 +291,7 @@ def _parent(session: ChatSession, parent_id: int | None, sent: SentContext | Non
         return parent
     if parent is None or sent.tip_id != parent.pk:
         raise Problem(Code.INVALID, "body.context.tip_id: The context was not built for parent_id.")
-    for name, key in named.items():
+    for name, key in [*named.items(), *(("pin_ids", key) for key in pins)]:
         if key not in found or found[key].kind != _NAMED[name]:
             raise Problem(Code.INVALID, f"body.context.{name}: There is no such {_NAMED[name]} in this session.")
     if sent.first_shown_depth is not None and not 1 <= sent.first_shown_depth <= parent.depth:

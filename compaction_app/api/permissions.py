@@ -28,6 +28,8 @@ class Action(StrEnum):
     APPEND = "append"
     #: Set the feedback on a message.
     ANNOTATE = "annotate"
+    #: Pin a message, and unpin it.
+    PIN = "pin"
     REDACT = "redact"
     #: Delete a message and everything below it.
     ERASE = "erase"
@@ -53,6 +55,7 @@ STAFF_PERMISSIONS: dict[Action, tuple[str, ...]] = {
         Action.READ: "view_chatmessage",
         Action.APPEND: "add_chatmessage view_chatmessage",
         Action.ANNOTATE: "change_chatmessage view_chatmessage",
+        Action.PIN: "change_chatmessage view_chatmessage",
         Action.REDACT: "redact_chatmessage view_chatmessage",
         Action.ERASE: "delete_chatmessage view_chatmessage",
         Action.COMPACT: "compact_chatsession view_compactionrun view_chatmessage",

@@ -240,7 +240,7 @@ def _commit(work: Work, draft: SummaryDraft, kept: ledger.Kept) -> CompactionRun
         ledger=kept.ledger,
         is_extract=draft.is_extract,
         last_summarized_message_id=plan.cutoff.id,
-        pinned_message_id=plan.pinned.id if plan.pinned else None,
+        pinned_message_id=plan.turn_request.id if plan.turn_request else None,
         token_count=count_summary(with_ledger(draft.text, kept.ledger), work.count),
         model=draft.model[:255],
     )
@@ -251,8 +251,8 @@ def _commit(work: Work, draft: SummaryDraft, kept: ledger.Kept) -> CompactionRun
     run.status, run.finished_at = RunStatus.SUCCEEDED, timezone.now()
     run.anchor_id, run.cutoff_id = plan.anchor_id, plan.cutoff.id
     run.tokens_before = work.branch.history_tokens
-    run.tokens_after = summary.token_count + sum(m.tokens for m in plan.kept)
-    run.tokens_after += plan.pinned.tokens if plan.pinned else 0
+    run.tokens_after = summary.token_count + sum(m.tokens for m in (*plan.pins, *plan.kept))
+    run.tokens_after += plan.turn_request.tokens if plan.turn_request else 0
     run.messages_compacted = len(plan.covered)
     run.summarizer_model = draft.model[:255]
     # So that its prompt can be built again: numbers, ids and a digest, no text.

@@ -2,24 +2,27 @@
 
 A *cut* is an index into the tail: everything before it is covered, everything from it on stays verbatim. A cut lies
 before a user message, so that whole turns are covered. Only where a single turn is too large does the cut lie inside
-it, before a later reply; that turn's user message is then pinned.
+it, before a later reply; that turn's user message, its request, is then shown beside the summary.
+
+What somebody pinned is covered like any other message and shown besides. So it costs the same wherever a cut lies: all
+pins are counted once, and no pinned message is counted again with the messages around it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from compaction_app.conf import Lookahead, Settings
 from compaction_app.context.budget import get_compaction_params
-from compaction_app.context.pruning import room_for_summary
+from compaction_app.context.pruning import newest_within, room_for_summary
 from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS, largest_saving_summary
 from compaction_app.messages.validation import open_calls_at_end
 from compaction_app.summarizers.prompts import OVERSIZE_FACTOR, SummarizerLimit
 from compaction_app.telemetry import log
-from compaction_app.values import Branch, Budget, CompactionPlan, Message, Role, Skip, SkipReason, Summary
+from compaction_app.values import Branch, Budget, CompactionPlan, Message, Role, Skip, SkipReason, Summary, pins_beside
 
 logger = logging.getLogger("compaction_app.planning")
 
@@ -60,11 +63,14 @@ def _turn_cut(messages: Sequence[Message], tokens_for_recent: int, preserve: int
     return _last_user(messages, start) or 0
 
 
-def covered_messages(before_cut: Sequence[Message], base: Summary | None, pin: Message | None) -> tuple[Message, ...]:
-    """The messages between the base's cutoff and the cut without the pin; first the base's, if it is pinned no more."""
-    inherited = base.pinned if base else None
-    unpinned = (inherited,) if inherited and (pin is None or inherited.id != pin.id) else ()
-    return (*unpinned, *(message for message in before_cut if pin is None or message.id != pin.id))
+def covered_messages(
+    before_cut: Sequence[Message], base: Summary | None, request: Message | None
+) -> tuple[Message, ...]:
+    """The messages between the base's cutoff and the cut without the turn's request; first the base's request, if it is
+    another."""
+    inherited = base.turn_request if base else None
+    answered = (inherited,) if inherited and (request is None or inherited.id != request.id) else ()
+    return (*answered, *(message for message in before_cut if request is None or message.id != request.id))
 
 
 def _last_user(messages: Sequence[Message], end: int) -> int | None:
@@ -94,6 +100,7 @@ def plan_compaction(
     planner = _Planner(
         tail=branch.tail,
         base=base,
+        pins=branch.pins,
         budget=budget,
         settings=settings,
         lookahead=Lookahead.TIP if focused else settings.lookahead,
@@ -108,10 +115,11 @@ def plan_compaction(
 
 @dataclass(frozen=True, kw_only=True)
 class _Planner:
-    """What each cut in a tail would cover, keep and pin, and the plan of the best one."""
+    """What each cut in a tail would cover and keep, and the plan of the best one."""
 
     tail: Sequence[Message]
     base: Summary | None
+    pins: tuple[Message, ...]
     budget: Budget
     settings: Settings
     lookahead: Lookahead
@@ -127,12 +135,21 @@ class _Planner:
             users.append(current)
         return users
 
-    def kept_tokens(self, cut: int) -> int:
-        return sum(message.tokens for message in self.tail[cut:])
+    @cached_property
+    def pin_tokens(self) -> int:
+        return sum(pin.tokens for pin in self.pins)
 
-    def pin(self, cut: int) -> Message | None:
+    def tokens(self, messages: Iterable[Message]) -> int:
+        """Without those of pinned messages."""
+        pinned = {pin.id for pin in self.pins}
+        return sum(message.tokens for message in messages if message.id not in pinned)
+
+    def kept_tokens(self, cut: int) -> int:
+        return self.tokens(self.tail[cut:])
+
+    def turn_request(self, cut: int) -> Message | None:
         """The user message of the turn that the cut lies in; None if the cut lies between turns."""
-        inherited = self.base.pinned if self.base else None
+        inherited = self.base.turn_request if self.base else None
         if cut == 0:
             return inherited
         if cut < len(self.tail) and self.tail[cut].starts_turn:
@@ -140,21 +157,21 @@ class _Planner:
         user = self.turn_user[cut - 1]
         return inherited if user is None else self.tail[user]
 
-    def pin_tokens(self, cut: int) -> int:
-        pin = self.pin(cut)
-        return pin.tokens if pin else 0
+    def turn_request_tokens(self, cut: int) -> int:
+        request = self.turn_request(cut)
+        return self.tokens([request]) if request else 0
 
     def covered(self, cut: int) -> tuple[Message, ...]:
-        return covered_messages(self.tail[:cut], self.base, self.pin(cut))
+        return covered_messages(self.tail[:cut], self.base, self.turn_request(cut))
 
     def cut_inside_turn(self, start: int, tail_budget: int, room: int) -> int:
         """The cut inside a turn after ``start``: the earliest whose kept part fits, else the latest; 0 if none."""
         points = [i for i in self.cuts_inside_turns() if i > start]
         kept, before = self.kept_tokens(start), start
         for point in points:
-            kept -= sum(message.tokens for message in self.tail[before:point])
+            kept -= self.tokens(self.tail[before:point])
             before = point
-            if kept <= min(tail_budget, room - self.pin_tokens(point)):
+            if kept <= min(tail_budget, room - self.turn_request_tokens(point)):
                 return point
         return points[-1] if points else 0
 
@@ -162,10 +179,10 @@ class _Planner:
         """Before each assistant message that is not the first reply of its turn and leaves ``preserve`` messages.
 
         Earlier calls are closed there: an assistant message closes every open call, unless it goes on calling. And the
-        part before is never a pin alone: it also contains the first reply of the turn.
+        part before is never a request alone: it also contains the first reply of the turn.
         """
         points = []
-        replied = bool(self.base and self.base.pinned)
+        replied = bool(self.base and self.base.turn_request)
         for index, message in enumerate(self.tail):
             if message.starts_turn:
                 replied = False
@@ -189,11 +206,13 @@ class _Planner:
         Over the threshold with nothing to cover, a second attempt keeps as little as possible.
         """
         attempts = [(tail_budget, False), (0, True)] if over else [(tail_budget, False)]
-        room = self.budget.target - self.budget.summary_target
-        for kept_tokens, force in attempts:
-            cut = _turn_cut(self.tail, kept_tokens, self.settings.preserve_recent_messages)
+        room = self.budget.target - self.budget.summary_target - self.pin_tokens
+        sized = [replace(message, tokens=self.tokens([message])) for message in self.tail] if self.pins else self.tail
+        for tokens, force in attempts:
+            kept_tokens = min(tokens, max(0, room))
+            cut = _turn_cut(sized, kept_tokens, self.settings.preserve_recent_messages)
             # Inside a turn, where the kept part is too large.
-            if self.pin_tokens(cut) + self.kept_tokens(cut) > room or (force and not cut):
+            if self.turn_request_tokens(cut) + self.kept_tokens(cut) > room or (force and not cut):
                 cut = self.cut_inside_turn(cut, kept_tokens, room) or cut
             if cut and self.largest_target(cut) >= 1:
                 return cut
@@ -208,19 +227,20 @@ class _Planner:
             span = kept if self.lookahead == Lookahead.TIP else ()
         anchor_id, anchor_depth = self.anchor(cut, span)
         full = self.budget.summary_target
-        staying = self.kept_tokens(kept_from) + self.pin_tokens(cut)
+        staying = self.kept_tokens(kept_from) + self.turn_request_tokens(cut) + self.pin_tokens
         wanted = max(min(full, self.budget.target - staying), full // 5)
         return CompactionPlan(
             covered=self.covered(cut),
-            lookahead=_newest_within(span, self.lookahead_tokens),
+            lookahead=newest_within(span, self.lookahead_tokens),
             kept=kept,
             base=self.base,
-            pinned=self.pin(cut),
+            turn_request=self.turn_request(cut),
             cutoff=self.tail[cut - 1],
             anchor_id=anchor_id,
             anchor_depth=anchor_depth,
             target_tokens=max(1, min(wanted, self.largest_target(cut))),
             replaced_tokens=self.replaced_tokens(cut),
+            pins=pins_beside(self.pins, self.turn_request(cut), kept),
             partial=partial,
             shorten=shorten,
         )
@@ -228,13 +248,13 @@ class _Planner:
     def replaced_tokens(self, cut: int) -> int:
         """The tokens that the summary replaces: its base and what it covers."""
         base = self.base.tokens if self.base else 0
-        return base + sum(message.tokens for message in self.covered(cut))
+        return base + self.tokens(self.covered(cut))
 
     def largest_target(self, cut: int) -> int:
         """The largest target at which a draft saves enough and even the longest that is accepted is shown; below 1
         where there is none."""
         most = largest_saving_summary(self.replaced_tokens(cut), self.settings.min_saving_ratio)
-        room = room_for_summary(self.tail[cut:], self.pin(cut), self.budget.available)
+        room = room_for_summary(self.tail[cut:], self.turn_request(cut), self.budget.available, self.pins)
         # One token more, since the ends of a text may count differently inside the wrapper. What is too large to be
         # shown is not refused later, so there the wrapper is taken as large as the crudest counter counts it.
         return min(most - SUMMARY_WRAPPER_TOKENS - 1, int((room - 2 * SUMMARY_WRAPPER_TOKENS) / OVERSIZE_FACTOR))
@@ -258,12 +278,12 @@ class _Planner:
         """The plan for ``cut``, or for the oldest part of it that the summarizer takes in one request."""
         whole = self.plan(cut, kept_from=cut)
         sizes = dict(zip((m.id for m in whole.covered), limit.blocks(whole.covered), strict=True))
-        pin = whole.pinned
-        if pin and pin.id not in sizes:
-            sizes[pin.id] = limit.blocks([pin])[0]
+        request = whole.turn_request
+        if request and request.id not in sizes:
+            sizes[request.id] = limit.blocks([request])[0]
 
         def size(plan: CompactionPlan) -> int:
-            return limit.overhead(plan.base, plan.pinned, plan.lookahead) + sum(sizes[m.id] for m in plan.covered)
+            return limit.overhead(plan.base, plan.turn_request, plan.lookahead) + sum(sizes[m.id] for m in plan.covered)
 
         if size(whole) <= limit.max_tokens:
             return whole
@@ -279,11 +299,3 @@ class _Planner:
         # taken, and its largest messages are shown shortened, head and tail.
         first = next((point for point in shorter[low:] if self.largest_target(point) >= _SMALLEST_TARGET), cut)
         return self.plan(first, kept_from=cut, partial=first < cut, shorten=True)
-
-
-def _newest_within(messages: Sequence[Message], tokens: int) -> tuple[Message, ...]:
-    start, total = len(messages), 0
-    while start > 0 and total + messages[start - 1].tokens <= tokens:
-        start -= 1
-        total += messages[start].tokens
-    return tuple(messages[start:])

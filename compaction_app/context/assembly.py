@@ -25,7 +25,7 @@ from compaction_app.messages.validation import is_storable
 from compaction_app.redaction import Redact, redact_branch, redactor_of
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count, attachment_tokens, count_messages
-from compaction_app.values import Branch, Budget, ChatContext, ContextMessage, Json, Origin, Role, Strategy
+from compaction_app.values import Branch, Budget, ChatContext, ContextMessage, Json, Origin, Role, Strategy, pins_beside
 
 logger = logging.getLogger("compaction_app.sendings")
 
@@ -56,7 +56,8 @@ def assemble(
         target=budget.target,
         summary_id=shown.summary.id if shown.summary else None,
         cutoff_id=shown.summary.cutoff_id if shown.summary else None,
-        pinned_id=shown.pinned.id if shown.pinned else None,
+        pinned_id=shown.turn_request.id if shown.turn_request else None,
+        pin_ids=tuple(pin.id for pin in shown.pins),
         strategy=shown.strategy,
         pruned=shown.pruned_messages,
         dropped=shown.dropped,
@@ -86,12 +87,13 @@ def apply_layers(branch: Branch, budget: Budget, settings: Settings, count: Coun
     """All layers for a branch; raises :class:`ContextOverflow` only if the newest turn alone is too large."""
     branch, strategy = prune_branch(branch, budget, settings, count)
     base = branch.base
-    pinned = base.pinned if base else None
+    request = branch.turn_request
     history = branch.history_tokens
     if settings.mode != Mode.OFF and (base or history > budget.threshold):
         strategy = Strategy.SHARED_EXTRACT if base and base.is_shared else Strategy.AUTO_COMPACT
+    pins = pins_beside(branch.pins, request, branch.tail)
     if settings.mode == Mode.OFF or (history <= budget.available and not branch.unread):
-        return ShownHistory(summary=base, pinned=pinned, tail=branch.tail, strategy=strategy)
+        return ShownHistory(summary=base, turn_request=request, pins=pins, tail=branch.tail, strategy=strategy)
     fit_to = partial(
         fit, branch, preserve=settings.preserve_recent_messages, max_bytes=settings.prune_tool_result_bytes, count=count
     )
@@ -99,7 +101,7 @@ def apply_layers(branch: Branch, budget: Budget, settings: Settings, count: Coun
         shown = fit_to(available=budget.available)
     except ContextOverflow as overflow:
         # What is learned and what is estimated may be wrong, and the provider knows: the newest turn is tried alone.
-        always = (*branch.tail, *([pinned] if pinned else ()))
+        always = (*pins, *branch.tail, *([request] if request else ()))
         estimated = sum(attachment_tokens(message.attachments) for message in always)
         shown = fit_to(available=max(budget.available, min(overflow.needed, budget.limit + estimated)))
     is_whole = strategy == Strategy.SHARED_EXTRACT and shown.summary and not shown.dropped
@@ -135,8 +137,9 @@ def _before_the_tail(shown: ShownHistory, note: str) -> Iterator[ContextMessage]
             tokens=shown.summary.tokens,
             id=shown.summary.id,
         )
-    if shown.pinned:
-        yield replace(shown.pinned, origin=Origin.PINNED)
+    yield from shown.pins
+    if shown.turn_request:
+        yield replace(shown.turn_request, origin=Origin.PINNED)
 
 
 def _redact_reserved_parts(

@@ -20,7 +20,7 @@ from itertools import accumulate, chain, pairwise
 from compaction_app.exceptions import ContextOverflow
 from compaction_app.messages.truncate import shorten
 from compaction_app.tokens import Count, count_messages
-from compaction_app.values import Branch, Message, Origin, Role, Strategy, Summary
+from compaction_app.values import Branch, Message, Origin, Role, Strategy, Summary, pins_beside
 
 _BLANKS = re.compile(r"[ \t\r\f\v]+")
 #: A shorter result would be useless: the notice alone is a third of it.
@@ -122,15 +122,17 @@ class ShownHistory:
     """What the layers leave of a branch."""
 
     summary: Summary | None
-    pinned: Message | None
+    turn_request: Message | None
+    #: Those that are shown beside the summary.
+    pins: tuple[Message, ...] = ()
     tail: tuple[Message, ...]
-    #: Messages after the cutoff that are not shown.
+    #: Messages after the cutoff, and pins, that are not shown.
     dropped: int = 0
     strategy: Strategy
 
     @property
     def tokens(self) -> int:
-        parts = [part for part in (self.summary, self.pinned, *self.tail) if part is not None]
+        parts = [part for part in (self.summary, *self.pins, self.turn_request, *self.tail) if part is not None]
         return sum(part.tokens for part in parts)
 
     @property
@@ -162,8 +164,10 @@ def fit(branch: Branch, *, available: int, preserve: int, max_bytes: int, count:
     fitting, unread = _Fitting(branch, preserve, count), branch.unread
     if not unread and fitting.total() <= available:
         return fitting.result()
+    always = (branch.tail, branch.turn_request, available)
+    fitting.pins, _ = _room_and_pins(*always, branch.pins)
     # A summary that would go last is left out first: without it there is room for the newest turns.
-    fitting.show_summary = fitting.summary_tokens <= room_for_summary(branch.tail, fitting.pinned, available)
+    fitting.show_summary = fitting.summary_tokens <= room_for_summary(*always, branch.pins)
     step = max(1, available // _STEPS)
     # Of a history that was not read whole not even its shortest form fits: all of its results are shortened.
     fitting.shorten_results(max_bytes, 0 if unread else available, step)
@@ -172,18 +176,20 @@ def fit(branch: Branch, *, available: int, preserve: int, max_bytes: int, count:
     *older, newest = fitting.turns() or [[]]
     fitting.drop(older, available, step, at_least=int(cut_short), begun=bool(unread))
     fitting.drop([[group] for group in newest], available, step, begun=bool(unread and not older))
-    # Shorten results further before dropping preserved messages, the pin or the summary.
+    # Shorten results further before dropping preserved messages, the turn's request, the summary or pins.
     limit = max_bytes
     while fitting.total() > available and limit > SMALLEST_RESULT_BYTES:
         limit = max(limit // 4, SMALLEST_RESULT_BYTES)
         fitting.shorten_results(limit, available)
     fitting.drop([[group] for group in fitting.groups[:-1] if group is not fitting.newest_user], available)
-    # If the tail has no user message, the pin is the newest one, and the newest one always stays.
+    # If the tail has no user message, the request is the newest one, and the newest one always stays.
     if fitting.newest_user is not None and fitting.total() > available:
-        fitting.show_pinned = False
+        fitting.show_turn_request = False
     if fitting.total() > available:
         fitting.show_summary = False
-    is_empty = not (fitting.groups or fitting.show_pinned or fitting.show_summary)
+    while fitting.pins and fitting.total() > available:
+        fitting.pins = fitting.pins[1:]
+    is_empty = not (fitting.groups or fitting.show_turn_request or fitting.show_summary or fitting.pins)
     if fitting.total() > available or is_empty:
         # A prompt of nothing would hide that the summary, all that there is to show, is too large.
         needed = fitting.summary_tokens if is_empty else fitting.total()
@@ -192,19 +198,38 @@ def fit(branch: Branch, *, available: int, preserve: int, max_bytes: int, count:
     return fitting.result()
 
 
-def room_for_summary(messages: Sequence[Message], pinned: Message | None, available: int) -> int:
+def room_for_summary(
+    messages: Sequence[Message], turn_request: Message | None, available: int, pins: Sequence[Message] = ()
+) -> int:
     """The tokens that a summary may take to be shown, with the least that is always shown after it.
 
-    That is the newest user message, which may be the pin, and the last group, with results as short as a fit makes
-    them.
+    That is the newest user message, which may be the turn's request, the last group, with results as short as a fit
+    makes them, and the pins that fit beside these.
     """
-    user = next((message for message in reversed(messages) if message.starts_turn), pinned)
+    return _room_and_pins(messages, turn_request, available, pins)[1]
+
+
+def _room_and_pins(
+    messages: Sequence[Message], turn_request: Message | None, available: int, pins: Sequence[Message]
+) -> tuple[tuple[Message, ...], int]:
+    """The pins that fit beside what is always shown, and the room that is left then."""
+    user = next((message for message in reversed(messages) if message.starts_turn), turn_request)
     last = call_groups(messages)[-1] if messages else []
     always: dict[int, Message] = {message.id: message for message in (*last, *([user] if user else ()))}
-    return available - sum(
+    room = available - sum(
         min(message.tokens, _SMALLEST_RESULT_TOKENS) if message.role == Role.TOOL else message.tokens
         for message in always.values()
     )
+    fitting = newest_within([pin for pin in pins if pin.id not in always], room)
+    return fitting, room - sum(pin.tokens for pin in fitting)
+
+
+def newest_within(messages: Sequence[Message], tokens: int) -> tuple[Message, ...]:
+    start, total = len(messages), 0
+    while start > 0 and total + messages[start - 1].tokens <= tokens:
+        start -= 1
+        total += messages[start].tokens
+    return tuple(messages[start:])
 
 
 class _Fitting:
@@ -215,9 +240,9 @@ class _Fitting:
         # Without the results of calls that were not read.
         self.groups = [group for group in call_groups(branch.tail) if has_its_calls(group)]
         self.summary_tokens = branch.base.tokens if branch.base else 0
-        self.pinned = branch.base.pinned if branch.base else None
+        self.turn_request, self.pins = branch.turn_request, branch.pins
         self.show_summary = True
-        self.show_pinned = self.pinned is not None
+        self.show_turn_request = self.turn_request is not None
         self.newest_user = next((g for g in reversed(self.groups) if g[0].starts_turn), None)
         #: The first ids of the groups that contain the last ``preserve`` messages.
         self.preserved: list[int] = []
@@ -229,9 +254,7 @@ class _Fitting:
             self.preserved.append(group[0].id)
 
     def total(self) -> int:
-        shown = sum(message.tokens for group in self.groups for message in group)
-        pinned = self.pinned.tokens if self.pinned and self.show_pinned else 0
-        return shown + pinned + (self.summary_tokens if self.show_summary else 0)
+        return self.result().tokens
 
     def keeps(self, group: list[Message]) -> bool:
         return group is self.newest_user or group[0].id in self.preserved
@@ -253,7 +276,9 @@ class _Fitting:
         Where any have to go, or older ones were left out before (``begun``), as many more go as make the boundary the
         roundest within a ``step`` of tokens.
         """
-        sizes = [sum(message.tokens for group in unit for message in group) for unit in units]
+        # A pinned message stays, beside the summary.
+        pinned = {pin.id for pin in self.pins}
+        sizes = [sum(one.tokens for group in unit for one in group if one.id not in pinned) for unit in units]
         totals = list(accumulate(sizes, operator.sub, initial=self.total()))
         least = next((n for n in range(at_least, len(units)) if totals[n] <= limit), len(units))
         enough = [n for n in range(least, len(units) + 1) if totals[n] >= totals[least] - step]
@@ -293,10 +318,14 @@ class _Fitting:
 
     def result(self) -> ShownHistory:
         tail = tuple(message for group in self.groups for message in group)
+        request = self.turn_request if self.show_turn_request else None
+        pins = pins_beside(self.pins, request, tail)
+        read = {message.id for message in (*self.branch.pins, *self.branch.tail)}
         return ShownHistory(
             summary=self.branch.base if self.show_summary else None,
-            pinned=self.pinned if self.show_pinned else None,
+            turn_request=request,
+            pins=pins,
             tail=tail,
-            dropped=self.branch.unread + len(self.branch.tail) - len(tail),
+            dropped=self.branch.unread + len(read.difference(one.id for one in (*tail, *pins, request) if one)),
             strategy=Strategy.TRUNCATED,
         )

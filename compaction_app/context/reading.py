@@ -242,13 +242,13 @@ def _with_shared_extract(branch: Branch, using: str, resolved: ResolvedRequest) 
     )
     if shared is None or shared.base is None:
         return None
-    pinned = shared.base.pinned
+    request = shared.base.turn_request
     # The newest user message is shown verbatim, and a call that was open at the cutoff may be answered on this branch.
-    has_user = pinned is not None or any(message.starts_turn for message in shared.tail)
+    has_user = request is not None or any(message.starts_turn for message in shared.tail)
     if not has_user or not all(map(has_its_calls, call_groups(shared.tail))):
         return None
     context = _assembled(shared, resolved)
-    is_whole = context.strategy == Strategy.SHARED_EXTRACT and context.pinned_id == (pinned.id if pinned else None)
+    is_whole = context.strategy == Strategy.SHARED_EXTRACT and context.pinned_id == (request.id if request else None)
     return context if is_whole else None
 
 
@@ -284,7 +284,7 @@ def window_at(tip: ChatMessage, resolved: ResolvedRequest, branch: Branch | None
     base = branch.base
     if base is None:
         return branch
-    room = room_for_summary(branch.tail, base.pinned, resolved.budget.available)
+    room = room_for_summary(branch.tail, base.turn_request, resolved.budget.available, branch.pins)
     # One that a larger window was made for, most often. Without it older messages are read, as many as fit.
     return branch if base.tokens <= room else load(largest_summary=room)
 

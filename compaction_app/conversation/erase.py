@@ -35,7 +35,7 @@ from compaction_app.conversation.compact import request_compaction
 from compaction_app.conversation.copy import copies_of
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
 from compaction_app.messages.validation import check_text
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun, SearchEntry, sql
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin, SearchEntry, sql
 from compaction_app.models.managers import UNLIMITED, calls_unanswered_before, lock_session
 from compaction_app.spending import keep_used
 from compaction_app.telemetry import log
@@ -165,6 +165,7 @@ def blank_message(row: ChatMessage, replacement: str, using: str) -> None:
     row.token_count = missing_results + count_messages([vars(row)], get_token_counter())[0]
     row.save_base(using=using, update_fields=_BLANKED_FIELDS)
     SearchEntry.objects.using(using).filter(pk=row.pk).update(terms="")
+    MessagePin.objects.using(using).filter(pk=row.pk).delete()
     _clear_title(row.session_id, content, using)
     with connections[using].cursor() as cursor:
         cursor.execute(sql.SHIFT_PATH_TOKENS, {"node": row.pk, "delta": row.token_count - before})

@@ -86,7 +86,7 @@ def _following_messages(plan: CompactionPlan, settings: Settings) -> list[Messag
     sizes = accumulate(message.tokens for message in shared)
     near = [message for message, size in zip(shared, sizes, strict=True) if size <= room]
     shown: list[Message] = []
-    for message in [*([plan.pinned] if plan.pinned else []), *near]:
+    for message in [*([plan.turn_request] if plan.turn_request else []), *near]:
         with suppress(RedactionFailed):
             shown.append(apply_redactor(message, redact))
     return shown
@@ -113,7 +113,8 @@ def _extract_target(plan: CompactionPlan, budget: Budget, settings: Settings) ->
 
 
 def _staying(plan: CompactionPlan) -> int:
-    return sum(message.tokens for message in plan.kept) + (plan.pinned.tokens if plan.pinned else 0)
+    request = plan.turn_request
+    return sum(message.tokens for message in (*plan.pins, *plan.kept)) + (request.tokens if request else 0)
 
 
 def _room(prose: str, size: int, plan: CompactionPlan, budget: Budget, settings: Settings, count: Count) -> int:
@@ -125,7 +126,7 @@ def _room(prose: str, size: int, plan: CompactionPlan, budget: Budget, settings:
         wanted = min(settings.ledger_tokens - heading, max(wanted, budget.target - _staying(plan) - size))
     saving = largest_saving_summary(plan.replaced_tokens, settings.min_saving_ratio) - size
     # More would leave the whole summary out of the prompt.
-    shown = room_for_summary(plan.kept, plan.pinned, budget.available) - size
+    shown = room_for_summary(plan.kept, plan.turn_request, budget.available, plan.pins) - size
     return min(wanted, saving, shown)
 
 

@@ -5,8 +5,9 @@ from compaction_app.models.tables import (
     ChatSession,
     CompactionEvent,
     CompactionRun,
+    MessagePin,
     ReplyClaim,
     SearchEntry,
 )
 
-__all__ = ["ChatMessage", "ChatSession", "CompactionEvent", "CompactionRun", "ReplyClaim", "SearchEntry"]
+__all__ = ["ChatMessage", "ChatSession", "CompactionEvent", "CompactionRun", "MessagePin", "ReplyClaim", "SearchEntry"]

@@ -14,6 +14,7 @@ SESSIONS = "compaction_app_chatsession"
 MESSAGES = "compaction_app_chatmessage"
 RUNS = "compaction_app_compactionrun"
 ENTRIES = "compaction_app_searchentry"
+PINS = "compaction_app_messagepin"
 
 _LANE = "COALESCE({row}.lane_id, {row}.id)"
 # The newest live summary that is anchored on a lane, at a depth or above it. A scalar subquery, because joining the
@@ -33,6 +34,11 @@ _LEAST = "CASE WHEN p.role = 'tool' AND p.token_count > %(pruned)s THEN %(pruned
 _CALLS = "CASE WHEN {row}.tool_calls IS NULL THEN 0 ELSE 1 END"
 
 
+# 1 where the session of p has a pin: then lanes are walked on from the summary up to the root. No EXISTS, for which
+# PostgreSQL may read the whole table.
+_HAS_PINS = f"COALESCE((SELECT 1 FROM {PINS} n WHERE n.session_id = p.session_id LIMIT 1), 0)"
+
+
 # tip → the message after the newest applicable summary's cutoff, or the root if there is no summary.
 # The summary is looked for first, from lane to lane: asked for at each message it takes a third of the read. ``which``
 # is a condition that it must meet. Then n: rows so far; shown: the fewest tokens they can have; newest_group: 1 within
@@ -41,13 +47,14 @@ _CALLS = "CASE WHEN {row}.tool_calls IS NULL THEN 0 ELSE 1 END"
 # takes longer than to carry it out.
 def _walk(which: str = "") -> str:
     return f"""
-up(parent_id, summary_id) AS (
-    SELECT CAST(%(tip)s AS bigint), CAST(NULL AS bigint)
+up(parent_id, summary_id, lane, depth, has_pins) AS (
+    SELECT CAST(%(tip)s AS bigint), CAST(NULL AS bigint), CAST(NULL AS bigint), 0, 0
     UNION ALL
     SELECT (SELECT l.parent_message_id FROM {MESSAGES} l WHERE l.id = {_LANE.format(row="p")}),
-           {_LIVE_ON_LANE.format(lane=_LANE.format(row="p"), depth="p.depth", which=which)}
+           COALESCE(u.summary_id, {_LIVE_ON_LANE.format(lane=_LANE.format(row="p"), depth="p.depth", which=which)}),
+           {_LANE.format(row="p")}, p.depth, {_HAS_PINS}
     FROM up u JOIN {MESSAGES} p ON p.id = u.parent_id
-    WHERE u.summary_id IS NULL
+    WHERE u.summary_id IS NULL OR u.has_pins = 1
 ),
 base(id) AS (SELECT max(summary_id) FROM up),
 walk(id, parent_id, depth, role, calls, n, shown, newest_group, users) AS (
@@ -83,12 +90,12 @@ _ALL = _columns(**_UNLESS_CUTOFF)
 _TO_SHOW = _columns(**_UNLESS_CUTOFF, created_at="NULL", extract="''")
 
 
-# The walk, its summary, and that one's pin and cutoff. Where a summary's anchor is its cutoff, the walk contains the
-# cutoff too: callers leave out what is not deeper.
+# The walk, its summary, and the request and cutoff of that one. Where a summary's anchor is its cutoff, the walk
+# contains the cutoff too: callers leave out what is not deeper.
 _BASE = f"FROM {MESSAGES} s WHERE s.id = (SELECT id FROM base)"
 _PARTS = f"""
     SELECT id, 'summary' FROM base
-    UNION ALL SELECT s.pinned_message_id, 'pinned' {_BASE}
+    UNION ALL SELECT s.pinned_message_id, 'request' {_BASE}
     UNION ALL SELECT s.last_summarized_message_id, 'cutoff' {_BASE}
 """
 
@@ -99,6 +106,7 @@ WITH RECURSIVE {_walk(which)},
 shown(id, part) AS (
     SELECT w.id, 'tail' FROM walk w WHERE {condition}
     UNION ALL {_PARTS}
+    UNION ALL SELECT n.message_id, 'pin' FROM up JOIN {PINS} n ON n.lane = up.lane AND n.depth <= up.depth
 )
 SELECT {columns}, shown.part FROM shown JOIN {MESSAGES} m ON m.id = shown.id
 """
@@ -111,8 +119,8 @@ UNION ALL SELECT 0, NULL, '', c.system_prompt, c.settings, '', c.model, c.token_
 FROM {SESSIONS} c WHERE c.id = (SELECT t.session_id FROM {MESSAGES} t WHERE t.id = %(tip)s)
 """
 
-#: Everything a context needs, in one query: the summary, its pin and cutoff, as much of the tail as can fit, and the
-#: session.
+#: Everything a context needs, in one query: the summary, its request and cutoff, the pins, as much of the tail as can
+#: fit, and the session.
 #: Older rows are walked but not read, except those that a prompt shows at any size: the newest user message, the
 #: tip's own call group and the last %(preserve)s messages. A summary of more than %(largest_summary)s tokens is passed
 #: over.
@@ -129,8 +137,8 @@ CONTEXT = (
 STRUCTURE = _tail_rows(_STRUCTURE)
 WHOLE_TAIL = _tail_rows(_ALL)
 
-#: Of the live summaries that are anchored on another branch the one with the deepest cutoff above a tip, its pin and
-#: its cutoff. Walked is only what %(limit)s tokens can show, and down to the depth %(above)s of the cutoff in use.
+#: Of the live summaries that are anchored on another branch the one with the deepest cutoff above a tip, its request
+#: and its cutoff. Walked is only what %(limit)s tokens can show, and down to the depth %(above)s of the cutoff in use.
 SHARED_EXTRACT = f"""
 WITH RECURSIVE walk(id, parent_id, depth, shown, summary_id) AS (
     SELECT CAST(NULL AS bigint), CAST(%(tip)s AS bigint), 0, CAST(0 AS bigint), CAST(NULL AS bigint)
@@ -153,21 +161,27 @@ SELECT {_ALL}, shown.part FROM shown JOIN {MESSAGES} m ON m.id = shown.id
 # costs no more than a short one, and ends at the first live summary or above a root. Subqueries again, not joins: they
 # are planned in half the time.
 _HISTORIES = f"""
-WITH RECURSIVE up(tip, parent_id, summary_id) AS (
-    SELECT t.id, t.id, CAST(NULL AS bigint) FROM {MESSAGES} t WHERE t.id IN ({{tips}})
+WITH RECURSIVE up(tip, parent_id, summary_id, lane, depth, has_pins) AS (
+    SELECT t.id, t.id, CAST(NULL AS bigint), CAST(NULL AS bigint), 0, 0 FROM {MESSAGES} t WHERE t.id IN ({{tips}})
     UNION ALL
     SELECT up.tip, l.parent_message_id,
-           {_LIVE_ON_LANE.format(lane=_LANE.format(row="p"), depth="p.depth", which="")}
+           COALESCE(up.summary_id, {_LIVE_ON_LANE.format(lane=_LANE.format(row="p"), depth="p.depth", which="")}),
+           l.id, p.depth, {_HAS_PINS}
     FROM up JOIN {MESSAGES} p ON p.id = up.parent_id JOIN {MESSAGES} l ON l.id = {_LANE.format(row="p")}
-    WHERE up.summary_id IS NULL
+    WHERE up.summary_id IS NULL OR up.has_pins = 1
 )
 SELECT {{columns}}, up.summary_id AS applied_summary_id, t.path_tokens + COALESCE((
            SELECT s.token_count
-                - (SELECT c.path_tokens FROM {MESSAGES} c WHERE c.id = s.last_summarized_message_id)
+                - (SELECT c.path_tokens - COALESCE((
+                    SELECT sum(n.tokens) FROM up u JOIN {PINS} n ON n.lane = u.lane AND n.depth <= u.depth
+                    WHERE u.tip = up.tip AND n.depth <= c.depth
+                        AND (s.pinned_message_id IS NULL OR n.message_id <> s.pinned_message_id)
+                ), 0) FROM {MESSAGES} c WHERE c.id = s.last_summarized_message_id)
                 + COALESCE((SELECT p.token_count FROM {MESSAGES} p WHERE p.id = s.pinned_message_id), 0)
            FROM {MESSAGES} s WHERE s.id = up.summary_id
        ), 0) AS history_tokens
-FROM up JOIN {MESSAGES} t ON t.id = up.tip {{and_session}} WHERE up.parent_id IS NULL OR up.summary_id IS NOT NULL
+FROM up JOIN {MESSAGES} t ON t.id = up.tip {{and_session}}
+WHERE up.parent_id IS NULL OR (up.summary_id IS NOT NULL AND up.has_pins = 0)
 """
 
 #: For each of some tips its newest applicable summary and the tokens of its history; and of one tip with its session.
@@ -196,7 +210,8 @@ _LENGTH = " + ".join(f"COALESCE(length(CAST(m.{name} AS text)), 0)" for name in 
 #: A page of them, from a depth upwards: those that begin within %(characters)s characters of text and JSON, and always
 #: the first. Sixteen large messages are more than a response should contain.
 PATH_PAGE = (
-    PATH + f"SELECT * FROM (SELECT m.*, sum({_LENGTH}) OVER (ORDER BY m.depth DESC) - ({_LENGTH}) AS characters_before"
+    PATH + f"SELECT * FROM (SELECT m.*, sum({_LENGTH}) OVER (ORDER BY m.depth DESC) - ({_LENGTH}) AS characters_before,"
+    f" EXISTS (SELECT 1 FROM {PINS} n WHERE n.message_id = m.id) AS is_pinned"
     f" FROM path JOIN {MESSAGES} m ON m.id = path.id WHERE m.depth <= %(start)s) page"
     " WHERE characters_before < %(characters)s"
 )

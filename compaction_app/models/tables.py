@@ -20,6 +20,7 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
+from django.utils.functional import cached_property
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from treebeard.al_tree import AL_Node
@@ -256,6 +257,9 @@ class ChatMessage(AL_Node):
     redacted_at = models.DateTimeField(_("redacted at"), null=True, blank=True)
     created_at = models.DateTimeField(_("created at"), default=timezone.now)
 
+    if TYPE_CHECKING:
+        pin: MessagePin
+
     objects = ChatMessageManager()
 
     class Meta:
@@ -351,6 +355,14 @@ class ChatMessage(AL_Node):
     def is_summary(self) -> bool:
         return self.kind == Kind.SUMMARY
 
+    @cached_property
+    def is_pinned(self) -> bool:
+        """Whether somebody has pinned it, when it is first asked: a query, unless it was read along."""
+        try:
+            return self.pin is not None
+        except MessagePin.DoesNotExist:
+            return False
+
     @property
     def fallback_used(self) -> bool:
         """Of a reply: whether its prompt was cut to fit, because compaction was late or failing."""
@@ -424,6 +436,27 @@ class SearchEntry(models.Model):
 
     def __str__(self) -> str:
         return f"Search entry of message {self.message_id}"
+
+
+class MessagePin(models.Model):
+    """A message that somebody pinned: it is shown on every branch that has it, though a summary covers it.
+
+    Session, lane, depth and tokens are the message's, which change with a redaction alone, and that removes the pin.
+    A read finds pins by them, without the messages.
+    """
+
+    message = models.OneToOneField(ChatMessage, on_delete=models.CASCADE, primary_key=True, related_name="pin")
+    session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="pins")
+    lane = models.BigIntegerField()
+    depth = models.PositiveIntegerField()
+    tokens = models.PositiveIntegerField()
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["lane", "depth"], name="compaction_pins_on_lane")]
+
+    def __str__(self) -> str:
+        return f"Pin of message {self.message_id}"
 
 
 class CompactionRun(models.Model):

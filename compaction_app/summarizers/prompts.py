@@ -154,7 +154,7 @@ def request_for(
     redact: Redact | None = None,
 ) -> SummaryRequest:
     """The request of a plan. ``limits``: bytes of the messages that are shown head-and-tail, by id."""
-    base, pinned, instructions, policy_line = _redacted(plan.base, plan.pinned, instructions, policy_line, redact)
+    base, pinned, instructions, policy_line = _redacted(plan.base, plan.turn_request, instructions, policy_line, redact)
     covered, lookahead = (tuple(apply_redactor(m, redact) for m in part) for part in (plan.covered, plan.lookahead))
     hint = ""
     if base and base.text:
@@ -290,7 +290,7 @@ class SummarizerLimit:
 
     def byte_limits(self, plan: CompactionPlan) -> dict[int, int]:
         """The largest byte limit for the covered messages with which the request fits, for those that exceed it."""
-        room = self.max_tokens - self.overhead(plan.base, plan.pinned, plan.lookahead)
+        room = self.max_tokens - self.overhead(plan.base, plan.turn_request, plan.lookahead)
         sizes = {m.id: len(m.content.encode()) for m in plan.covered}
 
         def over(limit: int) -> dict[int, int]:

@@ -115,27 +115,27 @@ def _plan(run: CompactionRun, zone: str | None) -> CompactionPlan | None:
     assert summary is not None
     assert summary.parent_message_id is not None
     if previous is not None and previous.last_summarized_message is not None:
-        pinned = previous.pinned_message
-        base = branches.summary_value(previous, previous.last_summarized_message, pinned, zone)
+        turn_request = previous.pinned_message
+        base = branches.summary_value(previous, previous.last_summarized_message, turn_request, zone)
     first_depth = base.cutoff_depth + 1 if base else 1
     path = branches.load_path(summary.parent_message_id, run._state.db or DEFAULT_DB_ALIAS, first_depth, zone)
-    # A pin of an earlier generation is above the path that was read.
-    inherited = [base.pinned] if base and base.pinned else []
+    # A request of an earlier generation is above the path that was read.
+    inherited = [base.turn_request] if base and base.turn_request else []
     by_id = {message.id: message for message in (*inherited, *path)}
-    cutoff, pin = by_id.get(summary.last_summarized_message_id or 0), by_id.get(summary.pinned_message_id or 0)
+    cutoff, request = by_id.get(summary.last_summarized_message_id or 0), by_id.get(summary.pinned_message_id or 0)
     # The first and the last message of the look-ahead, or none.
     ends = run.request["lookahead"]
     shown = [index for index, message in enumerate(path) if message.id in ends]
-    if cutoff is None or len(shown) != len(set(ends)) or (summary.pinned_message_id and pin is None):
+    if cutoff is None or len(shown) != len(set(ends)) or (summary.pinned_message_id and request is None):
         return None
-    covered = covered_messages([m for m in path if m.depth <= cutoff.depth], base, pin)
+    covered = covered_messages([m for m in path if m.depth <= cutoff.depth], base, request)
     return CompactionPlan(
         covered=covered,
         lookahead=tuple(path[shown[0] : shown[-1] + 1]) if shown else (),
         # Up to the anchor: later messages may be missing on a branch that shares the summary.
         kept=tuple(message for message in path if message.depth > cutoff.depth),
         base=base,
-        pinned=pin,
+        turn_request=request,
         cutoff=cutoff,
         anchor_id=summary.parent_message_id,
         anchor_depth=summary.depth - 1,

@@ -24,7 +24,7 @@ from compaction_app.conf import MAX_INTEGER
 from compaction_app.exceptions import InvalidMessage, InvalidParent, MessageNotFound
 from compaction_app.messages.validation import canonical
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
-from compaction_app.values import Branch, Kind, Message, Summary
+from compaction_app.values import Branch, Kind, Message, Origin, Summary
 
 #: A pruned result has at least one token for this many bytes; no o200k text is known with more bytes per token.
 _DENSEST_BYTES_PER_TOKEN = 32
@@ -54,7 +54,7 @@ class Row(NamedTuple):
     ledger: str
     is_extract: bool
     extract: str
-    #: What the row is for: "tail", "summary", "pinned", "cutoff", or "session" (see ``sql.CONTEXT``).
+    #: What the row is for: "tail", "summary", "request", "cutoff", "pin" or "session" (see ``sql.CONTEXT``).
     part: str = "tail"
 
 
@@ -92,7 +92,7 @@ class TipHistory(NamedTuple):
     tip_id: int
     #: The newest summary that applies there.
     summary_id: int | None
-    #: Tokens of the summary, the pinned message and everything after the cutoff.
+    #: Tokens of the summary, the pins, the turn's request and everything after the cutoff.
     tokens: int
 
 
@@ -190,7 +190,7 @@ def load_shared_extract(
     parts = {row.part: row for row in read_rows(sql.SHARED_EXTRACT, parameters, using)}
     if "summary" not in parts:
         return None
-    base = summary_value(parts["summary"], parts["cutoff"], parts.get("pinned"))
+    base = summary_value(parts["summary"], parts["cutoff"], parts.get("request"))
     told, tokens = base.extract, count(base.extract)
     base = replace(base, content=told, tokens=tokens, ledger="", extract="", is_extract=True, is_shared=True)
     tail = tuple(message for message in branch.tail if message.depth > base.cutoff_depth)
@@ -309,7 +309,7 @@ def message_value(row: Row | ChatMessage, zone: str | None = None) -> Message:
 
 
 def summary_value(
-    row: Row | ChatMessage, cutoff: Row | ChatMessage, pinned: Row | ChatMessage | None, zone: str | None = None
+    row: Row | ChatMessage, cutoff: Row | ChatMessage, turn_request: Row | ChatMessage | None, zone: str | None = None
 ) -> Summary:
     return Summary(
         id=row.id,
@@ -325,28 +325,33 @@ def summary_value(
         # As the driver returns it: 0 or 1 on SQLite.
         is_extract=bool(row.is_extract),
         extract=row.extract,
-        pinned=message_value(pinned, zone) if pinned else None,
+        turn_request=message_value(turn_request, zone) if turn_request else None,
     )
 
 
 def _branch(tip_id: int, rows: Sequence[Row], zone: str | None = None) -> Branch:
     if not rows:
         raise MessageNotFound(f"Message {tip_id} does not exist any more.")
-    parts: dict[str, Row] = {row.part: row for row in rows if row.part != "tail"}
+    parts: dict[str, Row] = {row.part: row for row in rows if row.part not in ("tail", "pin")}
     base, cutoff_depth, cutoff_tokens = None, 0, 0
     if "summary" in parts:
         cutoff_depth, cutoff_tokens = parts["cutoff"].depth, parts["cutoff"].path_tokens
-        base = summary_value(parts["summary"], parts["cutoff"], parts.get("pinned"), zone)
+        base = summary_value(parts["summary"], parts["cutoff"], parts.get("request"), zone)
     after = [row for row in rows if row.depth > cutoff_depth and row.part == "tail"]
     after.sort(key=attrgetter("depth"))
     tip_depth, tip_tokens = (after[-1].depth, after[-1].path_tokens) if after else (cutoff_depth, cutoff_tokens)
     tail = [message_value(row, zone) for row in after]
+    pins = sorted((row for row in rows if row.part == "pin"), key=attrgetter("depth"))
+    # Pins are shown where the tail was not read either.
+    shown = [*after, *(row for row in pins if row.depth > cutoff_depth and row.id not in {one.id for one in after})]
     return Branch(
         tip_id=tip_id,
         tip_depth=tip_depth,
         tip_path_tokens=tip_tokens,
         base=base,
         tail=tuple(tail),
-        unread=tip_depth - cutoff_depth - len(tail),
-        unread_tokens=tip_tokens - cutoff_tokens - sum(message.tokens for message in tail),
+        unread=tip_depth - cutoff_depth - len(shown),
+        unread_tokens=tip_tokens - cutoff_tokens - sum(row.token_count for row in shown),
+        # Reasoning is sent with the tail alone.
+        pins=tuple(replace(message_value(row, zone), reasoning=None, origin=Origin.PIN) for row in pins),
     )

@@ -18,11 +18,13 @@ from itertools import islice, pairwise
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Q
+
 from compaction_app.conf import get_token_counter
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.messages.transcript import summary_message
 from compaction_app.messages.validation import goes_on_calling, open_calls_after, validate_message
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin
 from compaction_app.tokens import TOKENS_PER_MESSAGE, TOKENS_PER_MISSING_RESULT, Count, count_messages
 from compaction_app.values import Kind, Role, RunStatus, with_ledger
 
@@ -54,6 +56,7 @@ class Finding(StrEnum):
     LANE = "lane"
     TOOL_RESULT = "tool_result"
     CUTOFF = "cutoff"
+    TURN_REQUEST = "turn_request"
     PIN = "pin"
     TWO_LIVE = "two_live_summaries"
     EXTRACT = "extract"
@@ -188,6 +191,7 @@ class _Verification:
             self.found.messages += len(batch)
             self.on_rows(len(batch))
         self._drop_explained_counts()
+        self._check_pins()
         self._check_runs()
         return self.found
 
@@ -339,24 +343,24 @@ class _Verification:
             )
             return
         if row["pinned_message_id"] is not None:
-            self._check_pin(node, cutoff, anchor, row["pinned_message_id"])
+            self._check_turn_request(node, cutoff, anchor, row["pinned_message_id"])
         if not node.retired and (other := self.live.setdefault((anchor.id, cutoff.id), node.id)) != node.id:
             self._wrong(Finding.TWO_LIVE, f"#{other} is also live, with the same anchor and cutoff", node=node)
         self._check_base(node, cutoff, anchor)
 
-    def _check_pin(self, node: _Node, cutoff: _Node, anchor: _Node, pin_id: int) -> None:
-        pin = self.nodes.get(pin_id)
-        if pin is None or pin.kind == Kind.SUMMARY or pin.role != Role.USER:
-            problem = f"its pin #{pin_id} is not an earlier user message of this session"
-        elif pin is cutoff or not pin.is_on_path_to(cutoff):
-            problem = f"its pin #{pin_id} is not above its cutoff #{cutoff.id}"
-        elif pin is not cutoff.turn:
-            problem = f"its pin #{pin_id} is not the user message of the turn of its cutoff #{cutoff.id}"
+    def _check_turn_request(self, node: _Node, cutoff: _Node, anchor: _Node, request_id: int) -> None:
+        request = self.nodes.get(request_id)
+        if request is None or request.kind == Kind.SUMMARY or request.role != Role.USER:
+            problem = f"its turn's request #{request_id} is not an earlier user message of this session"
+        elif request is cutoff or not request.is_on_path_to(cutoff):
+            problem = f"its turn's request #{request_id} is not above its cutoff #{cutoff.id}"
+        elif request is not cutoff.turn:
+            problem = f"its turn's request #{request_id} is not the user message of the turn of its cutoff #{cutoff.id}"
         elif (following := self._after(node, cutoff, anchor)) and following.role == Role.USER:
-            problem = f"its cutoff #{cutoff.id} ends a turn, so it cannot have the pin #{pin_id}"
+            problem = f"its cutoff #{cutoff.id} ends a turn, so it cannot have the request #{request_id}"
         else:
             return
-        self._wrong(Finding.PIN, problem, node=node)
+        self._wrong(Finding.TURN_REQUEST, problem, node=node)
 
     def _after(self, node: _Node, cutoff: _Node, anchor: _Node) -> _Node | None:
         """The message after the cutoff on the branch that was compacted; None if it was deleted."""
@@ -387,7 +391,21 @@ class _Verification:
             return
         self._wrong(Finding.BASE, problem, node=node, run=run)
 
-    # -- runs -------------------------------------------------------------------------------------------
+    # -- pins and runs ----------------------------------------------------------------------------------
+
+    def _check_pins(self) -> None:
+        """A pin repeats what a read needs of its message, which is no summary and still has its text."""
+        pins = MessagePin.objects.using(self.using).filter(Q(session=self.session) | Q(message__session=self.session))
+        copied = ("session_id", "lane", "depth", "tokens")
+        row = ("session_id", "lane_id", "depth", "token_count", "kind", "redacted_at")
+        for pk, *values in pins.values_list("pk", *copied, *(f"message__{name}" for name in row)):
+            session_id, lane, depth, tokens, kind, redacted_at = values[len(copied) :]
+            derived = [session_id, lane or pk, depth, tokens]
+            problem = f"its pin has {values[:4]}, derived {derived}" if values[:4] != derived else ""
+            if kind == Kind.SUMMARY or redacted_at:
+                problem = "it is pinned, but is a summary or redacted"
+            if problem:
+                self._wrong(Finding.PIN, problem, node=self.nodes.get(pk))
 
     def _check_runs(self) -> None:
         earlier: set[int] = set()

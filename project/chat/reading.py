@@ -52,7 +52,8 @@ _WINDOW = (
 SELECT m.id, m.session_id, m.parent_message_id, m.kind, m.role, m.depth, m.token_count, m.name, m.model,
        m.finish_reason, m.tool_calls, m.redacted_at, m.created_at, m.metadata,
        CASE WHEN length(CAST(m.attachments AS text)) <= {SHOWN_CHARACTERS} THEN m.attachments END AS attachments,
-       substr(m.content, 1, {SHOWN_CHARACTERS}) AS content, length(m.content) AS characters
+       substr(m.content, 1, {SHOWN_CHARACTERS}) AS content, length(m.content) AS characters,
+       EXISTS (SELECT 1 FROM {sql.PINS} n WHERE n.message_id = m.id) AS is_pinned
 FROM path JOIN {sql.MESSAGES} m ON m.id = path.id WHERE path.depth <= %(max_depth)s
 """
 )
@@ -263,7 +264,8 @@ def _shown(row: Any, siblings: Sequence[int], state: State, *, starts_day: bool)
     cutoff = generation.cutoff_number if generation else 0
     dropped = bool(context and context.dropped)
     first_sent = (context.first_shown_depth if context else None) or 0
-    is_pinned = bool(context and context.pinned_id == row.pk)
+    is_request = bool(context and context.pinned_id == row.pk)
+    is_beside = is_request or bool(context and row.pk in context.pin_ids)
     is_final_reply = row.role == Role.ASSISTANT and not row.tool_calls
     content, files = uploads.split_files(row.content) if row.role == Role.USER else (row.content, [])
     attachments = [one for one in row.attachments or () if not uploads.picture_in(one)]
@@ -285,13 +287,15 @@ def _shown(row: Any, siblings: Sequence[int], state: State, *, starts_day: bool)
         variants=_variants(row.pk, siblings),
         is_redacted=row.redacted_at is not None,
         is_stopped=row.finish_reason == STOPPED,
-        is_pinned=is_pinned,
-        is_covered=row.depth <= cutoff and not is_pinned,
-        is_left_out=dropped and cutoff < row.depth < first_sent,
+        is_request=is_request,
+        is_pinned=bool(row.is_pinned),
+        is_covered=row.depth <= cutoff and not is_beside,
+        is_left_out=dropped and cutoff < row.depth < first_sent and not is_beside,
         is_cutoff=row.depth == cutoff,
         ends_gap=dropped and row.depth == first_sent,
         can_edit=row.role == Role.USER and row.redacted_at is None,
         can_regenerate=is_final_reply and row.parent_message_id is not None,
+        can_pin=row.role != Role.TOOL and not row.tool_calls and row.redacted_at is None,
     )
 
 

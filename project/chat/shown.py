@@ -70,8 +70,10 @@ class ShownMessage:
     is_redacted: bool
     #: Its reader stopped it before its end.
     is_stopped: bool
+    #: The user message of the turn in which the summary ends: still read in full.
+    is_request: bool
     is_pinned: bool
-    #: Replaced by the summary, and not pinned.
+    #: Replaced by the summary, and not read in full.
     is_covered: bool
     #: It does not fit the prompt.
     is_left_out: bool
@@ -80,6 +82,7 @@ class ShownMessage:
     ends_gap: bool
     can_edit: bool
     can_regenerate: bool
+    can_pin: bool
 
     @property
     def has_controls(self) -> bool:

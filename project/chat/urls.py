@@ -19,5 +19,6 @@ urlpatterns = [
     path("<uuid:session_id>/m/<int:message_id>/edit", views.edit_message, name="edit"),
     path("<uuid:session_id>/m/<int:message_id>/regenerate", views.regenerate, name="regenerate"),
     path("<uuid:session_id>/m/<int:message_id>/copy", views.copy, name="copy"),
+    path("<uuid:session_id>/m/<int:message_id>/pin", views.pin, name="pin"),
     path("<uuid:session_id>/m/<int:message_id>/undo/<int:summary_id>", views.undo, name="undo"),
 ]

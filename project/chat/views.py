@@ -337,6 +337,20 @@ def copy(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpRe
 
 @posted
 @login_required
+def pin(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpResponse:
+    """Pin a message, or unpin it, and show the branch again."""
+    found = _own_session(request, session_id)
+    message, tip = _message(found, message_id), _message(found, _whole_number(request.POST.get("tip")))
+    try:
+        (chat.pin_message if "pin" in request.POST else chat.unpin_message)(message)
+    except CompactionError as error:
+        messages.error(request, turns.words_for(error)[0])
+    branch = reverse("chat:branch", args=[found.pk, tip.pk])
+    return redirect(f"{branch}?end={_whole_number(request.POST.get('end')) or tip.depth}#m{message.pk}")
+
+
+@posted
+@login_required
 def undo(request: HttpRequest, session_id: uuid.UUID, message_id: int, summary_id: int) -> HttpResponse:
     """Take a summary out of use, and show the branch again."""
     found = _own_session(request, session_id)

@@ -20,6 +20,8 @@ ROWS = {
     "GET messages/{message_id}/context": (None, 200, Action.READ),
     "PATCH messages/{message_id}": ({"feedback": "up"}, 200, Action.ANNOTATE),
     "DELETE messages/{message_id}": (None, 204, Action.ERASE),
+    "POST messages/{message_id}/pin": (None, 204, Action.PIN),
+    "DELETE messages/{message_id}/pin": (None, 204, Action.PIN),
     "POST messages/{message_id}/redact": (None, 200, Action.REDACT),
     "DELETE summaries/{summary_id}": (None, 200, Action.RETIRE),
     "GET runs/{run_id}": (None, 200, Action.INSPECT),

@@ -26,6 +26,7 @@ def test_every_figure_and_every_message_of_a_context_is_there(ask, ann):
     assert len(expected.pop("messages")) == len(said["messages"])
     # How `openai` is written is no figure.
     written = {"alternate_roles", "include_reasoning", "address_of", "tool_names"}
+    expected["pin_ids"] = list(expected["pin_ids"])
     assert said["figures"] == {name: figure for name, figure in expected.items() if name not in written}
     no_figures = {"messages", *written}
     assert set(said["figures"]) == {f.name for f in dataclasses.fields(ChatContext)} - no_figures

@@ -37,7 +37,7 @@ def summary_at(cutoff, anchor, *, tokens=30, pinned=None):
         cutoff_path_tokens=0,
         tokens=tokens,
         content="earlier matter",
-        pinned=pinned,
+        turn_request=pinned,
     )
 
 
@@ -78,7 +78,7 @@ class TestCuts:
     def test_whole_turns_are_covered(self):
         made = plan(" ".join(["u a"] * 40))
         assert made.kept[0].role == Role.USER
-        assert made.pinned is None
+        assert made.turn_request is None
         assert ids(made.covered) + ids(made.kept) == list(range(1, 81))
         assert sum(m.tokens for m in made.kept) <= 1_600
 
@@ -86,7 +86,7 @@ class TestCuts:
         made = plan("u " + "c t " * 200)
         assert made.kept[0].role == Role.ASSISTANT
         assert made.cutoff.role == Role.TOOL
-        assert made.pinned.id == 1
+        assert made.turn_request.id == 1
         assert 1 not in ids(made.covered)
         assert made.anchor_id == made.cutoff.id
         assert made.replaced_tokens == sum(message.tokens for message in made.covered), "without the pin"
@@ -95,7 +95,7 @@ class TestCuts:
         made = plan("u a " * 30 + "u(4000) a(100) a(100) a(2000)")
         newest = 61
         assert newest not in ids(made.covered)
-        assert newest in ids(made.kept) or made.pinned.id == newest
+        assert newest in ids(made.kept) or made.turn_request.id == newest
 
     def test_a_turn_without_a_point_for_a_cut_is_left_whole(self):
         """Question, first reply, and a last reply within the floor: nothing but the pin stands before a cut."""
@@ -216,7 +216,7 @@ def test_every_plan_keeps_the_rules(turns, window, lookahead):
     made = plan(tail, window=window, reserved=window // 4, settings={"LOOKAHEAD": lookahead})
     if isinstance(made, Skip):
         return
-    pinned = [made.pinned.id] if made.pinned else []
+    pinned = [made.turn_request.id] if made.turn_request else []
     assert sorted(ids(made.covered) + pinned + ids(made.kept)) == ids(tail)
     assert made.covered
     assert made.kept[0].role in (Role.USER, Role.ASSISTANT)
@@ -224,5 +224,5 @@ def test_every_plan_keeps_the_rules(turns, window, lookahead):
     assert newest not in ids(made.covered)
     assert made.anchor_depth >= made.cutoff.depth
     if made.kept[0].role == Role.ASSISTANT:
-        assert made.pinned is not None
+        assert made.turn_request is not None
     assert len(made.kept) >= 2

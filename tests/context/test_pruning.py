@@ -89,7 +89,7 @@ def fitted(shorthand, room, *, summary_tokens=0, pinned=None, unread=0, **option
     options = {"preserve": 2, "max_bytes": 4_096, "count": count} | options
     messages = messages_of(shorthand) if isinstance(shorthand, str) else shorthand
     places = dict.fromkeys(("id", "anchor_id", "anchor_depth", "cutoff_id", "cutoff_depth", "cutoff_path_tokens"), 0)
-    base = Summary(**places, tokens=summary_tokens, pinned=pinned) if summary_tokens or pinned else None
+    base = Summary(**places, tokens=summary_tokens, turn_request=pinned) if summary_tokens or pinned else None
     branch = Branch(tip_id=0, tip_depth=0, tip_path_tokens=0, base=base, tail=tuple(messages), unread=unread)
     return fit(branch, available=room, **options)
 

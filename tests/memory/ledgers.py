@@ -60,7 +60,7 @@ def keep(
         lookahead=(),
         kept=tuple(kept),
         base=None,
-        pinned=pinned,
+        turn_request=pinned,
         cutoff=covered[-1] if covered else message(1, ""),
         anchor_id=1,
         anchor_depth=anchor_depth,

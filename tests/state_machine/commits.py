@@ -9,7 +9,7 @@ from compaction_app.compaction.planning import LOOKAHEAD_TOKENS
 from compaction_app.conf import Settings, settings_from_snapshot
 from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS, count_summary
 from compaction_app.models import ChatMessage, CompactionRun
-from tests.state_machine.contexts import room_for_summary
+from tests.state_machine.contexts import pins_beside, room_for_summary
 from tests.state_machine.model import (
     Node,
     QuarterTokenCounter,
@@ -68,15 +68,17 @@ def check_commit(tree: Tree, row: ChatMessage, run: CompactionRun, told: Told | 
         assert count(row.extract) <= told.target_tokens or told.target_tokens < run.request["target_tokens"]
     quotable = {node.serial for node in due} | (serials_in(base.extract) if base else set())
     assert serials_in(row.extract) <= quotable, "the extract tells of what the cutoff does not cover"
-    replaced = sum(tree[i].tokens for i in covered) + (base.tokens if base else 0)
+    # What is pinned stays: nothing replaces it.
+    replaced = sum(tree[i].tokens for i in covered if not tree[i].pinned) + (base.tokens if base else 0)
     ratio = settings_from_snapshot(run.settings).min_saving_ratio
     assert row.token_count == count_summary(row.text, QuarterTokenCounter())
     assert replaced - row.token_count >= ratio * replaced, "not smaller than what it replaces"
     assert run.messages_compacted == len(covered)
     pinned = tree[pin] if pin else None
-    room = room_for_summary(path[at + 1 :], pinned, run.budget["available"])
+    room = room_for_summary(path[at + 1 :], pinned, run.budget["available"], tree.pins(run.tip_id))
     assert row.token_count <= room, "paid for, and too large to be shown"
-    kept = sum(node.tokens for node in path[at + 1 :]) + (pinned.tokens if pinned else 0)
+    stays = [*path[at + 1 :], *([pinned] if pinned else [])]
+    kept = sum(node.tokens for node in stays) + sum(piece.tokens for piece in pins_beside(tree.pins(run.tip_id), stays))
     assert run.tokens_after == row.token_count + kept
     return Node(
         id=row.pk,
@@ -150,18 +152,19 @@ def legal_cuts(tail: Sequence[Node], base: Node | None, preserve: int) -> list[i
     return cuts
 
 
-def saving_cuts(tree: Tree, tail: Sequence[Node], base: Node | None, settings: Settings, available: int) -> list[int]:
+def saving_cuts(tree: Tree, tip_id: int | None, base: Node | None, settings: Settings, available: int) -> list[int]:
     """Those of the legal cuts at which a summary can be smaller than what it replaces, and can be shown."""
-    found = []
+    found, tail, pins = [], tree.tail(tip_id, base), tree.pins(tip_id)
     for cut in legal_cuts(tail, base, settings.preserve_recent_messages):
         users = [node.id for node in tail[:cut] if node.role == "user"]
         inherited = base.pin if base else None
         pin = None if tail[cut].role == "user" else (users[-1] if users else inherited)
         covered = [*tail[:cut], *([tree[inherited]] if inherited else [])]
-        replaced = sum(node.tokens for node in covered if node.id != pin) + (base.tokens if base else 0)
+        replaced = sum(node.tokens for node in covered if node.id != pin and not node.pinned)
+        replaced += base.tokens if base else 0
         # One token of text, and one that its ends may cost.
         saves = int((1 - settings.min_saving_ratio) * replaced) >= SUMMARY_WRAPPER_TOKENS + 2
-        room = room_for_summary(tail[cut:], tree[pin] if pin else None, available)
+        room = room_for_summary(tail[cut:], tree[pin] if pin else None, available, pins)
         if saves and (room - 2 * SUMMARY_WRAPPER_TOKENS) / 1.5 >= 1:
             found.append(cut)
     return found
@@ -176,9 +179,9 @@ def check_follow_up(tree: Tree, summary: Node, run: CompactionRun, runs: Sequenc
         assert run.tokens_after is not None
         assert run.tokens_after > target, "a next generation for a branch that is at its target"
         return
-    tail = tree.tail(run.tip_id, summary)
-    kept = sum(node.tokens for node in tail) + (tree[summary.pin].tokens if summary.pin else 0)
-    left = saving_cuts(tree, tail, summary, settings_from_snapshot(run.settings), run.budget["available"])
+    stays = [*tree.tail(run.tip_id, summary), *([tree[summary.pin]] if summary.pin else [])]
+    kept = sum(node.tokens for node in stays) + sum(piece.tokens for piece in pins_beside(tree.pins(run.tip_id), stays))
+    left = saving_cuts(tree, run.tip_id, summary, settings_from_snapshot(run.settings), run.budget["available"])
     others = [other for other in runs if other.pk != run.pk and other.status in ("ready", "running")]
     # What is kept for good never leaves a legal cut behind it while it is over the target.
     assert kept <= target or not left or others, "over its target, a legal cut is left, and no next generation"

@@ -101,7 +101,7 @@ class CompactingWorld(CheckedWorld):
     def _cuts_left(self, tip: Node) -> list[int]:
         base = self.tree.newest(tip.id)
         settings = get_settings(self.session.settings)
-        return saving_cuts(self.tree, self.tree.tail(tip.id, base), base, settings, self.limits().available)
+        return saving_cuts(self.tree, tip.id, base, settings, self.limits().available)
 
     def carry_out(self, run: CompactionRun, answer: Answer, *, awaited: bool = False) -> CompactionRun | None:
         """Do what a worker does; the end must follow from the answer and from what happened meanwhile."""
@@ -176,7 +176,9 @@ class CompactingWorld(CheckedWorld):
         if count(text) > 1.5 * first.target_tokens:
             return "oversize"
         base = self.tree.nodes.get(run.base_id) if run.base_id else None
-        replaced = self.teller.replaced[last.key] + (base.tokens if base else 0)
+        pinned = {node.id for node in self.tree.messages() if node.pinned}
+        replaced = sum(tokens for i, tokens in self.teller.covered[last.key].items() if i not in pinned)
+        replaced += base.tokens if base else 0
         saved = replaced - count_summary(text, QuarterTokenCounter())
         return "no_progress" if saved < 0.1 * replaced else None
 

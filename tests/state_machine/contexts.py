@@ -93,12 +93,13 @@ def expected_context(tree: Tree, tip_id: int, limits: Limits) -> Expected:
     if settings.mode == "off":
         return Expected([verbatim(node) for node in tree.path(tip_id)], "none")
     summary = shown_summary(tree, tip_id, limits)
-    tail = tree.tail(tip_id, summary)
+    tail, pins = tree.tail(tip_id, summary), tree.pins(tip_id)
     head = []
     if summary:
         head.append(Piece("summary", summary.id, "user", summary_message(summary.content), summary.tokens))
-        if summary.pin:
-            head.append(verbatim(tree[summary.pin], "pinned"))
+    head += pins_beside(pins, [*tail, *([tree[summary.pin]] if summary and summary.pin else [])])
+    if summary and summary.pin:
+        head.append(verbatim(tree[summary.pin], "pinned"))
     depths = {node.id: tree.depth(node.id) for node in tail}
     shown, strategy, raw = prune(head, tail, depths, limits)
     read = read_messages(tail, limits)
@@ -115,8 +116,8 @@ def expected_context(tree: Tree, tip_id: int, limits: Limits) -> Expected:
     pin = tree[summary.pin] if summary and summary.pin else None
 
     def fitted(limits: Limits) -> Expected:
-        fitting = _Fitting(head, tail, shown, depths, read, limits)
-        return fit(fitting, room_for_summary(tail, pin, limits.available), limits)
+        room, fitting_pins = room_and_pins(tail, pin, limits.available, pins)
+        return fit(_Fitting(head, tail, shown, depths, read, limits, fitting_pins, pins), room, limits)
 
     expected = fitted(limits)
     if expected.overflow and limits.tried > limits.available:
@@ -137,17 +138,22 @@ def with_shared_extract(tree: Tree, tip_id: int, base: Node | None, limits: Limi
     if not (pin or newest_user(tail)) or not all(map(has_its_calls, groups(tail))):
         return None
     text = summary_message(found.extract)
+    pins = tree.pins(tip_id)
     head = [Piece("shared_extract", found.id, "user", text, TOKENS_PER_MESSAGE + count(text))]
+    head += pins_beside(pins, [*tail, *([pin] if pin else [])])
     head += [verbatim(pin, "pinned")] if pin else []
     depths = {node.id: tree.depth(node.id) for node in tail}
     shown, _, _ = prune(head, tail, depths, limits)
     if _tokens(head) + _tokens(shown) <= limits.available:
         return Expected([*head, *shown], "shared_extract", pruned=_pruned(shown))
     read = {node.id for node in tail}
-    fitting = _Fitting([replace(head[0], origin="summary"), *head[1:]], tail, shown, depths, read, limits)
-    expected = fit(fitting, room_for_summary(tail, pin, limits.available), limits)
+    room, fitting_pins = room_and_pins(tail, pin, limits.available, pins)
+    head[0] = replace(head[0], origin="summary")
+    fitting = _Fitting(head, tail, shown, depths, read, limits, fitting_pins, pins)
+    expected = fit(fitting, room, limits)
     if expected.overflow or expected.dropped or len(expected.pieces) != len(head) + len(tail):
         return None
+    head[0] = replace(head[0], origin="shared_extract")
     return replace(expected, pieces=[head[0], *expected.pieces[1:]], strategy="shared_extract")
 
 
@@ -174,19 +180,40 @@ def shown_summary(tree: Tree, tip_id: int, limits: Limits) -> Node | None:
     if newest is None:
         return None
     pin = tree[newest.pin] if newest.pin else None
-    room = room_for_summary(tree.tail(tip_id, newest), pin, limits.available)
+    room = room_for_summary(tree.tail(tip_id, newest), pin, limits.available, tree.pins(tip_id))
     seen["summary passed over"] += newest.tokens > room
     return newest if newest.tokens <= room else tree.newest(tip_id, at_most=room)
 
 
-def room_for_summary(kept: Sequence[Node], pin: Node | None, available: int) -> int:
-    """What is available without the pin, the newest user message and the last group, its results as short as can be."""
+def pins_beside(pins: Sequence[Node], shown: Sequence[Node]) -> list[Piece]:
+    """Those that are not shown otherwise."""
+    return [verbatim(node, "pin") for node in pins if node.id not in {one.id for one in shown}]
+
+
+def room_for_summary(kept: Sequence[Node], pin: Node | None, available: int, pins: Sequence[Node] = ()) -> int:
+    return room_and_pins(kept, pin, available, pins)[0]
+
+
+def room_and_pins(
+    kept: Sequence[Node], pin: Node | None, available: int, pins: Sequence[Node]
+) -> tuple[int, list[Node]]:
+    """What is available without the request, the newest user message and the last group, its results as short as can
+    be, and without the newest of the pins that fit beside these; and those pins."""
     always = {node.id: node for group in groups(kept)[-1:] for node in group}
     if user := newest_user(kept):
         always[user.id] = user
     least = sum(min(80, node.tokens) if node.role == "tool" else node.tokens for node in always.values())
-    # A pin that is the newest user message is shown in any case; another one goes before the summary.
-    return available - least - (pin.tokens if pin and not user else 0)
+    # A request that is the newest user message is shown in any case; another one goes before the summary.
+    if pin and not user:
+        always[pin.id] = pin
+        least += pin.tokens
+    room, fitting = available - least, list[Node]()
+    for node in reversed([one for one in pins if one.id not in always]):
+        if node.tokens > room:
+            break
+        room -= node.tokens
+        fitting.insert(0, node)
+    return room, fitting
 
 
 def read_messages(tail: Sequence[Node], limits: Limits) -> set[int]:
@@ -282,11 +309,12 @@ def fit(fitting: _Fitting, room: int, limits: Limits) -> Expected:
     fitting.drop(fitting.preserved_but_last(), limits.available)
     fitting.drop_heads(limits.available)
     pieces = fitting.pieces()
+    summary, request = (fitting.heads.get(origin) for origin in ("summary", "pinned"))
     return Expected(
-        [*fitting.heads.values(), *pieces],
+        [piece for piece in (summary, *fitting.beside(), request, *pieces) if piece],
         "truncated",
         pruned=_pruned(pieces),
-        dropped=len(fitting.tail) - len(pieces),
+        dropped=len(fitting.known - {piece.id for piece in [*fitting.heads.values(), *pieces, *fitting.beside()]}),
         overflow=fitting.total() if fitting.total() > limits.available else None,
         squeezed=squeezed,
     )
@@ -303,11 +331,17 @@ class _Fitting:
         depths: dict[int, int],
         read: set[int],
         limits: Limits,
+        fitting_pins: Sequence[Node],
+        all_pins: Sequence[Node],
     ) -> None:
+        self.known = {node.id for node in (*tail, *all_pins)}
+        self.pins = list(fitting_pins)
+        # Shown beside the summary, whether they were read with the tail or not.
+        tail = [node for node in tail if node.id in read or not node.pinned]
         self.tail, self.depths, self.read = tail, depths, read
         self.step = limits.available // 8
         self.left = {piece.id: piece for piece in shown}
-        self.heads = {piece.origin: piece for piece in head}
+        self.heads = {piece.origin: piece for piece in head if piece.origin != "pin"}
         self.groups = [[node.id for node in part] for group in groups(tail) for part in parted(group, read)]
         #: Results without their call, which was not read.
         self.headless = {part[0] for part in self.groups if not has_its_calls([n for n in tail if n.id in part])}
@@ -321,7 +355,11 @@ class _Fitting:
         return [self.left[i] for n in self.here for i in self.groups[n]]
 
     def total(self) -> int:
-        return _tokens(self.pieces()) + _tokens(list(self.heads.values()))
+        return _tokens(self.pieces()) + _tokens(list(self.heads.values())) + _tokens(self.beside())
+
+    def beside(self) -> list[Piece]:
+        shown = {piece.id for piece in (*self.pieces(), *self.heads.values())}
+        return [verbatim(node, "pin") for node in self.pins if node.id not in shown]
 
     def turns(self) -> list[list[int]]:
         numbers = [sum(self.starts[: n + 1]) for n in range(len(self.groups))]
@@ -353,7 +391,8 @@ class _Fitting:
                 self.here = [n for n in self.here if n not in unit]
                 best, begun = place, True
                 continue
-            spared += sum(self.left[i].tokens for n in unit for i in self.groups[n])
+            pinned = {node.id for node in self.pins}
+            spared += sum(self.left[i].tokens for n in unit for i in self.groups[n] if i not in pinned)
             waiting += unit
             if not begun or spared > self.step:
                 return
@@ -383,11 +422,13 @@ class _Fitting:
                 self.here.remove(n)
 
     def drop_heads(self, available: int) -> None:
-        """A pin that is not the newest user message, then the summary."""
+        """A request that is not the newest user message, then the summary, then pins, the oldest first."""
         if self.newest is not None and self.total() > available:
             self.heads.pop("pinned", None)
         if self.total() > available:
             self.heads.pop("summary", None)
+        while self.pins and self.total() > available:
+            self.pins.pop(0)
 
 
 def _tokens(pieces: Sequence[Piece]) -> int:
@@ -451,10 +492,14 @@ def check_laws(tree: Tree, tip_id: int, context: ChatContext, limits: Limits) ->
         assert before is None or tree.depth(before.cutoff or 0) < tree.depth(summary.cutoff or 0)
         assert context.dropped == 0
     tail = tree.tail(tip_id, summary)
-    ids = [m.message_id for m in history if m.origin not in ("summary", "shared_extract", "pinned")]
-    tail_ids = [node.id for node in tail]
+    ids = [m.message_id for m in history if m.origin not in ("summary", "shared_extract", "pinned", "pin")]
+    tail_ids, pins = [node.id for node in tail], [node.id for node in tree.pins(tip_id)]
+    beside = [m.message_id for m in history if m.origin == "pin"]
+    assert list(context.pin_ids) == beside == [i for i in pins if i in beside], "no pin, or out of order"
+    assert not {*ids, context.pinned_id} & set(beside), "shown twice"
     assert ids == [i for i in tail_ids if i in set(ids)], "out of order, twice, or from before the cutoff"
-    assert context.dropped == len(tail_ids) - len(ids), "a message is missing and not counted as dropped"
+    missing = {*tail_ids, *pins} - {m.message_id for m in history}
+    assert context.dropped == len(missing), "a message is missing and not counted as dropped"
     assert context.dropped == 0 or context.strategy == "truncated"
     for message in history:
         left = len(tree[message.message_id].content.encode()) - len(message.content.encode())

@@ -7,7 +7,8 @@ from typing import Any
 
 from compaction_app import chat
 from compaction_app.exceptions import ContextOverflow
-from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun, MessagePin
+from compaction_app.tree import branches
 from compaction_app.tree.verify import verify_session
 from tests.state_machine.commits import check_commit, check_follow_up, check_line
 from tests.state_machine.contexts import Limits, check_context, expected_context
@@ -31,6 +32,8 @@ class CheckedWorld(World):
             self._check_row(row, self.tree[i])
         self._check_runs(runs)
         self._check_texts(rows, runs)
+        pins = set(MessagePin.objects.filter(session_id=self.session.pk).values_list("pk", flat=True))
+        assert pins == {node.id for node in self.tree.messages() if node.pinned}
         session = ChatSession.objects.get(pk=self.session.pk)
         assert session.erasures == self.erasures
 
@@ -171,4 +174,8 @@ class CheckedWorld(World):
         if limits.settings.mode != "off" and not expected.read_short:
             assert chat.should_compact(row, **options) == expected.over_threshold
         seen[f"context {context.strategy}"] += 1
-        seen["context with pin"] += context.pinned_id is not None
+        seen["context with request"] += context.pinned_id is not None
+        seen["context with pins"] += bool(context.pin_ids)
+        history = branches.history_at(node.id, "default").tokens
+        # In a context the free layers may have shortened results.
+        assert context.pruned or context.dropped or limits.settings.mode == "off" or history == context.history_tokens

@@ -321,6 +321,19 @@ class ConversationMachine(RuleBasedStateMachine):
         near = [node for node in self.world.tree.messages() if len(self.world.tree.subtree(node.id)) <= 4]
         self.world.delete(self.message(i) if anywhere and i % 5 == 0 else pick(near, i) or self.tip(i))
 
+    @precondition(has_messages)
+    @act(i=choices.any_of, small=st.booleans())
+    def pin(self, i: int, small: bool) -> None:
+        """A small message that can be pinned, or any, summaries too."""
+        nodes = [n for n in self.world.tree.messages() if n.tokens < 100 and n.role != "tool" and not n.calls]
+        self.world.pin(pick(nodes if small and nodes else list(self.world.tree.nodes.values()), i))
+
+    @precondition(has_messages)
+    @act(i=choices.any_of)
+    def unpin(self, i: int) -> None:
+        pinned = [node for node in self.world.tree.messages() if node.pinned]
+        self.world.unpin(pick(pinned, i) if pinned and i % 2 else self.message(i))
+
     @precondition(has_summaries)
     @act(i=choices.any_of)
     def erase_a_summary(self, i: int) -> None:

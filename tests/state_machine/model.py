@@ -45,6 +45,8 @@ class Node:
     attachments: list[dict[str, Any]] = field(default_factory=list)
     reasoning: Any = None
     redacted: bool = False
+    #: By somebody; ``pin`` of a summary is another matter, its turn's request.
+    pinned: bool = False
     # Of summaries only.
     cutoff: int | None = None
     pin: int | None = None
@@ -93,6 +95,9 @@ class Tree:
 
     def live(self) -> list[Node]:
         return [node for node in self.summaries() if not node.retired]
+
+    def pins(self, tip_id: int | None) -> list[Node]:
+        return [node for node in self.path(tip_id) if node.pinned]
 
     def children(self, node_id: int | None) -> list[Node]:
         return sorted((n for n in self.nodes.values() if n.parent == node_id), key=lambda n: n.order)

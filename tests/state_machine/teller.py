@@ -84,7 +84,7 @@ class Teller:
         self.ledger: dict[int, Told] = {}
         #: For each request what was written, and the tokens of what it covers.
         self.texts: dict[int, str] = {}
-        self.replaced: dict[int, int] = {}
+        self.covered: dict[int, dict[int, int]] = {}
         #: What went wrong inside a call, where an exception would be taken for the summarizer's own.
         self.faults: list[BaseException] = []
         self.calls = 0
@@ -136,7 +136,7 @@ class Teller:
             raise RuntimeError(f"crashed {quote}")
         text = self._text(answer, request, told)
         self.texts[told.key] = text
-        self.replaced[told.key] = sum(message.tokens for message in request.covered)
+        self.covered[told.key] = {message.id: message.tokens for message in request.covered}
         return SummaryDraft(
             text=text,
             finish_reason="length" if answer.kind == "length" else "stop",

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from compaction_app import chat
 from compaction_app.conf import get_settings
 from compaction_app.context.budget import Calibration, calibration_of
-from compaction_app.exceptions import ContextOverflow, InvalidMessage
+from compaction_app.exceptions import ContextOverflow, InvalidMessage, PinsTooLarge
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.values import SummaryRequest
 from tests.state_machine.contexts import Limits
@@ -203,7 +205,7 @@ class World:
     def _note_redaction(self, node: Node, replacement: str, before: set[int]) -> None:
         own = node.own_tokens()
         self.gone.add(node.serial)
-        node.serial, node.content, node.redacted = self.serial, replacement, True
+        node.serial, node.content, node.redacted, node.pinned = self.serial, replacement, True, False
         node.attachments, node.reasoning = [], None
         for call in node.calls:
             call["function"] = {"name": call["function"]["name"], "arguments": "{}"}
@@ -229,6 +231,23 @@ class World:
             self.gone.add(self.tree.nodes.pop(i).serial)
         self.erasures += 1
         seen["deleted"] += len(below)
+
+    def pin(self, node: Node) -> None:
+        """Pinned, unless it cannot be, or all pins together would be too large."""
+        total = node.tokens + sum(one.tokens for one in self.tree.messages() if one.pinned)
+        is_refused = node.is_summary or node.redacted or node.role == "tool" or bool(node.calls)
+        allowed = int(self.limits().available * 0.25)
+        due = InvalidMessage if is_refused else PinsTooLarge if total > allowed and not node.pinned else None
+        with pytest.raises(due) if due else nullcontext() as refused:
+            chat.pin_message(self.row(node))
+        if due is PinsTooLarge:
+            assert (refused.value.needed, refused.value.allowed) == (total, allowed)
+        node.pinned = due is None
+        seen[f"pinned: {due.__name__ if due else 'yes'}"] += 1
+
+    def unpin(self, node: Node) -> None:
+        chat.unpin_message(self.row(node))
+        node.pinned = False
 
     def refuse_erasure(self, summary: Node) -> None:
         for erase in (chat.delete_message, chat.redact_message):

@@ -75,7 +75,7 @@ def request_of(
         lookahead=tuple(lookahead),
         kept=(),
         base=base(base_text, previous_tokens, **base_columns or {}),
-        pinned=pinned,
+        turn_request=pinned,
         cutoff=covered[-1] if covered else Message(id=1, depth=1, role=Role.USER, tokens=1),
         anchor_id=1,
         anchor_depth=1,

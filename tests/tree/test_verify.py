@@ -16,7 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from compaction_app import chat
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin
 from compaction_app.testing.builders import grow
 from compaction_app.tree import verify
 from compaction_app.tree.verify import Finding, verify_session
@@ -136,8 +136,15 @@ def wrong_cutoff(summary: ChatMessage, to: ChatMessage) -> Expected:
     return wrong(Finding.CUTOFF, summary, last_summarized_message_id=to.pk)
 
 
-def wrong_pin(summary: ChatMessage, to: ChatMessage) -> Expected:
-    return wrong(Finding.PIN, summary, pinned_message_id=to.pk)
+def wrong_request(summary: ChatMessage, to: ChatMessage) -> Expected:
+    return wrong(Finding.TURN_REQUEST, summary, pinned_message_id=to.pk)
+
+
+def pin(row: ChatMessage, *, redacted_at: Any = None, **values: Any) -> Expected:
+    chat.pin_message(row)
+    MessagePin.objects.update(tokens=row.token_count, **values)
+    change(row, redacted_at=redacted_at)
+    return [(Finding.PIN, row)]
 
 
 def wrong_base(world: World, number: int, to: ChatMessage) -> Expected:
@@ -208,10 +215,13 @@ CORRUPTIONS: dict[str, Corruption] = {
     "cutoff below the anchor": lambda w: wrong_cutoff(w.summaries[0], w.trunk[9]),
     "cutoff that is a summary": lambda w: wrong_cutoff(w.summaries[1], w.summaries[0]),
     "cutoff of another session": lambda w: wrong_cutoff(w.summaries[0], elsewhere()),
-    "pin of an earlier turn": lambda w: wrong_pin(w.summaries[2], w.trunk[0]),
-    "pin on another branch": lambda w: wrong_pin(w.summaries[2], w.trunk[4]),
-    "pin of another session": lambda w: wrong_pin(w.summaries[2], elsewhere()),
-    "pin where a turn ends": lambda w: wrong_pin(w.summaries[0], cutoff_of(w, 0).parent),
+    "request of an earlier turn": lambda w: wrong_request(w.summaries[2], w.trunk[0]),
+    "request on another branch": lambda w: wrong_request(w.summaries[2], w.trunk[4]),
+    "request of another session": lambda w: wrong_request(w.summaries[2], elsewhere()),
+    "request where a turn ends": lambda w: wrong_request(w.summaries[0], cutoff_of(w, 0).parent),
+    "pin with another place": lambda w: pin(w.trunk[4], depth=3),
+    "pin of a redacted message": lambda w: pin(w.trunk[4], redacted_at=timezone.now()),
+    "pin in another session": lambda w: pin(w.trunk[4], session_id=elsewhere().session_id),
     "base that is no earlier one": lambda w: wrong_base(w, 0, w.summaries[1]),
     "base on another branch": lambda w: wrong_base(w, 3, w.summaries[0]),
     "base that is a message": lambda w: [*wrong_base(w, 1, w.trunk[2]), (Finding.RUN, w.runs[1])],

@@ -155,7 +155,7 @@ def plan_of(count: Count) -> CompactionPlan:
         lookahead=kept,
         kept=kept,
         base=None,
-        pinned=None,
+        turn_request=None,
         cutoff=covered[-1],
         anchor_id=kept[-1].id,
         anchor_depth=kept[-1].depth,

@@ -18,8 +18,9 @@ from compaction_app.tree.verify import verify_session
 
 class Command(BaseCommand):
     help = (
-        "Derive depths, token sums, sibling order, open calls, and every summary's cutoff, anchor, pin and base again, "
-        "and report every difference from what is stored. Writes nothing. Exit code 0: no problems; 1: problems found. "
+        "Derive depths, token sums, sibling order, open calls, pins, and every summary's cutoff, anchor, request and "
+        "base again, and report every difference from what is stored. Writes nothing. Exit code 0: no problems; 1: "
+        "problems found. "
         "Messages counted before TOKEN_COUNTER was changed are not a problem; their number is reported."
     )
 

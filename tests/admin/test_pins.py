@@ -1,0 +1,75 @@
+"""Pinning from the admin, and where its pages say that a message is pinned."""
+
+import pytest
+from django.contrib.admin.models import LogEntry
+
+from compaction_app import chat
+from compaction_app.models import MessagePin
+from compaction_app.testing.builders import grow, words
+from tests.admin.pages import VIEW, page_of, told, url
+from tests.small import anchored_summary, small
+from tests.trees import start_session
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small_window")]
+
+
+@pytest.fixture
+def messages():
+    messages = grow(start_session(), None, "u a " * 5)
+    anchored_summary(messages[7], messages[7])
+    return messages
+
+
+def test_it_is_pinned_and_unpinned_by_who_may_change_messages(login, messages):
+    client, message = login(*VIEW, "change_chatmessage"), messages[2]
+    pin = url("chatmessage_pin", message.pk)
+    assert f'href="{pin}">Pin<' in client.get(page_of(message)).text
+    assert "on each branch that contains it" in client.get(pin).text
+    assert not MessagePin.objects.exists()
+    assert client.post(pin).headers["Location"] == page_of(message)
+    page = client.get(page_of(message)).text
+    assert f'href="{pin}">Unpin<' in page
+    assert ">Pinned</span>" in page
+    assert client.post(pin).status_code == 302
+    assert not MessagePin.objects.exists()
+    assert [entry.change_message for entry in LogEntry.objects.order_by("pk")] == ["Pinned.", "Unpinned."]
+    too_large = grow(message.session, messages[-1], "u(2001)")[0]
+    assert "2000 are allowed" in told(client.post(url("chatmessage_pin", too_large.pk)))
+
+
+def test_nobody_else_sees_the_button_or_gets_the_page(viewer, messages):
+    pin = url("chatmessage_pin", messages[2].pk)
+    assert pin not in viewer.get(page_of(messages[2])).text
+    assert viewer.get(pin).status_code == viewer.post(pin).status_code == 403
+
+
+def test_table_and_transcript_tell_the_pin_from_the_request_of_the_turn(viewer):
+    nodes = grow(start_session(), None, "u a u" + " a" * 7)
+    anchored_summary(nodes[7], nodes[7], pinned=nodes[2])
+    for at in (4, 9):
+        chat.pin_message(nodes[at])
+    table = viewer.get(page_of(nodes[9])).context["table"]
+    origins = [row["origin_words"] for row in table["rows"]]
+    assert origins == ["Summary", "Pinned", "The turn's request", "Verbatim", "Verbatim"]
+    lines = viewer.get(url("chatmessage_transcript", nodes[9].pk)).context["transcript"]["lines"]
+    assert [line.mark for line in lines][2:6] == ["pinned", "summarized", "pin", "summarized"]
+    text = viewer.get(url("chatmessage_transcript", nodes[9].pk)).text
+    # The legend, the pin beside the summary, and the one in the tail.
+    assert text.count('compaction-pin">Pinned') == 3
+    # What was sent for a reply, with the pins that it had.
+    context = chat.get_context(nodes[9])
+    reply = chat.append_message(nodes[9].session, nodes[9], role="assistant", content=words(50), context=context)
+    chat.unpin_message(nodes[4])
+    then = viewer.get(page_of(reply)).context["table"]
+    assert [row["origin_words"] for row in then["rows"]] == origins
+
+
+def test_what_was_left_out_is_told_without_the_pins_that_are_sent(viewer, settings):
+    settings.COMPACTION = small(CONTEXT_WINDOW=4_000)
+    nodes = grow(start_session(), None, "u a " * 40)
+    chat.pin_message(nodes[4])
+    table = viewer.get(page_of(nodes[-1])).context["table"]
+    context = table["context"]
+    assert context.pin_ids == (nodes[4].pk,)
+    [left_out] = [row for row in table["rows"] if row["origin"] == "dropped"]
+    assert left_out["notes"] == [f"{context.dropped} messages"]
