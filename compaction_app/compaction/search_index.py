@@ -44,13 +44,13 @@ def write_entries(session_id: object, cutoff_id: int, using: str) -> None:
             rows = ChatMessage.objects.using(using).filter(pk__in=missing[start : start + _BATCH], search_entry=None)
             SearchEntry.objects.using(using).bulk_create(
                 SearchEntry(message=row, terms=" ".join([f"l{row.lane_id or row.pk}", *_terms(words_of(row))]))
-                for row in rows.only("lane", "role", "content", "tool_calls", "name", "attachments")
+                for row in rows.only("lane", "redacted_at", "role", "content", "tool_calls", "name", "attachments")
             )
 
 
 def words_of(message: ChatMessage) -> set[str]:
     """The stems by which a message is found: of its text, the arguments of its calls, the names of its attachments."""
-    if message.role == Role.TOOL and RECALLED in message.content:
+    if message.redacted_at or (message.role == Role.TOOL and RECALLED in message.content):
         return set()
     named = (attachment.get("name") or "" for attachment in message.attachments or ())
     return stems("\n".join([message.content, message.name, *strings(message.tool_calls, keys=False), *named]))

@@ -65,7 +65,7 @@ def _write(copy: ChatSession, until: int, summary: int | None, using: str) -> No
         cursor.execute(sql.COPY_PATH[connection.vendor], path)
         if summary is not None:
             cursor.execute(sql.COPY_SUMMARY, {"session": key, "summary": summary})
-        cursor.execute(sql.MAP_RECALLED[connection.vendor], {"session": key})
+        cursor.execute(sql.COPY_PINS, path)
 
 
 def _lighter(until: int, using: str) -> dict[int, int]:

@@ -40,7 +40,7 @@ def drop_index(apps, schema_editor):
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("compaction_app", "0006_extracts"),
+        ("compaction_app", "0007_pins"),
     ]
 
     operations = [

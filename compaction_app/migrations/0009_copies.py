@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("compaction_app", "0006_extracts"),
+        ("compaction_app", "0008_search_entries"),
     ]
 
     operations = [

@@ -384,8 +384,6 @@ _INSERT_COPY = (
 )
 _THE_COPY = f"SELECT c.id FROM {MESSAGES} c WHERE c.session_id = %(session)s AND c.lane_id IS NULL"
 
-_IS_RECALLED = "{row}.role = 'tool' AND {row}.name = 'recall_earlier_messages'"
-
 # The path as one lane of another session, in one statement at any length. {next_id}: the id of the next row ``o``;
 # {each}: keys and values of %(lighter)s, which says of each depth how many tokens less it has.
 _COPY_PATH = (
@@ -398,8 +396,7 @@ placed(id, depth, copy_id, parent_id, root_id) AS (
 ),
 lighter(depth, tokens) AS (SELECT CAST(key AS integer), CAST(value AS integer) FROM {{each}})
 {_INSERT_COPY}, id)
-SELECT {_COPIED}, '', '', '', CASE WHEN {_IS_RECALLED.format(row="m")} THEN m.metadata ELSE '{{{{}}}}' END,
-       %(session)s, p.parent_id, NULLIF(p.root_id, p.copy_id), p.depth, 1, m.token_count + COALESCE(l.tokens, 0),
+SELECT {_COPIED}, '', '', '', '{{{{}}}}', %(session)s, p.parent_id, NULLIF(p.root_id, p.copy_id), p.depth, 1, m.token_count + COALESCE(l.tokens, 0),
        m.path_tokens + SUM(COALESCE(l.tokens, 0)) OVER (ORDER BY p.depth), p.copy_id
 FROM placed p JOIN {MESSAGES} m ON m.id = p.id LEFT JOIN lighter l ON l.depth = p.depth
 ORDER BY p.depth
@@ -419,33 +416,26 @@ FROM {MESSAGES} m JOIN {MESSAGES} cutoff ON cutoff.id = m.last_summarized_messag
 WHERE m.id = %(summary)s
 """
 
-# The results of recalls name the messages that they quote: in a copy, its own ones.
-_MAP_RECALLED = f"""
-UPDATE {MESSAGES} SET metadata = (
-    SELECT {{built}} FROM {{recalled}} JOIN {MESSAGES} m ON m.id = CAST(r.value AS bigint)
-    JOIN ({_THE_COPY}) lane ON TRUE JOIN {MESSAGES} n ON n.id = {_AT_DEPTH.format(lane="lane.id", depth="m.depth")}
-)
-WHERE session_id = %(session)s AND {_IS_RECALLED.format(row=MESSAGES)}
+#: The pins of the path, on the copies.
+COPY_PINS = f"""
+INSERT INTO {PINS} (message_id, session_id, lane, depth, tokens, created_at)
+{PATH}
+SELECT c.id, c.session_id, lane.id, c.depth, c.token_count, pin.created_at
+FROM path JOIN {PINS} pin ON pin.message_id = path.id JOIN ({_THE_COPY}) lane ON TRUE
+     JOIN {MESSAGES} c ON c.id = {_AT_DEPTH.format(lane="lane.id", depth="path.depth")}
 """
-COPY_PATH, MAP_RECALLED = (
-    {
-        "sqlite": statement.format(
-            # The session's lock keeps every other writer out.
-            next_id=f"(SELECT seq FROM sqlite_sequence WHERE name = '{MESSAGES}') + o.depth",
-            each="json_each(%(lighter)s)",
-            recalled=f"json_each({MESSAGES}.metadata, '$.recalled') AS r",
-            built="json_object('recalled', json_group_array(n.id))",
-        ),
-        "postgresql": statement.format(
-            next_id=f"nextval(pg_get_serial_sequence('{MESSAGES}', 'id'))",
-            each="json_each_text(CAST(%(lighter)s AS json))",
-            # Hosts may have written anything there.
-            recalled=f"jsonb_path_query({MESSAGES}.metadata, '$.recalled[*] ? (@ > 0 && @ < 9e18)') AS r(value)",
-            built="jsonb_build_object('recalled', COALESCE(jsonb_agg(n.id), '[]'))",
-        ),
-    }
-    for statement in (_COPY_PATH, _MAP_RECALLED)
-)
+
+COPY_PATH = {
+    "sqlite": _COPY_PATH.format(
+        # The session's lock keeps every other writer out.
+        next_id=f"(SELECT seq FROM sqlite_sequence WHERE name = '{MESSAGES}') + o.depth",
+        each="json_each(%(lighter)s)",
+    ),
+    "postgresql": _COPY_PATH.format(
+        next_id=f"nextval(pg_get_serial_sequence('{MESSAGES}', 'id'))",
+        each="json_each_text(CAST(%(lighter)s AS json))",
+    ),
+}
 
 #: Of some messages the copies in the sessions that were copied from a message at or below them: at their depth on the
 #: first lane. What was deleted there may have left its place to another message, which was written at another time.

@@ -11,11 +11,11 @@ from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
 from compaction_app.exceptions import InvalidMessage, InvalidParent, MessageNotFound
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin
 from compaction_app.testing.builders import grow
 from compaction_app.tree.verify import verify_session
 from tests.small import anchored_summary, small, tool_call, turns_with_results
-from tests.trees import deep_chain
+from tests.trees import deep_chain, summarize
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small_window")]
 
@@ -244,24 +244,30 @@ def test_its_length_makes_no_difference_to_its_queries(length):
     assert chat.copies_of(nodes[length // 3]) == [copied[length // 3]]
 
 
-def test_recalled_messages_are_those_of_the_copy(session):
-    branch = grow(session, None, "u a u a")
-    calls = [tool_call("c1", name="recall_earlier_messages"), tool_call("c2", name="look")]
-    answer = {"role": "tool", "content": "quoted", "name": "recall_earlier_messages", "tool_call_id": "c1"}
-    looked = {"role": "tool", "content": "seen", "name": "look", "tool_call_id": "c2", "metadata": {"recalled": [1]}}
-    quoted = [branch[0].pk, branch[2].pk, "no id", 10**300]
-    reply = {"role": "assistant", "tool_calls": calls}
-    nodes = chat.append_messages(session, branch[-1], [reply, {**answer, "metadata": {"recalled": quoted}}, looked])
-    for odd in ({"recalled": "odd"}, {}):
-        more = [{"role": "assistant", "tool_calls": calls[:1]}, {**answer, "metadata": odd}]
-        nodes = chat.append_messages(session, nodes[-1], more)
-    copied = branch_of(chat.copy_branch(nodes[-1]))
-    assert [one.metadata for one in copied if one.role == "tool"] == [
-        {"recalled": [copied[0].pk, copied[2].pk]},
-        {},
-        {"recalled": []},
-        {"recalled": []},
-    ]
+def test_pins_go_along(session):
+    nodes = grow(session, None, "u a " * 4)
+    for pinned in (nodes[0], nodes[2]):
+        chat.pin_message(pinned)
+    other = grow(session, nodes[1], "u")[0]
+    chat.pin_message(other)
+    copied = branch_of(chat.copy_branch(nodes[7], until=nodes[5]))
+    pins = MessagePin.objects.filter(session=copied[0].session)
+    assert set(pins.values_list("message", "lane", "depth", "tokens")) == {
+        (copied[at].pk, copied[0].pk, at + 1, copied[at].token_count) for at in (0, 2)
+    }
+
+
+def test_what_a_search_quotes_is_erased_with_its_source_in_the_copy_too(session):
+    """Its source is named by its place on the branch, which a copy keeps."""
+    nodes = grow(session, None, "u a u a", word="rope")
+    summarize(nodes[3], nodes[1])
+    calls = [tool_call("c1", name="recall_earlier_messages", arguments='{"query": "rope"}')]
+    reply = chat.append_message(session, nodes[3], role="assistant", tool_calls=calls)
+    copied = branch_of(chat.copy_branch(chat.answer_recalls(reply)))
+    assert "<recalled message=1 " in copied[-1].content
+    chat.redact_message(copied[0])
+    copied[-1].refresh_from_db()
+    assert copied[-1].content == "[redacted]"
 
 
 class TestCopiesOf:

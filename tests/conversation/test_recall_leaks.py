@@ -77,5 +77,8 @@ def test_a_search_finds_what_its_own_branch_has_summarized_and_nothing_else(sett
         seen += check(tree.session, tree.words)
         chat.delete_message(tree.any_message(depth__gt=8))
         check(tree.session, tree.words)
+        copy = chat.copy_branch(tree.chance.choice(chat.tips(tree.session)))
+        check(tree.session, tree.words)
+        check(copy, {row.pk: row.content.split()[0] for row in copy.messages.filter(kind=Kind.MESSAGE)})
     assert seen["found"] > 20 * trees
     assert seen["of other branches"] > 100 * trees
