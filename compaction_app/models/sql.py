@@ -396,7 +396,8 @@ placed(id, depth, copy_id, parent_id, root_id) AS (
 ),
 lighter(depth, tokens) AS (SELECT CAST(key AS integer), CAST(value AS integer) FROM {{each}})
 {_INSERT_COPY}, id)
-SELECT {_COPIED}, '', '', '', '{{{{}}}}', %(session)s, p.parent_id, NULLIF(p.root_id, p.copy_id), p.depth, 1, m.token_count + COALESCE(l.tokens, 0),
+SELECT {_COPIED}, '', '', '', '{{{{}}}}', %(session)s, p.parent_id,
+       NULLIF(p.root_id, p.copy_id), p.depth, 1, m.token_count + COALESCE(l.tokens, 0),
        m.path_tokens + SUM(COALESCE(l.tokens, 0)) OVER (ORDER BY p.depth), p.copy_id
 FROM placed p JOIN {MESSAGES} m ON m.id = p.id LEFT JOIN lighter l ON l.depth = p.depth
 ORDER BY p.depth
