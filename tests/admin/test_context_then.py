@@ -130,7 +130,7 @@ def test_a_record_that_names_rows_of_another_session_shows_none_of_them(viewer):
     ChatMessage.objects.filter(pk=reply.pk).update(sent_context=record)
     notes = then(viewer, reply).notes
     assert f"Summary {summary.pk} was sent and is deleted now." in notes
-    assert f"The pinned message {there[0].pk} was sent and is deleted now." in notes
+    assert f"The turn's request {there[0].pk} was sent and is deleted now." in notes
     assert "Said elsewhere." not in viewer.get(page_of(reply)).text
 
 

@@ -11,7 +11,7 @@ from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, Com
 from compaction_app.tree import branches
 from compaction_app.tree.verify import verify_session
 from tests.state_machine.commits import check_commit, check_follow_up, check_line
-from tests.state_machine.contexts import Limits, check_context, expected_context
+from tests.state_machine.contexts import Limits, check_context, expected_context, pins_beside
 from tests.state_machine.model import Node, serials_in
 from tests.state_machine.tally import seen
 from tests.state_machine.teller import KEY
@@ -159,6 +159,9 @@ class CheckedWorld(World):
         newest = self.tree.newest(node.id)
         found = chat.find_summary(row)
         assert (found.pk if found else None) == (newest.id if newest else None), "not the newest applicable summary"
+        stays = [*self.tree.tail(node.id, newest), *([self.tree[newest.pin]] if newest and newest.pin else [])]
+        due = sum(one.tokens for one in (*stays, *pins_beside(self.tree.pins(node.id), stays)))
+        assert branches.history_at(node.id, "default").tokens == due + (newest.tokens if newest else 0)
         context = overflow = None
         try:
             context = chat.get_context(row, **options)
@@ -176,6 +179,3 @@ class CheckedWorld(World):
         seen[f"context {context.strategy}"] += 1
         seen["context with request"] += context.pinned_id is not None
         seen["context with pins"] += bool(context.pin_ids)
-        history = branches.history_at(node.id, "default").tokens
-        # In a context the free layers may have shortened results.
-        assert context.pruned or context.dropped or limits.settings.mode == "off" or history == context.history_tokens
