@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.conf import settings as django_settings
 from django.core.exceptions import ValidationError
-from django.db import models
+from django.db import models, router
 from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.functional import cached_property
@@ -358,10 +358,10 @@ class ChatMessage(AL_Node):
     @cached_property
     def is_pinned(self) -> bool:
         """Whether somebody has pinned it, when it is first asked: a query, unless it was read along."""
-        try:
-            return self.pin is not None
-        except MessagePin.DoesNotExist:
-            return False
+        if "pin" in self._state.fields_cache:
+            return self._state.fields_cache["pin"] is not None
+        using = router.db_for_write(type(self), instance=self)
+        return MessagePin.objects.using(using).filter(pk=self.pk).exists()
 
     @property
     def fallback_used(self) -> bool:
