@@ -328,7 +328,7 @@ def test_on_a_phone_the_list_is_folded_and_all_of_it_is_there(open_page, marit):
     assert not side.is_visible()
     page.get_by_role("button", name="Conversations").tap()
     side.get_by_role("searchbox").fill("berth 41")
-    side.get_by_text("lies at berth 41").wait_for()
+    side.get_by_text("lies at berth 40 berth 41").wait_for()
     follow(side, re.compile("^Lighthouse"))
     page.get_by_role("button", name="Rename or delete").tap()
     page.get_by_role("textbox", name="Title", exact=True).fill("Harbour")
