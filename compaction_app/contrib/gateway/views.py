@@ -224,8 +224,7 @@ class Gateway:
         using = router.db_for_write(ChatSession)
         new = {"model": asked.model, "system_prompt": asked.instructions, "using": using}
         found: Place = await way.do(place, asked.user, asked.turns, asked.external_id, asked.is_retry, **new)
-        options = {**asked.params, "client": client, "model": asked.model, "tools": asked.tools}
-        options["recall"] = self.recall
+        options = {**asked.params, "client": client, "model": asked.model, "tools": asked.tools, "recall": self.recall}
         if asked.instructions not in ("", found.session.system_prompt):
             # Whoever may not change the session's prompt adds to it.
             options["contributions"] = [{"role": Role.SYSTEM, "content": asked.instructions}]

@@ -19,14 +19,8 @@ from compaction_app.transfer.formats import Conversation, Reader
 from compaction_app.transfer.importing import Refused
 from compaction_app.values import Kind
 
-READERS: tuple[Reader, ...] = (
-    chatgpt.read,
-    claude.read,
-    open_webui.read,
-    librechat.read,
-    sharegpt.read,
-    open_assistant.read,
-)
+_PRODUCTS = (chatgpt, claude, open_webui, librechat, sharegpt, open_assistant)
+READERS: tuple[Reader, ...] = tuple(product.read for product in _PRODUCTS)
 #: The form → what writes a document of the OpenAI chat format in it.
 WRITERS: dict[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
     "openai": lambda document: document,
