@@ -276,11 +276,12 @@ def _parent(session: ChatSession, parent_id: int | None, sent: SentContext | Non
     They are stored as the record of what the model saw, and a client may send anything. In Python they come directly
     from ``get_context``. One query finds the parent and everything that they name.
     """
-    named = {} if sent is None else {name: getattr(sent, name) for name in _NAMED if name != "pin_ids"}
-    named = {name: key for name, key in named.items() if key is not None}
-    pins = sent.pin_ids if sent else []
+    named: list[tuple[str, int]] = []
+    if sent is not None:
+        single = ((name, getattr(sent, name)) for name in ("summary_id", "cutoff_id", "pinned_id"))
+        named = [pair for pair in single if pair[1] is not None] + [("pin_ids", key) for key in sent.pin_ids]
     found: dict[int | None, ChatMessage] = {}
-    if ids := {parent_id, *named.values(), *pins} - {None}:
+    if ids := {parent_id, *(key for _, key in named)} - {None}:
         rows = ChatMessage.objects.using(database_of(session)).filter(session=session, pk__in=ids)
         found = {row.pk: row for row in rows.only("id", "session_id", "kind", "depth")}
     parent = found.get(parent_id)
@@ -291,7 +292,7 @@ def _parent(session: ChatSession, parent_id: int | None, sent: SentContext | Non
         return parent
     if parent is None or sent.tip_id != parent.pk:
         raise Problem(Code.INVALID, "body.context.tip_id: The context was not built for parent_id.")
-    for name, key in [*named.items(), *(("pin_ids", key) for key in pins)]:
+    for name, key in named:
         if key not in found or found[key].kind != _NAMED[name]:
             raise Problem(Code.INVALID, f"body.context.{name}: There is no such {_NAMED[name]} in this session.")
     if sent.first_shown_depth is not None and not 1 <= sent.first_shown_depth <= parent.depth:

@@ -20,11 +20,11 @@ from django.utils import timezone
 
 from compaction_app.conf import site_setting
 from compaction_app.conversation.usage import prompt_tokens, provider_compaction, record_reply, sent_context
-from compaction_app.exceptions import DuplicateExternalId, IdempotencyConflict, InvalidMessage, MessageNotFound
+from compaction_app.exceptions import DuplicateExternalId, IdempotencyConflict, InvalidMessage
 from compaction_app.messages import validation
 from compaction_app.messages.originals import Writer, become_text, items_joined, messages_of, with_known_keys
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.models.managers import lock_session
+from compaction_app.models.managers import locked_message
 from compaction_app.tree.branches import check_instance, database_of
 from compaction_app.values import ChatContext, Role, RoleName
 
@@ -370,10 +370,7 @@ def annotate_message(message: ChatMessage, /, **metadata: Any) -> ChatMessage:
     rows = ChatMessage.objects.using(using).filter(pk=message.pk)
     with transaction.atomic(using=using):
         # Two annotations at once, or one and a redaction: each must see what the other wrote.
-        lock_session(message.session_id, using)
-        row = rows.select_related("session").first()
-        if row is None:
-            raise MessageNotFound(f"Message {message.pk} does not exist any more.")
+        row = locked_message(message, using)
         merged = {key: value for key, value in {**row.metadata, **metadata}.items() if value is not None}
         size, allowed = len(json.dumps(merged, ensure_ascii=False).encode()), site_setting("MAX_MESSAGE_BYTES")
         if size > allowed:

@@ -119,12 +119,10 @@ async def acomplete(tip: ChatMessage, **options: Any) -> ChatMessage:
 
 
 async def _complete(question: Question) -> ChatMessage:
-    while True:
-        reply = await _reply_to(question)
-        following = await question.way.do(question.after_searches, reply)
-        if following is None:
-            return reply
-        question = following
+    reply = await _reply_to(question)
+    while question.recall and (following := await question.way.do(question.after_searches, reply)):
+        question, reply = following, await _reply_to(following)
+    return reply
 
 
 async def _reply_to(question: Question) -> ChatMessage:
@@ -175,7 +173,7 @@ class Question:
 
         At last the model is asked to answer with what it has found.
         """
-        if not self.recall or self.searches == _MOST_SEARCHES or (tip := answer_recalls(reply)) is None:
+        if self.searches == _MOST_SEARCHES or (tip := answer_recalls(reply)) is None:
             return None
         if any(call["function"]["name"] != RECALL_TOOL for call in reply.tool_calls or ()):
             return None

@@ -36,7 +36,7 @@ from compaction_app.conversation.copy import copies_of
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin, SearchEntry, sql
-from compaction_app.models.managers import UNLIMITED, calls_unanswered_before, lock_session
+from compaction_app.models.managers import UNLIMITED, calls_unanswered_before, lock_session, locked_message
 from compaction_app.spending import keep_used
 from compaction_app.telemetry import log
 from compaction_app.tokens import TOKENS_PER_MISSING_RESULT, count_messages
@@ -138,10 +138,7 @@ def redact_message(
 
 
 def _redact(message: ChatMessage, replacement: str, using: str) -> ChatMessage:
-    lock_session(message.session_id, using)
-    row = ChatMessage.objects.using(using).filter(pk=message.pk).first()
-    if row is None:
-        raise MessageNotFound(f"Message {message.pk} does not exist any more.")
+    row = locked_message(message, using)
     blank_message(row, replacement, using)
     empty_summaries(row.session_id, ids_below(row.pk, using), using, [row.pk])
     row.refresh_from_db(using=using)

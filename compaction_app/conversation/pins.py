@@ -10,9 +10,9 @@ from django.db import transaction
 from django.db.models import Sum
 
 from compaction_app.context.reading import resolve_request
-from compaction_app.exceptions import InvalidMessage, MessageNotFound, PinsTooLarge
-from compaction_app.models import ChatMessage, ChatSession, MessagePin
-from compaction_app.models.managers import lock_session
+from compaction_app.exceptions import InvalidMessage, PinsTooLarge
+from compaction_app.models import ChatMessage, MessagePin
+from compaction_app.models.managers import lock_session, locked_message
 from compaction_app.tree.branches import check_instance, database_of
 from compaction_app.values import Kind, Role
 
@@ -31,16 +31,13 @@ def pin_message(message: ChatMessage) -> None:
     check_instance(message, ChatMessage, "message")
     using = database_of(message)
     with transaction.atomic(using=using):
-        lock_session(message.session_id, using)
-        row = ChatMessage.objects.using(using).filter(pk=message.pk).first()
-        if row is None:
-            raise MessageNotFound(f"Message {message.pk} does not exist any more.")
+        row = locked_message(message, using)
         if problem := _why_not(row):
             raise InvalidMessage(problem, field="message")
         pins = MessagePin.objects.using(using).filter(session_id=row.session_id)
         if pins.filter(pk=row.pk).exists():
             return
-        available = resolve_request(ChatSession.objects.using(using).get(pk=row.session_id)).budget.available
+        available = resolve_request(row.session).budget.available
         needed = (pins.aggregate(Sum("tokens"))["tokens__sum"] or 0) + row.token_count
         allowed = int(available * MOST_PINNED)
         if needed > allowed:

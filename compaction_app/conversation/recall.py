@@ -74,7 +74,7 @@ def recall(tip: ChatMessage, query: str, *, limit: int = 8) -> list[Recalled]:
         message = message_value(row, settings.time_zone)
         shown = apply_redactor(message, redact)
         excerpt = _excerpt("\n".join(filter(None, [shown.content, *strings(shown.tool_calls, keys=False)])), words)
-        # What the redactor leaves has none of the words: that they are there is not told either.
+        # A message from which the redactor took the words that were searched for is not found.
         if excerpt or shown == message:
             excerpt = excerpt or shown.content[:_EXCERPT]
             found.append(Recalled(message.id, message.depth, message.role, shown.name, message.created_at, excerpt))
@@ -143,7 +143,7 @@ def answer_recalls(reply: ChatMessage) -> ChatMessage | None:
 
 
 def recall_text(tip: ChatMessage, query: str) -> str:
-    """What a model is told of a search: excerpts between tags, as many as a part of its window holds.
+    """The result of a search for a model: excerpts between tags, up to a sixteenth of its window and 2,000 tokens.
 
     For the tools of a framework; a redaction finds these tags wherever the text is stored as a result of a tool.
     """

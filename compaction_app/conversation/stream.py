@@ -230,8 +230,7 @@ class _ReplyCollector:
 
     async def _go_on(self) -> None:
         """Where the stored reply calls for a search: answer it, and open the stream of the next reply."""
-        following = self.message and await self._do(self._question.after_searches, self.message)
-        if following:
+        if self._question.recall and (following := await self._do(self._question.after_searches, self.message)):
             self._take(following)
             self._opened, self._is_over = None, False
             await self._start()

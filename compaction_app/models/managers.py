@@ -47,6 +47,15 @@ def lock_session(session_id: Any, using: str) -> None:
     lock_and_read(session_id, using)
 
 
+def locked_message(message: ChatMessage, using: str) -> ChatMessage:
+    """The message as it is stored now, with its session, which is locked."""
+    lock_session(message.session_id, using)
+    row = type(message).objects.using(using).select_related("session").filter(pk=message.pk).first()
+    if row is None:
+        raise MessageNotFound(f"Message {message.pk} does not exist any more.")
+    return row
+
+
 def lock_and_read(
     session_id: Any, using: str, statement: str = "", parameters: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:

@@ -372,7 +372,7 @@ _AT_DEPTH = (
     "CASE WHEN {depth} = 1 THEN {lane} ELSE"
     f" (SELECT e.id FROM {MESSAGES} e WHERE e.lane_id = {{lane}} AND e.depth = {{depth}} AND e.kind = 'message') END"
 )
-#: What goes along with a copy. Other columns say what the host, the provider or this app did with the first one.
+#: The columns that a copy keeps. The others have ids, usage and records of the original.
 _COPIED = ", ".join(
     f"m.{name}"
     for name in """kind role content tool_calls tool_call_id name attachments is_extract extract ledger model

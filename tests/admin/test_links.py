@@ -91,7 +91,7 @@ def everything(login):
 
 
 def crumbs_of(page):
-    """Addresses and names of what stands above a page, without the admin's front page and the app's."""
+    """Addresses and names in a page's breadcrumbs, without the admin's front page and the app's."""
     [line] = re.findall(r'<div class="breadcrumbs">(.*?)</div>', page, re.DOTALL)
     return [(link, name) for link, name in re.findall(r'<a href="([^"]*)"[^>]*>(.*?)</a>', line)][2:]
 

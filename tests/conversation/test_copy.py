@@ -1,4 +1,4 @@
-"""A copy of a branch: what goes along and what does not, that it is a conversation of its own, and what it costs."""
+"""Copies of a branch: which columns are copied, that later changes stay apart, and the number of queries."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""What belongs together is told together or not at all, and an older value not without the newer one.
+"""Statements that belong together are told together or not at all, and no older value without the newer one.
 
 At any target, and a generation later.
 """

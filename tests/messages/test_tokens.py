@@ -1,4 +1,4 @@
-"""Counting: exact against an independent tokenizer, the same wherever a message stands; media by their first bytes."""
+"""Token counts: equal to those of another tokenizer, the same at any place in a list; media by their first bytes."""
 
 from __future__ import annotations
 
