@@ -167,7 +167,7 @@ def _store(conversation: Conversation, owner: Any, using: str, advance: Advance)
         counts["already_there"] = True
         if not added:
             advance(len(conversation.messages))
-            logger.info("skip session=%s reason=imported_before", session.pk)
+            logger.debug("skip session=%s reason=imported_before", session.pk)
             return Imported(session=session, **counts)
     else:
         session = chat.start_session(
