@@ -496,9 +496,11 @@ SELECT id FROM up
 _MATCHES = {
     "sqlite": f"""SELECT rowid AS id FROM {ENTRIES}_fts WHERE {ENTRIES}_fts MATCH (
         SELECT '(' || group_concat('l' || lane, ' OR ') || ') AND (' || {{term}} || ')' FROM up) ORDER BY rowid DESC""",
-    "postgresql": f"""SELECT message_id AS id FROM {ENTRIES} WHERE array_to_tsvector(string_to_array(terms, ' ')) @@ (
-        SELECT '(' || string_agg('l' || lane, '|') || ') & (' || {{term}} || ')' FROM up)::tsquery
-        ORDER BY message_id DESC""",
+    # OFFSET 0: else PostgreSQL, which does not know how rare a word is, reads a large table backwards for the newest.
+    "postgresql": f"""SELECT id FROM (
+        SELECT message_id AS id FROM {ENTRIES} WHERE array_to_tsvector(string_to_array(terms, ' ')) @@ (
+        SELECT '(' || string_agg('l' || lane, '|') || ') & (' || {{term}} || ')' FROM up)::tsquery OFFSET 0
+    ) matching ORDER BY id DESC""",
 }
 _EITHER = {"sqlite": " OR ", "postgresql": "|"}
 

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from compaction_app import chat
 from compaction_app.exceptions import ConfigurationError, InvalidMessage
 from compaction_app.messages.transcript import RECALL_TOOL
-from compaction_app.models import ChatMessage, ChatSession, SearchEntry
+from compaction_app.models import ChatMessage, ChatSession, SearchEntry, sql
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from tests.conversation.asking import BOTH_STREAMS, EACH, completed, text_of
@@ -116,6 +116,20 @@ def test_a_search_costs_as_many_queries_on_a_long_branch(session) -> None:
             assert len(chat.recall(nodes[-1], "lighthouse")) == min(8, length - 1)
         counts.append(len(queries))
     assert counts[0] == counts[1]
+
+
+@pytest.mark.skipif(connection.vendor == "sqlite", reason="FTS5 is read in the order of rowids, and only by words")
+def test_a_search_reads_no_entries_but_those_with_its_words(session) -> None:
+    """From half a million entries on, PostgreSQL preferred to read all of them backwards by their ids."""
+    statement, terms = sql.search([["ga"], ["gb"]], connection.vendor)
+    with connection.cursor() as cursor:
+        # A table of a few rows it would read as a whole, and sort.
+        cursor.execute("SET enable_seqscan = off; SET enable_sort = off")
+        cursor.execute(f"EXPLAIN {statement}", {"cutoff": 1, "limit": 8, **terms})
+        plan = "\n".join(row[0] for row in cursor.fetchall())
+        cursor.execute("RESET enable_seqscan; RESET enable_sort")
+    assert "searchentry_pkey" not in plan, plan
+    assert plan.count("Bitmap Index Scan on compaction_search_terms") == 2, plan
 
 
 def test_without_its_setting_nothing_is_indexed_or_searched(settings, branch) -> None:
