@@ -131,7 +131,7 @@ class CheckedWorld(World):
         if self.looked % 6 == 0:
             assert verify_session(self.session).problems == []
         assert [row.pk for row in chat.tips(self.session)] == [node.id for node in self.tree.tips()]
-        for copy in self.copies:
+        if copy := pick(self.copies, self.looked + self.looked // 6):
             with self.inside(copy):
                 self.check_rows()
                 if tip := pick(self.tree.tips(), self.looked):

@@ -132,8 +132,9 @@ class Tree:
     def newest(self, tip_id: int, at_most: int | None = None) -> Node | None:
         """Rule 4 by brute force: up from the tip; at an anchor the live summary with the highest id. ``at_most``: of
         those with no more tokens."""
+        live = self.live()
         for node in reversed(self.path(tip_id)):
-            anchored = [s for s in self.live() if s.parent == node.id and (at_most is None or s.tokens <= at_most)]
+            anchored = [s for s in live if s.parent == node.id and (at_most is None or s.tokens <= at_most)]
             if anchored:
                 return max(anchored, key=lambda s: s.id)
         return None
