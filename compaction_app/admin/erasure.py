@@ -18,7 +18,9 @@ from django.db import connections
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.utils.formats import date_format
 from django.utils.html import format_html
+from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -30,6 +32,7 @@ from compaction_app.admin.links import Links
 from compaction_app.admin.records import CHANGES, KEPT, TEXTS, UNSEEN, RecordAdmin, Told
 from compaction_app.conf import Mode
 from compaction_app.context.reading import resolve_request
+from compaction_app.conversation.erase import quotations_of
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, sql
 from compaction_app.tree.branches import database_of, history_at
@@ -61,7 +64,8 @@ class CopiesField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # 
         self.links = links
 
     def label_from_instance(self, obj: ChatMessage) -> str:
-        return f"{self.links.name(obj.session)}: {obj}"
+        made = date_format(localtime(obj.session.created_at), "DATE_FORMAT")
+        return f"{self.links.name(obj.session)} · {obj.session.owner or display.EMPTY} · {made}: {obj}"
 
 
 class RetireForm(forms.Form):
@@ -157,8 +161,8 @@ class ErasingAdmin(RecordAdmin):
             raise Http404("A summary is retired, not redacted.")
         form = self._redact_form(links, obj)
         question = _(
-            "This cannot be undone. <strong>Only this message is erased.</strong> Replies, edits and other branches "
-            'may repeat it: <a href="{}">search this session</a>.'
+            "This cannot be undone. <strong>Replies, edits and other branches may repeat it, and stay:</strong> "
+            '<a href="{}">search this session</a>.'
         )
         phrase = _(
             "To erase a phrase wherever this session quotes it, ask a developer for chat.redact_text. Check the title, "
@@ -181,6 +185,8 @@ class ErasingAdmin(RecordAdmin):
         changes: list[Any] = [
             _("The text, tool arguments, reasoning, what came, attachments and metadata are erased."),
             _("Retired summaries that may quote it are emptied; runs lose their instructions and error details."),
+            *([_("It is no longer pinned.")] if message.is_pinned else []),
+            *_counts({_("Results of searches that quote it, erased as a whole"): quotations_of(message).count()}),
             *_cleared_title(message),
         ]
         unseen: list[str] = []
@@ -195,7 +201,7 @@ class ErasingAdmin(RecordAdmin):
             parent = message.parent_message_id
             base_id = history_at(parent, database_of(message)).summary_id if parent else None
             unseen = _unseen(links, newest_tip_below(message), base_id)
-        return {CHANGES: changes, KEPT: [_("Tool call ids, and every other message.")], UNSEEN: unseen}
+        return {CHANGES: changes, KEPT: [_("Tool call ids, and the other messages.")], UNSEEN: unseen}
 
     def _redact_form(self, links: Links, message: ChatMessage) -> type[forms.Form]:
         """With a box for each copy of the message that the user may see; nothing tells of others."""
@@ -204,7 +210,7 @@ class ErasingAdmin(RecordAdmin):
         seen = [one.pk for one in rows if self.has_view_permission(links.request, one)]
 
         class WithCopies(RedactForm):
-            copies = CopiesField(links, rows.filter(pk__in=seen))
+            copies = CopiesField(links, rows.filter(pk__in=seen).select_related("session__owner"))
 
         return WithCopies if seen else RedactForm
 
@@ -220,11 +226,11 @@ class ErasingAdmin(RecordAdmin):
         for one in (message, *copies):
             self.log_change(links.request, one, _("Redacted."))
         said = _(
-            "Redacted: {}. Only this message is erased. Replies, edits and other branches may repeat it: "
+            "Redacted: {}. Replies, edits and other branches may repeat it, and stay: "
             '<a href="{}">search this session</a>. {}'
         )
-        then = requested_after(links, message.session)
-        told = format_html(said, message, _search_url(links, message), then)
+        then, named = requested_after(links, message.session), joined(map(links.record, (message, *copies)), ", ")
+        told = format_html(said, named, _search_url(links, message), then)
         self.message_user(links.request, told, notes.SUCCESS)
         # Where a search led here, its other hits are next.
         search = links.request.GET.get(SEARCH, "")
@@ -285,7 +291,7 @@ class ErasingAdmin(RecordAdmin):
         told = [str(obj), *_counts(counts), *summaries, *_cleared_title(obj)]
         kept = [
             _("Every other message."),
-            _("Copies in other conversations, without their link to this one."),
+            _("Copies in other conversations."),
             _("Runs, without instructions and links to the messages."),
         ]
         question: str = _("This message and everything after it are deleted. This cannot be undone.")

@@ -362,7 +362,9 @@ class ChatMessageAdmin(ErasingAdmin):
             except CompactionError as error:
                 self.message_user(request, str(error), notes.ERROR)
             else:
-                self.log_change(request, obj, _("Unpinned.") if is_pinned else _("Pinned."))
+                done = _("Unpinned.") if is_pinned else _("Pinned.")
+                self.log_change(request, obj, done)
+                self.message_user(request, done, notes.SUCCESS)
 
         question = _("Where a summary covers it, the message is sent in full as well, on each branch that contains it.")
         if is_pinned:

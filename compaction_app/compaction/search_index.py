@@ -6,19 +6,21 @@ down with the session locked, so a message that has one has it above all others 
 or waited for.
 
 A term is a keyed digest, so what was erased is in no byte of an index, whatever its database leaves behind on disk.
-The key is made of ``SECRET_KEY``; words are looked for under ``SECRET_KEY_FALLBACKS`` too.
+The key is made of ``SECRET_KEY``; words are looked for under ``SECRET_KEY_FALLBACKS`` too. What the words are,
+:mod:`search_words` says.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from django.conf import settings as django_settings
 from django.db import connections, transaction
 from django.utils.crypto import salted_hmac
 
-from compaction_app.memory.words import read_words, stem
+from compaction_app.compaction.search_words import words_in
 from compaction_app.messages.openai_format import strings
 from compaction_app.models import ChatMessage, SearchEntry, sql
 from compaction_app.models.managers import lock_session
@@ -49,16 +51,16 @@ def write_entries(session_id: object, cutoff_id: int, using: str) -> None:
 
 
 def words_of(message: ChatMessage) -> set[str]:
-    """The stems by which a message is found: of its text, the arguments of its calls, the names of its attachments."""
+    """The words by which a message is found."""
     if message.redacted_at or (message.role == Role.TOOL and RECALLED in message.content):
         return set()
+    return {word for _, word in words_in(f"{message.name}\n{searched_text(message)}")}
+
+
+def searched_text(message: Any) -> str:
+    """The text of a message, the arguments of its calls and the names of its attachments."""
     named = (attachment.get("name") or "" for attachment in message.attachments or ())
-    return stems("\n".join([message.content, message.name, *strings(message.tool_calls, keys=False), *named]))
-
-
-def stems(text: str) -> set[str]:
-    """The stems of a text without small words; of a text without spaces pairs of signs."""
-    return {stem(word) for word in read_words(text).content}
+    return "\n".join(filter(None, [message.content, *strings(message.tool_calls, keys=False), *named]))
 
 
 def terms_of(words: Iterable[str]) -> list[Sequence[str]]:
@@ -71,4 +73,4 @@ def _terms(words: Iterable[str], secret: str | bytes | None = None) -> list[str]
     key = salted_hmac("compaction_app.search", "", secret=secret, algorithm="sha256").digest()
     kept = sorted(words)[:_MOST_WORDS]
     # In letters, of which a tsquery needs no quotes.
-    return [hashlib.blake2b(word.encode(), key=key, digest_size=6).hexdigest().translate(_LETTERS) for word in kept]
+    return [hashlib.blake2b(word.encode(), key=key, digest_size=5).hexdigest().translate(_LETTERS) for word in kept]

@@ -14,7 +14,7 @@ import socket
 import threading
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice, pairwise
 from typing import Any
@@ -49,6 +49,21 @@ class Reply:
     def as_attributes(self) -> dict[str, Any]:
         """The attributes of the :class:`InvalidReply` that carries it."""
         return {"reply": self.fields, "completion": self.completion, "finish_reason": self.fields["finish_reason"]}
+
+    @property
+    def without_calls(self) -> Reply:
+        return replace(self, fields={**self.fields, "tool_calls": [], "original": None})
+
+    def nonempty(self) -> Reply:
+        """Raises :class:`EmptyReply`: an empty reply would be an empty message in every later prompt."""
+        if any(self.fields[name] for name in ("tool_calls", "attachments")) or self.fields["content"].strip():
+            return self
+        ending = f" (finish_reason {self.fields['finish_reason']})" if self.fields["finish_reason"] else ""
+        raise EmptyReply(
+            f"The model's reply is empty: neither content nor a tool call{ending}.",
+            usage=self.fields["usage"],
+            **self.as_attributes,
+        )
 
 
 class ProviderOverflow(Exception):
@@ -346,14 +361,7 @@ class PartialReply:
         ending = f" (finish_reason {fields['finish_reason']})" if fields["finish_reason"] else ""
         if self._error or _NO_END.search(fields["finish_reason"].lower()):
             raise InvalidReply(f"The model's reply ended in an error or was taken back{ending}.", **reply.as_attributes)
-        # An empty reply would be an empty message in every later prompt.
-        if fields["content"].strip() or fields["tool_calls"] or fields["attachments"]:
-            return reply
-        raise EmptyReply(
-            f"The model's reply is empty: neither content nor a tool call{ending}.",
-            usage=fields["usage"],
-            **reply.as_attributes,
-        )
+        return reply.nonempty()
 
 
 class _CallDraft:

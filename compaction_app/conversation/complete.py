@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 from compaction_app.compaction.execute import wait_for_end
 from compaction_app.compaction.runs import give_back_connection
 from compaction_app.compaction.trigger import CompactionRequest
-from compaction_app.conf import Mode
+from compaction_app.conf import Mode, get_settings
 from compaction_app.context import windows
 from compaction_app.context.overflow import Overflow
 from compaction_app.context.reading import (
@@ -29,7 +29,7 @@ from compaction_app.conversation import chat_model
 from compaction_app.conversation.append import append_once
 from compaction_app.conversation.claim import Claim
 from compaction_app.conversation.compact import open_and_enqueue, open_now, start
-from compaction_app.conversation.recall import answer_recalls, recall_tool
+from compaction_app.conversation.recall import answer_recalls, other_calls, recall_tool
 from compaction_app.conversation.usage import record_double_configured, report_of
 from compaction_app.exceptions import (
     CompactionError,
@@ -40,7 +40,6 @@ from compaction_app.exceptions import (
     InvalidReply,
     MessageNotFound,
 )
-from compaction_app.messages.transcript import RECALL_TOOL
 from compaction_app.messages.validation import open_calls_at_end, token_count
 from compaction_app.models import ChatMessage
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
@@ -84,8 +83,9 @@ def complete(
     :class:`ContextOverflow`. A reply is stored however it is written: arguments of a call need not be JSON. One without
     content and tool calls raises :class:`EmptyReply`, one that ended in an error or is none :class:`InvalidReply`,
     which carries it; nothing is written. So does the :class:`MessageNotFound` of a tip that was deleted meanwhile.
-    ``recall`` offers the model :func:`recall_tool`: its searches are answered and stored like any tool call, and the
-    reply after them is returned. Where a reply calls your tools too, append their results below ``newest_tip(reply)``.
+    ``recall`` offers the model :func:`recall_tool`, unless the setting ``RECALL`` is off: its searches are answered and
+    stored like any tool call, and the reply after them is returned. Where a reply calls your tools too, append their
+    results below :func:`answer_recalls`, which returns the stored result of the search.
     While another call asks a model at ``tip``, :class:`ReplyUnderWay` is raised. Where the reply of an earlier call is
     stored, that is returned and no model is asked; ``regenerate=True`` asks for another one beside it.
     The client's other errors (``openai.APIError``) are raised as they are: ``tip`` is stored, ask again from it.
@@ -164,9 +164,10 @@ class Question:
 
     @property
     def offering(self) -> ContextRequest:
-        """The request with the tool for searches, where that is wanted."""
+        """The request with the tool for searches, where that is wanted, and possible."""
         own = self.request
-        return replace(own, tools=[*(own.tools or ()), recall_tool()]) if self.recall else own
+        is_offered = self.recall and get_settings(self.tip.session.settings).recall
+        return replace(own, tools=[*(own.tools or ()), recall_tool()]) if is_offered else own
 
     def after_searches(self, reply: ChatMessage) -> Question | None:
         """The question below the results of the searches that a reply calls for; None where a caller goes on.
@@ -175,7 +176,7 @@ class Question:
         """
         if self.searches == _MOST_SEARCHES or (tip := answer_recalls(reply)) is None:
             return None
-        if any(call["function"]["name"] != RECALL_TOOL for call in reply.tool_calls or ()):
+        if other_calls(reply):
             return None
         searches = self.searches + 1
         params = {**self.params, "tool_choice": "none"} if searches == _MOST_SEARCHES else self.params
@@ -349,6 +350,9 @@ def _overflow(turn: Turn, overflow: Overflow, needed: int = 0) -> ContextOverflo
 
 def finish_turn(turn: Turn, reply: chat_model.Reply, finish_reason: str = "") -> ChatMessage:
     """Append the reply and request the next compaction. ``finish_reason``: in place of the provider's."""
+    if turn.params.get("tool_choice") == "none" and reply.fields["tool_calls"]:
+        # There are models that call nevertheless. Nobody would answer, and the branch could not go on.
+        reply = reply.without_calls.nonempty()
     message = {
         **reply.fields,
         "role": Role.ASSISTANT,

@@ -23,7 +23,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from django.db import connections, transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
@@ -166,9 +166,15 @@ def blank_message(row: ChatMessage, replacement: str, using: str) -> None:
     _clear_title(row.session_id, content, using)
     with connections[using].cursor() as cursor:
         cursor.execute(sql.SHIFT_PATH_TOKENS, {"node": row.pk, "delta": row.token_count - before})
-    below = ChatMessage.objects.using(using).filter(pk__in=RawSQL(sql.NODE_AND_BELOW, [row.pk]))  # noqa: S611
-    for quotation in below.filter(role=Role.TOOL, content__contains=f"{RECALLED}{row.depth} "):
+    for quotation in quotations_of(row):
         blank_message(quotation, REDACTED, using)
+
+
+def quotations_of(message: ChatMessage) -> QuerySet[ChatMessage]:
+    """The messages below that have it as found by a search: a redaction erases them, too."""
+    below = RawSQL(sql.NODE_AND_BELOW, [message.pk])  # noqa: S611  # names of tables, never a value
+    rows = ChatMessage.objects.using(database_of(message)).messages().filter(pk__in=below).exclude(pk=message.pk)
+    return rows.filter(content__contains=f"{RECALLED}{message.depth} ")
 
 
 def _announce_retired(session_id: Any, ids: Sequence[int], reason: str, using: str) -> None:
@@ -277,6 +283,9 @@ def delete_message(message: ChatMessage) -> int:
             raise MessageNotFound(f"Message {message.pk} does not exist any more.")
         for start in range(0, len(ids), _BATCH):
             _blank_runs(using, ids[start : start + _BATCH])
+            # What else was copied is still found, from what stays.
+            copies = ChatSession.objects.using(using).filter(copied_from__in=ids[start : start + _BATCH])
+            copies.update(copied_from=message.parent_message_id)
         content = manager.values_list("content", flat=True).get(pk=message.pk)
         deleted = manager.delete_subtree(message.pk)
         _clear_title(message.session_id, content, using)
@@ -305,6 +314,8 @@ def delete_session(session: ChatSession) -> None:
     with transaction.atomic(using=using):
         lock_session(session.pk, using)
         keep_used(session)
+        copies = ChatSession.objects.using(using).filter(copied_from__session=session)
+        copies.update(copied_from=ChatSession.objects.using(using).get(pk=session.pk).copied_from_id)
         roots = ChatMessage.objects.db_manager(using)
         for root in roots.get_root_nodes(session):
             roots.delete_subtree(root.pk)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -175,8 +174,7 @@ class _ReplyCollector:
             return None
         if self._draft.finish_reason:
             return reply, ""
-        without_calls = replace(reply, fields={**reply.fields, "tool_calls": [], "original": None})
-        return (without_calls, STOPPED) if self.text.strip() else None
+        return (reply.without_calls, STOPPED) if self.text.strip() else None
 
     async def _advance(self) -> Any:
         """The next chunk; :data:`END` after the last one."""
@@ -211,6 +209,11 @@ class _ReplyCollector:
                 return END
             raise self._interrupted(error) from error
         self._draft.add(chunk)
+        if self._question.searches:
+            # It came with the reply that searched; clients that put the chunks together would have it twice.
+            for choice in getattr(chunk, "choices", None) or ():
+                if delta := getattr(choice, "delta", None):
+                    delta.role = None
         return chunk
 
     async def _finish(self, opened: OpenedStream, chunk: Any) -> None:
@@ -232,7 +235,7 @@ class _ReplyCollector:
         """Where the stored reply calls for a search: answer it, and open the stream of the next reply."""
         if self._question.recall and (following := await self._do(self._question.after_searches, self.message)):
             self._take(following)
-            self._opened, self._is_over = None, False
+            self._opened, self._is_over, self.message = None, False, None
             await self._start()
 
     async def _store(self, reply: Reply, finish_reason: str = "") -> None:

@@ -491,16 +491,20 @@ WITH RECURSIVE up(id, parent_id) AS (
 SELECT id FROM up
 """
 
-# The newest entries with one of some terms on one of a branch's lanes, by the database's own index: FTS5, or GIN over
-# a tsvector.
+# The newest entries with one of some terms on a branch, by the database's own index: FTS5, or GIN over a tsvector. On a
+# lane ids rise with the depth, so a branch has what is at or above its last message there.
 _MATCHES = {
-    "sqlite": f"""SELECT rowid AS id FROM {ENTRIES}_fts WHERE {ENTRIES}_fts MATCH (
-        SELECT '(' || group_concat('l' || lane, ' OR ') || ') AND (' || {{term}} || ')' FROM up) ORDER BY rowid DESC""",
+    # From the index outwards, which has the newest first: so it ends at the limit.
+    "sqlite": f"""SELECT e.rowid AS id FROM {ENTRIES}_fts e CROSS JOIN {MESSAGES} m ON m.id = e.rowid
+        JOIN up ON up.lane = {_LANE.format(row="m")} AND m.id <= up.id WHERE {ENTRIES}_fts MATCH (
+        SELECT '(' || group_concat('l' || lane, ' OR ') || ') AND (' || {{term}} || ')' FROM up)
+        ORDER BY e.rowid DESC""",
     # OFFSET 0: else PostgreSQL, which does not know how rare a word is, reads a large table backwards for the newest.
-    "postgresql": f"""SELECT id FROM (
-        SELECT message_id AS id FROM {ENTRIES} WHERE array_to_tsvector(string_to_array(terms, ' ')) @@ (
+    "postgresql": f"""SELECT e.id FROM (
+        SELECT message_id AS id, split_part(terms, ' ', 1) AS lane FROM {ENTRIES}
+        WHERE array_to_tsvector(string_to_array(terms, ' ')) @@ (
         SELECT '(' || string_agg('l' || lane, '|') || ') & (' || {{term}} || ')' FROM up)::tsquery OFFSET 0
-    ) matching ORDER BY id DESC""",
+    ) e JOIN up ON e.lane = 'l' || up.lane AND e.id <= up.id ORDER BY e.id DESC""",
 }
 _EITHER = {"sqlite": " OR ", "postgresql": "|"}
 
@@ -509,7 +513,7 @@ def search(words: Sequence[Sequence[str]], vendor: str) -> tuple[str, dict[str, 
     """The statement that finds messages at or above %(cutoff)s with any of the words, and its parameters.
 
     Each word is given as the terms that stand for it. First come the messages with the rarest words; of equal ones the
-    deepest. It walks from lane to lane, and reads what the index finds on these lanes.
+    newest. It walks from lane to lane, and reads what the index finds on these lanes.
     """
     named = {f"word{number}": _EITHER[vendor].join(terms) for number, terms in enumerate(words)}
     # A word of every message costs no more than one of some hundred.
@@ -521,16 +525,12 @@ def search(words: Sequence[Sequence[str]], vendor: str) -> tuple[str, dict[str, 
 
 
 _SEARCH = f"""
-WITH RECURSIVE up(lane, depth) AS (
-    SELECT {_LANE.format(row="m")}, m.depth FROM {MESSAGES} m WHERE m.id = %(cutoff)s
+WITH RECURSIVE up(id, lane) AS (
+    SELECT m.id, {_LANE.format(row="m")} FROM {MESSAGES} m WHERE m.id = %(cutoff)s
     UNION ALL
-    SELECT {_LANE.format(row="p")}, p.depth
+    SELECT p.id, {_LANE.format(row="p")}
     FROM up JOIN {MESSAGES} l ON l.id = up.lane JOIN {MESSAGES} p ON p.id = l.parent_message_id
 ),
-weighed(id, depth, weight) AS (
-    SELECT m.id, m.depth, 1.0 / count(*) OVER (PARTITION BY found.word)
-    FROM ({{found}}) found JOIN {MESSAGES} m ON m.id = found.id
-    JOIN up ON up.lane = {_LANE.format(row="m")} AND m.depth <= up.depth
-)
-SELECT id FROM weighed GROUP BY id, depth ORDER BY sum(weight) DESC, depth DESC LIMIT %(limit)s
+weighed(id, weight) AS (SELECT id, 1.0 / count(*) OVER (PARTITION BY found.word) FROM ({{found}}) found)
+SELECT id FROM weighed GROUP BY id ORDER BY sum(weight) DESC, id DESC LIMIT %(limit)s
 """

@@ -1,5 +1,7 @@
 """Copying a branch from the admin, and redacting the copies of a message with it."""
 
+import re
+
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
@@ -75,7 +77,7 @@ class TestRedacting:
         page = eraser.get(address).text
         for copy in (first, second):
             assert f'<input type="checkbox" name="copies" value="{copy.pk}"' in page
-        assert f"Second copy: {second}" in page
+        assert re.search(rf"Second copy · – · [^:<]*\d{{4}}: {re.escape(str(second))}", page)
         eraser.post(address, {"replacement": "[gone]", "copies": [second.pk]})
         rows = ChatMessage.objects.in_bulk([nodes[2].pk, first.pk, second.pk])
         assert [rows[pk].content == "[gone]" for pk in (nodes[2].pk, first.pk, second.pk)] == [True, False, True]
@@ -103,7 +105,4 @@ class TestRedacting:
 
     def test_deleting_says_that_copies_stay(self, eraser, copied):
         nodes, _copies = copied
-        assert (
-            "Copies in other conversations, without their link to this one."
-            in eraser.get(url("chatmessage_delete", nodes[2].pk)).text
-        )
+        assert "Copies in other conversations." in eraser.get(url("chatmessage_delete", nodes[2].pk)).text

@@ -17,7 +17,7 @@ from tests.trees import start_session, summarize
 pytestmark = pytest.mark.django_db
 
 SECRET = "the secret of the harbour"
-COPIES = "Replies, edits and other branches may repeat it"
+COPIES = "Replies, edits and other branches may repeat it, and stay"
 
 
 def search_of(node):
@@ -51,7 +51,7 @@ def test_redacting_says_first_what_goes_along(eraser, hung):
         assert line in page
     for summary in (first, second):
         assert f'<a href="{page_of(summary)}">{summary}</a>' in page
-    assert f"Only this message is erased.</strong> {COPIES}: {search_of(nodes[0])}" in page
+    assert f"<strong>{COPIES}:</strong> {search_of(nodes[0])}" in page
     assert "ask a developer for chat.redact_text" in page
     assert SECRET not in page
     assert ChatMessage.objects.get(pk=nodes[1].pk).redacted_at is None
@@ -61,7 +61,7 @@ def test_what_is_said_is_what_happens(eraser, hung):
     nodes, *_ = hung
     response = eraser.post(url("chatmessage_redact", nodes[1].pk), {"replacement": "[on request]"})
     assert told(response) == (
-        f"Redacted: {nodes[1]}. Only this message is erased. {COPIES}: search this session. "
+        f"Redacted: {nodes[1]}. {COPIES}: search this session. "
         "If a branch is over its threshold now, it is compacted in the background: see the runs."
     )
     links = str(next(iter(get_messages(response.wsgi_request))))

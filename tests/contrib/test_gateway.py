@@ -20,9 +20,12 @@ from django.urls import include, path
 from compaction_app import chat
 from compaction_app.contrib.gateway.models import BranchDigest
 from compaction_app.contrib.gateway.views import Gateway
+from compaction_app.messages.transcript import RECALL_TOOL
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.tasks import compact_branch
 from compaction_app.testing import steps
+from tests.contrib.drivers import calls
+from tests.small import anchored_summary
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls(__name__)]
 
@@ -318,6 +321,35 @@ def test_what_is_redacted_cannot_be_verified_and_is_not_found(server):
     assert BranchDigest.objects.count() == 2
     chat.delete_session(ChatSession.objects.get())
     assert not BranchDigest.objects.exists()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_is_shown_no_search_and_goes_on_below_its_answer(api, server, monkeypatch, stream):
+    monkeypatch.setattr(Gateway, "recall", True)
+    search = (RECALL_TOOL, {"query": "boat"})
+    script = [steps.reply("A sloop."), calls(("c1", *search)), steps.reply("The sloop.")]
+    server.script([*script, calls(("c2", *search), ("c3", "look", {})), steps.reply("A sail.")])
+    sent = talk("Which boat?")
+
+    def turn(*more):
+        sent.extend(more)
+        made = {"model": "house-model", "messages": sent}
+        if not stream:
+            said = api.chat.completions.create(**made).choices[0].message
+        else:
+            with api.chat.completions.stream(**made) as chunks:
+                said = chunks.get_final_completion().choices[0].message
+        sent.append(said.to_dict())
+        return said
+
+    assert turn().content == "A sloop."
+    anchored_summary(*ChatMessage.objects.order_by("-id"))
+    assert turn({"role": "user", "content": "Which was it?"}).content == "The sloop."
+    asked = turn({"role": "user", "content": "What is there?"})
+    assert [one.function.name for one in asked.tool_calls] == ["look"]
+    assert turn({"role": "tool", "tool_call_id": "c3", "content": "Sail"}).content == "A sail."
+    [tip] = chat.tips(ChatSession.objects.get())
+    assert "".join(one.role[0] for one in chat.get_branch(tip)) == "uauatauatta"
 
 
 def test_forty_turns_fill_the_window(server, settings):

@@ -297,14 +297,23 @@ class TestCopiesOf:
         assert chat.copies_of(branch[0]) == [copied[0]]
         assert chat.copies_of(branch[1]) == chat.copies_of(branch[2]) == []
 
-    def test_a_deletion_ends_the_link_and_leaves_the_copy(self, session):
+    def test_a_deletion_leaves_the_copy_and_its_link_from_what_stays(self, session):
         branch = grow(session, None, "u a u")
-        copy = chat.copy_branch(branch[-1])
+        copy = branch_of(chat.copy_branch(branch[-1]))
         chat.delete_message(branch[2])
-        copy.refresh_from_db()
-        assert copy.copied_from is None
-        assert chat.copies_of(branch[0]) == []
-        assert len(branch_of(copy)) == 3
+        assert chat.copies_of(branch[1]) == [copy[1]]
+        assert len(branch_of(copy[0].session)) == 3
+        chat.delete_message(branch[0])
+        assert chat.get_branch(copy[2]) == copy
+
+    def test_a_copy_in_the_middle_that_is_deleted_leaves_those_made_of_it(self, session):
+        branch = grow(session, None, "u a u a")
+        middle = chat.copy_branch(branch[2])
+        own = grow(middle, branch_of(middle)[1], "u a")
+        last = branch_of(chat.copy_branch(own[1]))
+        chat.delete_session(middle)
+        assert chat.copies_of(branch[1]) == [last[1]]
+        assert chat.copies_of(branch[2]) == []
 
 
 class TestRedactingCopies:

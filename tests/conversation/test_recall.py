@@ -11,7 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
-from compaction_app.exceptions import ConfigurationError, InvalidMessage
+from compaction_app.exceptions import ConfigurationError, EmptyReply, InvalidMessage
 from compaction_app.messages.transcript import RECALL_TOOL
 from compaction_app.models import ChatMessage, ChatSession, SearchEntry, sql
 from compaction_app.testing import steps
@@ -82,8 +82,9 @@ def test_a_query_has_at_least_two_characters(harbour, query) -> None:
     assert refused.value.field == "query"
 
 
-def test_a_query_of_small_words_finds_nothing(harbour) -> None:
-    assert found(harbour[5], "and the of") == []
+def test_small_words_count_where_there_are_no_others(harbour) -> None:
+    assert found(harbour[5], "the from") == [harbour[0].pk, harbour[3].pk]
+    assert found(harbour[5], "the albatross") == [harbour[3].pk]
 
 
 def test_another_branch_is_not_searched(session, harbour) -> None:
@@ -93,6 +94,49 @@ def test_another_branch_is_not_searched(session, harbour) -> None:
     assert found(other[3], "invoice") == [harbour[1].pk, harbour[0].pk]
     assert found(other[3], "albatross") == []
     assert found(harbour[5], "plaster") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("The boats cost 1,299.00, says the café.", "boat"),
+        ("The boats cost 1,299.00, says the café.", "1299"),
+        ("The boats cost 1,299.00, says the café.", "cafe"),
+        ("Invoice (2024-05-07) was paid.", "2024-05-07"),
+        ("INV-2024-00917 is due.", "00917"),
+        ("In the war he was at sea.", "war"),
+        ("İstanbul, Straße 4", "istanbul strasse"),
+        ("Rewrite it in C++ and not in C.", "C++"),
+        ("Die Schiffe der Reeder", "SCHIFF"),
+    ],
+)
+def test_words_are_compared_without_case_accents_and_plurals(settings, session, text, query) -> None:
+    nodes = say(session, None, text, "Nothing of it.", "So?")
+    anchored_summary(nodes[2], nodes[1])
+    settings.COMPACTION = small(REDACTOR="tests.conversation.test_recall.without_stars")
+    [one] = chat.recall(nodes[2], query)
+    assert one.excerpt == text
+
+
+def without_stars(text: str) -> str:
+    return text.replace("*", "")
+
+
+def test_an_attachment_is_found_and_quoted_by_its_name(session) -> None:
+    plan = [{"type": "file", "name": "harbour-plan.pdf"}]
+    sent = chat.append_message(session, None, role="user", content="Here.", attachments=plan)
+    nodes = say(session, sent, "Seen.", "And?")
+    anchored_summary(nodes[1], nodes[0])
+    [one] = chat.recall(nodes[1], "harbour-plan")
+    assert "harbour-plan.pdf" in one.excerpt
+
+
+def test_a_fork_is_searched_however_much_its_old_branch_says_below_it(session) -> None:
+    old = say(session, None, "the boat is blue", *["and the boat goes on"] * 600)
+    fork = say(session, old[1], "Well.", "Yes.")
+    for nodes in (old, fork):
+        anchored_summary(nodes[-1], nodes[-2])
+        assert len(chat.recall(nodes[-1], "boat", limit=50)) == (50 if nodes is old else 2)
 
 
 def test_a_worker_writes_the_entries_and_a_search_only_reads(settings, session) -> None:
@@ -138,6 +182,7 @@ def test_without_its_setting_nothing_is_indexed_or_searched(settings, branch) ->
     assert not SearchEntry.objects.exists()
     with pytest.raises(ConfigurationError, match="RECALL"):
         chat.recall(branch[-1], "word")
+    assert "RECALL is off" in chat.recall_text(branch[-1], "word")
     settings.COMPACTION = small()
     assert chat.recall(branch[-1], "word")
 
@@ -259,7 +304,7 @@ class TestTool:
 
     @pytest.mark.parametrize(
         ("query", "told"),
-        [("lighthouse", "No earlier message"), ("x", "at least 2 characters"), ("{", "at least 2 characters")],
+        [("lighthouse", "No summarized message"), ("x", "at least 2 characters"), ("{", "at least 2 characters")],
     )
     def test_a_search_that_finds_nothing_says_so(self, harbour, server, query, told) -> None:
         server.script([search(query)])
@@ -284,9 +329,37 @@ class TestTool:
         reply = ask_once(harbour[5], server)
         result = chat.newest_tip(reply)
         assert "Albatross" in result.content
+        assert chat.answer_recalls(reply) == result
         ids = [call["id"] for call in reply.tool_calls]
         assert result.tool_call_id == ids[0]
         chat.append_message(reply.session, result, role="tool", tool_call_id=ids[1], content="A sail.")
+
+    @EACH
+    def test_asked_again_it_is_the_stored_answer_whatever_follows_it(self, session, harbour, server, ask) -> None:
+        server.script([search("boat"), steps.reply("Albatross.")])
+        reply = ask(harbour[5], server, recall=True, model="house-model")
+        say(session, reply, "Thanks.", "You are welcome.")
+        assert ask(harbour[5], server, recall=True, model="house-model") == reply
+        assert len(server.requests) == 2
+        assert chat.get_branch(reply)[-1] == reply
+
+    @EACH
+    def test_a_model_that_cannot_stop_searching_leaves_nothing_open(self, harbour, server, ask) -> None:
+        server.script([search("boat")] * 4 + [steps.reply("Albatross.")])
+        with pytest.raises(EmptyReply):
+            ask(harbour[5], server, recall=True, model="house-model")
+        assert ask(harbour[5], server, recall=True, model="house-model").content == "Albatross."
+        assert len(server.requests) == 5
+
+    def test_without_its_setting_no_search_is_offered_and_one_that_is_called_is_answered(
+        self, settings, harbour, server
+    ) -> None:
+        settings.COMPACTION = small(RECALL=False)
+        server.script([search("boat"), steps.reply("I cannot look.")])
+        reply = ask_once(harbour[5], server)
+        assert reply.content == "I cannot look."
+        assert "tools" not in server.requests[0]
+        assert "RECALL is off" in chat.get_branch(reply)[-2].content
 
     def test_a_reply_of_before_that_searches_is_answered(self, session, harbour, server) -> None:
         server.script([search("boat"), steps.server_error(), steps.reply("Albatross.")])

@@ -149,7 +149,7 @@ def _place(user: Any, messages: Sequence[Fields], external_id: str, again: bool,
         new = [one if one["role"] == Role.USER else {**one, "metadata": BY_CLIENT} for one in messages[known_count:]]
         # A result whose call is not there becomes a quoted text.
         rows = chat.append_messages(session, found.message if found else None, new, lenient=True)
-        _remember(rows, digests[known_count:], has_reply, using)
+        _remember(rows, digests[known_count:], has_reply, rows[0].parent_message_id, using)
     return Place(session=session, tip=rows[-1], digest=digests[-1], has_reply=has_reply)
 
 
@@ -174,23 +174,26 @@ def place_beside(at: Place, using: str) -> Place:
     message = {key: getattr(at.tip, key) for key in _COPIED}
     with transaction.atomic(using=using):
         [tip] = chat.append_messages(at.session, at.tip.parent, [message], lenient=True)
-        _remember([tip], [at.digest], at.has_reply, using)
+        _remember([tip], [at.digest], at.has_reply, tip.parent_message_id, using)
     return replace(at, tip=tip)
 
 
-def remember_reply(at: Place, reply: ChatMessage, using: str) -> None:
-    """Have the reply found when it is sent back."""
-    [digest] = digests_of([vars(reply)], at.digest)
-    _remember([reply], [digest], True, using)
+def remember_reply(at: Place, reply: ChatMessage, calls: Sequence[Mapping[str, Any]], using: str) -> None:
+    """Have the reply found when it is sent back, with the calls that the client was shown; it goes on below others."""
+    [digest] = digests_of([{**vars(reply), "tool_calls": calls}], at.digest)
+    below = reply if len(calls) == len(reply.tool_calls or ()) else chat.answer_recalls(reply) or reply
+    _remember([below], [digest], True, at.tip.pk, using)
 
 
-def _remember(rows: Sequence[ChatMessage], digests: Sequence[str], has_reply: bool, using: str) -> None:
+def _remember(
+    rows: Sequence[ChatMessage], digests: Sequence[str], has_reply: bool, above: int | None, using: str
+) -> None:
     """Not where any of what they are made of was redacted meanwhile: a redaction has the session's lock too."""
     top = rows[0]
     with transaction.atomic(using=using):
         lock_session(top.session_id, using)
-        known = ChatMessage.objects.using(using).filter(pk=top.pk, redacted_at=None)
-        if known.filter(Q(parent=None) | Q(parent__gateway_digest__isnull=False)).exists():
+        stored = ChatMessage.objects.using(using).filter(pk=top.pk, redacted_at=None)
+        if stored and (above is None or BranchDigest.objects.using(using).filter(message=above)):
             made = zip(rows, digests, strict=True)
             BranchDigest.objects.using(using).bulk_create(
                 [BranchDigest(message=row, digest=digest, has_reply=has_reply) for row, digest in made],

@@ -17,6 +17,7 @@ from compaction_app.api.errors import Code, Problem
 from compaction_app.api.schemas import MAX_ID, JsonObject
 from compaction_app.contrib.stream.replies import settle
 from compaction_app.conversation.append import append_once
+from compaction_app.conversation.recall import answer_recalls, other_calls
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tree.branches import database_of
@@ -179,8 +180,9 @@ def _append_results(row: ChatMessage, parts: Sequence[Mapping[str, Any]]) -> Cha
         for part in parts
         if part.get("state") in ("output-available", "output-error")
     }
-    tip = row
-    for call in row.tool_calls or ():
+    # The model's searches are answered here.
+    tip = answer_recalls(row) or row
+    for call in other_calls(row):
         if call["id"] in outputs:
             output = outputs[call["id"]]
             text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)

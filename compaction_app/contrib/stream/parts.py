@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from compaction_app.conf import site_setting
 from compaction_app.context.assembly import address_of
+from compaction_app.conversation.recall import other_calls
 from compaction_app.conversation.stream import ReplyStream
 from compaction_app.messages.media import media_type
 from compaction_app.messages.openai_format import with_address
@@ -68,7 +69,7 @@ def parts_of_reply(message: ChatMessage | None) -> Iterator[Part]:
     """What is known of a reply when it is whole: files and calls."""
     if message is not None:
         yield from _files(message.attachments)
-        yield from ({"type": "tool-input-available", **part} for part in _calls(message.tool_calls))
+        yield from ({"type": "tool-input-available", **part} for part in _calls(other_calls(message)))
 
 
 def finish(message: ChatMessage | None, question: ChatMessage, finish_reason: str = "") -> Part:

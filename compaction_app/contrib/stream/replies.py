@@ -35,6 +35,7 @@ from compaction_app.contrib.stream.parts import (
     sse,
 )
 from compaction_app.conversation.claim import is_under_way
+from compaction_app.conversation.recall import other_calls
 from compaction_app.conversation.stream import STOPPED, ReplyStream
 from compaction_app.exceptions import CompactionError, ContextOverflow, InvalidReply, ReplyUnderWay
 from compaction_app.models import ChatMessage, ChatSession, ReplyClaim
@@ -178,7 +179,8 @@ class Reply:
             for part in parts_of_reply(stream.message):
                 self._say(part)
             goes_on = stream.message and self._run_tool and step < _MOST_STEPS and not self._is_stopped
-            calls = tip.tool_calls if goes_on else None
+            calls = other_calls(tip) if goes_on else None
+            tip = chat.answer_recalls(tip) or tip if calls else tip
             for call in calls or ():
                 result = self._run_tool(call)
                 tip = chat.append_message(tip.session, tip, role="tool", tool_call_id=call["id"], content=result)

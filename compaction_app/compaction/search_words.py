@@ -1,0 +1,56 @@
+"""The words by which summarized messages are found. Pure.
+
+Letters are compared in lower case and without accents, words by their first six letters and without a plural's s.
+Scripts without spaces have pairs of signs for words.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
+
+from compaction_app.memory.word_tables import STOP
+from compaction_app.memory.words import UNSPACED, stem
+
+# 1,299 is one number. The names of a few languages are a letter and signs.
+_WORD = re.compile(
+    rf"(?P<signs>[{UNSPACED}]+)|(?<![^\W_])(?:\d{{1,3}}(?:[.,'’]\d{{3}})+(?!\d)|[^\W\d_](?:\+\+|#))|[^\W_{UNSPACED}]+"
+)
+_PLURAL = re.compile(r"(?:(?<=[sxz])es|(?<=[cs]h)es|(?<=\w\w[^\W\ds])s)$")
+
+
+def words_in(text: str) -> Iterator[tuple[int, str]]:
+    """The words of a text as they are compared, each with the place where it begins."""
+    folded, places = _folded(text)
+    for match in _WORD.finditer(folded):
+        word, start = match[0], match.start()
+        if match["signs"]:
+            yield from ((places[start + at], word[at : at + 2]) for at in range(max(1, len(word) - 1)))
+        else:
+            yield places[start], stem(_PLURAL.sub("", re.sub("[.,'’]", "", word)))
+
+
+def words_of_query(text: str) -> set[str]:
+    """The words that are searched for: without small ones such as "the", where it has any others."""
+    words = {word for _, word in words_in(text)}
+    return words - _small_words() or words
+
+
+@cache
+def _small_words() -> set[str]:
+    return {word for small in STOP for _, word in words_in(small)}
+
+
+def _folded(text: str) -> tuple[str, Sequence[int]]:
+    """The text as it is compared, and of each letter the place in the text."""
+    if text.isascii():
+        return text.lower(), range(len(text))
+    pairs = [(letter, place) for place, sign in enumerate(text) for letter in _letters(sign)]
+    return "".join(letter for letter, _ in pairs), [place for _, place in pairs]
+
+
+@lru_cache(maxsize=10_000)
+def _letters(sign: str) -> str:
+    return "".join(one for one in unicodedata.normalize("NFKD", sign.casefold()) if not unicodedata.combining(one))
