@@ -13,7 +13,13 @@ from tests.settings import *  # noqa: F403
 
 ROOT_URLCONF = "tests.contrib.stream_site"
 ALLOWED_HOSTS = ["127.0.0.1"]
-COMPACTION = {"SUMMARIZER": "extractive", "CONTEXT_WINDOW": 3_000, "RESERVED_TOKENS": 200}
+COMPACTION = {
+    "SUMMARIZER": "extractive",
+    "CONTEXT_WINDOW": 3_000,
+    "RESERVED_TOKENS": 200,
+    # The exact one takes a process seconds to load.
+    "TOKEN_COUNTER": "compaction_app.testing.builders.WordTokenCounter",
+}
 FILES = "django.core.cache.backends.filebased.FileBasedCache"
 CACHES = {"default": {"BACKEND": FILES, "LOCATION": os.environ["STREAM_CACHE"]}}
 TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}]

@@ -15,7 +15,7 @@ from compaction_app.exceptions import EmptyReply, InvalidMessage, InvalidReply
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.builders import WordTokenCounter, grow, words
-from tests.conversation.asking import EACH, aclient_of
+from tests.conversation.asking import EACH, aclient_of, acompleted, astreamed, completed, streamed
 from tests.small import small, tool_call
 from tests.steps import llama_overflow
 
@@ -69,8 +69,15 @@ class TestComplete:
         assert server.requests[0]["messages"][0] == {"role": "system", "content": "You are terse."}
         assert CompactionRun.objects.get(session=session).trigger == "threshold"
 
-    @pytest.mark.parametrize("overflow", [steps.context_overflow(), llama_overflow()], ids=["openai", "llama.cpp"])
-    @EACH
+    @pytest.mark.parametrize(
+        ("ask", "overflow"),
+        [
+            (completed, steps.context_overflow()),
+            (acompleted, llama_overflow()),
+            (streamed, llama_overflow()),
+            (astreamed, steps.context_overflow()),
+        ],
+    )
     def test_a_prompt_too_long_for_the_provider_is_compacted_and_sent_once_more(self, session, server, ask, overflow):
         server.script([overflow])
         tip = grow(session, None, "u a " * 20 + "u")[-1]

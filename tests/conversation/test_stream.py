@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -267,37 +268,50 @@ def waits(*, after_the_end: bool) -> Step:
         exchange.send_delta({"content": "Aye, aye"})
         if after_the_end:
             exchange.send_delta({}, finish_reason="stop")
-        exchange.wait(1)
+        exchange.wait(20)
         exchange.send_delta({"content": ", Sir"})
         exchange.end_stream(None if after_the_end else "stop", {"prompt_tokens": 1, "total_tokens": 1})
 
     return answer
 
 
-def closed_elsewhere(tip: ChatMessage, server: ScriptedOpenAIServer, on_stop: Any) -> list[Any]:
-    """What its reader got of a stream that another thread closes."""
-    stream = chat.stream(tip, client=client_of(server), on_stop=on_stop)
+def closed_elsewhere(tip: ChatMessage, server: ScriptedOpenAIServer, on_stop: Any, chunks: int = 1) -> list[Any]:
+    """What its reader got of a stream that another thread closes, after so many chunks."""
+    stream, seen, enough = chat.stream(tip, client=client_of(server), on_stop=on_stop), [], threading.Event()
+
+    def read() -> None:
+        for chunk in stream:
+            seen.append(chunk)
+            if len(seen) == chunks:
+                enough.set()
+
     with ThreadPoolExecutor(1) as pool:
-        reader = pool.submit(closing(lambda: list(stream)))
-        time.sleep(0.4)
+        reader = pool.submit(closing(read))
+        assert enough.wait(20)
         stream.close()
-        return reader.result()
+        reader.result()
+    return seen
 
 
-def aclosed_elsewhere(tip: ChatMessage, server: ScriptedOpenAIServer, on_stop: Any, seconds: float = 0.4) -> list[Any]:
+def aclosed_elsewhere(tip: ChatMessage, server: ScriptedOpenAIServer, on_stop: Any, chunks: int = 1) -> list[Any]:
+    """Without a chunk it is closed as soon as the provider is asked."""
+
     async def race() -> list[Any]:
         async with aclient_of(server) as client:
-            stream = chat.astream(tip, client=client, on_stop=on_stop)
+            stream, seen, enough = chat.astream(tip, client=client, on_stop=on_stop), [], asyncio.Event()
 
-            async def read() -> list[Any]:
-                return [chunk async for chunk in stream]
+            async def read() -> None:
+                async for chunk in stream:
+                    seen.append(chunk)
+                    if len(seen) == chunks:
+                        enough.set()
 
             reader = asyncio.create_task(read())
-            await asyncio.sleep(seconds)
+            await asyncio.wait_for(enough.wait() if chunks else asyncio.to_thread(server.wait_for, 1), 20)
             await stream.aclose()
-            chunks = await reader
+            await reader
             assert not await ReplyClaim.objects.aexists()
-            return chunks
+            return seen
 
     return async_to_sync(race)()
 
@@ -312,7 +326,7 @@ class TestClosedElsewhere:
     )
     def test_its_reader_is_at_the_end(self, tip, server, close, after_the_end, on_stop, stored):
         server.script([waits(after_the_end=after_the_end)])
-        assert text_of(close(tip, server, on_stop)) == "Aye, aye"
+        assert text_of(close(tip, server, on_stop, 1 + after_the_end)) == "Aye, aye"
         assert [(reply.content, reply.finish_reason) for reply in replies()] == stored
         assert not ReplyClaim.objects.exists()
 
@@ -326,8 +340,8 @@ class TestClosedElsewhere:
         assert time.monotonic() - began < 15
 
     def test_while_it_is_being_opened(self, tip, server):
-        server.script([steps.late(0.5, steps.stream_of("Aye", ", aye", then=steps.hang(5)))])
-        assert aclosed_elsewhere(tip, server, "keep", 0.2) == []
+        server.script([steps.late(20, steps.stream_of("Aye"))])
+        assert aclosed_elsewhere(tip, server, "keep", chunks=0) == []
         assert replies() == []
 
 

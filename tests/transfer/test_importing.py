@@ -246,13 +246,13 @@ class TestOpenAIFormat:
         assert session.created_at.isoformat() == "2026-03-02T08:00:00+00:00"
 
     def test_a_long_chain_and_a_wide_fork_need_no_recursion(self, json_file):
-        chain = [user(f"{n}", id=n) for n in range(3000)]
-        wide = [assistant(f"w{n}", parent=0) for n in range(300)]
+        chain = [user(f"{n}", id=n) for n in range(1100)]
+        wide = [assistant(f"w{n}", parent=0) for n in range(30)]
         one = import_file(json_file({"messages": chain + wide}))[0]
-        assert (one.messages, one.tips) == (3300, 301)
-        assert ChatMessage.objects.order_by("-depth").first().depth == 3000
+        assert (one.messages, one.tips) == (1130, 31)
+        assert ChatMessage.objects.order_by("-depth").first().depth == 1100
         variants = chat.variants(ChatMessage.objects.get(content="w0"))
-        assert [v.content for v in variants] == ["1", *(f"w{n}" for n in range(300))]
+        assert [v.content for v in variants] == ["1", *(f"w{n}" for n in range(30))]
 
 
 BROKEN: list[Any] = [

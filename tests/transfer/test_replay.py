@@ -29,16 +29,24 @@ def hide_first_names(text: str) -> str:
     return "[removed]" if text.startswith("secret: ") else text.replace("Ilse", "[someone]")
 
 
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of what was exported once."""
+    return tmp_path_factory.mktemp("bundles") / "out"
+
+
 @pytest.fixture
-def exported(server: ScriptedOpenAIServer, tmp_path: Path) -> Export:
+def exported(server: ScriptedOpenAIServer, bundles: Path, tmp_path: Path) -> Export:
     """Two generations, and a server that has forgotten what it was asked for them."""
-    session = chat.start_session(title="A garden")
-    tip = talk(session, None, 7)[-1]
-    chat.compact(tip)
-    chat.compact(talk(session, tip, 6)[-1])
-    made = export(tmp_path / "out")
-    server.reset()
-    return made
+    if not bundles.exists():
+        session = chat.start_session(title="A garden")
+        tip = talk(session, None, 7)[-1]
+        chat.compact(tip)
+        chat.compact(talk(session, tip, 6)[-1])
+        export(bundles)
+        server.reset()
+    folder = shutil.copytree(bundles, tmp_path / "out")
+    return Export(folder, json.loads((folder / "index.json").read_text()), 0, "")
 
 
 def replay(*arguments: Any) -> tuple[dict[str, Any], int]:
