@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -275,43 +275,39 @@ def waits(*, after_the_end: bool) -> Step:
     return answer
 
 
-def closed_elsewhere(tip: ChatMessage, server: ScriptedOpenAIServer, on_stop: Any, chunks: int = 1) -> list[Any]:
-    """What its reader got of a stream that another thread closes, after so many chunks."""
-    stream, seen, enough = chat.stream(tip, client=client_of(server), on_stop=on_stop), [], threading.Event()
+def pauses(is_due: Callable[[], object]) -> Iterator[float]:
+    give_up = time.monotonic() + 20
+    while not is_due():
+        assert time.monotonic() < give_up
+        yield 0.01
 
-    def read() -> None:
-        for chunk in stream:
-            seen.append(chunk)
-            if len(seen) == chunks:
-                enough.set()
 
+def closed_elsewhere(tip: ChatMessage, server: ScriptedOpenAIServer, on_stop: Any, is_due: Any) -> list[Any]:
+    """What its reader got of a stream that another thread closes."""
+    stream = chat.stream(tip, client=client_of(server), on_stop=on_stop)
     with ThreadPoolExecutor(1) as pool:
-        reader = pool.submit(closing(read))
-        assert enough.wait(20)
+        reader = pool.submit(closing(lambda: list(stream)))
+        for seconds in pauses(is_due):
+            time.sleep(seconds)
         stream.close()
-        reader.result()
-    return seen
+        return reader.result()
 
 
-def aclosed_elsewhere(tip: ChatMessage, server: ScriptedOpenAIServer, on_stop: Any, chunks: int = 1) -> list[Any]:
-    """Without a chunk it is closed as soon as the provider is asked."""
-
+def aclosed_elsewhere(tip: ChatMessage, server: ScriptedOpenAIServer, on_stop: Any, is_due: Any) -> list[Any]:
     async def race() -> list[Any]:
         async with aclient_of(server) as client:
-            stream, seen, enough = chat.astream(tip, client=client, on_stop=on_stop), [], asyncio.Event()
+            stream = chat.astream(tip, client=client, on_stop=on_stop)
 
-            async def read() -> None:
-                async for chunk in stream:
-                    seen.append(chunk)
-                    if len(seen) == chunks:
-                        enough.set()
+            async def read() -> list[Any]:
+                return [chunk async for chunk in stream]
 
             reader = asyncio.create_task(read())
-            await asyncio.wait_for(enough.wait() if chunks else asyncio.to_thread(server.wait_for, 1), 20)
+            for seconds in pauses(is_due):
+                await asyncio.sleep(seconds)
             await stream.aclose()
-            await reader
+            chunks = await reader
             assert not await ReplyClaim.objects.aexists()
-            return seen
+            return chunks
 
     return async_to_sync(race)()
 
@@ -319,29 +315,36 @@ def aclosed_elsewhere(tip: ChatMessage, server: ScriptedOpenAIServer, on_stop: A
 class TestClosedElsewhere:
     """By another thread or task than the one that reads: its reader is at the end, and nothing is stored twice."""
 
+    @pytest.fixture
+    def reads(self, monkeypatch):
+        """One for each chunk that was asked for. The last one is waited for."""
+        made, read = [], chat_model.OpenedStream.read
+        monkeypatch.setattr(chat_model.OpenedStream, "read", lambda opened: made.append(1) or read(opened))
+        return made
+
     @pytest.mark.parametrize("close", [closed_elsewhere, aclosed_elsewhere])
     @pytest.mark.parametrize(
         ("after_the_end", "on_stop", "stored"),
         [(False, "discard", []), (False, "keep", [("Aye, aye", "stopped")]), (True, "keep", [("Aye, aye", "stop")])],
     )
-    def test_its_reader_is_at_the_end(self, tip, server, close, after_the_end, on_stop, stored):
+    def test_its_reader_is_at_the_end(self, tip, server, close, reads, after_the_end, on_stop, stored):
         server.script([waits(after_the_end=after_the_end)])
-        assert text_of(close(tip, server, on_stop, 1 + after_the_end)) == "Aye, aye"
+        assert text_of(close(tip, server, on_stop, lambda: len(reads) == 3 + after_the_end)) == "Aye, aye"
         assert [(reply.content, reply.finish_reason) for reply in replies()] == stored
         assert not ReplyClaim.objects.exists()
 
     @pytest.mark.parametrize("close", [closed_elsewhere, aclosed_elsewhere])
-    def test_neither_its_reader_nor_its_provider_waits(self, tip, server, close):
+    def test_neither_its_reader_nor_its_provider_waits(self, tip, server, close, reads):
         """The provider is silent, and the client would wait for thirty seconds."""
         server.script([steps.stream_of("Aye", then=steps.hang())])
         began = time.monotonic()
-        assert text_of(close(tip, server, "discard")) == "Aye"
+        assert text_of(close(tip, server, "discard", lambda: len(reads) == 3)) == "Aye"
         server.wait_for_disconnects(1)
         assert time.monotonic() - began < 15
 
     def test_while_it_is_being_opened(self, tip, server):
-        server.script([steps.late(20, steps.stream_of("Aye"))])
-        assert aclosed_elsewhere(tip, server, "keep", chunks=0) == []
+        server.script([steps.late(1.5, steps.stream_of("Aye"))])
+        assert aclosed_elsewhere(tip, server, "keep", lambda: server.requests) == []
         assert replies() == []
 
 
