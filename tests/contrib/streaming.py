@@ -17,7 +17,8 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from compaction_app.models import ReplyClaim
+from compaction_app import chat
+from compaction_app.models import ChatSession, ReplyClaim
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from tests.conftest import REPOSITORY, WORKERS, CeleryWorker, live_database_url
@@ -76,6 +77,10 @@ def addresses(
     yield serve
     # A reply that goes on would be written among the rows of the next test.
     soon(lambda: not ReplyClaim.objects.exists())
+
+
+def branches(session: ChatSession) -> list[list[str]]:
+    return [[one.content for one in chat.get_branch(tip)] for tip in chat.tips(session)]
 
 
 def soon(found: Callable[[], Any]) -> Any:

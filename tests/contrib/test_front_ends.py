@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from compaction_app import chat
 from compaction_app.testing import steps
 from tests.browser.chromium import NoBrowser, started_chromium
 from tests.browser.conftest import session_cookie
-from tests.contrib.streaming import addresses, processes, provider, reset_provider  # noqa: F401  # fixtures
+from tests.contrib.streaming import addresses, branches, processes, provider, reset_provider  # noqa: F401  # fixtures
 from tests.plugin import NO_FRAMEWORKS
 
 pytestmark = [
@@ -68,10 +67,6 @@ def open_page(bundle, chromium, serve, owner, session):
 
 def shown(page, role="assistant"):
     return page.locator(f"[data-role={role}]")
-
-
-def branches(session):
-    return [[one.content for one in chat.get_branch(tip)] for tip in chat.tips(session)]
 
 
 def test_use_chat(open_page, server, session):

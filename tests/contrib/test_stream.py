@@ -14,7 +14,7 @@ from compaction_app.models import ChatMessage, ReplyClaim
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from tests.contrib.drivers import calls
-from tests.contrib.streaming import Page, addresses, processes, provider, reset_provider, soon, text_of, until  # noqa: F401
+from tests.contrib.streaming import Page, addresses, branches, processes, provider, reset_provider, soon, text_of, until  # noqa: F401
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -28,10 +28,6 @@ def page(request, serve, owner, session):
 
 WSGI_TOO = pytest.mark.parametrize("page", ["asgi", "wsgi"], indirect=True)
 BY_WSGI = pytest.mark.parametrize("page", ["wsgi"], indirect=True)
-
-
-def branches(session):
-    return [[one.content for one in chat.get_branch(tip)] for tip in chat.tips(session)]
 
 
 def test_a_branch_made_in_the_page_is_a_branch_of_the_tree(page, server, session):

@@ -343,7 +343,7 @@ class TestClosedElsewhere:
         assert time.monotonic() - began < 15
 
     def test_while_it_is_being_opened(self, tip, server):
-        server.script([steps.late(1.5, steps.stream_of("Aye"))])
+        server.script([steps.late(1, steps.stream_of("Aye"))])
         assert aclosed_elsewhere(tip, server, "keep", lambda: server.requests) == []
         assert replies() == []
 
