@@ -9,6 +9,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
 from django.db import transaction
+from django.db.models.signals import post_save
 
 from compaction_app import chat
 from compaction_app.conversation import append
@@ -27,6 +28,21 @@ def session():
 
 
 class TestAppend:
+    def test_a_receiver_of_the_host_may_refuse_it(self, session):
+        """A signal is sent in the transaction of the message."""
+        tip = grow(session, None, "u")[0]
+
+        def refuse(sender, instance, **_):
+            raise ValueError(f"{instance.pk and instance.content} refused")
+
+        post_save.connect(refuse, sender=ChatMessage)
+        try:
+            with pytest.raises(ValueError, match="hello refused"):
+                chat.append_message(session, tip, role="assistant", content="hello")
+        finally:
+            post_save.disconnect(refuse, sender=ChatMessage)
+        assert list(ChatMessage.objects.all()) == [tip]
+
     def test_it_is_checked_and_read_like_any_other(self, session):
         for wrong in ({"content": 5}, {"content": {"a": 1}}, {"content": "a\x00b"}, {"content": "x", "contnt": 1}):
             with pytest.raises(InvalidMessage):

@@ -142,7 +142,7 @@ def test_redacted_texts_and_emptied_summaries_stay_so(session):
 def test_whatever_the_tree_the_copy_shows_the_same(settings):
     chance = random.Random(32)
     settings.COMPACTION = small(CONTEXT_WINDOW=1_500, RESERVED_TOKENS=300)
-    for _ in range(12):
+    for _ in range(6):
         session, nodes = chat.start_session(), list[ChatMessage]()
         for _ in range(chance.randrange(4, 30)):
             parent = chance.choice(nodes[-3:]) if nodes else None

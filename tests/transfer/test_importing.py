@@ -78,6 +78,12 @@ def system(text: str = "Be brief.", **more: Any) -> dict[str, Any]:
     return {"role": "system", "content": text, **more}
 
 
+def linked(*told: str) -> list[dict[str, Any]]:
+    """``"a 2 1"``: a text, its id and its parent's. Without the last it follows the one before; "-" is no parent."""
+    found = (dict(zip(("content", "id", "parent"), one.split(), strict=False)) for one in told)
+    return [{"role": "user", **one, **({"parent": None} if one.get("parent") == "-" else {})} for one in found]
+
+
 def reply(text: str, *replies: dict[str, Any], role: str = "assistant", rank: Any = None) -> dict[str, Any]:
     return {"message_id": text, "text": text, "role": role, "rank": rank, "replies": list(replies)}
 
@@ -142,51 +148,17 @@ class TestOpenAIFormat:
     @pytest.mark.parametrize(
         ("document", "stored"),
         [
-            pytest.param(
-                [
-                    user("q", id="1", parent=None),
-                    assistant("a", id="2", parent="1"),
-                    user("on", id="3", parent="2"),
-                    assistant("again", id="4", parent="1"),
-                    user("follows the one before", id="5"),
-                    assistant("stands before its parent", id="6", parent="7"),
-                    user("another root", id="7", parent=None),
-                ],
-                {
-                    "q": None,
-                    "a": "q",
-                    "on": "a",
-                    "again": "q",
-                    "follows the one before": "again",
-                    "stands before its parent": "another root",
-                    "another root": None,
-                },
-                id="ids and parents",
-            ),
+            (linked("q 1 -", "a 2 1", "on 3 2", "b 4 1", "next 5", "early 6 7", "root 7 -"),
+             {"q": None, "a": "q", "on": "a", "b": "q", "next": "b", "early": "root", "root": None}),
             # As Anthropic's API has it; it was left out in silence.
-            pytest.param(
-                {"system": [{"type": "text", "text": "Be brief."}], "messages": [user()]},
-                {"q": None},
-                id="a prompt beside the messages",
-            ),
-            pytest.param(
-                {"systemPrompt": "Be brief.", "messages": [user(), system("Now in French.")]},
-                {"q": None, "Now in French.": "q"},
-                id="a system message that comes later",
-            ),
-            pytest.param(
-                [
-                    system(id="s1", parent=None),
-                    user("q1", id="q1", parent="s1"),
-                    system(id="s2", parent=None),
-                    user("q2", id="q2", parent="s2"),
-                    system("Be long.", id="s3", parent=None),
-                ],
-                {"q1": None, "q2": None, "Be long.": None},
-                id="trees that begin with one system message each",
-            ),
+            ({"system": [{"type": "text", "text": "Be brief."}], "messages": [user()]}, {"q": None}),
+            ({"systemPrompt": "Be brief.", "messages": [user(), system("In French.")]}, {"q": None, "In French.": "q"}),
+            ([system(id="s1"), *linked("q1 q1 s1"), system(id="s2", parent=None), *linked("q2 q2 s2"),
+              system("Be long.", id="s3", parent=None)],
+             {"q1": None, "q2": None, "Be long.": None}),
         ],
-    )
+        ids=["ids and parents", "a prompt beside", "a later system message", "trees with a prompt each"],
+    )  # fmt: skip
     def test_it_is_stored_as_a_tree_with_one_prompt(self, json_file, document, stored):
         session = imported(json_file(document))
         assert dict(map(reversed, texts(session))) == stored
@@ -222,14 +194,9 @@ class TestOpenAIFormat:
             {"role": "function", "name": "look", "content": "a reef"},
         ]
         session = imported(json_file(messages))
-        assert [text for text in texts(session) if text[1] not in ("q", "")] == [
-            ("", "reef 1"),
-            ("reef 1", "reef 2"),
-            ("reef 2", "Reefs."),
-            ("q", "Again."),
-            ("Again.", "old"),
-            ("", "a reef"),
-        ]
+        found = [("", "reef 1"), ("reef 1", "reef 2"), ("reef 2", "Reefs.")]
+        found += [("q", "Again."), ("Again.", "old"), ("", "a reef")]
+        assert [text for text in texts(session) if text[1] not in ("q", "")] == found
         reply = ChatMessage.objects.get(content="Reefs.")
         assert (reply.reasoning, reply.parent.external_id) == ("Hm.", "3")
         assert verify_session(session).problems == []
