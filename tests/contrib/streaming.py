@@ -84,7 +84,7 @@ def branches(session: ChatSession) -> list[list[str]]:
 
 
 def soon(found: Callable[[], Any]) -> Any:
-    until_when = time.monotonic() + 10
+    until_when = time.monotonic() + 30
     while not (answer := found()):
         assert time.monotonic() < until_when
         time.sleep(0.05)
