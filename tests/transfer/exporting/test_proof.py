@@ -6,7 +6,7 @@ from compaction_app import chat
 from compaction_app.messages import tool_calls
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from tests.small import anchored_summary
-from tests.transfer.bundling import KEY, export, loop, site, talk
+from tests.transfer.bundling import export, loop, site, talk, tell_key
 
 # Compacting calls a model, which no open transaction may wait for.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -18,10 +18,7 @@ class TestNotProved:
     @pytest.fixture
     def redacted(self, server, session, settings) -> ChatMessage:
         settings.COMPACTION = site(server, REDACTOR="tests.transfer.bundling.hide_keys")
-        tip = chat.append_messages(session, None, [{"role": "user", "content": f"My key is {KEY}."}])[-1]
-        tip = chat.append_message(session, tip, role="assistant", content="I will not repeat it.")
-        chat.compact(talk(session, tip, 8)[-1])
-        return tip
+        return tell_key(session)
 
     def test_another_redactor(self, server, redacted, tmp_path, settings):
         settings.COMPACTION = site(server, REDACTOR="tests.transfer.bundling.hide_keys_otherwise")
