@@ -13,10 +13,15 @@ from tests.settings import *  # noqa: F403
 
 ROOT_URLCONF = "tests.contrib.stream_site"
 ALLOWED_HOSTS = ["127.0.0.1"]
-COMPACTION = {"SUMMARIZER": "extractive", "CONTEXT_WINDOW": 3_000, "RESERVED_TOKENS": 200}
-FOLDER = os.environ.get("STREAM_CACHE", "")
-BACKEND = "filebased.FileBasedCache" if FOLDER else "locmem.LocMemCache"
-CACHES = {"default": {"BACKEND": f"django.core.cache.backends.{BACKEND}", "LOCATION": FOLDER}}
+COMPACTION = {
+    "SUMMARIZER": "extractive",
+    "CONTEXT_WINDOW": 3_000,
+    "RESERVED_TOKENS": 200,
+    # The exact one takes a process seconds to load.
+    "TOKEN_COUNTER": "compaction_app.testing.builders.WordTokenCounter",
+}
+FILES = "django.core.cache.backends.filebased.FileBasedCache"
+CACHES = {"default": {"BACKEND": FILES, "LOCATION": os.environ["STREAM_CACHE"]}}
 TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}]
 
 
@@ -42,7 +47,7 @@ def __getattr__(name):
 
     return [
         path("api/v1/", include((api_urls(extra=[stream_router(turn)]), "compaction_api"))),
-        path("bundle/<path:path>", serve_file, {"document_root": os.environ.get("FRONT_ENDS")}),
+        path("bundle/<path:path>", serve_file, {"document_root": f"{os.environ.get('FRONT_ENDS')}/pages"}),
         path("<slug:kind>/<uuid:session>", page),
     ]
 

@@ -6,8 +6,10 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import Any
 
 import httpx2
@@ -15,32 +17,78 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
+from compaction_app import chat
+from compaction_app.models import ChatSession, ReplyClaim
+from compaction_app.testing import steps
+from compaction_app.testing.server import ScriptedOpenAIServer
 from tests.conftest import REPOSITORY, WORKERS, CeleryWorker, live_database_url
 
 Event = dict[str, Any]
+ADDRESS = re.compile(r"unning on (\S+) ")
 
 
-@pytest.fixture
-def serve(server: Any, tmp_path: Any, request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]:
-    """Start a process: ``serve("asgi", STREAM_CACHE=folder)`` returns its address."""
-    stack = ExitStack()
-    started = request.node.stash[WORKERS] = []
+@pytest.fixture(scope="module")
+def provider() -> Iterator[ScriptedOpenAIServer]:
+    with ScriptedOpenAIServer(default=steps.reply("Aye.")) as running:
+        yield running
 
-    def start(kind: str, **more: str) -> str:
+
+@pytest.fixture(name="server")
+def reset_provider(provider: ScriptedOpenAIServer) -> ScriptedOpenAIServer:
+    provider.reset()
+    return provider
+
+
+@pytest.fixture(scope="module")
+def processes(
+    provider: ScriptedOpenAIServer, tmp_path_factory: pytest.TempPathFactory, django_db_setup: None
+) -> Iterator[Callable[[str], CeleryWorker]]:
+    """The live server of a kind, started when it is first asked for. They share a cache."""
+    folder = tmp_path_factory.mktemp("servers")
+
+    @cache
+    def started(kind: str) -> CeleryWorker:
         environment = {name: text for name, text in os.environ.items() if name != "TEST_SQLITE_FILE"}
-        environment |= {"DATABASE_URL": live_database_url(), "PYTHONUNBUFFERED": "1", **more}
-        environment |= {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none"}
+        environment |= {"DATABASE_URL": live_database_url(), "STREAM_CACHE": str(folder), "PYTHONUNBUFFERED": "1"}
+        environment |= {"OPENAI_BASE_URL": provider.url, "OPENAI_API_KEY": "none"}
         command = [sys.executable, "-m", "tests.contrib.stream_site", kind]
-        process = CeleryWorker(command, log=tmp_path / f"server-{len(started)}.log", cwd=REPOSITORY, env=environment)
+        process = CeleryWorker(command, log=folder / f"{kind}.log", cwd=REPOSITORY, env=environment)
         stack.callback(process.stop)
-        started.append(process)
-        process.wait_until(lambda: re.search(r"unning on \S+ ", process.said) or not process.is_running(), 60)
-        found = re.search(r"unning on (\S+) ", process.said)
+        process.wait_until(lambda: ADDRESS.search(process.said) or not process.is_running(), 60)
+        return process
+
+    with ExitStack() as stack:
+        yield started
+
+
+@pytest.fixture(name="serve")
+def addresses(
+    processes: Callable[[str], CeleryWorker], transactional_db: None, request: pytest.FixtureRequest
+) -> Iterator[Callable[[str], str]]:
+    """``serve("asgi")`` returns the address of that server."""
+    used = request.node.stash[WORKERS] = []
+
+    def serve(kind: str) -> str:
+        used.append(process := processes(kind))
+        found = ADDRESS.search(process.said)
         assert found, process.said
         return found[1]
 
-    with stack:
-        yield start
+    yield serve
+    # A reply that goes on would be written among the rows of the next test.
+    soon(lambda: not ReplyClaim.objects.exists())
+
+
+def branches(session: ChatSession) -> list[list[str]]:
+    return [[one.content for one in chat.get_branch(tip)] for tip in chat.tips(session)]
+
+
+def soon(found: Callable[[], Any]) -> Any:
+    until_when = time.monotonic() + 30
+    while not (answer := found()):
+        assert time.monotonic() < until_when
+        time.sleep(0.05)
+    return answer
 
 
 class Page:

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from compaction_app import chat
 from compaction_app.testing import steps
 from tests.browser.chromium import NoBrowser, started_chromium
 from tests.browser.conftest import session_cookie
-from tests.contrib.streaming import serve  # noqa: F401  # a fixture
+from tests.contrib.streaming import addresses, branches, processes, provider, reset_provider  # noqa: F401  # fixtures
 from tests.plugin import NO_FRAMEWORKS
 
 pytestmark = [
@@ -28,7 +27,7 @@ IMPORTS = 'import { useChat } from "@ai-sdk/react";\nimport { DefaultChatTranspo
 
 @pytest.fixture(scope="module")
 def bundle():
-    """The folder of the bundled page, with README's lines as they are printed."""
+    """Makes the page, with README's lines as they are printed."""
     folder = Path(os.environ["FRONT_ENDS"])
     [lines] = re.findall(r"```jsx\n(.*?)```", README, re.DOTALL)
     hook = f"{IMPORTS}export function useReadme(sessionId, csrfToken, messages) {{\n{lines}return chat;\n}}\n"
@@ -37,7 +36,6 @@ def bundle():
     options = ["--bundle", "--format=esm", "--jsx=automatic", "--outfile=pages/page.js", "--log-level=warning"]
     options += ['--define:process.env.NODE_ENV="production"']
     subprocess.run(["node_modules/.bin/esbuild", "page.jsx", *options], cwd=folder, check=True)
-    return folder / "pages"
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +48,8 @@ def chromium():
 
 
 @pytest.fixture
-def open_page(bundle, chromium, serve, owner, session):  # noqa: F811
-    url = serve("asgi", FRONT_ENDS=str(bundle))
+def open_page(bundle, chromium, serve, owner, session):
+    url = serve("asgi")
     context = chromium.new_context(base_url=url)
     context.set_default_timeout(15_000)
     context.add_cookies([session_cookie(owner, url)])
@@ -69,10 +67,6 @@ def open_page(bundle, chromium, serve, owner, session):  # noqa: F811
 
 def shown(page, role="assistant"):
     return page.locator(f"[data-role={role}]")
-
-
-def branches(session):
-    return [[one.content for one in chat.get_branch(tip)] for tip in chat.tips(session)]
 
 
 def test_use_chat(open_page, server, session):

@@ -75,11 +75,18 @@ def asgi_server():
     thread.join()
 
 
-@pytest.fixture(params=["live_server", "asgi_server"])
+@pytest.fixture
 def api(request, settings):
     """OpenAI's client with Marit's key."""
     settings.ALLOWED_HOSTS = ["*"]
-    return openai.OpenAI(base_url=f"{request.getfixturevalue(request.param)}/v1", api_key="tiram", max_retries=0)
+    return openai.OpenAI(
+        base_url=f"{request.getfixturevalue(getattr(request, 'param', 'asgi_server'))}/v1",
+        api_key="tiram",
+        max_retries=0,
+    )
+
+
+BY_EITHER = pytest.mark.parametrize("api", ["live_server", "asgi_server"], indirect=True)
 
 
 def talk(*texts):
@@ -117,6 +124,7 @@ def branches(*sessions):
     return [[one.content for one in chat.get_branch(tip)] for session in sessions for tip in chat.tips(session)]
 
 
+@BY_EITHER
 @pytest.mark.parametrize("stream", [False, True])
 def test_turns_an_edit_and_a_regeneration(api, server, users, stream):
     server.script(map(steps.reply, ("one", "two", "three", "edited", "again")))
@@ -153,6 +161,7 @@ def test_what_answers_say(api, server):
         assert any(chunk.usage for chunk in made) == wanted
 
 
+@BY_EITHER
 def test_a_reply_that_is_stopped_is_kept_and_found(api, server):
     """With fewer words than were kept: the last ones were under way when the client hung up."""
 
@@ -376,7 +385,7 @@ def test_a_long_list_costs_as_many_queries_as_a_short_one():
         assert len(branches(ChatSession.objects.get(external_id=f"of {count}"))[0]) == len(texts) + 1
         return len(captured)
 
-    assert queries(1000) == queries(10)
+    assert queries(200) == queries(10)
 
 
 def test_several_at_once_and_one_that_is_sent_again(server):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -15,35 +14,20 @@ from compaction_app.models import ChatMessage, ReplyClaim
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from tests.contrib.drivers import calls
-from tests.contrib.streaming import Page, serve, text_of, until  # noqa: F401  # serve is a fixture
+from tests.contrib.streaming import Page, addresses, branches, processes, provider, reset_provider, soon, text_of, until  # noqa: F401
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 HANGING = ("The tide ", "is in ")
 
 
-@pytest.fixture(params=["asgi", "wsgi"])
-def page(request, serve, owner, session):  # noqa: F811
-    return Page(serve(request.param), owner, session)
-
-
 @pytest.fixture
-def two_processes(serve, owner, session, tmp_path):  # noqa: F811
-    """Tabs that two processes answer, which share a cache."""
-    folder = str(tmp_path / "cache")
-    return [Page(serve(kind, STREAM_CACHE=folder), owner, session) for kind in ("asgi", "wsgi")]
+def page(request, serve, owner, session):
+    return Page(serve(getattr(request, "param", "asgi")), owner, session)
 
 
-def branches(session):
-    return [[one.content for one in chat.get_branch(tip)] for tip in chat.tips(session)]
-
-
-def soon(found):
-    until_when = time.monotonic() + 10
-    while not (answer := found()):
-        assert time.monotonic() < until_when
-        time.sleep(0.05)
-    return answer
+WSGI_TOO = pytest.mark.parametrize("page", ["asgi", "wsgi"], indirect=True)
+BY_WSGI = pytest.mark.parametrize("page", ["wsgi"], indirect=True)
 
 
 def test_a_branch_made_in_the_page_is_a_branch_of_the_tree(page, server, session):
@@ -88,6 +72,7 @@ def test_a_branch_made_in_the_page_is_a_branch_of_the_tree(page, server, session
     assert page.problem()[1]["code"] == "invalid_parent"
 
 
+@BY_WSGI
 def test_tools_of_the_page_and_of_the_host(page, server, session):
     asked = calls(("c1", "weather", {"city": "Kiel"}), ("c2", "weather", {}))
     server.script([asked, steps.reply("Both."), asked, steps.reply("Rain.")])
@@ -111,6 +96,7 @@ def test_tools_of_the_page_and_of_the_host(page, server, session):
     assert loaded[3]["message"]["id"] == loaded[3]["message"]["metadata"]["id"] == seen[-1]["messageMetadata"]["id"]
 
 
+@BY_WSGI
 def test_errors_before_the_first_chunk_and_after_it(page, server, session):
     server.script([steps.server_error(503)] * 3 + [steps.stream_of("Half ", then=steps.hang(0)), steps.reply("Whole.")])
     page.messages = [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": "Hello"}]}]
@@ -133,6 +119,7 @@ def test_errors_before_the_first_chunk_and_after_it(page, server, session):
     assert "Tell the site's administrator." in page.problem()[1]["detail"]
 
 
+@WSGI_TOO
 def test_stop_keeps_what_came_and_a_reload_finds_the_rest(page, server, session):
     server.script([steps.stream_of(*HANGING, then=steps.hang()), steps.stream_of(*HANGING, then=steps.late(2))])
     page.messages = [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": "When?"}]}]
@@ -229,8 +216,8 @@ def test_what_asks_nothing_is_refused(page, session):
     assert not session.messages.exists()
 
 
-def test_another_process_comes_back_and_stops(two_processes, server, session):
-    first, second = two_processes
+def test_another_process_comes_back_and_stops(serve, server, owner, session):
+    first, second = (Page(serve(kind), owner, session) for kind in ("asgi", "wsgi"))
     server.script([steps.stream_of(*HANGING, then=steps.hang())] * 2)
     for page, other, key in ((first, second, "u1"), (second, first, "u2")):
         page.messages = [{"id": key, "role": "user", "parts": [{"type": "text", "text": "When?"}]}]
@@ -254,7 +241,7 @@ def test_another_process_comes_back_and_stops(two_processes, server, session):
     assert first.http.get("stream").status_code == 204
 
 
-def test_what_is_not_theirs_is_unknown(page, server, session, serve):  # noqa: F811
+def test_what_is_not_theirs_is_unknown(page, server, session, serve):
     stranger = Page(str(page.http.base_url).partition("/api")[0], get_user_model().objects.create_user("bo"), session)
     stranger.messages = [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": "Hello"}]}]
     tip = grow(chat.start_session(), None, "u a")[-1]
@@ -274,6 +261,7 @@ def test_what_is_not_theirs_is_unknown(page, server, session, serve):  # noqa: F
     assert ChatMessage.objects.filter(parent=tip).count() == 0
 
 
+@BY_WSGI
 def test_the_page_is_told_what_is_summarized_and_left_out(page, server, session, settings):
     settings.COMPACTION = {"SUMMARIZER": "extractive", "CONTEXT_WINDOW": 3_000, "RESERVED_TOKENS": 200}
     rows = grow(session, None, "u a " * 14)

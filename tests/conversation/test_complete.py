@@ -15,7 +15,7 @@ from compaction_app.exceptions import EmptyReply, InvalidMessage, InvalidReply
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.builders import WordTokenCounter, grow, words
-from tests.conversation.asking import EACH, aclient_of
+from tests.conversation.asking import EACH, aclient_of, acompleted, astreamed, completed, streamed
 from tests.small import small, tool_call
 from tests.steps import llama_overflow
 
@@ -69,8 +69,15 @@ class TestComplete:
         assert server.requests[0]["messages"][0] == {"role": "system", "content": "You are terse."}
         assert CompactionRun.objects.get(session=session).trigger == "threshold"
 
-    @pytest.mark.parametrize("overflow", [steps.context_overflow(), llama_overflow()], ids=["openai", "llama.cpp"])
-    @EACH
+    @pytest.mark.parametrize(
+        ("ask", "overflow"),
+        [
+            (completed, steps.context_overflow()),
+            (acompleted, llama_overflow()),
+            (streamed, llama_overflow()),
+            (astreamed, steps.context_overflow()),
+        ],
+    )
     def test_a_prompt_too_long_for_the_provider_is_compacted_and_sent_once_more(self, session, server, ask, overflow):
         server.script([overflow])
         tip = grow(session, None, "u a " * 20 + "u")[-1]
@@ -146,41 +153,28 @@ class TestReasoning:
         assert reply.sent_context["tokens"] == chat.get_context(tip).tokens + 20 * second
 
 
-class TestAskedWith:
-    """The compactions around a reply are measured against what its context was asked with."""
+def test_the_compaction_after_a_reply_is_measured_with_its_contributions(session, client):
+    tip = grow(session, None, "u a " * 24 + "u")[-1]
+    chat.complete(tip, client=client)
+    assert not CompactionRun.objects.exists()
+    retrieved = [{"role": "system", "content": words(2_000)}]
+    chat.complete(tip, client=client, contributions=retrieved, regenerate=True)
+    run = CompactionRun.objects.get()
+    assert (run.trigger, run.reserved_tokens) == ("threshold", 4_000)
 
-    RETRIEVED = ({"role": "system", "content": words(2_000)},)
 
-    def test_the_one_that_is_requested_after_it(self, session, client):
-        tip = grow(session, None, "u a " * 24 + "u")[-1]
+@pytest.mark.parametrize(("step", "finish_reason"), [(steps.reply(" \n\t"), "stop"), (steps.length(""), "length")])
+def test_an_empty_reply_is_an_error_and_nothing_is_written(session, client, server, step, finish_reason):
+    """A message without content and calls would be an empty message in every later prompt."""
+    tip = grow(session, None, "u a " * 34 + "u")[-1]
+    before = ChatMessage.objects.count()
+    server.script([step])
+    with pytest.raises(EmptyReply, match=f"neither content nor a tool call .finish_reason {finish_reason}") as caught:
         chat.complete(tip, client=client)
-        assert not CompactionRun.objects.exists()
-        chat.complete(tip, client=client, contributions=self.RETRIEVED, regenerate=True)
-        run = CompactionRun.objects.get()
-        assert (run.trigger, run.reserved_tokens) == ("threshold", 4_000)
-
-
-class TestNoReply:
-    @pytest.mark.parametrize(
-        ("step", "finish_reason"),
-        [
-            pytest.param(steps.reply(" \n\t"), "stop", id="blanks"),
-            pytest.param(steps.length(""), "length", id="cut off while it was thinking"),
-        ],
-    )
-    def test_an_empty_reply_is_an_error_and_nothing_is_written(self, session, client, server, step, finish_reason):
-        """A message without content and calls would be an empty message in every later prompt."""
-        tip = grow(session, None, "u a " * 34 + "u")[-1]
-        before = ChatMessage.objects.count()
-        server.script([step])
-        with pytest.raises(
-            EmptyReply, match=f"neither content nor a tool call .finish_reason {finish_reason}"
-        ) as caught:
-            chat.complete(tip, client=client)
-        assert (caught.value.code, caught.value.finish_reason) == ("empty_reply", finish_reason)
-        assert caught.value.usage["prompt_tokens"] > 0
-        assert ChatMessage.objects.count() == before
-        assert not CompactionRun.objects.exists()
+    assert (caught.value.code, caught.value.finish_reason) == ("empty_reply", finish_reason)
+    assert caught.value.usage["prompt_tokens"] > 0
+    assert ChatMessage.objects.count() == before
+    assert not CompactionRun.objects.exists()
 
 
 def test_a_reply_that_is_too_large_is_there_to_be_mended(session, client, server, settings):
@@ -235,28 +229,21 @@ def test_a_compaction_that_cannot_be_requested_costs_no_reply(session, client, m
 class TestFallback:
     """A caller sees while it happens that a prompt was cut to fit."""
 
-    @pytest.fixture(params=[False, True], ids=["fits", "late"])
-    def late(self, request) -> bool:
-        return request.param
-
-    @pytest.fixture
-    def tip(self, session, late) -> ChatMessage:
+    @pytest.mark.parametrize("turns", [2, 45], ids=["fits", "late"])
+    def test_on_a_stream_from_its_first_chunk(self, session, client, turns):
         """500 tokens, or 9,100 where 8,000 are available and no worker has compacted them."""
-        return grow(session, None, "u a " * (45 if late else 2) + "u")[-1]
-
-    def test_on_the_reply_of_complete(self, tip, client, late):
-        reply = chat.complete(tip, client=client)
-        assert reply.fallback_used is chat.get_context(tip).fallback_used is late
-        assert ChatMessage.objects.get(pk=reply.pk).fallback_used is late
-        assert CompactionEvent.objects.filter(kind="fallback_used").exists() is late
-        assert not tip.fallback_used
-
-    def test_on_a_stream_from_its_first_chunk(self, tip, client, late):
+        late = turns == 45
+        tip = grow(session, None, "u a " * turns + "u")[-1]
         with chat.stream(tip, client=client) as stream:
             assert stream.fallback_used is late
             next(stream)
         assert stream.context is not None
         assert (stream.context.dropped > 0) is late
+        reply = chat.complete(tip, client=client)
+        assert reply.fallback_used is chat.get_context(tip).fallback_used is late
+        assert ChatMessage.objects.get(pk=reply.pk).fallback_used is late
+        assert CompactionEvent.objects.filter(kind="fallback_used").exists() is late
+        assert not tip.fallback_used
 
     def test_also_where_it_only_shortened_tool_results(self, session, client):
         """No message is left out, but the model does not see all of the newest result: the event says so too."""

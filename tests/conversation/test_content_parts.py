@@ -165,6 +165,10 @@ class TestAddresses:
         assert context.to_openai()[-1]["content"] == [image("https://signed.example/1?sig=x")]
         message.refresh_from_db()
         assert message.attachments == [picture]
+        part = {**image("uploads/1"), "uuid": "u"}
+        message = chat.append_message(session, role="user", content=[part])
+        sent = chat.get_context(message).to_openai()[-1]["content"]
+        assert sent == [{**image("https://signed.example/1?sig=x"), "uuid": "u"}], "in its form"
 
     @pytest.mark.parametrize("answer", [RuntimeError("secret"), 5, "a\x00", ""])
     def test_where_it_fails_the_attachment_is_named_and_the_turn_goes_on(self, session, hook, caplog, answer):
@@ -174,13 +178,6 @@ class TestAddresses:
         assert chat.get_context(message).to_openai()[-1]["content"] == "Look.\n[image: roof.jpg]"
         assert ("step=attachment_url" in caplog.text) is (answer != "")
         assert "secret" not in caplog.text
-
-    def test_a_part_is_sent_in_its_form_with_the_new_address(self, session, hook):
-        hook[0]["https://boats.example/1.png"] = "https://signed.example/1"
-        part = {**image("https://boats.example/1.png"), "uuid": "u"}
-        message = chat.append_message(session, role="user", content=[part])
-        sent = chat.get_context(message).to_openai()[-1]["content"]
-        assert sent == [{**image("https://signed.example/1"), "uuid": "u"}]
 
     def test_what_stays_named_does_not_tell_the_signed_address(self, session, hook):
         hook[0]["uploads/a"] = "https://signed.example/a.pdf?sig=x"

@@ -60,34 +60,13 @@ def test_a_copy_has_the_branch_and_nothing_of_others(session):
     session.save()
     branch = chat.append_messages(session, None, turns_with_results("flood at noon", "ebb at six"))
     grow(session, branch[2], "a u a")
-    fork = chat.append_messages(
-        session,
-        branch[4],
-        [
-            {
-                "role": "assistant",
-                "content": "It ebbs.",
-                "reasoning": {"text": "think"},
-                "usage": {"prompt_tokens": 5},
-                "metadata": {"rated": "up"},
-                "external_id": "m-1",
-                "model": "gpt-4o-2024",
-                "finish_reason": "stop",
-                "original": {
-                    "format": "openai",
-                    "endpoint": "",
-                    "data": {"role": "assistant", "content": "It ebbs.", "odd": 1},
-                },
-            },
-            {
-                "role": "user",
-                "content": "See.",
-                "name": "Ann",
-                "attachments": [{"type": "file", "name": "tides.pdf"}],
-                "created_at": datetime(2020, 2, 2, tzinfo=UTC),
-            },
-        ],
-    )
+    told = {"role": "assistant", "content": "It ebbs."}
+    original = {"format": "openai", "endpoint": "", "data": {**told, "odd": 1}}
+    told |= {"reasoning": {"text": "think"}, "usage": {"prompt_tokens": 5}, "original": original}
+    told |= {"metadata": {"rated": "up"}, "external_id": "m-1", "model": "gpt-4o-2024", "finish_reason": "stop"}
+    seen = {"role": "user", "content": "See.", "name": "Ann", "created_at": datetime(2020, 2, 2, tzinfo=UTC)}
+    seen["attachments"] = [{"type": "file", "name": "tides.pdf"}]
+    fork = chat.append_messages(session, branch[4], [told, seen])
     chat.append_message(session, fork[-1], role="user", content="later", idempotency_key="k-1")
     copy = chat.copy_branch(chat.newest_tip(fork[0]))
     source, copied = chat.get_branch(chat.newest_tip(fork[0])), branch_of(copy)
@@ -101,6 +80,7 @@ def test_a_copy_has_the_branch_and_nothing_of_others(session):
     for name in ("title", "model", "system_prompt", "settings", "owner"):
         assert getattr(copy, name) == getattr(session, name)
     assert (copy.external_id, copy.metadata, copy.erasures) == ("", {}, 0)
+    assert chat.copy_branch(branch[0], owner=(bob := get_user_model().objects.create_user("bob"))).owner == bob
     assert_sound(session, copy)
 
 
@@ -162,7 +142,7 @@ def test_redacted_texts_and_emptied_summaries_stay_so(session):
 def test_whatever_the_tree_the_copy_shows_the_same(settings):
     chance = random.Random(32)
     settings.COMPACTION = small(CONTEXT_WINDOW=1_500, RESERVED_TOKENS=300)
-    for _ in range(12):
+    for _ in range(6):
         session, nodes = chat.start_session(), list[ChatMessage]()
         for _ in range(chance.randrange(4, 30)):
             parent = chance.choice(nodes[-3:]) if nodes else None
@@ -196,20 +176,15 @@ def test_what_comes_later_in_one_does_not_show_in_the_other(session):
     assert shown(branch[3]) == before
     assert summary == chat.find_summary(branch[3])
     chat.redact_message(branch[0])
-    chat.delete_message(branch[2])
+    chat.delete_message(branch[3])
+    copy.refresh_from_db()
+    assert (copy.copied_from, chat.copies_of(branch[0])) == (None, [])
     assert branch_of(copy)[0].content == copied[0].content
     chat.delete_session(session)
     copy.refresh_from_db()
     assert copy.copied_from is None
     assert copy.messages.messages().count() == 5
     assert_sound(copy)
-
-
-def test_the_owner_is_the_one_that_is_given(session):
-    tip = grow(session, None, "u")[0]
-    ann = get_user_model().objects.create_user("ann")
-    assert chat.copy_branch(tip).owner is None
-    assert chat.copy_branch(tip, owner=ann).owner == ann
 
 
 def test_until_is_on_the_branch(session):
@@ -232,7 +207,7 @@ def test_until_is_on_the_branch(session):
     assert ChatSession.objects.count() == before
 
 
-@pytest.mark.parametrize("length", [10, 5_000])
+@pytest.mark.parametrize("length", [10, 1_200])
 def test_its_length_makes_no_difference_to_its_queries(length):
     nodes = deep_chain(chat.start_session(), length)
     anchored_summary(nodes[length // 2], nodes[length // 2 - 1])

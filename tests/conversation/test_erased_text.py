@@ -31,6 +31,7 @@ from tests.small import small
 pytestmark = pytest.mark.django_db(transaction=True)
 
 MARK = "mark7391"
+TURNS = "u(300) a(300) "
 MESSAGES, RUNS = "compaction_app_chatmessage", "compaction_app_compactionrun"
 SESSIONS, LOG = "compaction_app_chatsession", "django_admin_log"
 
@@ -131,20 +132,20 @@ def story(session: ChatSession, admin_client: Client) -> dict[str, Any]:
     paid = chat.append_message(session, told, role="tool", content="paid", tool_call_id="call_1", name="pay")
     context = chat.get_context(paid)
     reply = chat.append_message(session, paid, role="assistant", content="It is paid.", context=context)
-    trunk = grow(session, reply, "u a " * 32)[-1]
+    trunk = grow(session, reply, TURNS * 11)[-1]
     first = chat.compact(trunk, instructions=f"Dwell on {mark('instruction')}.").summary
     confirm = reverse("admin:compaction_app_chatmessage_retire", args=[first.pk])
     assert admin_client.post(confirm, {"reason": f"It says {mark('reason')}."}).status_code == 302
     # The retirement requested a compaction, and no worker came.
     assert CompactionRun.objects.filter(status="ready").update(created_at=timezone.now() - timedelta(hours=1)) == 1
     second = chat.compact(trunk).summary
-    forks = [grow(session, trunk, "u a " * 30)[-1] for _ in range(2)]
+    forks = [grow(session, trunk, TURNS * 10)[-1] for _ in range(2)]
     built = [chat.compact(tip).summary for tip in forks]
     Repeating.fails = True
     with pytest.raises(CompactionFailed):
         chat.compact(trunk, instructions=f"Once more: {mark('instruction')}")
     Repeating.fails = False
-    tip = grow(session, forks[0], "u a " * 30)[-1]
+    tip = grow(session, forks[0], TURNS * 10)[-1]
     waiting = chat.request_compaction(tip)
     assert waiting is not None
     assert {run.status for run in CompactionRun.objects.all()} == {"succeeded", "failed", "ready"}
@@ -234,7 +235,7 @@ class TestInFlight:
 
     def branch(self, session: ChatSession) -> tuple[ChatMessage, ChatMessage]:
         told = marked_reply(session, grow(session, None, "u a u")[-1])
-        return told, grow(session, told, "u a " * 34)[-1]
+        return told, grow(session, told, TURNS * 12)[-1]
 
     def test_a_run_that_saw_it_can_not_commit(self, session: ChatSession) -> None:
         told, tip = self.branch(session)
@@ -295,9 +296,9 @@ class TestDeletion:
         session.metadata = {"folder": mark("folder")}
         session.save()
         told = marked_reply(session, grow(session, None, "u a")[-1])
-        tip = grow(session, told, "u a " * 34)[-1]
+        tip = grow(session, told, TURNS * 12)[-1]
         chat.compact(tip, instructions=mark("instruction"))
-        chat.request_compaction(grow(session, tip, "u a " * 35)[-1])
+        chat.request_compaction(grow(session, tip, TURNS * 12)[-1])
         context = chat.get_context(tip)
         chat.append_message(
             session, tip, role="assistant", content="x", context=context, usage={"prompt_tokens": 9}, model=mark("m")

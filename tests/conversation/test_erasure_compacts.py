@@ -12,6 +12,8 @@ from tests.small import small, talk
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+TURNS = "u(300) a(300) "
+
 
 @pytest.fixture(autouse=True)
 def small_world(small_window):
@@ -29,7 +31,7 @@ def requested(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 @pytest.fixture
 def compacted(session: ChatSession) -> list[ChatMessage]:
     """A branch with a summary that leaves most of it out."""
-    path = grow(session, None, "u a " * 45)
+    path = grow(session, None, TURNS * 15)
     chat.compact(path[-1])
     return path
 
@@ -71,7 +73,7 @@ def test_without_a_broker_a_run_is_the_record_of_what_is_needed(compacted):
 
 def test_in_deterministic_mode_it_is_done_at_once(session, settings):
     settings.COMPACTION = {"CONTEXT_WINDOW": 4_000, "MODE": "deterministic", "COOLDOWN_SECONDS": 0}
-    path = talk(session, None, 60)
+    path = talk(session, None, 40)
     chat.compact(path[-1])
     first = chat.find_summary(path[-1])
     chat.redact_message(path[3])
@@ -83,7 +85,7 @@ def test_in_deterministic_mode_it_is_done_at_once(session, settings):
 
 def test_a_deletion_asks_for_the_branch_that_now_ends_above_it(session):
     """Its only summary is anchored in what is deleted, and goes with it."""
-    above = grow(session, None, "u a " * 45)
+    above = grow(session, None, TURNS * 15)
     below = grow(session, above[-1], "u a u a")
     chat.compact(below[-1])
     anchor = chat.find_summary(below[-1]).parent
@@ -96,7 +98,7 @@ def test_a_deletion_asks_for_the_branch_that_now_ends_above_it(session):
 
 
 def test_a_deletion_beside_another_branch_asks_for_nothing(session):
-    above = grow(session, None, "u a " * 45)
+    above = grow(session, None, TURNS * 15)
     first, second = (grow(session, above[-1], "u a") for _ in range(2))
     chat.delete_message(first[0])
     assert not CompactionRun.objects.exists()
@@ -105,7 +107,7 @@ def test_a_deletion_beside_another_branch_asks_for_nothing(session):
 
 
 def test_only_branches_with_the_message_are_compacted(session):
-    mine, other = (grow(session, None, "u a " * 45) for _ in range(2))
+    mine, other = (grow(session, None, TURNS * 15) for _ in range(2))
     told = tasks.compact_session(str(session.pk), "default", mine[3].pk)
     assert told["tips"] == 1
     assert chat.find_summary(mine[-1]) is not None

@@ -56,16 +56,12 @@ class TestShown:
 
     def test_in_the_tail_it_is_shown_where_it_is_once(self, session):
         messages = grow(session, None, "u a " * 5)
-        summary = anchored_summary(messages[7], messages[7])
         chat.pin_message(messages[8])
+        assert shown_ids(messages[-1]) == [message.pk for message in messages]
+        assert_counted(messages[-1], 1_000)
+        summary = anchored_summary(messages[7], messages[7])
         assert shown_ids(messages[-1]) == [summary.pk, messages[8].pk, messages[9].pk]
         assert assert_counted(messages[-1], 230).pin_ids == ()
-
-    def test_before_the_first_summary_nothing_changes(self, session):
-        messages = grow(session, None, "u a u a")
-        chat.pin_message(messages[0])
-        assert shown_ids(messages[-1]) == [message.pk for message in messages]
-        assert_counted(messages[-1], 400)
 
     def test_pins_stand_before_the_request_of_the_turn_which_is_shown_once_if_it_is_pinned(self, session):
         messages = grow(session, None, "u a u" + " a" * 7)
@@ -118,9 +114,7 @@ class TestShown:
         messages = grow(session, None, "u a " * 5)
         anchored_summary(messages[7], messages[7])
         tip = ChatMessage.objects.select_related("session").get(pk=messages[-1].pk)
-        with CaptureQueriesContext(
-            connection,
-        ) as without:
+        with CaptureQueriesContext(connection) as without:
             chat.get_context(tip)
         chat.pin_message(messages[2])
         with CaptureQueriesContext(connection) as queries:
@@ -272,19 +266,13 @@ class TestErased:
         assert list(MessagePin.objects.values_list("pk", flat=True)) == [other.pk]
 
 
-def test_the_async_twins(session):
-    message = grow(session, None, "u")[0]
-    async_to_sync(chat.apin_message)(message)
-    assert pinned_ids(session) == [message.pk]
-    async_to_sync(chat.aunpin_message)(message)
-    assert pinned_ids(session) == []
-
-
 def test_a_reply_keeps_which_pins_were_sent(session):
     messages = grow(session, None, "u a u")
     anchored_summary(messages[1], messages[1])
-    chat.pin_message(messages[0])
+    async_to_sync(chat.apin_message)(messages[0])
     context = chat.get_context(messages[-1])
     reply = chat.append_message(session, messages[-1], role="assistant", content=words(50), context=context)
     reply.refresh_from_db()
     assert reply.sent_context["pin_ids"] == [messages[0].pk]
+    async_to_sync(chat.aunpin_message)(messages[0])
+    assert pinned_ids(session) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -216,16 +217,8 @@ class TestLeft:
                 next(stream)
         assert (stream.message, replies()) == (None, [])
 
-    def test_one_that_broke_off_is_not_kept(self, tip, server):
-        """Its reader did not stop it: asking again is safe."""
-        server.script([steps.stream_of("Aye,", then=steps.hang(0))])
-        stream = chat.stream(tip, client=client_of(server), on_stop="keep")
-        with stream, pytest.raises(StreamInterrupted, match=r"broke off|ended"):
-            list(stream)
-        assert replies() == []
-
-    def test_nor_is_one_with_an_error_in_a_chunk_and_closing_does_not_raise(self, tip, server):
-        """BerriAI/litellm#21755."""
+    def test_one_that_broke_off_is_not_kept_nor_one_with_an_error_in_a_chunk(self, tip, server):
+        """Its reader did not stop it: asking again is safe. BerriAI/litellm#21755."""
 
         def failing(exchange: Exchange) -> None:
             exchange.send_delta({"content": "Half a"})
@@ -233,7 +226,11 @@ class TestLeft:
             exchange.send_event({"id": "x", "object": "chat.completion.chunk", "choices": [choice]})
             steps.hang()(exchange)
 
-        server.script([failing])
+        server.script([steps.stream_of("Aye,", then=steps.hang(0)), failing])
+        stream = chat.stream(tip, client=client_of(server), on_stop="keep")
+        with stream, pytest.raises(StreamInterrupted, match=r"broke off|ended"):
+            list(stream)
+        assert replies() == []
         with chat.stream(tip, client=client_of(server), on_stop="keep") as stream:
             for _ in range(2):
                 next(stream)
@@ -267,24 +264,32 @@ def waits(*, after_the_end: bool) -> Step:
         exchange.send_delta({"content": "Aye, aye"})
         if after_the_end:
             exchange.send_delta({}, finish_reason="stop")
-        exchange.wait(1)
+        exchange.wait(20)
         exchange.send_delta({"content": ", Sir"})
         exchange.end_stream(None if after_the_end else "stop", {"prompt_tokens": 1, "total_tokens": 1})
 
     return answer
 
 
-def closed_elsewhere(tip: ChatMessage, server: ScriptedOpenAIServer, on_stop: Any) -> list[Any]:
+def pauses(is_due: Callable[[], object]) -> Iterator[float]:
+    give_up = time.monotonic() + 20
+    while not is_due():
+        assert time.monotonic() < give_up
+        yield 0.01
+
+
+def closed_elsewhere(tip: ChatMessage, server: ScriptedOpenAIServer, on_stop: Any, is_due: Any) -> list[Any]:
     """What its reader got of a stream that another thread closes."""
     stream = chat.stream(tip, client=client_of(server), on_stop=on_stop)
     with ThreadPoolExecutor(1) as pool:
         reader = pool.submit(closing(lambda: list(stream)))
-        time.sleep(0.4)
+        for seconds in pauses(is_due):
+            time.sleep(seconds)
         stream.close()
         return reader.result()
 
 
-def aclosed_elsewhere(tip: ChatMessage, server: ScriptedOpenAIServer, on_stop: Any, seconds: float = 0.4) -> list[Any]:
+def aclosed_elsewhere(tip: ChatMessage, server: ScriptedOpenAIServer, on_stop: Any, is_due: Any) -> list[Any]:
     async def race() -> list[Any]:
         async with aclient_of(server) as client:
             stream = chat.astream(tip, client=client, on_stop=on_stop)
@@ -293,7 +298,8 @@ def aclosed_elsewhere(tip: ChatMessage, server: ScriptedOpenAIServer, on_stop: A
                 return [chunk async for chunk in stream]
 
             reader = asyncio.create_task(read())
-            await asyncio.sleep(seconds)
+            for seconds in pauses(is_due):
+                await asyncio.sleep(seconds)
             await stream.aclose()
             chunks = await reader
             assert not await ReplyClaim.objects.aexists()
@@ -305,29 +311,36 @@ def aclosed_elsewhere(tip: ChatMessage, server: ScriptedOpenAIServer, on_stop: A
 class TestClosedElsewhere:
     """By another thread or task than the one that reads: its reader is at the end, and nothing is stored twice."""
 
+    @pytest.fixture
+    def reads(self, monkeypatch):
+        """One for each chunk that was asked for. The last one is waited for."""
+        made, read = [], chat_model.OpenedStream.read
+        monkeypatch.setattr(chat_model.OpenedStream, "read", lambda opened: made.append(1) or read(opened))
+        return made
+
     @pytest.mark.parametrize("close", [closed_elsewhere, aclosed_elsewhere])
     @pytest.mark.parametrize(
         ("after_the_end", "on_stop", "stored"),
         [(False, "discard", []), (False, "keep", [("Aye, aye", "stopped")]), (True, "keep", [("Aye, aye", "stop")])],
     )
-    def test_its_reader_is_at_the_end(self, tip, server, close, after_the_end, on_stop, stored):
+    def test_its_reader_is_at_the_end(self, tip, server, close, reads, after_the_end, on_stop, stored):
         server.script([waits(after_the_end=after_the_end)])
-        assert text_of(close(tip, server, on_stop)) == "Aye, aye"
+        assert text_of(close(tip, server, on_stop, lambda: len(reads) == 3 + after_the_end)) == "Aye, aye"
         assert [(reply.content, reply.finish_reason) for reply in replies()] == stored
         assert not ReplyClaim.objects.exists()
 
     @pytest.mark.parametrize("close", [closed_elsewhere, aclosed_elsewhere])
-    def test_neither_its_reader_nor_its_provider_waits(self, tip, server, close):
+    def test_neither_its_reader_nor_its_provider_waits(self, tip, server, close, reads):
         """The provider is silent, and the client would wait for thirty seconds."""
         server.script([steps.stream_of("Aye", then=steps.hang())])
         began = time.monotonic()
-        assert text_of(close(tip, server, "discard")) == "Aye"
+        assert text_of(close(tip, server, "discard", lambda: len(reads) == 3)) == "Aye"
         server.wait_for_disconnects(1)
         assert time.monotonic() - began < 15
 
     def test_while_it_is_being_opened(self, tip, server):
-        server.script([steps.late(0.5, steps.stream_of("Aye", ", aye", then=steps.hang(5)))])
-        assert aclosed_elsewhere(tip, server, "keep", 0.2) == []
+        server.script([steps.late(1, steps.stream_of("Aye"))])
+        assert aclosed_elsewhere(tip, server, "keep", lambda: server.requests) == []
         assert replies() == []
 
 

@@ -50,12 +50,9 @@ def question(session, small_window):
     return chat.append_message(session, tip, role="user", content="Where were we?")
 
 
-def test_by_default_a_summary_and_the_message_after_it_are_refused(question, client):
+def test_alternate_roles_joins_what_is_refused_by_default(settings, question, client):
     with pytest.raises(openai.BadRequestError, match="roles must alternate"):
         chat.complete(question, client=client)
-
-
-def test_alternate_roles_joins_them(settings, question, client):
     settings.COMPACTION = small(ALTERNATE_ROLES=True)
     assert chat.complete(question, client=client).content == "Aye."
     context = chat.get_context(question)

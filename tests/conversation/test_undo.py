@@ -119,17 +119,14 @@ def test_what_was_undone_holds_nothing_back(session, settings, monkeypatch):
 
 
 @pytest.mark.parametrize("reason", ["\x00", "\ud800"])
-def test_a_reason_that_can_not_be_stored_is_refused(session, reason):
+def test_a_reason_that_can_not_be_stored_is_refused_and_what_is_no_summary(session, reason):
     """As any text: SQLite would take it, PostgreSQL would not."""
     _, (summary,) = go_on(session, None, 1)
     with pytest.raises(InvalidMessage):
         chat.retire_summary(summary, reason=reason)
     assert live(session) == [summary]
-
-
-def test_only_summaries_are_retired(session):
     with pytest.raises(NotASummary):
-        chat.retire_summary(grow(session, None, "u")[0])
+        chat.retire_summary(summary.parent)
 
 
 def test_a_run_that_waits_is_given_up_and_the_next_turn_asks_anew(session):

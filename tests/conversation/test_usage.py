@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compaction_app.conversation.usage import prompt_tokens, provider_compaction, report_of
@@ -22,6 +22,7 @@ SHAPES = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(usage=SHAPES, metadata=SHAPES)
 def test_no_shape_of_a_report_raises_or_gives_more_than_numbers(usage: Any, metadata: Any) -> None:
     """A provider may send anything, and a host may store anything: the turn goes on."""

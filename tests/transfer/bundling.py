@@ -130,6 +130,14 @@ def export_checked(server: ScriptedOpenAIServer, folder: Path) -> Export:
 KEY = "sk-proj-Zm9vYmFyMTIzNDU2Nzg5MA"
 
 
+def tell_key(session: ChatSession) -> ChatMessage:
+    """A conversation with the key in it, compacted."""
+    told = {"role": "user", "content": f"My key is {KEY}."}
+    tip = chat.append_messages(session, None, [told, {"role": "assistant", "content": "I will not repeat it."}])[-1]
+    chat.compact(talk(session, tip, 8)[-1])
+    return tip
+
+
 def hide_keys(text: str) -> str:
     return text.replace(KEY, "[key]")
 

@@ -12,7 +12,7 @@ from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.transfer.rebuild import rebuild, succeeded_runs
 from tests.steps import fill_target
-from tests.transfer.bundling import KEY, SUMMARY, export, export_checked, loop, prose, sent, site, talk
+from tests.transfer.bundling import KEY, SUMMARY, export, export_checked, loop, prose, sent, site, talk, tell_key
 
 # Compacting calls a model, which no open transaction may wait for.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -121,9 +121,7 @@ class TestFaithful:
 
     def test_texts_that_went_through_a_redactor(self, server, session, tmp_path, settings):
         settings.COMPACTION = site(server, REDACTOR="tests.transfer.bundling.hide_keys")
-        tip = chat.append_messages(session, None, [{"role": "user", "content": f"My key is {KEY}."}])[-1]
-        tip = chat.append_message(session, tip, role="assistant", content="I will not repeat it.")
-        chat.compact(talk(session, tip, 8)[-1])
+        tell_key(session)
         exported = export_checked(server, tmp_path / "out")
         assert all(KEY not in path.read_text() for path in exported.folder.rglob("*.*"))
 

@@ -2,12 +2,9 @@
 
 import hashlib
 import json
-import os
 import sqlite3
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -18,7 +15,6 @@ from compaction_app import chat
 from compaction_app.exceptions import BundleError
 from compaction_app.transfer.bundles import new_folder
 from compaction_app.transfer.export import safe_name
-from tests.conftest import REPOSITORY
 from tests.transfer.bundling import Export, export, run, talk
 
 # Compacting calls a model, which no open transaction may wait for.
@@ -102,16 +98,11 @@ class TestFile:
         target.close()
         return path
 
-    def manage(self, *arguments: Any) -> subprocess.CompletedProcess[str]:
-        """In a process of its own: Django's test case forbids connections that it does not know."""
-        environment = os.environ | {"DJANGO_SETTINGS_MODULE": "project.settings"}
-        command = [sys.executable, "manage.py", *map(str, arguments)]
-        return subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
-
-    def export_file(self, folder: Path, path: Path) -> Export:
-        ended = self.manage("export_compactions", "--out", folder, "--database", path)
-        assert ended.returncode == 0, ended.stderr
-        return Export(folder, json.loads((folder / "index.json").read_text()), 0, ended.stdout)
+    @pytest.fixture(autouse=True)
+    def unknown_databases(self, django_db_blocker) -> Iterator[None]:
+        """May be opened: Django's test case forbids those that it does not know."""
+        with django_db_blocker.unblock():
+            yield
 
     def test_a_copy_is_read_and_not_written(self, exported, tmp_path):
         path = self.copy(tmp_path / "copies")
@@ -119,7 +110,7 @@ class TestFile:
         path.chmod(0o444)
         path.parent.chmod(0o555)
         try:
-            again = self.export_file(tmp_path / "again", path)
+            again = export(tmp_path / "again", "--database", path)
         finally:
             path.parent.chmod(0o755)
         assert tree(again.folder) == tree(exported.folder)
@@ -134,7 +125,7 @@ class TestFile:
         writer.commit()
         log = path.with_name(f"{path.name}-wal")
         before = log.read_bytes(), path.read_bytes()
-        again = self.export_file(tmp_path / "again", path)
+        again = export(tmp_path / "again", "--database", path)
         assert (log.read_bytes(), path.read_bytes()) == before
         assert [entry["title"] for entry in again.index["summaries"]] == ["changed"]
         writer.close()
@@ -146,9 +137,9 @@ class TestFile:
             other.execute("CREATE TABLE notes (text)")
         other.close()
         for file, said in ((text, "file is not a database"), (path, "no such table")):
-            ended = self.manage("export_compactions", "--out", tmp_path / "out", "--database", file)
-            assert (ended.returncode, ended.stdout) == (2, "")
-            assert said in ended.stderr
+            with pytest.raises(CommandError, match=said) as caught:
+                run("export_compactions", "--out", tmp_path / "out", "--database", file)
+            assert caught.value.returncode == 2
         assert not (tmp_path / "out").exists()
 
 

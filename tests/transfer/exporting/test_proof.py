@@ -6,7 +6,7 @@ from compaction_app import chat
 from compaction_app.messages import tool_calls
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from tests.small import anchored_summary
-from tests.transfer.bundling import KEY, export, loop, site, talk
+from tests.transfer.bundling import export, loop, site, talk, tell_key
 
 # Compacting calls a model, which no open transaction may wait for.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -18,10 +18,7 @@ class TestNotProved:
     @pytest.fixture
     def redacted(self, server, session, settings) -> ChatMessage:
         settings.COMPACTION = site(server, REDACTOR="tests.transfer.bundling.hide_keys")
-        tip = chat.append_messages(session, None, [{"role": "user", "content": f"My key is {KEY}."}])[-1]
-        tip = chat.append_message(session, tip, role="assistant", content="I will not repeat it.")
-        chat.compact(talk(session, tip, 8)[-1])
-        return tip
+        return tell_key(session)
 
     def test_another_redactor(self, server, redacted, tmp_path, settings):
         settings.COMPACTION = site(server, REDACTOR="tests.transfer.bundling.hide_keys_otherwise")
@@ -74,31 +71,22 @@ class TestErased:
         chat.compact(second[-1])
         return [*first, *second]
 
-    def test_a_redaction_leaves_the_earlier_ones(self, server, session, tmp_path):
-        messages = self.two_generations(session)
-        chat.redact_message(messages[12])
-        exported = export(tmp_path / "out")
-        assert exported.reasons == ["", "redacted"]
-        assert [path.name for path in exported.bundles] == ["compaction-001"]
-        assert exported.code == 0, "as it should be"
-        assert f"not rebuilt: summary {exported.index['summaries'][1]['summary']}" in exported.out
-
-    def test_a_deletion_takes_the_summary_and_the_record_stays(self, server, session, tmp_path):
-        messages = self.two_generations(session)
-        chat.delete_message(messages[12])
-        exported = export(tmp_path / "out")
-        assert exported.reasons == ["", "deleted"]
-        assert exported.index["summaries"][1]["summary"] is None
-
-    @pytest.mark.parametrize("erase", [chat.redact_message, chat.delete_message])
-    def test_no_digest_of_what_was_erased_is_left(self, server, session, erase):
-        """With the rest of the prompt at hand, a short text could be guessed at by it."""
+    @pytest.mark.parametrize(("erase", "reason"), [(chat.redact_message, "redacted"), (chat.delete_message, "deleted")])
+    def test_the_earlier_ones_are_left_and_of_the_others_the_record(self, server, session, tmp_path, erase, reason):
         messages = self.two_generations(session)
         erase(messages[12])
         # A redaction asks for the compaction that is needed then: a third run, without a generation.
         first, second = CompactionRun.objects.exclude(generation=None).order_by("generation")
+        # With the rest of the prompt at hand, a short text could be guessed by a digest.
         assert second.request == {}
         assert first.request["digest"]
+        exported = export(tmp_path / "out")
+        assert exported.reasons == ["", reason]
+        assert [path.name for path in exported.bundles] == ["compaction-001"]
+        assert exported.code == 0, "as it should be"
+        summary = exported.index["summaries"][1]["summary"]
+        assert (summary is None) is (reason == "deleted")
+        assert f"not rebuilt: summary {summary or 'of generation 2'}" in exported.out
 
     def test_nothing_of_it_is_written(self, server, session, tmp_path):
         messages = self.two_generations(session)
