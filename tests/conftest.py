@@ -1,7 +1,9 @@
 """Fixtures of the whole suite: the real servers, real workers, the real conversations."""
 
 import contextlib
+import functools
 import os
+import ssl
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -33,6 +35,9 @@ from tests.small import small
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 WORKER_START_SECONDS = 60.0
+
+# Every client of a model reads the machine's certificates anew, which takes longer than most tests.
+ssl.create_default_context = functools.cache(ssl.create_default_context)
 
 # The first example may load a tokenizer, or wait for another process.
 hypothesis.settings.register_profile("without deadline", deadline=None)
