@@ -100,10 +100,3 @@ class TestRedacting:
         page = eraser.get(url("chatmessage_redact", nodes[2].pk)).text
         assert "copies" not in page.split("<form method", 1)[1].split("</form>")[0]
         assert "copy:" not in page
-
-    def test_deleting_says_that_copies_stay(self, eraser, copied):
-        nodes, _copies = copied
-        assert (
-            "Copies in other conversations, without their link to this one."
-            in eraser.get(url("chatmessage_delete", nodes[2].pk)).text
-        )
