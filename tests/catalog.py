@@ -10,6 +10,7 @@ import io
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 
 from babel.messages.catalog import Catalog
@@ -50,6 +51,7 @@ _MEANINGLESS = tuple(
 )
 
 
+@cache
 def collected() -> Catalog:
     catalog = Catalog(project="django-chat-compaction", charset="utf-8", fuzzy=False)
     for place, text, plural in texts():
@@ -66,6 +68,9 @@ def texts() -> Iterator[tuple[str, str, str]]:
         if path.suffix == ".html":
             # Django makes calls of gettext of its tags; indented, they would be no Python.
             source = "\n".join(line.strip() for line in templatize(source).splitlines())
+        # To take a file apart costs more than to look for a call in it.
+        if not any(f"{name}(" in source for name in KEYWORDS):
+            continue
         found = extract("python", io.BytesIO(source.encode()), keywords=KEYWORDS, options={"encoding": "utf-8"})
         for _line, text, _comments, _context in found:
             one, many = text if isinstance(text, tuple) else (text, "")

@@ -1,7 +1,10 @@
 """Fixtures of the whole suite: the real servers, real workers, the real conversations."""
 
 import contextlib
+import functools
+import gc
 import os
+import ssl
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -34,11 +37,21 @@ from tests.small import small
 REPOSITORY = Path(__file__).resolve().parent.parent
 WORKER_START_SECONDS = 60.0
 
+# What is imported stays: to look through all of it again and again took a tenth of the time.
+gc.set_threshold(50_000, 20, 20)
+
+# Every client of a model reads the machine's certificates anew, which takes longer than most tests.
+ssl.create_default_context = functools.cache(ssl.create_default_context)
+
 # The first example may load a tokenizer, or wait for another process.
 hypothesis.settings.register_profile("without deadline", deadline=None)
 hypothesis.settings.load_profile("without deadline")
 
 WORKERS = pytest.StashKey[list["CeleryWorker"]]()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -116,14 +116,6 @@ def test_the_reason_may_stand_above_the_tip_since_the_summary_and_on_this_branch
     assert ("POLICY deferred it." in side.reason, "Failed: timeout" in trunk.reason) == (True, True)
 
 
-def test_a_run_whose_summary_was_retired_is_no_reason(viewer):
-    session = start_session()
-    tip = chat.append_message(session, role="user", content=words(1000, "harbour"))
-    for kind in ("suppressed", "started", "completed"):
-        CompactionEvent.objects.create(session=session, message=tip, kind=kind, payload={"reason": "policy"})
-    assert "No compaction has been requested" in reason_of(viewer, session)
-
-
 def test_what_held_a_compaction_back_is_a_sentence(viewer):
     session = start_session()
     tip = chat.append_message(session, role="user", content=words(1000, "harbour"))

@@ -75,29 +75,17 @@ def test_what_did_not_fit_is_a_row_with_its_messages_tokens_and_both_ends(viewer
     assert (found.rows[0].notes, ids(found.rows[0])[0]) == ([f"{found.context.dropped} messages"], nodes[0].pk)
 
 
-def test_what_was_left_out_of_the_newest_turn_is_told_by_its_number(viewer):
-    """A turn too large alone keeps its user message and loses its oldest call groups."""
-    messages = [{"role": "user", "content": "go on"}]
-    for n in range(12):
-        messages.append({"role": "assistant", "content": long_words(f"t{n}x", 200), "tool_calls": calls(f"c{n}")})
-        messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": "ok"})
-    found = table_of(viewer, chat.append_messages(start_session(), None, messages)[-1])
-    assert found.context.dropped
-    said = "Left out within the newest turn as well, which alone is too large: {} messages."
-    assert said.format(found.context.dropped) in found.notes
-
-
 def test_a_long_context_lists_its_newest_messages_and_a_word_about_the_rest(viewer, settings):
     settings.COMPACTION |= {"CONTEXT_WINDOW": 100_000}
-    nodes = chain(start_session(), 500)
+    nodes = chain(start_session(), 250)
     found = table_of(viewer, nodes[-1])
     listed = contexts.MOST_LISTED
     assert len(found.rows) == listed + 1
     [folded] = [row for row in found.rows if row.origin == contexts.FOLDED]
-    assert folded.notes == [f"{500 - listed} messages"]
-    assert folded.tokens == 10 * (500 - listed)
+    assert folded.notes == [f"{250 - listed} messages"]
+    assert folded.tokens == 10 * (250 - listed)
     assert ids(folded) == (nodes[0].pk, nodes[-listed - 1].pk)
-    assert found.totals[0][3] == 500
+    assert found.totals[0][3] == 250
     assert viewer.get(page_of(nodes[-1])).text.count("compaction-row-") == listed + 1
 
 

@@ -63,13 +63,6 @@ def test_a_claim_that_died_and_was_not_swept_up_is_told(viewer, tips):
     assert said.startswith("Since ")
 
 
-def test_very_many_are_not_counted_to_the_end(viewer, tips, monkeypatch):
-    monkeypatch.setattr(health, "MOST_OPEN", 3)
-    for tip in tips:
-        ready(tip)
-    assert "Waiting for too long: more than 3 runs." in alerts(viewer)[0]
-
-
 # -- where it is shown, and to whom -------------------------------------------------------------------------
 
 

@@ -99,9 +99,7 @@ def test_a_search_that_reads_no_texts_says_so(viewer):
         assert NOT_SEARCHED not in viewer.get(url("chatmessage_changelist", **query)).text, query
 
 
-@pytest.mark.parametrize(
-    "text", ["insulin", "كلمة المرور", 'she said "no"', "C:\\temp", "a\tb", "100 %_", "Größe", "🜁"]
-)
+@pytest.mark.parametrize("text", ["insulin", 'she said "no" in C:\\temp\tfor 100 %_ of كلمة المرور and 🜁'])
 def test_every_text_that_a_redaction_erases_is_found(viewer, text):
     session = start_session()
 

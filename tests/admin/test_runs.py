@@ -43,14 +43,6 @@ def test_one_line_counts_what_the_date_and_the_filters_leave(viewer, tip):
     assert totals(viewer, status__exact="running") == "0 runs, 0 failed; 0 tokens in, 0 out; no cost known."
 
 
-def test_more_runs_than_it_counts_are_said_to_be_the_newest(viewer, tip, monkeypatch):
-    monkeypatch.setattr(runs, "MOST_RUNS", 2)
-    monkeypatch.setattr(runs.records.BoundedPaginator, "limit", 2)
-    for _ in range(3):
-        run_at(tip)
-    assert totals(viewer).endswith("Only the newest 2 are counted.")
-
-
 def test_error_details_are_searched_by_those_who_may_read_what_they_quote(viewer, login, tip):
     failed = run_at(tip, error_detail="503 from the model's endpoint")
     run_at(tip, error_detail="no answer")
@@ -87,6 +79,17 @@ class TestPage:
         summary, base = summarize(nodes[3], nodes[2]), summarize(nodes[1], nodes[0])
         before = run_at(nodes[4], status="skipped")
         opened = datetime(2026, 11, 3, 8, 0, 0, tzinfo=UTC)
+        moments = {"created_at": 0, "enqueued_at": 1, "started_at": 61, "finished_at": 73, "next_attempt_at": 90}
+        moments["lease_expires_at"] = 361
+        texts = {
+            "error_detail": "no answer within 31 s", "instructions": "Keep the prices.", "task_id": "task-77",
+            "policy_line": "Keep the names.", "summarizer_model": "quick-model", "prompt_version": "p-42",
+            "nonce": "a1b2c3d4", "error_code": "timeout",
+        }  # fmt: skip
+        numbers = {
+            "reserved_tokens": 8191, "input_tokens": 60_211, "output_tokens": 2_217, "cached_tokens": 11_003,
+            "messages_compacted": 113, "erasures_seen": 4321,
+        }  # fmt: skip
         # Column → what it holds, and how the page shows that.
         stored = {
             "anchor": (nodes[3], f"Message {nodes[3].pk}"),
@@ -95,35 +98,20 @@ class TestPage:
             "summary": (summary, f"Summary {summary.pk}"),
             "previous_run": (before, f"Continues Run {before.pk}"),
             "skip_reason": ("base_changed", "base changed"),
-            "error_code": (ErrorCode.TIMEOUT, "timeout"),
-            "error_detail": ("no answer within 31 s", "no answer within 31 s"),
-            "instructions": ("Keep the prices.", "Keep the prices."),
-            "policy_line": ("Keep the names.", "Keep the names."),
-            "summarizer_model": ("quick-model", "quick-model"),
-            "prompt_version": ("p-42", "p-42"),
-            "nonce": ("a1b2c3d4", "a1b2c3d4"),
             "settings": ({"MODE": "aggressive"}, "&quot;MODE&quot;: &quot;aggressive&quot;"),
             "budget": ({"window": 128_111}, "128111"),
             "shortened_inputs": ([nodes[0].pk], f"Shortened inputs Message {nodes[0].pk}"),
             "request": ({"digest": "abc123"}, "abc123"),
-            "reserved_tokens": (8191, "8,191"),
-            "input_tokens": (60_211, "60,211"),
-            "output_tokens": (2_217, "2,217"),
-            "cached_tokens": (11_003, "11,003"),
             "cost": ("0.01480000", "0.0148"),
-            "messages_compacted": (113, "113"),
             "retention_before": (0.621, "62.1% in the text alone, 94.4% with the ledger"),
             "retention_after": (0.944, "94.4% with the ledger"),
             "attempts": (3, "3 of at most 8"),
-            "erasures_seen": (4321, "4,321"),
-            "task_id": ("task-77", "task-77"),
-            "created_at": (opened, "Nov. 3, 2026, 08:00:00 UTC"),
-            "enqueued_at": (opened + timedelta(seconds=1), "08:00:01"),
-            "started_at": (opened + timedelta(seconds=61), "08:01:01"),
-            "finished_at": (opened + timedelta(seconds=73.4), "08:01:13"),
-            "next_attempt_at": (opened + timedelta(seconds=90), "08:01:30"),
-            "lease_expires_at": (opened + timedelta(seconds=361), "08:06:01"),
+            **{name: (text, text) for name, text in texts.items()},
+            **{name: (number, f"{number:,}") for name, number in numbers.items()},
         }
+        for name, seconds in moments.items():
+            moment = opened + timedelta(seconds=seconds)
+            stored[name] = moment, f"{moment:%H:%M:%S}"
         given = {name: value for name, (value, _) in stored.items()}
         run = run_at(nodes[4], status="succeeded", generation=17, tokens_before=96_210, tokens_after=41_208, **given)
         after = run_at(nodes[4], previous_run=run)

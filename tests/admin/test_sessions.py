@@ -69,17 +69,6 @@ def test_settings_that_can_not_be_used_are_told_and_the_branches_are_there(viewe
     assert "<meter" not in response.text
 
 
-def test_the_page_leads_to_the_search_of_its_messages(viewer, client):
-    session, *_ = forked()
-    page = viewer.get(page_of(session)).text
-    search = f'<form id="compaction-find" method="get" action="{url("chatmessage_changelist")}">'
-    assert f'{search}<input type="hidden" name="session" value="{session.pk}"></form>' in page
-    assert page.count('form="compaction-find"') == 2
-    # A form within the page's own would be none.
-    assert page.index(search) > page.index("</form>", page.index('id="chatsession_form"'))
-    assert "compaction-find" not in log_in(client, "view_chatsession").get(page_of(session)).text
-
-
 # -- the list -----------------------------------------------------------------------------------------------
 
 

@@ -65,14 +65,6 @@ def test_the_line_goes_up_to_the_first_and_down_to_the_newest(viewer, three):
     assert said < page.index('aria-label="Table of compactions"'), "above what is scrolled sideways on a phone"
 
 
-def test_two_summaries_built_on_one_base_both_stand_below_it(viewer, three):
-    nodes, (first, second, third) = three
-    other = summarize(nodes[5], nodes[4], token_count=5)
-    run_for(other, nodes[5], 4, base=first)
-    assert {made.pk for _, made, _ in shown(viewer, first).generations} == {first.pk, second.pk, third.pk, other.pk}
-    assert third.pk not in {made.pk for _, made, _ in shown(viewer, other).generations}
-
-
 def test_a_very_long_line_lists_the_nearest(viewer):
     nodes = chain(start_session(), 70)
     made = [summarize(nodes[n + 1], nodes[n], token_count=5) for n in range(65)]
@@ -97,14 +89,6 @@ def test_what_changed_is_told_by_lines_to_eyes_and_ears_and_stays_text(viewer, t
     assert '<ins><span class="visually-hidden">[added: </span>It was &lt;script&gt;' in page
     assert "<script>alert" not in page
     assert shown(viewer, second).changed[-1] == ("same", "Anna likes green.")
-
-
-@pytest.mark.parametrize("old", ["", None])
-def test_where_there_is_nothing_to_compare_it_is_said(viewer, three, old):
-    _, (first, second, _) = three
-    ChatMessage.objects.filter(pk=first.pk).update(content=second.content if old is None else old)
-    assert shown(viewer, second).changed == []
-    assert "No line differs, or one of the two texts has been erased." in viewer.get(page_of(second)).text
 
 
 def test_of_a_long_text_the_lines_around_a_change_are_shown_and_each_entry_of_a_ledger_is_a_line():

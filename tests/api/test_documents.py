@@ -107,10 +107,11 @@ settings.configure(
     INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "compaction_app"],
     DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:",
                            "OPTIONS": {"transaction_mode": "IMMEDIATE"}}},
+    MIGRATION_MODULES={"auth": None, "contenttypes": None, "compaction_app": None},
 )
 django.setup()
 from django.core.management import call_command
-call_command("migrate", verbosity=0)
+call_command("migrate", run_syncdb=True, verbosity=0)
 call_command("check")
 from compaction_app import chat
 from compaction_app.api.permissions import Action

@@ -36,11 +36,11 @@ QUERIES = {
 
 
 class LongWorld(World):
-    """Ten times as long, with as many branches, generations and sessions beside it."""
+    """Four times as long, with as many branches, generations and sessions beside it."""
 
     def __init__(self, owner):
         super().__init__(owner)
-        for number in range(2, 12):
+        for number in range(2, 6):
             anchor = self.branch[5]
             fork = grow(self.session, anchor, "u a u a u a")
             summary = anchored_summary(fork[3], fork[1], content="More was said. " * 20)

@@ -30,6 +30,9 @@ WAIT_MILLISECONDS = 30_000
 def chromium() -> Iterator[Browser]:
     try:
         with started_chromium() as browser:
+            from playwright.sync_api import expect
+
+            expect.set_options(timeout=WAIT_MILLISECONDS)
             yield browser
             # Beside a running loop Django opens connections of their own, which nobody else would close.
             connections.close_all()

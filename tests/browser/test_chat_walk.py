@@ -73,7 +73,7 @@ def told(page: Any, *texts: str) -> None:
     expect(page.locator(".streaming")).to_have_count(0)
 
 
-@pytest.mark.parametrize("scripts", [True, False])
+@pytest.mark.parametrize("scripts", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_person_signs_in_writes_edits_asks_again_and_goes_between_variants(open_page, marit, endpoint, scripts):
     """With the page's script and without it."""
     from playwright.sync_api import expect
@@ -103,23 +103,6 @@ def test_a_person_signs_in_writes_edits_asks_again_and_goes_between_variants(ope
     session = marit.chat_sessions.get()
     assert session.title == "Who keeps the lamp?"
     assert sorted(len(chat.get_branch(tip)) for tip in chat.tips(session)) == [2, 4, 4]
-
-
-@pytest.mark.parametrize("scripts", [True, False])
-def test_a_conversation_goes_on_in_a_new_chat(open_page, marit, endpoint, scripts):
-    endpoint.script([steps.reply("Answer 1."), steps.reply("Answer 2.")])
-    session = session_of(marit)
-    asked = chat.append_message(session, None, role="user", content="Who keeps the lamp?")
-    reply = chat.append_message(session, asked, role="assistant", content="Ida does.")
-    chat.append_message(session, reply, role="user", content="And the cellar?")
-    page = open_page(marit, java_script_enabled=scripts)
-    go(page, session)
-    press(page, "Continue in a new chat after message 2")
-    told(page, "Who keeps the lamp?", "Ida does.")
-    send(page, "And at night?")
-    told(page, "Who keeps the lamp?", "Ida does.", "And at night?", "Answer 1.")
-    copy = ChatSession.objects.get(copied_from=reply)
-    assert [len(chat.get_branch(chat.tips(one)[0])) for one in (session, copy)] == [3, 4]
 
 
 def test_a_reply_is_seen_as_it_comes_also_after_a_reload_and_in_another_tab(open_page, marit, gate):
@@ -174,6 +157,7 @@ def test_a_reply_taller_than_the_window_comes_whole_or_breaks_off(open_page, mar
     page.get_by_role("button", name="Retry").wait_for()
 
 
+@pytest.mark.long
 def test_with_the_model_down_the_message_is_kept_and_asked_again(open_page, marit, endpoint):
     endpoint.script([steps.server_error(), steps.stream_of("Half", then=steps.hang(0)), steps.reply("Back again.")])
     page = open_page(marit, expected_errors=True)
@@ -319,6 +303,7 @@ def test_a_draft_is_sent_once(open_page, marit, gate):
     told(page, "Begin.", "It was a dark and stormy night.")
 
 
+@pytest.mark.long
 def test_on_a_phone_the_list_is_folded_and_all_of_it_is_there(open_page, marit):
     session_of(marit, 2)
     chat.start_session(owner=marit, title="The cellar")

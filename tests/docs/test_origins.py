@@ -123,26 +123,3 @@ def test_every_system_has_rows(document: Document) -> None:
     counts = Counter(place.partition(", ")[0] for place, _ in rows(document))
     assert list(counts) == ["stagewise", "@falai/agent", "stud-cli", "Onyx", "Vystak"]
     assert all(count >= 25 for count in counts.values())
-
-
-@pytest.mark.parametrize(
-    ("false", "problem"),
-    [
-        ({}, None),
-        ({"where": ["compaction_app.values.Branch.bass"]}, "compaction_app.values.Branch.bass does not exist"),
-        ({"where": ["setting TRIGER_RATIO"]}, "setting TRIGER_RATIO does not exist"),
-        ({"tests": ["tests/context/test_budget.py::TestCaps::test_it"]}, "::TestCaps::"),
-        ({"differs": ""}, "none of them empty"),
-        (None, "held, without a name, a place or a test"),
-    ],
-)
-def test_a_row_that_is_not_true_is_found(document: Document, false: dict[str, Any] | None, problem: str | None) -> None:
-    proof = {
-        "where": ["compaction_app.values.Branch.base", "event started"],
-        "tests": ["tests/context/test_budget.py::test_the_trigger_is_capped_for_huge_windows"],
-    }
-    row = {"there": "a thing", "here": "the base"} | ({} if false is None else proof | false)
-    document["system"][-1]["part"][-1]["row"].append(row)
-    found = find_problems(document)
-    assert len(found) == (1 if problem else 0)
-    assert all(str(problem) in one for one in found)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from django.core.management import CommandError
 
-from compaction_app.management.commands import try_summarizer
 from compaction_app.summarizers.prompts import WRITING
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
@@ -64,14 +63,6 @@ def test_a_good_model_is_measured(asked, server):
     done, longest = 1500 / 10 + 100, 108_000 * float(ratio) / 10 + 20_000
     timeout = int(lines["TIMEOUT"].partition(" for its longest request")[0])
     assert timeout == pytest.approx(1.5 * float(lines["seconds"]) * longest / done, rel=0.25)
-
-
-def test_of_an_instant_answer_no_speed_is_told(asked, server, monkeypatch):
-    asked()
-    monkeypatch.setattr(try_summarizer, "LEAST_SECONDS", 60)
-    server.script([steps.reply(GOOD, usage=USAGE)])
-    lines = told(run("try_summarizer")[0])
-    assert (lines["seconds"], lines["tokens written"]) == ("under 60", "100")
 
 
 def test_it_sends_what_a_run_would_send_once(asked, server):

@@ -159,7 +159,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(content=TEXTS, name=TEXTS, metadata=st.dictionaries(TEXTS, JSON, max_size=3))
 def test_whatever_is_given_is_refused_or_stored(content: str, name: str, metadata: dict[str, Any]) -> None:
     """No input reaches the database and fails there: both databases take all that validation lets through."""

@@ -25,18 +25,12 @@ from django.utils import timezone
 from rich.console import Console
 
 from compaction_app import chat
-from compaction_app.models import CompactionEvent
-from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
-from compaction_app.testing.server import ScriptedOpenAIServer
 from project.demo import loading, places
-from project.demo.branch_map import Mark, draw
-from project.demo.reading import Node, SessionView, State
-from project.demo.report import Report, one_line, print_totals
 from project.demo.watching import Watch
 from project.embedded import free_port
 from tests.conftest import REPOSITORY
-from tests.small import anchored_summary, small
+from tests.small import small
 
 PROC = Path("/proc")
 START_SECONDS = 120.0
@@ -155,64 +149,21 @@ class TestOnce:
         out = first.output
         assert f"Port {port} is taken, using {port + 1}." in out
         assert "Imported 1 conversation with 344 messages." in out
-        assert "extractive (offline" in out
-        assert float(re.search(r"First summary ready in ([\d.]+) s", out)[1]) < 60
-        self.assert_map(out)
+        lines = out.partition("Branch map")[2].partition("Branches  ")[0]
+        assert (lines.count("fork below"), lines.count("● tip")) == (9, 10)
+        assert len(set(re.findall(r"◆ summary #(\d+) anchored at #\d+: generation \d+", lines))) >= 5
         branches = out.partition("Branches  ")[2].partition("Compactions")[0].splitlines()[2:]
         rows = [line.replace(",", "").split() for line in branches if line.strip()]
         assert [row[-1] for row in rows] == ["fits"] * 10
         assert all(int(after) <= int(threshold) for _, _, _, after, threshold, *_ in rows)
-        assert re.search(r"task [0-9a-f]{8}-[0-9a-f-]{27}, \d+ runs", out)
         assert len(re.findall(r" →\s+[\d,]+ threshold(?:\s+#\d+){4}\s+extractive \(offline\)", out)) >= 5
         contexts = out.partition("What the model would be sent now")[2]
         assert len(re.findall(r"^tip #\d+  \d+ messages, [\d,]+ tokens", contexts, re.MULTILINE)) == 10
-        assert len(re.findall(r"^system +system +\d+ You are the project assistant", contexts, re.MULTILINE)) == 10
         assert len(re.findall(r"^summary +user +\d+ \[Conversation Summary\]", contexts, re.MULTILINE)) == 10
         assert "10 of 10 branches at or under their threshold" in out
         assert "verify_chats: no problems found" in out
-        # The one after may be taken as well, by whatever else runs here.
-        used = re.findall(r"Port \d+ is taken, using (\d+)\.", out)[-1]
-        assert f"Web server: http://127.0.0.1:{used}/" in out
-        assert "log in" not in out, "nobody could"
-        assert "Without --once the pages of chat and admin are served until Ctrl-C." in out
         assert "\x1b" not in out, "no colour where the output is no terminal"
         first.assert_nothing_is_left()
-
-    def assert_map(self, out: str) -> None:
-        lines = out.partition("Branch map")[2].partition("Branches  ")[0]
-        assert lines.count("fork below") == 9
-        assert lines.count("● tip") == 10
-        summaries = set(re.findall(r"◆ summary #(\d+) anchored at #\d+: generation \d+, covers up to #\d+", lines))
-        assert set(re.findall(r"is the cutoff of summary #(\d+)", lines)) == summaries
-        assert len(summaries) >= 5
-
-    @pytest.mark.pure
-    @pytest.mark.long
-    def test_another_file_joined_and_a_second_demo_goes_on(self, demo, tmp_path):
-        trees = tmp_path / "trees.jsonl"
-        tree = '{"prompt": {"message_id": "%d", "role": "prompter", "text": "%s?", "replies": []}}\n'
-        trees.write_text("".join(tree % (n, "word " * 200) for n in range(30)))
-        with demo("--once", "--join", "--file", str(trees), "--reset") as running:
-            assert running.wait() == 0, running.output
-        assert "Imported 1 conversation with 30 messages." in running.output
-        assert "1 of 1 branch at or under their threshold" in running.output
-        with demo("--once", "--join", "--file", str(trees)) as second:
-            assert second.wait() == 0, second.output
-        assert "is already here from an earlier demo." in second.output
-        assert "Nothing to summarize: every branch is at or under its threshold." in second.output
-        assert re.search(r"generation messages", second.output)
-
-    @pytest.mark.pure
-    @pytest.mark.long
-    def test_an_endpoint_that_refuses_is_told_though_extracts_make_every_branch_fit(self, demo):
-        with ScriptedOpenAIServer(default=steps.unauthorized()) as server:
-            keys = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none"}
-            with demo("--once", **keys) as running:
-                assert running.wait() == 0
-        assert f"Summaries by: gpt-5.4-nano at {server.url}" in running.output
-        assert re.search(r"✓ generation 1 .+; an extract: authentication\n", running.output)
-        assert "Some summaries failed (authentication)." in running.output
-        assert "10 of 10 branches at or under their threshold" in running.output
 
 
 @pytest.mark.django_db
@@ -292,64 +243,6 @@ def test_what_is_set_in_the_environment_stays_and_only_the_demo_asks_for_debug()
         environ = dict(asked)
         places.prepare_environment(environ)
         assert environ | asked | {"DEBUG": debug} == environ
-
-
-@pytest.mark.pure
-def test_a_text_stays_in_its_place():
-    """Wide letters are counted as wide, nothing steers the terminal, and right to left is for the text alone."""
-    assert one_line("漢字" * 20, 11) == "漢字漢字漢…"
-    assert one_line("\x1b[31mred\x07 \u202eturned\u200b", 40) == "[31mred turned"
-    assert one_line("שלום עולם", 40) == "\u2068שלום עולם\u2069"
-
-
-def node(pk: int, parent: int | None, cutoff: int | None = None) -> Node:
-    return Node(pk, parent, cutoff is not None, 10, cutoff, is_retired=False)
-
-
-@pytest.mark.pure
-class TestBranchMap:
-    def test_a_conversation_deeper_than_pythons_own_calls(self):
-        nodes = [node(n, n - 1 or None) for n in range(1, 5001)]
-        nodes += [node(5000 + n, n) for n in range(1, 5000)]
-        lines = draw(nodes)
-        assert sum(line.mark == Mark.TIP for line in lines) == 5000
-        assert max(line.lane for line in lines) == 1
-
-
-def printed(view: SessionView, **options: Any) -> str:
-    console = Console(width=150, markup=False, highlight=False, emoji=False)
-    with console.capture() as capture:
-        Report(console, **options).print_session(view)
-    return capture.get()
-
-
-@pytest.mark.django_db
-@pytest.mark.usefixtures("small_window")
-class TestReport:
-    @pytest.fixture
-    def view(self) -> SessionView:
-        session = chat.start_session(title="[bold]not markup[/bold] :smile:")
-        messages = grow(session, None, "u a u a u a")
-        anchored_summary(messages[3], messages[1])
-        grow(session, messages[4], "a")
-        return SessionView(session)
-
-    def test_totals_name_what_does_not_fit_and_what_can_not(self, view):
-        tall = grow(view.session, view.tips[0].message, "u(9000)")[0]
-        assert "take 9000 tokens; 8000 are available" in printed(SessionView(view.session), limit=None)
-        console = Console(width=150)
-        with console.capture() as capture:
-            assert not print_totals(console, [SessionView(view.session)])
-        assert "1 of 2 branches at or under their threshold" in capture.get()
-        assert f"over: tip #{tall.pk} (9,430 > 6,000)" in capture.get()
-        CompactionEvent.objects.create(
-            session=view.session, message=tall, kind="suppressed", payload={"reason": "irreducible"}
-        )
-        fresh = SessionView(view.session)
-        with console.capture() as capture:
-            assert print_totals(console, [fresh])
-        assert f"irreducible: tip #{tall.pk} (9,430 > 6,000)" in capture.get()
-        assert {tip.state for tip in fresh.tips} == {State.FITS, State.IRREDUCIBLE}
 
 
 @pytest.mark.django_db

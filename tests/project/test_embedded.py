@@ -47,7 +47,10 @@ def eventually(condition: Callable[[], bool], seconds: float = 15) -> bool:
 class TestServers:
     """What both servers promise."""
 
-    @pytest.fixture(params=[EmbeddedValkey, EmbeddedPostgres], ids=["valkey", "postgres"])
+    # The suite itself runs on such a PostgreSQL.
+    @pytest.fixture(
+        params=[EmbeddedValkey, pytest.param(EmbeddedPostgres, marks=pytest.mark.long)], ids=["valkey", "postgres"]
+    )
     def kind(self, request: pytest.FixtureRequest) -> type[EmbeddedServer]:
         return request.param
 

@@ -55,26 +55,13 @@ def test_a_wrong_quote_is_worse_than_none(question):
     ("told", "question", "quote"),
     [
         ("The wedding is on Saturday 23 May. You saved a wedding.", "When is the wedding?", "is on Saturday 23 May."),
-        ("Seven rooms are let. The room costs 900 kroner.", "How many rooms?", "Seven rooms are let."),
-        ("We have a boat. It is called Marit.", "What is the boat called?", "We have a boat. It is called Marit."),
         ("Birk holds the lamp. The lamp is heavy.", "Who holds the lamp?", "Birk holds the lamp."),
-        (
-            "We met. The stair has 94 steps. The tea was cold.",
-            "How many steps has the stair?",
-            "The stair has 94 steps.",
-        ),
         ("Пароль от лодки Ольга.", "Какой пароль от лодки?", "> Пароль от лодки Ольга."),
         ("灯台の階段は九十四段です。", "灯台の階段は何段ですか？", "> 灯台の階段は九十四段です。"),
     ],
 )
 def test_a_statement_with_what_is_asked_for_comes_first(told, question, quote):
     assert answer(said(told), said(question)).endswith(quote)
-
-
-def test_what_is_attached_to_the_question_is_read_and_a_plain_statement_is_noted():
-    asked = said('What is the boat called?\n\n<file name="note.txt">\nThe boat is called Marit.\n</file>')
-    assert answer(asked) == found("the file note.txt", "The boat is called Marit.")
-    assert answer(said("The boat is fast."), said("The boat is blue.")) == offline_assistant.NOTED
 
 
 def test_it_is_an_endpoint_whose_stream_is_the_same_reply():

@@ -10,9 +10,12 @@ from types import SimpleNamespace
 from unittest import mock
 from urllib.parse import quote
 
+import django
 import pytest
 from django.core.exceptions import ImproperlyConfigured
+from django.db.utils import ConnectionHandler
 
+from compaction_app import chat
 from project import settings as project_settings
 from tests.conftest import REPOSITORY
 
@@ -112,11 +115,11 @@ def test_debug_is_off_and_a_secret_key_is_demanded():
 
 @pytest.mark.pure
 class TestDatabase:
-    def test_sqlite_runs_with_a_write_ahead_log_and_a_path_may_hold_any_character(self, tmp_path):
+    def test_sqlite_runs_with_a_write_ahead_log_and_a_path_may_hold_any_character(self, tmp_path, django_db_blocker):
         path = tmp_path / "a b#c?d.sqlite3"
-        url = "sqlite:///" + quote(str(path))
-        program = "import django; django.setup(); from django.db import connection; connection.ensure_connection()"
-        assert run_python("-c", program, env={"DATABASE_URL": url}).returncode == 0
+        described = settings_with(DATABASE_URL="sqlite:///" + quote(str(path))).DATABASES
+        with django_db_blocker.unblock():
+            ConnectionHandler(described)["default"].ensure_connection()
         connection = sqlite3.connect(path)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         connection.close()
@@ -174,19 +177,28 @@ class TestCelery:
         assert set(project_settings.CELERY_BROKER_TRANSPORT_OPTIONS) <= set(Channel.from_transport_options)
 
 
+@pytest.mark.pure
+@pytest.mark.parametrize("entry", ["wsgi", "asgi"])
+def test_a_server_loads_the_tokenizer_before_its_first_request(entry, monkeypatch):
+    monkeypatch.setattr(django, "setup", lambda **options: None)
+    monkeypatch.setattr(chat, "warm_up", warmed := mock.Mock())
+    runpy.run_module(f"project.{entry}")
+    warmed.assert_called_once_with()
+
+
 #: A server loads it before its first request.
 HAS_THE_TOKENIZER = "import sys; assert 'toktok' in sys.modules"
 
 
 @pytest.mark.pure
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "env"),
     [
         (["-c", f"import project.wsgi; {HAS_THE_TOKENIZER}"], {}),
         (["-c", f"import project.asgi; {HAS_THE_TOKENIZER}"], {}),
-        pytest.param(["-W", "error::DeprecationWarning:project", "manage.py", "check"], {}, marks=pytest.mark.long),
         # Looking for a missing migration needs no key.
-        pytest.param(["manage.py", "makemigrations", "--check", "--dry-run"], {"DEBUG": ""}, marks=pytest.mark.long),
+        (["manage.py", "makemigrations", "--check", "--dry-run"], {"DEBUG": ""}),
     ],
 )
 def test_the_entry_points_need_no_setting_up(tmp_path, arguments, env):

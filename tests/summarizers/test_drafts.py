@@ -39,38 +39,28 @@ INSTEAD = [
     "upstream request timeout",
     "I'm sorry, I can't help with that.",
     "很抱歉，我无法提供这个对话的摘要，因为其中包含敏感内容。请换一个话题继续。",
-    '{"error": {"message": "overloaded", "type": "server_error", "code": 503}}',
     '[{"error": {"code": 429, "message": "Resource has been exhausted", "status": "RESOURCE_EXHAUSTED"}}]',
     '```json\n{"error": "context deadline exceeded while reading body"}\n```',
-    "<!DOCTYPE html>\n<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>",
     "It seems there is no conversation to summarize. Please provide the messages.",
     # Of issue trackers and logs.
-    "connect ECONNREFUSED 127.0.0.1:11434 (ollama is not running on this host)",
     "Conversation roles must alternate user/assistant/user/assistant/...",
     # openclaw/openclaw#5224
     "Summary unavailable due to context limits. Older messages were truncated.",
     "Goal: (none)\nConstraints: (none)\nProgress: (none)\nDecisions: (none)",
-    "Hello! How can I help you today?",
     "I'm sorry, but I can't summarize the talk about Casa Luxemburg, since it has data of Mirela and Horia.",
     'data: {"error":{"message":"Overloaded"}}\n\ndata: [DONE]',
-    '{"error": "Rate limit reached", "documentation_url": "https://x.example/' + "a" * 300 + '"}',
-    "## Summary\n\nI'm sorry, but I can't help with summarizing this conversation.",
     # openclaw/openclaw#12921
     "## Goal\n(none - empty conversation)\n\n## Rules\n- (none)\n\n## Progress\n### Done\n- (none)\n\n## Next\n1. Wait",
-    "## Decisions\nNo decisions were made in this talk.\n## Open\nNothing is open.\n## Rules\nNo rules were given.",
 ]
 
 #: Summaries that speak of errors.
 SPEAKING = [
     "## Deployment\nError: ENOENT came up three times; the user fixed the path. Nothing is open.",
     "The user saw 'Error: Rate limit reached' from their gateway and asked for a retry with back-off of 20 seconds.",
-    "The user wrote: I'm sorry, I can't come on Friday. You offered Monday at 10:00.",
     '{"messages": 14, "summary": "The user asked for the errors of the import and got a list."}',
     "用户说抱歉迟到，并决定把会议改到五月三日下午两点，地点不变，由安负责通知所有人。",
     "Unfortunately, the flight on 3 May was cancelled, and the user can't travel before 7 May; you rebooked to LH 442.",
     "<html> and <body> were explained to the user; they now build a page with a nav and a footer.",
-    "Es tut mir leid, schrieb die Nutzerin ihrem Chef; du hast den Brief gekürzt, und sie kann ihn am Montag abgeben.",
-    "申し訳ない気持ちを伝える手紙を書きました。利用者は五月三日に出席できませんが、花を送ることに決めました。",
     '{"detail": "The user wants a trip of nine days in May, with no more than two hotels and a budget of 1,800 EUR."}',
 ]
 
@@ -81,16 +71,9 @@ SHORT = [
         "psql says connection refused, port 5432",
     ),
     ("You helped Priya rewrite her cover letter.", "I'm Priya. Make my cover letter shorter?\nDone, Priya: 200 words."),
-    ("The user prefers metric units and short answers.", "I prefer metric units, and short answers please.\nNoted."),
     ("Unfortunately we could not process the refund of 49 EUR for Ann.", "refund Ann's 49 EUR\nIt was not possible."),
-    ("Рейс отменён, Анна едет поездом 12.", "рейс отменён! что делать Анне?\nПоезд 12 идёт в шесть."),
     ("会议改到五月三日下午两点，由安负责通知。", "会议改到五月三日下午两点好吗？\n好的，由安负责通知大家。"),
-    ("اجتماع ليلى يوم 12 مايو في الساعة 10.", "متى اجتماع ليلى؟\nيوم 12 مايو، الساعة 10."),
     ("การประชุมเลื่อนไปวันที่ 12 พฤษภาคม", "เลื่อนการประชุมไปวันที่ 12 พฤษภาคมได้ไหม\nได้ครับ"),
-    (
-        "I can't log in was Ann's ticket; a reset of her password fixed it.",
-        "Ann wrote: I can't log in.\nReset it.\nfixed",
-    ),
     (
         "## Errors\n\nDisk full. It stopped the build of release 4.2.",
         "disk full, release 4.2 stopped\nFree some space.",
@@ -110,7 +93,6 @@ def test_what_is_said_instead_of_a_summary_is_recognized(text, replaced):
     [
         "<!DOCTYPE html>\n<html><body>" + "nginx was here. " * 40,
         "<?xml version='1.0'?>\n<Error><Code>Denied</Code>" + "<HostId>a1</HostId>" * 40 + "</Error>",
-        "<html>\n<head><title>504</title></head>" + "<p>The gateway did not answer.</p>" * 40 + "</html>",
         'event: error\ndata: {"error": "' + "overloaded " * 60 + '"}',
         '{"errors": [' + '{"code": 7000, "message": "No route for that URI"}, ' * 20 + '{"code": 1}]}',
         "I'm sorry, but we are unable to comply with your request. " + "Our rules for Casa Luxemburg are these. " * 20,
@@ -139,7 +121,6 @@ def test_a_summary_may_speak_of_errors(text):
 
 #: As a small model wrote them.
 OF_THE_REQUEST = [
-    "The end of the material contains no instructions or guidance for you; it is not a summary.",
     "This material is easily understood and should not contain any instructions for you. You are asked to summarize.",
     "## Summary\n\nThe user's message is the material, a record of what others did; it has no instruction for you.",
 ]
@@ -196,12 +177,10 @@ THOUGHTS = [
     f"\n\n<think>\n\n</think>\n\n{GOOD}",
     # vllm-project/vllm#31045, QwenLM/qwen-code#6033: the prompt ends with the opening mark.
     f"Hm, a rocket.\n</think>\n\n{GOOD}",
-    f"Hm, a rocket.</think>{GOOD}",
     f"</think>Hm, a rocket.</think>{GOOD}",
     # waybarrios/vllm-mlx#599
     f"[THINK]Hm.\nA rocket.[/THINK]{GOOD}",
     f"<thought>Hm.\n</thought>\n{GOOD}",
-    f"<reasoning>Hm.</reasoning>\n{GOOD}",
     f"<mm:think>Hm.</mm:think>{GOOD}",
     f"◁think▷Hm.◁/think▷{GOOD}",
     f"<|START_THINKING|>Hm.<|END_THINKING|><|START_RESPONSE|>{GOOD}<|END_RESPONSE|>",
@@ -218,20 +197,16 @@ THOUGHTS = [
 LEAKS = [
     f"<conversation-summary>\n{GOOD}\n</conversation-summary>",
     f"{GOOD}\n<user>And then?</user>\n<assistant>Well.</assistant>",
-    f'<user time="Wed 2025-05-07 10:00">And then?</user>\n{GOOD}',
     f'{GOOD}\n<cutoff id="0123456789abcdef"/>',
     f"{GOOD}</assistant>",
-    f"<assistant>{GOOD}</assistant>",
 ]
 #: Marks and tags that are spoken of.
 SPOKEN_OF = [
     f"{GOOD} <think> is a tag.",
-    f"{GOOD}\n<think> tags are cut by the proxy.",
     f"{GOOD}\nThe user asked why `</think>` is left, and about </think> tags.",
     f"{GOOD}\nThe proxy cuts at </think>, and at [/THINK]. The user saw it (in front of </think>).",
     # nearai/ironclaw#6853
     f"{GOOD}\n```xml\n<user>Ann</user>\n```",
-    f"{GOOD}\n~~~html\n<message>\n<user>x</user>\n</message>\n~~~\nDone.",
     f"{GOOD}\n```python\nx = 1\n```",
 ]
 
@@ -274,20 +249,10 @@ EMPTY = {
         together, clarified what was unclear, and agreed on what should come next. Everything that was asked for has
         been handled. The conversation is ongoing. The user seems satisfied with the answers, and nothing is left open.
     """,
-    "of nobody": """
-        This conversation covers a variety of topics. The user provides information and requests help, and the assistant
-        provides helpful responses. The tone is friendly and collaborative. Key decisions were made and some next steps
-        were identified. The assistant will continue to support the user with their requests as they come up.
-    """,
     "by a tiny model": """
         You can't have this material anymore, you're going to be left in a box somewhere. You'll never find it again.
         I'm sorry for the mistake. I was just trying to make sure that no one would ever know what happened. It's not
         possible to do anything about it now.
-    """,
-    "in another language": """
-        Der Nutzer hat mehrere Fragen gestellt und du hast sie ausführlich beantwortet. Gemeinsam habt ihr verschiedene
-        Themen besprochen und euch auf das weitere Vorgehen geeinigt. Im Moment ist nichts offen, und der Nutzer ist mit
-        den Antworten zufrieden. Das Gespräch geht weiter.
     """,
 }
 GENUINE = {
@@ -301,22 +266,12 @@ GENUINE = {
         line, then summed. The importer takes UTF-8 without BOM and files of up to 40 MB. Nothing else is decided, and
         the old export still runs every night.
     """,
-    "thesis": """
-        The user finishes a thesis on kelp and urchins. Pilar is on sick leave: nothing goes to her, no drafts and no
-        invites. The Galician summary they write themselves. Tjeerd gives in on 2.4, and 2.7 is to be fought for. The
-        lab expects dry ice.
-    """,
 }
 #: Of the clinic, without a name or a number, and in another language.
 IN_WORDS = """
     The user is turning a pile of sticky notes into a plan for the move of a clinic into an old savings bank. You went
     through the team with them, who works how many hours and who prefers early shifts because of the school bus, and
     through the offer for the new software. They send the letter to the electrician at lunch.
-"""
-IN_GERMAN = """
-    Die Nutzerin plant den Umzug der Praxis aus der Bergstraße in die alte Sparkasse. Lotte gehört sie, Bastien Lejoly
-    darf höchstens 24 Stunden in der Woche arbeiten. Der Elektriker Heinz-Peter Croé verlangt 3x40 A. Mittwochs soll bis
-    20:00 geöffnet sein, und Sabrina möchte lieber früh arbeiten.
 """
 #: Nobody can say of these whether they are told: they have hardly a name or a number.
 PLAIN = [
@@ -368,9 +323,8 @@ class TestTalks:
         assert {code_of(text, talk(name)) for text in others} == {ErrorCode.NOTHING_TOLD}
 
 
-@pytest.mark.parametrize("text", [IN_WORDS, IN_GERMAN], ids=["its words", "its names"])
-def test_either_its_names_and_numbers_or_its_words_will_do(text: str) -> None:
-    assert code_of(text, talk("clinic")) is None
+def test_its_words_will_do_without_its_names_and_numbers() -> None:
+    assert code_of(IN_WORDS, talk("clinic")) is None
 
 
 def test_near_its_target_a_draft_is_not_looked_at() -> None:

@@ -17,10 +17,7 @@ PROMPT = f"{WRITING}\n{RULES}\n<user>{SAID}</user>"
 
 HELPFUL = [
     "You exceeded your current quota, please check your plan and billing details.",
-    "No such model.",
-    "The model `gpt-9` does not have access to it.",
     "This model's maximum context length is 8192 tokens. However, you requested 26000 tokens (6000 in the messages).",
-    "request (9000 tokens) exceeds the available context size (8192 tokens), try increasing it",
     "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
     "Access denied due to invalid subscription key or wrong API endpoint.",
 ]

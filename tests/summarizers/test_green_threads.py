@@ -51,6 +51,7 @@ def test_eventlet_is_an_error_of_the_checks_and_of_the_run(replaced):
         OpenAISummarizer(settings())
 
 
+@pytest.mark.long
 @pytest.mark.django_db(transaction=True)
 def test_a_worker_with_greenlets_makes_two_summaries_at_once(celery_worker, settings):
     slow = steps.late(1, steps.reply("## Recap\n\n" + "All is on the board. " * 4))

@@ -22,7 +22,6 @@ from compaction_app.compaction.execute import carry_out
 from compaction_app.compaction.runs import MAX_ATTEMPTS
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
-from compaction_app.summarizers.prompts import WRITING
 from compaction_app.summarizers.waiting import AWAITED
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
@@ -52,18 +51,6 @@ DRAFTS: dict[str, tuple[Step, int]] = {
     "too_short": (steps.reply("x" * 29), 1),
     "error_text": (steps.reply("Error: Rate limit reached for gpt-4o on tokens per min. Try again in 20 s."), 2),
     "nothing_told": (steps.reply("## Recap\n\n" + "The user asked about it, and the assistant answered. " * 20), 2),
-    "nothing_told but its instructions": (
-        steps.reply(f"## Recap\n\nThe user wants Ulla to know that. {WRITING[:300]}"),
-        2,
-    ),
-    "nothing_told but its request in other words": (
-        steps.reply(
-            "## Recap\n\nThe end of the material contains information that can be used for improvement. The user's "
-            "message was edited by the assistant in the third person; however, it has no instructions on how "
-            "to improve the content further. The user is asked to provide a summary."
-        ),
-        2,
-    ),
     "error_text of an apology": (steps.reply("I'm sorry, I can't help with that."), 1),
     "truncated": (steps.length(), 1),
     "refused": (steps.refusal(), 1),
@@ -221,7 +208,7 @@ class TestBackground:
 class TestExtract:
     """What stands in for a model's summary."""
 
-    @pytest.mark.parametrize("case", ALL)
+    @pytest.mark.parametrize("case", ["oversize", "no_progress", *PASSING, "quota", TOO_SMALL])
     def test_it_does_after_the_last_attempt_whatever_the_code(self, server, settings, case, caplog):
         settings.COMPACTION = site(server, case)
         tip = long_branch()

@@ -30,6 +30,12 @@ class TestConversations:
         assert [m["content"] for m in endpoint.requests[0]["messages"]] == ["Answer in prose.", words["content"]]
         assert "Ahoy from the model." in text_of(browser.get(response.url))
 
+    def test_one_is_renamed_and_deleted(self, browser, session):
+        browser.post(url("rename", session), {"title": "Harbour"})
+        assert "Harbour" in text_of(browser.get(url("delete", session)))
+        browser.post(url("delete", session))
+        assert not ChatSession.objects.exists()
+
     def test_the_list_shows_ones_own_newest_first(self, browser, marit, stranger):
         for title in ("First", "Second"):
             chat.start_session(owner=marit, title=title)
