@@ -12,9 +12,8 @@ from urllib.parse import quote
 import hypothesis
 import pytest
 import redis
-from asgiref.sync import SyncToAsync
 from django.core.cache import cache
-from django.db import connection, connections
+from django.db import connection
 from django.test import TransactionTestCase
 from kombu import pools
 
@@ -27,6 +26,7 @@ from compaction_app.testing.summarizers import FakeSummarizer
 from project.celery import app as celery_app
 from project.embedded import EmbeddedValkey
 from project.guard import GuardedProcess
+from tests.databases import copy_migrated
 from tests.emptying import empty_databases
 from tests.plugin import DATA_VARIABLE, NO_SHARED_DATA
 from tests.small import small
@@ -49,10 +49,15 @@ def emptied_by_deleting() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None) -> Iterator[None]:
-    yield
-    # asgiref's thread for what asyncio.run() calls keeps its connection, and a database in use cannot be dropped.
-    SyncToAsync.single_thread_executor.submit(connections.close_all).result()
+def django_db_keepdb() -> bool:
+    """The copy that is there is taken, and goes with the folder or the server that it is in."""
+    return True
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings: None, django_db_blocker: Any) -> None:
+    with django_db_blocker.unblock():
+        copy_migrated("default")
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,8 @@ DATABASES = ("sqlite", "postgres")
 #: The processes of pytest-xdist share the server, and some tests open hundreds of connections at once.
 POSTGRES_OPTIONS = {"max_connections": "500"}
 
+#: Of the whole run, and gone after it.
+FOLDER_VARIABLE = "TEST_FOLDER"
 #: The file of the SQLite test database. A file, since a worker process has to open the same one.
 SQLITE_FILE_VARIABLE = "TEST_SQLITE_FILE"
 DATA_VARIABLE = "COMPACTION_TEST_DATA"
@@ -62,12 +64,12 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         raise pytest.UsageError(f"TEST_DATABASE={database!r} is unknown. Set it to one of {', '.join(DATABASES)}.")
     stack = contextlib.ExitStack()
     early_config.add_cleanup(stack.close)
+    folder = os.environ[FOLDER_VARIABLE] = stack.enter_context(tempfile.TemporaryDirectory(prefix="compaction-tests-"))
     if database == "postgres":
         os.environ["DATABASE_URL"] = stack.enter_context(EmbeddedPostgres(options=POSTGRES_OPTIONS)).database_url(
             "compaction"
         )
     else:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="compaction-tests-"))
         os.environ["DATABASE_URL"] = "sqlite:///" + quote(str(Path(folder) / "unused.sqlite3"))
         os.environ[SQLITE_FILE_VARIABLE] = str(Path(folder) / "test.sqlite3")
 
