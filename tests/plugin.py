@@ -7,6 +7,7 @@ them; each makes a test database of its own.
 """
 
 import contextlib
+import gc
 import os
 import tempfile
 from pathlib import Path
@@ -56,6 +57,8 @@ SKIPS: list[tuple[str, str]] = []
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    # What is imported and collected lives to the end, and is not looked through again and again.
+    gc.disable()
     if XDIST_VARIABLE in os.environ:
         return
     clear_environment()
@@ -91,6 +94,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if any(item.get_closest_marker(mark) for mark in marks)]
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

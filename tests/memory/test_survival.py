@@ -56,6 +56,12 @@ def forget_half(body: Body) -> str:
     return "## Recap\n\n" + " ".join(reversed(kept))
 
 
+def written_blind_of(clinic, **others):
+    """Three conversations and the least that survives in each. What one of them shows the others show at length."""
+    at_length = [pytest.param(*other, marks=pytest.mark.long) for other in others.items()]
+    return pytest.mark.parametrize(("name", "least"), [("clinic", clinic), *at_length])
+
+
 @pytest.fixture
 def forgetful(settings, monkeypatch):
     monkeypatch.setenv(KEY_VARIABLE, KEY)
@@ -78,7 +84,7 @@ def test_what_a_model_forgets_is_found_by_a_plain_search_five_compactions_deep(f
     assert [rule for rule in RULES if rule not in kept] == []
 
 
-@pytest.mark.parametrize(("name", "least"), [("clinic", 0.66), ("pipeline", 0.68), ("thesis", 0.66)])
+@written_blind_of(clinic=0.66, pipeline=0.68, thesis=0.66)
 def test_in_conversations_that_were_written_blind(forgetful, name, least):
     _, found, context = told_and_searched(written_blind(name), GENERATIONS)
     assert_survived(found, context, least=least, plants=25)
@@ -143,7 +149,7 @@ def test_what_still_holds_is_found_in_extracts_five_compactions_deep(settings):
     assert [run.generation for run in generations_of(session)] == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize(("name", "least"), [("clinic", 0.7), ("pipeline", 0.78), ("thesis", 0.66)])
+@written_blind_of(clinic=0.7, pipeline=0.78, thesis=0.66)
 def test_extracts_of_conversations_that_were_written_blind(settings, name, least):
     _, found, context = compacted(settings, written_blind(name))
     assert_survived(found, context, least=least, plants=25)

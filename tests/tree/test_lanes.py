@@ -71,7 +71,7 @@ def history_by_walking(tip: ChatMessage) -> TipHistory:
     return TipHistory(tip_id=tip.pk, tokens=sum(message.token_count for message in path), summary_id=None)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(acts=ACTS)
 def test_lanes_say_of_every_tree_what_walking_through_it_says(acts: Acts) -> None:
     with transaction.atomic():
