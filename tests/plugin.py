@@ -91,8 +91,11 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     marks = ON_POSTGRES_ONLY if os.environ["TEST_DATABASE"] == "sqlite" else ON_SQLITE_ONLY
     # Deselected and not skipped: a skip would say that something could not be tested.
-    left_out = [item for item in items if any(item.get_closest_marker(mark) for mark in marks)]
-    items[:] = [item for item in items if item not in left_out]
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        (left_out if any(item.get_closest_marker(mark) for mark in marks) else kept).append(item)
+    items[:] = kept
     config.hook.pytest_deselected(items=left_out)
 
 

@@ -43,6 +43,7 @@ ANSWERS = {
     "a text": lambda request: recap(request).text,
     "a coroutine": summarize_later,
     "a draft without a text": lambda request: SummaryDraft(text=None),
+    "a draft of a nameless model": lambda request: replace(recap(request), model=None),
     "an odd code": lambda request: raising(SummarizerError("a\x00b \ud83d", error_code=["odd"] * 20)),
     "an error": lambda request: raising(KeyError(SECRET)),
 }

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import connection, models, transaction
 from django.test.utils import CaptureQueriesContext
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from compaction_app.exceptions import ImmutableTree, InvalidParent
@@ -119,7 +119,15 @@ def reread(nodes: Iterable[Any]) -> list[Any]:
     return [type(node).objects.get(pk=node.pk) for node in nodes]
 
 
+#: Four levels, variants, a second root and another session.
+TALL: list[Step] = [
+    *(("child", 0, place) for place in (0, 0, 1, 2, 0)),
+    *(("sibling", 0, 1), ("root", 0, 0), ("child", 1, 0), ("child", 1, 0), ("child", 0, 6)),
+]
+
+
 @settings(max_examples=4, deadline=None)
+@example(steps=TALL, target=1)
 @given(steps=STEPS, target=st.integers(0, 50))
 def test_a_session_answers_as_a_stock_tree_before_and_after_a_deletion(steps: list[Step], target: int) -> None:
     with transaction.atomic():
