@@ -142,13 +142,13 @@ class TestCost:
             cursor.execute(walk, {"tip": tip.pk, "above": 0, "limit": 8_000, "pruned": 128})
             assert cursor.fetchone()[0] <= 803
 
-    def test_hundreds_of_summaries_at_one_cutoff_are_one_look_up(self, session):
+    def test_a_thousand_summaries_at_one_cutoff_are_one_look_up(self, session):
         # With one cutoff in all of the table a planner would rather read the table from its end.
         for node in chain(start_session(), 100):
             anchored_summary(node, node, extract=EXTRACT)
         nodes = chain(session, 4)
         place = {"session": session, "role": "user", "depth": 3}
-        forks = [ChatMessage(**place, parent=nodes[1], sib_order=n) for n in range(2, 302)]
+        forks = [ChatMessage(**place, parent=nodes[1], sib_order=n) for n in range(2, 1_002)]
         told = {**place, "kind": "summary", "last_summarized_message": nodes[1], "extract": EXTRACT}
         ChatMessage.objects.bulk_create(ChatMessage(**told, parent=f) for f in ChatMessage.objects.bulk_create(forks))
         analyze()
