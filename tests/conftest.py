@@ -1,10 +1,7 @@
 """Fixtures of the whole suite: the real servers, real workers, the real conversations."""
 
 import contextlib
-import functools
-import gc
 import os
-import ssl
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,9 +12,8 @@ from urllib.parse import quote
 import hypothesis
 import pytest
 import redis
-from asgiref.sync import SyncToAsync
 from django.core.cache import cache
-from django.db import connection, connections
+from django.db import connection
 from django.test import TransactionTestCase
 from kombu import pools
 
@@ -30,6 +26,7 @@ from compaction_app.testing.summarizers import FakeSummarizer
 from project.celery import app as celery_app
 from project.embedded import EmbeddedValkey
 from project.guard import GuardedProcess
+from tests.databases import copy_migrated
 from tests.emptying import empty_databases
 from tests.plugin import DATA_VARIABLE, NO_SHARED_DATA
 from tests.small import small
@@ -37,21 +34,11 @@ from tests.small import small
 REPOSITORY = Path(__file__).resolve().parent.parent
 WORKER_START_SECONDS = 60.0
 
-# What is imported stays: to look through all of it again and again took a tenth of the time.
-gc.set_threshold(50_000, 20, 20)
-
-# Every client of a model reads the machine's certificates anew, which takes longer than most tests.
-ssl.create_default_context = functools.cache(ssl.create_default_context)
-
 # The first example may load a tokenizer, or wait for another process.
 hypothesis.settings.register_profile("without deadline", deadline=None)
 hypothesis.settings.load_profile("without deadline")
 
 WORKERS = pytest.StashKey[list["CeleryWorker"]]()
-
-
-def pytest_collection_finish() -> None:
-    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -62,10 +49,15 @@ def emptied_by_deleting() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None) -> Iterator[None]:
-    yield
-    # asgiref's thread for what asyncio.run() calls keeps its connection, and a database in use cannot be dropped.
-    SyncToAsync.single_thread_executor.submit(connections.close_all).result()
+def django_db_keepdb() -> bool:
+    """The copy that is there is taken, and goes with the folder or the server that it is in."""
+    return True
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings: None, django_db_blocker: Any) -> None:
+    with django_db_blocker.unblock():
+        copy_migrated("default")
 
 
 @pytest.fixture(scope="session")

@@ -1,30 +1,67 @@
-"""A second database of the same kind as the tests' own."""
+"""Test databases: each is a copy of one that the first process that needs any has migrated."""
 
 from __future__ import annotations
 
 import copy
+import fcntl
+import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from django.db import connections
+
+from tests.plugin import FOLDER_VARIABLE
+
+
+def copy_migrated(alias: str) -> None:
+    """Let the test database of this alias begin as a copy. Django migrates it again, and finds nothing to do."""
+    described = connections.settings[alias]
+    migrated = _migrated()
+    if connections[alias].vendor == "sqlite":
+        shutil.copyfile(migrated, described["TEST"]["NAME"])
+    else:
+        described["TEST"]["TEMPLATE"] = migrated
+
+
+def _migrated() -> str:
+    """The name of the database that is copied. The others wait while one process makes it."""
+    folder = Path(os.environ[FOLDER_VARIABLE])
+    name = str(folder / "migrated.sqlite3") if connections["default"].vendor == "sqlite" else "migrated"
+    made = folder / "migrated"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            with _described("migrated", name) as alias:
+                connections[alias].creation.create_test_db(verbosity=0, autoclobber=True)
+            made.touch()
+    return name
 
 
 @contextmanager
 def second_database(alias: str, django_db_blocker: Any, *, migrated: bool = True) -> Iterator[str]:
     """Migrated or without tables, and empty, under this alias; it is gone afterwards."""
-    described = copy.deepcopy(connections.settings["default"])
+    default = connections.settings["default"]
     # Of this process alone: pytest-xdist gives each its own test database.
-    described["TEST"]["NAME"] = f"{described['TEST']['NAME'] or described['NAME']}_{alias}"
-    connections.settings[alias] = described
-    with django_db_blocker.unblock():
+    with _described(alias, f"{default['TEST']['NAME'] or default['NAME']}_{alias}"), django_db_blocker.unblock():
         creation = connections[alias].creation
         if migrated:
-            creation.create_test_db(verbosity=0, autoclobber=True)
+            copy_migrated(alias)
+            creation.create_test_db(verbosity=0, keepdb=True)
         else:
             connections[alias].settings_dict["NAME"] = creation._create_test_db(0, autoclobber=True)
         yield alias
-        creation.destroy_test_db(described["NAME"], verbosity=0)
+        connections[alias].creation.destroy_test_db(default["NAME"], verbosity=0)
+
+
+@contextmanager
+def _described(alias: str, test_name: str) -> Iterator[str]:
+    """While the block runs, a database of the same kind as the default one."""
+    connections.settings[alias] = described = copy.deepcopy(connections.settings["default"])
+    described["TEST"]["NAME"] = test_name
+    yield alias
     connections[alias].close()
     del connections[alias]
     del connections.settings[alias]

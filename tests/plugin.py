@@ -7,6 +7,7 @@ them; each makes a test database of its own.
 """
 
 import contextlib
+import gc
 import os
 import tempfile
 from pathlib import Path
@@ -20,6 +21,8 @@ DATABASES = ("sqlite", "postgres")
 #: The processes of pytest-xdist share the server, and some tests open hundreds of connections at once.
 POSTGRES_OPTIONS = {"max_connections": "500"}
 
+#: Of the whole run, and gone after it.
+FOLDER_VARIABLE = "TEST_FOLDER"
 #: The file of the SQLite test database. A file, since a worker process has to open the same one.
 SQLITE_FILE_VARIABLE = "TEST_SQLITE_FILE"
 DATA_VARIABLE = "COMPACTION_TEST_DATA"
@@ -54,6 +57,8 @@ SKIPS: list[tuple[str, str]] = []
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    # What is imported and collected lives to the end, and is not looked through again and again.
+    gc.disable()
     if XDIST_VARIABLE in os.environ:
         return
     clear_environment()
@@ -62,7 +67,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         raise pytest.UsageError(f"TEST_DATABASE={database!r} is unknown. Set it to one of {', '.join(DATABASES)}.")
     stack = contextlib.ExitStack()
     early_config.add_cleanup(stack.close)
-    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="compaction-tests-"))
+    folder = os.environ[FOLDER_VARIABLE] = stack.enter_context(tempfile.TemporaryDirectory(prefix="compaction-tests-"))
     # No server here has a certificate, and to read all of the machine's takes each client that is made 40 ms.
     (certificates := Path(folder) / "certificates").mkdir()
     os.environ |= {"SSL_CERT_DIR": str(certificates), "SSL_CERT_FILE": ""}
@@ -89,9 +94,18 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     marks = ON_POSTGRES_ONLY if os.environ["TEST_DATABASE"] == "sqlite" else ON_SQLITE_ONLY
     # Deselected and not skipped: a skip would say that something could not be tested.
-    left_out = [item for item in items if any(item.get_closest_marker(mark) for mark in marks)]
-    items[:] = [item for item in items if item not in left_out]
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        (left_out if any(item.get_closest_marker(mark) for mark in marks) else kept).append(item)
+    items[:] = kept
     config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+    gc.enable()
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -162,10 +162,10 @@ def test_a_grown_conversation_is_one(branches: int) -> None:
 
 @pytest.mark.django_db
 def test_a_conversation_of_the_pages_is_one() -> None:
-    tip = pages.fill(2_400)
+    tip = pages.fill(1_200)
     call_command("verify_chats", str(tip.session_id), verbosity=0)
     assert chat.find_summary(tip) is not None
-    assert ChatMessage.objects.filter(session=tip.session_id, kind="message").count() == 2_400
+    assert ChatMessage.objects.filter(session=tip.session_id, kind="message").count() == 1_200
     stored = tables.stored_bytes()
     assert stored["messages"] == ChatMessage.objects.count()
     assert stored["table_bytes"] > stored["text_bytes"] > 100_000

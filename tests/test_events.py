@@ -40,13 +40,9 @@ def session():
 
 def secret_branch(session):
     """Over the threshold of 6,000, with thoughts and with a word that no event may hold."""
-    tip = None
-    for turn in range(35):
-        tip = grow(session, tip, "u", word=SECRET)[-1]
-        thought = [THOUGHT] if turn % 2 else None
-        content = words(100, SECRET)
-        tip = chat.append_message(session, tip, role="assistant", content=content, reasoning=thought)
-    return tip
+    tip = grow(session, None, "u", word=SECRET)[-1]
+    tip = chat.append_message(session, tip, role="assistant", content=words(100, SECRET), reasoning=[THOUGHT])
+    return grow(session, tip, "u a " * 34, word=SECRET)[-1]
 
 
 def of_kind(session, kind):
@@ -143,18 +139,18 @@ class TestReasoning:
     """What is said when the reasoning of a turn becomes text."""
 
     def turns(self, session, reasonings):
+        """As many as are over the threshold."""
         tip = None
         for reasoning in reasonings:
             tip = grow(session, tip, "u")[-1]
             tip = chat.append_message(session, tip, role="assistant", content=words(100), reasoning=reasoning)
-        return tip
+        return grow(session, tip, "u a " * (35 - len(reasonings)))[-1]
 
     def test_reasoning_that_becomes_text_is_counted(self, session):
-        tip = self.turns(session, [[THOUGHT]] * 35)
+        tip = self.turns(session, [[THOUGHT]] * 4)
         run = chat.compact(tip)
-        covered = run.messages_compacted // 2
         [event] = of_kind(session, "reasoning_downgraded")
-        assert event.payload == {"turns": covered, "messages": covered}
+        assert event.payload == {"turns": 4, "messages": 4}
         assert (event.run_id, event.message_id) == (run.pk, tip.pk)
         assert f"the {SECRET} knows" in FakeSummarizer.requests[0].user
 
@@ -172,7 +168,7 @@ class TestReasoning:
         self, session, settings, settings_of_site, thoughts, downgraded
     ):
         settings.COMPACTION = small(**settings_of_site)
-        run = chat.compact(self.turns(session, thoughts + [None] * (35 - len(thoughts))))
+        run = chat.compact(self.turns(session, thoughts))
         assert [event.payload["turns"] for event in of_kind(session, "reasoning_downgraded")] == downgraded
         if not downgraded:
             assert SECRET not in run.summary.content + "".join(asked.user for asked in FakeSummarizer.requests)

@@ -257,7 +257,7 @@ class TestAnyHistory:
         mode=st.sampled_from(["standard", "conservative", "aggressive", "deterministic"]),
         summarized=st.booleans(),
     )
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=60, deadline=None)
     def test_the_rules_hold(self, letters, window, mode, summarized):
         """It fits; pairs are whole; the newest user message is untouched; nothing goes without being counted; the
         input is as it was."""

@@ -31,52 +31,44 @@ def summaries():
     return ChatMessage.objects.summaries().count()
 
 
-def runs_of(session):
-    return CompactionRun.objects.filter(session=session)
-
-
 def has_succeeded(run):
     return CompactionRun.objects.filter(session=run.session_id, status="succeeded").exists()
 
 
 class TestWorkers:
-    def test_a_worker_carries_out_the_run_that_a_turn_requested_and_the_one_that_the_sweep_picks_up(
-        self, celery_worker
+    def test_workers_carry_out_what_was_requested_missed_and_left_by_a_killed_one(
+        self, celery_worker, server, settings
     ):
-        """The second was requested while the broker was away."""
+        """The killed one was inside the model call: its lease runs out by itself, and the sweep finds the run."""
+        server.script([steps.hang(60)])
+        keys = {"SCRIPTED_KEY": "none", "COMPACTION_SWEEP_SECONDS": "1"}
+        model = {"model": "m", "base_url": server.url, "api_key_env": "SCRIPTED_KEY"}
+        settings.COMPACTION |= {"SUMMARIZER": "default", **small.asks(TIMEOUT=1.5, MODELS=[model])}
+        first = celery_worker(env=keys)
+        left = chat.request_compaction(talk(chat.start_session()))
+        first.wait_until(lambda: len(server.requests) == 1)
+        first.kill()
         tip, other = (talk(chat.start_session()) for _ in range(2))
-        worker = celery_worker()
-        run = chat.request_compaction(tip)
+        requested = chat.request_compaction(tip)
         celery_app.conf.broker_url, url = "redis://127.0.0.1:1/0", celery_app.conf.broker_url
         missed = chat.request_compaction(other)
         celery_app.conf.broker_url = url
         missed.refresh_from_db()
         assert (missed.status, missed.enqueued_at) == ("ready", None)
         assert tasks.recover_compactions().items() >= {"enqueued": 1, "given_up": 0}.items()
-        worker.wait_until(lambda: has_succeeded(run) and has_succeeded(missed))
-        run.refresh_from_db()
-        assert run.task_id
-        assert chat.get_context(tip).summary_id == run.summary_id
-
-    def test_a_worker_killed_inside_the_model_call_leaves_one_summary_in_the_end(self, celery_worker, server, settings):
-        """The lease runs out by itself, the sweep finds the run, another worker finishes it."""
-        server.script([steps.hang(60)])
-        keys = {"SCRIPTED_KEY": "none", "COMPACTION_SWEEP_SECONDS": "1"}
-        model = {"model": "m", "base_url": server.url, "api_key_env": "SCRIPTED_KEY"}
-        settings.COMPACTION |= {"SUMMARIZER": "default", **small.asks(TIMEOUT=1.5, MODELS=[model])}
-        first = celery_worker(env=keys)
-        run = chat.request_compaction(talk(chat.start_session()))
-        first.wait_until(lambda: len(server.requests) == 1)
-        first.kill()
-        run.refresh_from_db()
-        assert run.status == "running"
+        left.refresh_from_db()
+        assert left.status == "running"
         # All but one of its seconds are up.
-        run.lease_expires_at -= timedelta(seconds=59)
-        run.save(update_fields=["lease_expires_at"])
-        celery_worker(env=keys, beat=True).wait_until(lambda: has_succeeded(run), seconds=60)
-        run.refresh_from_db()
-        assert run.attempts >= 2
-        assert (runs_of(run.session).count(), summaries()) == (1, 1)
+        left.lease_expires_at -= timedelta(seconds=59)
+        left.save(update_fields=["lease_expires_at"])
+        runs = (left, requested, missed)
+        celery_worker(env=keys, beat=True).wait_until(lambda: all(map(has_succeeded, runs)), seconds=60)
+        for run in runs:
+            run.refresh_from_db()
+        assert left.attempts >= 2
+        assert requested.task_id
+        assert chat.get_context(tip).summary_id == requested.summary_id
+        assert (CompactionRun.objects.count(), summaries()) == (3, 3)
 
     @pytest.mark.long
     def test_a_message_that_makes_a_worker_hang_occupies_it_once(self, celery_worker, settings, monkeypatch):

@@ -71,7 +71,7 @@ class NamedValues:
             given = _parsed(message.content) if message.role == Role.TOOL else None
             for name, value in _leaves(given):
                 self._add(name, value, number)
-            for word in _WORD.findall(message.content[:_CHARACTERS]) if given is None else []:
+            for word in dict.fromkeys(_WORD.findall(message.content[:_CHARACTERS])) if given is None else {}:
                 self._add("", word, number, is_used=True)
 
     def without(self, told: str) -> NamedValues:

@@ -66,7 +66,7 @@ def row_of(path: list[ChatMessage], back: int) -> Row:
     return Row(back, str(context.strategy), context.dropped, len(gone), len(told))
 
 
-@pytest.mark.parametrize("window", [4_000, 32_000])
+@pytest.mark.parametrize("window", [4_000, pytest.param(32_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("summarizer", ["forgetful", "extractive"])
 @pytest.mark.parametrize(
     "at_once", [pytest.param(False, marks=pytest.mark.long), True], ids=["turn by turn", "at once"]

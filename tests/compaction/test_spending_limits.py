@@ -28,7 +28,7 @@ from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-TIMES = 15
+TIMES = 8
 
 
 @pytest.fixture(autouse=True)

@@ -184,10 +184,10 @@ PIECES = st.sampled_from(
 LARGE_RESULTS = st.builds(
     lambda pieces, times: "".join(pieces) * times, st.lists(PIECES, max_size=5), st.integers(0, 150)
 )
-RESULTS = st.lists(st.one_of(st.text(max_size=60), LARGE_RESULTS, LARGE_RESULTS), min_size=100, max_size=100)
+RESULTS = st.lists(st.one_of(st.text(max_size=60), LARGE_RESULTS, LARGE_RESULTS), min_size=40, max_size=40)
 
 
-@settings(max_examples=30, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(
     results=RESULTS,
     sizes=st.lists(st.integers(1, 4), min_size=1, max_size=5),

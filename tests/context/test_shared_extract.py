@@ -135,8 +135,8 @@ class TestCost:
             assert len(captured) == queries
 
     def test_it_walks_no_further_than_the_window_reaches(self, settings):
-        """At a depth of 2,000, and with nothing to be found: as many rows as 8,000 tokens have."""
-        tip = deep_chain(start_session(), 2_000)[-1]
+        """At a depth of 1,200, and with nothing to be found: as many rows as 8,000 tokens have."""
+        tip = deep_chain(start_session(), 1_200)[-1]
         walk = sql.SHARED_EXTRACT.partition("base(id)")[0].rstrip(", \n") + " SELECT count(*) FROM walk"
         with connection.cursor() as cursor:
             cursor.execute(walk, {"tip": tip.pk, "above": 0, "limit": 8_000, "pruned": 128})

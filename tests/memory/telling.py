@@ -12,7 +12,7 @@ from compaction_app.values import Message, Role
 
 COUNT = ExactTokenCounter()
 FIRST_DAY = datetime(2025, 3, 10, 12, tzinfo=UTC)
-TARGETS = (*range(30, 120, 6), 200, 400)
+TARGETS = (*range(30, 120, 12), 200, 400)
 
 #: What a person says once, and what must still be found: rules, decisions, names, numbers, places, identifiers.
 PLANTS = {

@@ -25,14 +25,14 @@ def talk(session):
     return tip
 
 
-@pytest.mark.parametrize("active", [None, "America/Los_Angeles"])
 @pytest.mark.parametrize(
-    ("zone", "own", "of_session", "day", "yesterday"),
+    ("active", "zone", "own", "of_session", "day", "yesterday"),
     [
-        ("Pacific/Auckland", None, None, "2026-03-31", "2026-03-30"),
-        ("UTC", None, None, "2026-03-30", "2026-03-29"),
-        ("UTC", "Pacific/Auckland", None, "2026-03-31", "2026-03-30"),
-        ("Asia/Tokyo", "UTC", "Pacific/Auckland", "2026-03-31", "2026-03-30"),
+        (None, "Pacific/Auckland", None, None, "2026-03-31", "2026-03-30"),
+        ("America/Los_Angeles", "Pacific/Auckland", None, None, "2026-03-31", "2026-03-30"),
+        (None, "UTC", None, None, "2026-03-30", "2026-03-29"),
+        ("America/Los_Angeles", "UTC", "Pacific/Auckland", None, "2026-03-31", "2026-03-30"),
+        (None, "Asia/Tokyo", "UTC", "Pacific/Auckland", "2026-03-31", "2026-03-30"),
     ],
 )
 def test_headings_and_relative_dates_are_those_of_the_time_zone(

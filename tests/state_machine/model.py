@@ -132,12 +132,8 @@ class Tree:
     def newest(self, tip_id: int, at_most: int | None = None) -> Node | None:
         """Rule 4 by brute force: up from the tip; at an anchor the live summary with the highest id. ``at_most``: of
         those with no more tokens."""
-        live = self.live()
-        for node in reversed(self.path(tip_id)):
-            anchored = [s for s in live if s.parent == node.id and (at_most is None or s.tokens <= at_most)]
-            if anchored:
-                return max(anchored, key=lambda s: s.id)
-        return None
+        fitting = {s.parent: s for s in self.live() if at_most is None or s.tokens <= at_most}
+        return next((fitting[node.id] for node in reversed(self.path(tip_id)) if node.id in fitting), None)
 
     def tail(self, tip_id: int, summary: Node | None) -> list[Node]:
         """The messages after the cutoff, in order."""

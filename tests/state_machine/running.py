@@ -49,12 +49,12 @@ def run_until(least: int, first_seed: int, on_batch: Callable[[int], object] = l
             batch_seed += 1
 
 
-def run_batch(batch_seed: int, machines: int = MACHINES_A_BATCH) -> None:
+def run_batch(batch_seed: int, machines: int = MACHINES_A_BATCH, rules: int = RULES_A_MACHINE) -> None:
     run_state_machine_as_test(
         seed(batch_seed)(ConversationMachine),
         settings=settings(
             max_examples=machines,
-            stateful_step_count=RULES_A_MACHINE,
+            stateful_step_count=rules,
             deadline=None,
             database=None,
             print_blob=False,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from compaction_app import chat
@@ -71,7 +71,15 @@ def history_by_walking(tip: ChatMessage) -> TipHistory:
     return TipHistory(tip_id=tip.pk, tokens=sum(message.token_count for message in path), summary_id=None)
 
 
-@settings(max_examples=20, deadline=None)
+#: Forks of forks, a second root, summaries of which one is retired, and a message that is deleted with all below it.
+FORKED: Acts = [
+    *(("child", number) for number in (0, 0, 1, 2, 1, 4, 0, 6, 3)),
+    *(("summary", 5), ("root", 0), ("child", 9), ("retire", 5), ("summary", 3), ("delete", 8)),
+]
+
+
+@settings(max_examples=8, deadline=None)
+@example(acts=FORKED)
 @given(acts=ACTS)
 def test_lanes_say_of_every_tree_what_walking_through_it_says(acts: Acts) -> None:
     with transaction.atomic():
