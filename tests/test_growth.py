@@ -21,11 +21,12 @@ import pytest
 
 import compaction_app
 from compaction_app.admin import display, summaries
+from compaction_app.compaction import search_words
 from compaction_app.context import catalog, overflow, pruning
 from compaction_app.contrib import histories
 from compaction_app.contrib.gateway import placing, views
 from compaction_app.contrib.histories import chatgpt, files, open_webui
-from compaction_app.conversation import chat_model, erase, recall, usage
+from compaction_app.conversation import chat_model, erase, usage
 from compaction_app.exceptions import CompactionError
 from compaction_app.memory import (
     dates,
@@ -158,7 +159,7 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     media: [media.media_type, lambda text: media.picture_size(f"data:image/png;base64,{text}")],
     originals: [_read],
     pruning: [pruning.collapse_blanks],
-    recall: [lambda text: recall._excerpt(text, [word for word in ("a", text[:20], "no", "中") if word])],
+    search_words: [lambda text: list(search_words.words_in(text))],
     erase: [erase._folded, lambda text: erase.is_title_of(text, text)],
     usage: [lambda text: usage._without_text({"type": text, text: 1})],
     openai_format: [openai_format.sent_name, lambda text: openai_format.attachment_line({"name": text, "url": text})],

@@ -177,8 +177,7 @@ def test_what_comes_later_in_one_does_not_show_in_the_other(session):
     assert summary == chat.find_summary(branch[3])
     chat.redact_message(branch[0])
     chat.delete_message(branch[3])
-    copy.refresh_from_db()
-    assert (copy.copied_from, chat.copies_of(branch[0])) == (None, [])
+    assert chat.copies_of(branch[0]) == [copied[0]], "what stays of it is still known"
     assert branch_of(copy)[0].content == copied[0].content
     chat.delete_session(session)
     copy.refresh_from_db()
