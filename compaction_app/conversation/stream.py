@@ -21,6 +21,7 @@ from compaction_app.conversation.chat_model import END, OpenedStream, PartialRep
 from compaction_app.conversation.claim import Claim
 from compaction_app.conversation.complete import Question, Turn, claim_and_ask, finish_turn, takes_the_arguments_of
 from compaction_app.exceptions import InvalidMessage, InvalidReply, StreamInterrupted
+from compaction_app.messages.transcript import RECALL_TOOL
 from compaction_app.models import ChatMessage
 from compaction_app.summarizers.endpoint import openai
 from compaction_app.summarizers.waiting import BLOCKING, without_waiting
@@ -99,6 +100,18 @@ def _chunks_of(stored: ChatMessage) -> list[ChatCompletionChunk]:
         )
         for part, reason in ((delta, None), ({}, ending))
     ]
+
+
+def _without_searches(chunks: list[Any]) -> list[Any]:
+    """The chunks of a reply that has other calls, too. A name comes with the first piece of its call."""
+    searches = set[int]()
+    for choice in (choice for chunk in chunks for choice in getattr(chunk, "choices", None) or ()):
+        if pieces := getattr(getattr(choice, "delta", None), "tool_calls", None):
+            searches |= {one.index for one in pieces if one.function and one.function.name == RECALL_TOOL}
+            choice.delta.tool_calls = [one for one in pieces if one.index not in searches]
+            for one in choice.delta.tool_calls:
+                one.index -= sum(search < one.index for search in searches)
+    return chunks
 
 
 class _ReplyCollector:
@@ -228,7 +241,7 @@ class _ReplyCollector:
         await self._store(self._draft.reply())
         held = [*self._last, *last]
         await self._end()
-        self._last.extend(held)
+        self._last.extend(_without_searches(held) if self._question.recall else held)
         await self._go_on()
 
     async def _go_on(self) -> None:

@@ -27,7 +27,8 @@ TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {"ty
 
 def turn(request, session, extra):
     run_tool = {"run_tool": lambda call: "Rain."} if extra.get("hostsTools") else {}
-    return {"model": "house-model", "tools": TOOLS, "max_tokens": 100, **run_tool}
+    asked = {"model": "house-model", "tools": TOOLS, "max_tokens": 100, "recall": bool(extra.get("searches"))}
+    return {**asked, **run_tool}
 
 
 def __getattr__(name):

@@ -10,6 +10,7 @@ import pytest
 from django.contrib.auth import get_user_model
 
 from compaction_app import chat
+from compaction_app.messages.transcript import RECALL_TOOL
 from compaction_app.models import ChatMessage, ReplyClaim
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
@@ -94,6 +95,19 @@ def test_tools_of_the_page_and_of_the_host(page, server, session):
     assert kinds == ["step-start", "tool-weather", "tool-weather", "step-start", "text"]
     assert loaded[1]["message"]["parts"][1]["output"] == {"is": "c1"}
     assert loaded[3]["message"]["id"] == loaded[3]["message"]["metadata"]["id"] == seen[-1]["messageMetadata"]["id"]
+
+
+@pytest.mark.parametrize("who", ["host", "page"])
+def test_a_search_beside_a_tool_is_answered_above_it_and_not_shown(page, server, session, who):
+    both = calls(("c1", RECALL_TOOL, {"query": "boat"}), ("c2", "weather", {}))
+    server.script([both, steps.reply("Rain.")])
+    seen = page.send("Weather?", "u1", searches=True, hostsTools=who == "host")
+    assert [one["toolName"] for one in seen if one["type"] == "tool-input-available"] == ["weather"]
+    if who == "page":
+        page.messages[-1]["parts"] = [{"toolCallId": "c2", "state": "output-available", "output": "Wet"}]
+        page.ask(messageId=page.messages[-1]["id"])
+    [[_, _, searched, result, last]] = branches(session)
+    assert ("No summarized message" in searched, result, last) == (True, "Rain." if who == "host" else "Wet", "Rain.")
 
 
 @BY_WSGI

@@ -24,6 +24,7 @@ from django.utils.crypto import salted_hmac
 from compaction_app import chat
 from compaction_app.api.permissions import Action, is_allowed
 from compaction_app.contrib.gateway.models import BranchDigest
+from compaction_app.conversation.recall import other_calls
 from compaction_app.conversation.stream import STOPPED
 from compaction_app.exceptions import DuplicateExternalId, MessageNotFound
 from compaction_app.messages.openai_format import parse_arguments
@@ -178,11 +179,10 @@ def place_beside(at: Place, using: str) -> Place:
     return replace(at, tip=tip)
 
 
-def remember_reply(at: Place, reply: ChatMessage, calls: Sequence[Mapping[str, Any]], using: str) -> None:
-    """Have the reply found when it is sent back, with the calls that the client was shown; it goes on below others."""
-    [digest] = digests_of([{**vars(reply), "tool_calls": calls}], at.digest)
-    below = reply if len(calls) == len(reply.tool_calls or ()) else chat.answer_recalls(reply) or reply
-    _remember([below], [digest], True, at.tip.pk, using)
+def remember_reply(at: Place, reply: ChatMessage, using: str) -> None:
+    """Have the reply found when it is sent back. A client was shown no searches, and goes on below their results."""
+    [digest] = digests_of([{**vars(reply), "tool_calls": other_calls(reply)}], at.digest)
+    _remember([chat.answer_recalls(reply) or reply], [digest], True, at.tip.pk, using)
 
 
 def _remember(

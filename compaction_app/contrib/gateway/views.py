@@ -36,7 +36,6 @@ from compaction_app.contrib.gateway.placing import Fields, Place, fields_of, pla
 from compaction_app.conversation.chat_model import END, ProviderOverflow, ask, endpoint_of, open_stream
 from compaction_app.conversation.recall import other_calls
 from compaction_app.messages.openai_format import to_openai
-from compaction_app.messages.transcript import RECALL_TOOL
 from compaction_app.messages.validation import check_json, check_list_of_dicts, named, validate_message
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.redaction import apply_redactor, redactor_of
@@ -249,32 +248,28 @@ class Gateway:
             reply = await answer_at(found)
         headers = {"X-Compaction-Session": str(found.session.pk), "X-Compaction-Message": str(found.tip.pk)}
         if not asked.is_streamed:
-            await way.do(remember_reply, found, reply, self.calls_of(reply), using)
-            return JsonResponse(_completion(reply, self.calls_of(reply)), headers=headers)
+            await way.do(remember_reply, found, reply, using)
+            return JsonResponse(_completion(reply), headers=headers)
 
-        is_known, searches = False, set[int]()
+        is_known = False
 
         async def remember() -> None:
             nonlocal is_known
             if reply.message is not None and not is_known:
-                await way.do(remember_reply, found, reply.message, self.calls_of(reply.message), using)
+                await way.do(remember_reply, found, reply.message, using)
                 is_known = True
 
         async def read() -> Any:
             chunk = await anext(reply, END) if way.is_awaited else next(reply, END)
             # Before the last chunk is sent: the client's next request may follow at once.
             await remember()
-            return _without_searches(chunk, searches) if self.recall and chunk is not END else chunk
+            return chunk
 
         async def close() -> None:
             await way.call(reply.aclose if way.is_awaited else reply.close)
             await remember()
 
         return _streamed(read, close, asked, way, headers)
-
-    def calls_of(self, reply: ChatMessage) -> list[dict[str, Any]]:
-        """Those that the client answers."""
-        return other_calls(reply) if self.recall else reply.tool_calls or []
 
     def _read(self, request: HttpRequest) -> Asked:
         user = self._user(request, "POST")
@@ -349,14 +344,14 @@ def _task_arguments(asked: Asked, client: Any) -> dict[str, Any]:
     return {**asked.params, **sent, **({"tools": asked.tools} if asked.tools else {})}
 
 
-def _completion(reply: ChatMessage, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A stored reply as a provider gives one, with what came beside its text and the calls that the client answers."""
+def _completion(reply: ChatMessage) -> dict[str, Any]:
+    """A stored reply as a provider gives one, with what came beside its text. Searches are answered here."""
     original = reply.original or {}
     message = {**(original.get("data") or {}), "role": reply.role, "content": reply.content or None}
     if reply.reasoning and not original:
         message["reasoning"] = reply.reasoning
     if reply.tool_calls:
-        message["tool_calls"] = calls
+        message["tool_calls"] = other_calls(reply)
     ending = reply.finish_reason or ("tool_calls" if reply.tool_calls else "stop")
     return {
         "id": f"chatcmpl-{reply.pk}",
@@ -366,16 +361,6 @@ def _completion(reply: ChatMessage, calls: Sequence[Mapping[str, Any]]) -> dict[
         "choices": [{"index": 0, "message": message, "finish_reason": ending, "logprobs": None}],
         "usage": reply.usage or None,
     }
-
-
-def _without_searches(chunk: Any, searches: set[int]) -> Any:
-    """``searches``: the indexes of their calls so far. A name comes with the first piece."""
-    for delta in (choice.delta for choice in chunk.choices if getattr(choice.delta, "tool_calls", None)):
-        searches |= {one.index for one in delta.tool_calls if one.function and one.function.name == RECALL_TOOL}
-        delta.tool_calls = [one for one in delta.tool_calls if one.index not in searches]
-        for one in delta.tool_calls:
-            one.index -= sum(search < one.index for search in searches)
-    return chunk
 
 
 def _streamed(read: Step, close: Step, asked: Asked, way: Way, headers: Mapping[str, str]) -> StreamingHttpResponse:

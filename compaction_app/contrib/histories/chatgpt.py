@@ -7,7 +7,6 @@ another ``recipient``, and its result the next one of the role ``tool``.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,7 @@ from itertools import chain
 from typing import Any
 
 from compaction_app.contrib.histories.reading import Json, a_call, bridged, file_of, joined
+from compaction_app.messages.openai_format import parse_arguments
 from compaction_app.transfer.formats import moment
 
 #: Citations, and names that the page shows as cards: of these the name stays.
@@ -177,17 +177,10 @@ def _message(own: str, message: Json) -> dict[str, Any]:
         "metadata": message.kept("channel") | ({"links": links} if links else {}),
     }
     if tool:
-        item["tool_calls"] = [a_call(own, tool, text if _is_object(text) else {"code": text})]
+        item["tool_calls"] = [a_call(own, tool, text if parse_arguments(text) is not None else {"code": text})]
     if role == "tool":
         item["name"] = message.inner("author").text("name")
     return item | {key: ours.get(key) for key in (*_OWN_KEYS, "content") if key in ours}
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
 
 
 def _call_above(item: Mapping[str, Any], at: str | None, messages: Mapping[str, Mapping[str, Any]]) -> str | None:
