@@ -51,7 +51,10 @@ def copy_branch(tip: ChatMessage, *, owner: Any = None, until: ChatMessage | Non
         source = ChatSession.objects.using(using).get(pk=tip.session_id)
         kept = ("title", "model", "system_prompt", "settings", "token_calibration")
         copy = ChatSession(copied_from_id=until.pk, **{name: getattr(source, name) for name in kept})
-        copy.owner_id = source.owner_id if owner is None else owner.pk
+        if owner is None:
+            copy.owner_id = source.owner_id
+        else:
+            copy.owner = owner
         copy.save(using=using)
         _write(copy, until.pk, history_at(until.pk, using).summary_id, using)
     return copy

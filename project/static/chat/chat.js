@@ -318,6 +318,8 @@ document.addEventListener("click", (event) => {
 });
 
 document.addEventListener("submit", (event) => {
+  // The list is there as one types, and on a phone a new page would close it.
+  if (event.target.matches("form[data-search]")) event.preventDefault();
   if (!event.target.matches("form[data-turn]")) return;
   event.preventDefault();
   take(event.target);
