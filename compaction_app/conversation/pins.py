@@ -42,8 +42,8 @@ def pin_message(message: ChatMessage) -> None:
         allowed = int(available * MOST_PINNED)
         if needed > allowed:
             raise PinsTooLarge(
-                f"With this message the pins of the conversation take {needed} tokens; {allowed} are allowed. Unpin another "
-                "one first.",
+                f"With this message the pins of the conversation take {needed} tokens; {allowed} are allowed. "
+                "Unpin another one first.",
                 needed=needed,
                 allowed=allowed,
             )
