@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import reset_queries
 
 from compaction_app.contrib import histories
 from compaction_app.exceptions import CompactionError
@@ -49,7 +50,10 @@ class Command(BaseCommand):
         outcomes: list[Imported | Refused] = []
         try:
             with progress(histories.read(*files), label="conversations") as found:
-                outcomes += importing.store(found, owner=owner, using=database)
+                for outcome in importing.store(found, owner=owner, using=database):
+                    outcomes.append(outcome)
+                    # With DEBUG Django keeps the last 9,000 statements, and each has all texts of a chain.
+                    reset_queries()
         except CompactionError as error:
             if not outcomes:
                 raise CommandError(printable(f"{', '.join(map(str, files))}: {error}")) from error
