@@ -177,7 +177,7 @@ def test_a_search_reads_no_entries_but_those_with_its_words() -> None:
             cursor.execute("RESET enable_seqscan; RESET enable_sort")
     assert "searchentry_pkey" not in plan, plan
     by_words = "SCAN e VIRTUAL TABLE INDEX" if is_sqlite else "Bitmap Index Scan on compaction_search_terms"
-    assert plan.count(by_words) == 2, plan
+    assert plan.count(by_words) == (2 if is_sqlite else 1), plan
 
 
 def test_without_its_setting_nothing_is_indexed_or_searched(settings, branch) -> None:
