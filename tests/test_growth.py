@@ -298,6 +298,7 @@ MANY: dict[str, Callable[[int], Any]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", MANY)
 def test_four_times_the_pieces_take_about_four_times_as_long(kind: str) -> None:
     short, long = (_seconds(MANY[kind], n, 2) for n in (750, 3_000))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
+from compaction_app import chat
 from compaction_app.models import ChatMessage
 from tests.admin.records import reply_to
 from tests.browser import admin_pages, conversations
@@ -111,6 +112,25 @@ def test_the_pages_of_the_admin_have_no_serious_fault(looked_at):
     wrong, excused = looked_at(conversations.superuser(), admin_pages.addresses(harbour))
     assert not wrong, "\n" + "\n".join(wrong)
     assert excused == STOCK_DJANGO.keys(), "an exception that no page needs any more"
+
+
+@pytest.mark.long
+def test_the_pages_before_an_erasure_that_hides_messages_have_no_serious_fault(looked_at):
+    admin = conversations.superuser()
+    session = chat.start_session(title="Harbour", settings=conversations.SMALL_WINDOW)
+    path = chat.append_messages(session, None, conversations.turns(1, 40))
+    chat.compact(path[-1])
+    summary = chat.find_summary(path[-1])
+    pages = [
+        admin_pages.url("chatmessage_redact", path[2].pk),
+        admin_pages.url("chatmessage_retire", summary.pk),
+        admin_pages.url("chatmessage_delete", summary.parent_message_id),
+    ]
+    wrong, _ = looked_at(admin, pages)
+    assert not wrong, "\n" + "\n".join(wrong)
+    chat.retire_summary(summary)
+    wrong, _ = looked_at(conversations.superuser("second"), [admin_pages.url("chatmessage_change", path[-1].pk)])
+    assert not wrong, "\n" + "\n".join(wrong)
 
 
 def test_the_pages_of_the_chat_have_no_serious_fault(looked_at):

@@ -67,6 +67,7 @@ def test_the_same_way_with_the_keyboard_alone(open_page, admin):
 
 
 @pytest.mark.appearance
+@pytest.mark.long
 def test_the_page_of_the_api_lists_the_calls(open_page):
     """From this site's own files. An arrow of Swagger's own style is a ``data:`` image, which the policy leaves out."""
     page = open_page(conversations.superuser())

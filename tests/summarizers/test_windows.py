@@ -212,7 +212,9 @@ class TestAtRest:
             chat.compact(self.history(tokens)[1])
         return caught.value.error_code
 
-    @pytest.mark.parametrize("dialect", ["vllm", "llama.cpp", "ollama"])
+    @pytest.mark.parametrize(
+        "dialect", ["llama.cpp", *(pytest.param(d, marks=pytest.mark.long) for d in ("vllm", "ollama"))]
+    )
     @pytest.mark.parametrize("tokens", [12_000, pytest.param(200_000, marks=pytest.mark.long)])
     def test_a_long_history_comes_to_rest(self, settings, dialect, tokens):
         with ScriptedOpenAIServer(default=small_window(WINDOW, dialect, then=fill_target(0.7))) as server:
