@@ -31,7 +31,7 @@ def pages(h: Harbour) -> dict[str, tuple[Model, ...]]:
     return {
         **{f"chatsession_{page}": (h.session,) for page in ("change", "history", "delete", "compact")},
         "chatmessage_change": (h.tip, h.generations[1], h.retired),
-        **{f"chatmessage_{page}": (h.tip,) for page in ("transcript", "delete", "compact")},
+        **{f"chatmessage_{page}": (h.tip,) for page in ("transcript", "delete", "compact", "copy", "pin")},
         "chatmessage_redact": (h.first,),
         "chatmessage_retire": (h.generations[0],),
         "compactionrun_change": (h.run, h.failed),
