@@ -18,6 +18,7 @@ from compaction_app.memory.words import UNSPACED, stem
 _WORD = re.compile(
     rf"(?P<signs>[{UNSPACED}]+)|(?<![^\W_])(?:\d{{1,3}}(?:[.,'’]\d{{3}})+(?!\d)|[^\W\d_](?:\+\+|#))|[^\W_{UNSPACED}]+"
 )
+_SEPARATORS = str.maketrans("", "", ".,'’")
 _PLURAL = re.compile(r"(?:(?<=[sxz])es|(?<=[cs]h)es|(?<=\w\w[^\W\ds])s)$")
 
 
@@ -29,7 +30,7 @@ def words_in(text: str) -> Iterator[tuple[int, str]]:
         if match["signs"]:
             yield from ((places[start + at], word[at : at + 2]) for at in range(max(1, len(word) - 1)))
         else:
-            yield places[start], stem(_PLURAL.sub("", re.sub("[.,'’]", "", word)))
+            yield places[start], stem(_PLURAL.sub("", word.translate(_SEPARATORS)))
 
 
 def words_of_query(text: str) -> set[str]:

@@ -315,7 +315,8 @@ def delete_session(session: ChatSession) -> None:
         lock_session(session.pk, using)
         keep_used(session)
         copies = ChatSession.objects.using(using).filter(copied_from__session=session)
-        copies.update(copied_from=ChatSession.objects.using(using).get(pk=session.pk).copied_from_id)
+        source = ChatSession.objects.using(using).values_list("copied_from", flat=True).get(pk=session.pk)
+        copies.update(copied_from=source)
         roots = ChatMessage.objects.db_manager(using)
         for root in roots.get_root_nodes(session):
             roots.delete_subtree(root.pk)

@@ -131,10 +131,12 @@ def answer_recalls(reply: ChatMessage) -> ChatMessage | None:
     returns.
     """
     calls = [call for call in reply.tool_calls or () if call["function"]["name"] == RECALL_TOOL]
+    if not calls:
+        return None
     keys = [f"recall-{reply.pk}-{number}" for number in range(len(calls))]
     rows = ChatMessage.objects.using(database_of(reply)).filter(session_id=reply.session_id, idempotency_key__in=keys)
     # Of an earlier call at the same question, or of a process that was killed.
-    known = {row.idempotency_key: row for row in rows.select_related("session")} if calls else {}
+    known = {row.idempotency_key: row for row in rows.select_related("session")}
     tip = reply
     for key, call in zip(keys, calls, strict=True):
         arguments = parse_arguments(call["function"]["arguments"]) or {}
@@ -142,7 +144,7 @@ def answer_recalls(reply: ChatMessage) -> ChatMessage | None:
         tip = known.get(key) or append_message(
             reply.session, tip, role=Role.TOOL, content=recall_text(tip, str(arguments.get("query") or "")), **answered
         )
-    return tip if calls else None
+    return tip
 
 
 def recall_text(tip: ChatMessage, query: str) -> str:

@@ -497,13 +497,13 @@ _MATCHES = {
     # From the index outwards, which has the newest first: so it ends at the limit.
     "sqlite": f"""SELECT e.rowid AS id FROM {ENTRIES}_fts e CROSS JOIN {MESSAGES} m ON m.id = e.rowid
         JOIN up ON up.lane = {_LANE.format(row="m")} AND m.id <= up.id WHERE {ENTRIES}_fts MATCH (
-        SELECT '(' || group_concat('l' || lane, ' OR ') || ') AND (' || wanted.term || ')' FROM up)
+        SELECT '(' || group_concat('l' || lane, ' OR ') || ') AND (' || {{term}} || ')' FROM up)
         ORDER BY e.rowid DESC""",
     # OFFSET 0: else PostgreSQL, which does not know how rare a word is, reads a large table backwards for the newest.
     "postgresql": f"""SELECT e.id FROM (
         SELECT message_id AS id, split_part(terms, ' ', 1) AS lane FROM {ENTRIES}
         WHERE array_to_tsvector(string_to_array(terms, ' ')) @@ (
-        SELECT '(' || string_agg('l' || lane, '|') || ') & (' || wanted.term || ')' FROM up)::tsquery OFFSET 0
+        SELECT '(' || string_agg('l' || lane, '|') || ') & (' || {{term}} || ')' FROM up)::tsquery OFFSET 0
     ) e JOIN up ON e.lane = 'l' || up.lane AND e.id <= up.id ORDER BY e.id DESC""",
 }
 _EITHER = {"sqlite": " OR ", "postgresql": "|"}
@@ -522,9 +522,11 @@ def search(words: Sequence[Sequence[str]], vendor: str) -> tuple[str, dict[str, 
         # One plan for all words: each takes as long as the search.
         values = ", ".join(f"({number}, %({name})s)" for number, name in enumerate(named))
         found = f"SELECT word, id FROM (VALUES {values}) wanted(word, term) CROSS JOIN LATERAL {hits}"
+        found = found.format(term="wanted.term")
     else:
-        each = (hits.replace("wanted.term", f"%({name})s") for name in named)
-        found = " UNION ALL ".join(f"SELECT {number} AS word, id FROM {of_word}" for number, of_word in enumerate(each))
+        found = " UNION ALL ".join(
+            f"SELECT {number} AS word, id FROM {hits.format(term=f'%({name})s')}" for number, name in enumerate(named)
+        )
     return _SEARCH.format(found=found), named
 
 

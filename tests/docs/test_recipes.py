@@ -95,7 +95,7 @@ class Said(SimpleNamespace):
 
 
 def claude(is_real: bool, url: str, answers: list[Any], asked: list[Any]) -> Any:
-    """Its own client, which takes longer to import than all else here, or what stands in for it."""
+    """Anthropic's own client, which takes seconds to import, or a stand-in."""
     if is_real:
         import anthropic
 

@@ -1,4 +1,4 @@
-"""Statements that belong together are told together or not at all, and no older value without the newer one.
+"""An extract has all of the statements that belong together, or none, and an older value only with the newer one.
 
 At any target, and a generation later.
 """

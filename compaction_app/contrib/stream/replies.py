@@ -180,7 +180,7 @@ class Reply:
                 self._say(part)
             goes_on = stream.message and self._run_tool and step < _MOST_STEPS and not self._is_stopped
             calls = other_calls(tip) if goes_on else None
-            tip = chat.answer_recalls(tip) or tip if calls else tip
+            tip = (chat.answer_recalls(tip) or tip) if calls else tip
             for call in calls or ():
                 result = self._run_tool(call)
                 tip = chat.append_message(tip.session, tip, role="tool", tool_call_id=call["id"], content=result)
