@@ -227,6 +227,9 @@ class World:
     def delete(self, node: Node) -> None:
         below = self.tree.subtree(node.id)
         assert chat.delete_message(self.row(node)) == len(below)
+        for copy in self.copies:
+            if copy.source is self.tree and copy.until in below:
+                copy.until = node.parent or 0
         for i in below:
             self.gone.add(self.tree.nodes.pop(i).serial)
         self.erasures += 1
@@ -290,6 +293,10 @@ class World:
             oldest = next(copy for copy in self.copies if copy.tree is not self.tree)
             self.copies.remove(oldest)
             chat.delete_session(oldest.session)
+            for copy in self.copies:
+                if copy.source is oldest.tree:
+                    copy.source, copy.until = oldest.source, oldest.until
+                    copy.ids = {i: copy.ids[own] for i, own in oldest.ids.items() if own in copy.ids}
         self.copies.append(copied)
 
     @contextmanager
