@@ -1,4 +1,4 @@
-"""Admin pages, API endpoints and a turn in a session of 1,000 messages, and in one of 100,000 among a million rows.
+"""Pages, API endpoints, searches and a turn in a session of 1,000 messages, and in one of 100,000 among a million rows.
 
 Run as ``python -m benchmarks.speed.pages``, with ``DATABASE_URL`` set.
 """
@@ -6,6 +6,7 @@ Run as ``python -m benchmarks.speed.pages``, with ``DATABASE_URL`` set.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from benchmarks.speed import tables
@@ -35,6 +36,13 @@ PAGES = {
     "API: compactions": f"{API}/sessions/{{session}}/compactions",
     "API: context": f"{API}/messages/{{tip}}/context",
 }
+#: Words that are searched for.
+SEARCHES = {
+    "search: a word of no message": "harbour",
+    "search: a word of one message": "500",
+    "search: a word of every message": "word",
+    "search: all of them": "harbour 500 word",
+}
 
 
 class Pages(OnDjango):
@@ -59,7 +67,8 @@ class Pages(OnDjango):
         summary = chat.find_summary(tip)
         run = summary.made_by.first()
         found = {"session": tip.session_id, "tip": tip.pk, "summary": summary.pk, "run": run.pk}
-        return turn_calls(tip, tip) | {name: reading(client, url.format(**found)) for name, url in PAGES.items()}
+        calls = turn_calls(tip, tip) | {name: reading(client, url.format(**found)) for name, url in PAGES.items()}
+        return calls | {name: partial(chat.recall, tip, words) for name, words in SEARCHES.items()}
 
 
 def staff_client() -> Any:

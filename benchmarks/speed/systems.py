@@ -82,7 +82,7 @@ PAGES = tuple(
         name=f"pages of {size:,} messages",
         module="benchmarks.speed.pages",
         arguments=(),
-        calls=dict.fromkeys(("read", "append", "turn", *pages.PAGES), size),
+        calls=dict.fromkeys(("read", "append", "turn", *pages.PAGES, *pages.SEARCHES), size),
         only_size=size,
     )
     for size in (pages.SMALL, pages.LARGE)

@@ -1,4 +1,4 @@
-"""The index by which summarized messages are found again: an entry each, with its lane and its words as terms.
+"""The index by which summarized messages are found again: an entry each, with its place and its words as terms.
 
 A message gets its entry once a summary covers it: from the worker, after the commit, and from a search where that is
 still missing. So an append costs nothing, and messages of before need no command. Entries are written from the root
@@ -45,9 +45,13 @@ def write_entries(session_id: object, cutoff_id: int, using: str) -> None:
             lock_session(session_id, using)
             rows = ChatMessage.objects.using(using).filter(pk__in=missing[start : start + _BATCH], search_entry=None)
             SearchEntry.objects.using(using).bulk_create(
-                SearchEntry(message=row, terms=" ".join([f"l{row.lane_id or row.pk}", *_terms(words_of(row))]))
-                for row in rows.only("lane", "redacted_at", "role", "content", "tool_calls", "name", "attachments")
+                SearchEntry(message=row, terms=" ".join([*_places(row), *_terms(words_of(row))]))
+                for row in rows.defer("original", "reasoning", "usage", "metadata", "ledger", "extract")
             )
+
+
+def _places(message: ChatMessage) -> tuple[str, str]:
+    return f"l{message.lane_id or message.pk}", f"s{message.depth // sql.SEGMENT}"
 
 
 def words_of(message: ChatMessage) -> set[str]:

@@ -491,6 +491,8 @@ WITH RECURSIVE up(id, parent_id) AS (
 SELECT id FROM up
 """
 
+#: Entries within so many levels of the tree have a term in common.
+SEGMENT = 2_048
 # The newest entries with one of some terms on a branch, by the database's own index: FTS5, or GIN over a tsvector. On a
 # lane ids rise with the depth, so a branch has what is at or above its last message there.
 _MATCHES = {
@@ -499,12 +501,18 @@ _MATCHES = {
         JOIN up ON up.lane = {_LANE.format(row="m")} AND m.id <= up.id WHERE {ENTRIES}_fts MATCH (
         SELECT '(' || group_concat('l' || lane, ' OR ') || ') AND (' || {{term}} || ')' FROM up)
         ORDER BY e.rowid DESC""",
-    # OFFSET 0: else PostgreSQL, which does not know how rare a word is, reads a large table backwards for the newest.
-    "postgresql": f"""SELECT e.id FROM (
-        SELECT message_id AS id, split_part(terms, ' ', 1) AS lane FROM {ENTRIES}
-        WHERE array_to_tsvector(string_to_array(terms, ' ')) @@ (
-        SELECT '(' || string_agg('l' || lane, '|') || ') & (' || {{term}} || ')' FROM up)::tsquery OFFSET 0
-    ) e JOIN up ON e.lane = 'l' || up.lane AND e.id <= up.id ORDER BY e.id DESC""",
+    # The newest thousands first: an index has all messages with a word before the newest are known. OFFSET 0: else
+    # PostgreSQL, which does not know how rare a word is, reads a large table backwards for the newest.
+    "postgresql": " UNION ALL ".join(
+        f"""(SELECT e.id FROM (
+            SELECT message_id AS id, split_part(terms, ' ', 1) AS lane FROM {ENTRIES}
+            WHERE array_to_tsvector(string_to_array(terms, ' ')) @@ (
+                SELECT '(' || string_agg('l' || lane, '|') || ') & (' || {{term}} || ') & {which}(' || (
+                    SELECT string_agg('s' || max(depth) / {SEGMENT} - n, '|') FROM generate_series(0, 3) n
+                ) || ')' FROM up)::tsquery OFFSET 0
+        ) e JOIN up ON e.lane = 'l' || up.lane AND e.id <= up.id ORDER BY e.id DESC)"""
+        for which in ("", "!")
+    ),
 }
 _EITHER = {"sqlite": " OR ", "postgresql": "|"}
 
@@ -531,10 +539,10 @@ def search(words: Sequence[Sequence[str]], vendor: str) -> tuple[str, dict[str, 
 
 
 _SEARCH = f"""
-WITH RECURSIVE up(id, lane) AS (
-    SELECT m.id, {_LANE.format(row="m")} FROM {MESSAGES} m WHERE m.id = %(cutoff)s
+WITH RECURSIVE up(id, lane, depth) AS (
+    SELECT m.id, {_LANE.format(row="m")}, m.depth FROM {MESSAGES} m WHERE m.id = %(cutoff)s
     UNION ALL
-    SELECT p.id, {_LANE.format(row="p")}
+    SELECT p.id, {_LANE.format(row="p")}, p.depth
     FROM up JOIN {MESSAGES} l ON l.id = up.lane JOIN {MESSAGES} p ON p.id = l.parent_message_id
 ),
 weighed(id, weight) AS (SELECT id, 1.0 / count(*) OVER (PARTITION BY found.word) FROM ({{found}}) found)
