@@ -32,6 +32,7 @@ RECALLED = "<recalled message="
 _BATCH = 100
 #: Different words of one message, which a tsvector has to hold.
 _MOST_WORDS = 20_000
+_READ = ("lane", "depth", "redacted_at", "role", "content", "tool_calls", "name", "attachments")
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")
 
 
@@ -46,7 +47,7 @@ def write_entries(session_id: object, cutoff_id: int, using: str) -> None:
             rows = ChatMessage.objects.using(using).filter(pk__in=missing[start : start + _BATCH], search_entry=None)
             SearchEntry.objects.using(using).bulk_create(
                 SearchEntry(message=row, terms=" ".join([*_places(row), *_terms(words_of(row))]))
-                for row in rows.defer("original", "reasoning", "usage", "metadata", "ledger", "extract")
+                for row in rows.only(*_READ)
             )
 
 
