@@ -17,7 +17,7 @@ from django.db.models.expressions import RawSQL
 from compaction_app.conf import get_token_counter
 from compaction_app.exceptions import InvalidMessage, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, sql
-from compaction_app.models.managers import lock_session
+from compaction_app.models.managers import fetch, lock_session
 from compaction_app.tokens import count_messages
 from compaction_app.tree.branches import check_instance, check_tip, database_of, history_at
 from compaction_app.tree.lanes import tips_at_or_below
@@ -98,9 +98,8 @@ def copies_of(message: ChatMessage) -> list[ChatMessage]:
     found: set[int] = set()
     newest = [] if message.kind == Kind.SUMMARY else [message.pk]
     while newest:
-        with connections[using].cursor() as cursor:
-            cursor.execute(sql.COPIES.format(messages=", ".join(["%s"] * len(newest))), newest)
-            newest = sorted({pk for (pk,) in cursor.fetchall()} - found)
+        rows_of_copies = fetch(sql.COPIES.format(messages=sql.places(newest)), newest, using)
+        newest = sorted({pk for (pk,) in rows_of_copies} - found)
         found.update(newest)
     rows = ChatMessage.objects.using(using).filter(pk__in=found).select_related("session").order_by("id")
     return list(rows.defer("content", "tool_calls", "attachments", "usage", "metadata")) if found else []
