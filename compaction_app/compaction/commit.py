@@ -23,7 +23,7 @@ from compaction_app.compaction.trigger import CompactionRequest, open_run
 from compaction_app.conf import ReasoningRule, Settings
 from compaction_app.context.budget import ReservedParts
 from compaction_app.context.reading import ResolvedRequest
-from compaction_app.exceptions import MessageNotFound, SummarizerError
+from compaction_app.exceptions import ConfigurationError, MessageNotFound, RedactionFailed, SummarizerError
 from compaction_app.memory import ledger
 from compaction_app.memory.ledger_text import prose_draft
 from compaction_app.messages.transcript import count_summary, largest_saving_summary, reasoning_text
@@ -137,11 +137,14 @@ def fail_unexpected(run: CompactionRun, error: Exception) -> None:
     again. A database that was briefly away is transient. Where it is still away, ``error`` is raised, and the claim
     ends with its lease.
     """
-    log_error(logger, error, run=run.pk, session=run.session_id, step="run")
-    transient = isinstance(error, OperationalError | InterfaceError)
-    # Without the text of the error, which may quote the conversation.
+    cause = (error.__cause__ or error) if isinstance(error, RedactionFailed) else error
+    log_error(logger, cause, run=run.pk, session=run.session_id, step="run")
+    # Two errors are of this app's own words, which quote nothing; those of a host's code may quote the conversation.
+    is_own = isinstance(error, RedactionFailed | ConfigurationError)
     recorded = SummarizerError(
-        f"{type(error).__name__} while the summary was made", error_code=runs.code_of(error), transient=transient
+        str(error) if is_own else f"{type(error).__name__} while the summary was made",
+        error_code=ErrorCode.BAD_REQUEST if isinstance(error, ConfigurationError) else runs.code_of(cause),
+        transient=isinstance(error, OperationalError | InterfaceError),
     )
     try:
         # A connection that broke in the middle of a statement takes no other one.
