@@ -56,19 +56,14 @@ def copy_branch(tip: ChatMessage, *, owner: Any = None, until: ChatMessage | Non
         else:
             copy.owner = owner
         copy.save(using=using)
-        _write(copy, until.pk, history_at(until.pk, using).summary_id, using)
+        key = ChatSession._meta.pk.get_db_prep_value(copy.pk, connections[using])
+        path = {"session": key, "node": until.pk, "min_depth": 1, "lighter": json.dumps(_lighter(until.pk, using))}
+        with connections[using].cursor() as cursor:
+            cursor.execute(sql.COPY_PATH[connections[using].vendor], path)
+            if summary_id := history_at(until.pk, using).summary_id:
+                cursor.execute(sql.COPY_SUMMARY, {"session": key, "summary": summary_id})
+            cursor.execute(sql.COPY_PINS, path)
     return copy
-
-
-def _write(copy: ChatSession, until: int, summary: int | None, using: str) -> None:
-    connection = connections[using]
-    key = ChatSession._meta.pk.get_db_prep_value(copy.pk, connection)
-    path = {"session": key, "node": until, "min_depth": 1, "lighter": json.dumps(_lighter(until, using))}
-    with connection.cursor() as cursor:
-        cursor.execute(sql.COPY_PATH[connection.vendor], path)
-        if summary is not None:
-            cursor.execute(sql.COPY_SUMMARY, {"session": key, "summary": summary})
-        cursor.execute(sql.COPY_PINS, path)
 
 
 def _lighter(until: int, using: str) -> dict[int, int]:
