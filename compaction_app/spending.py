@@ -29,9 +29,10 @@ from django.utils import timezone
 from compaction_app import signals, telemetry
 from compaction_app.conf import SPENDING_LIMIT, Price, site_setting
 from compaction_app.context.catalog import known_price
+from compaction_app.context.windows import ask_cache
 from compaction_app.messages.validation import token_count
 from compaction_app.models import ChatSession, CompactionRun
-from compaction_app.telemetry import log, log_error
+from compaction_app.telemetry import log
 from compaction_app.tree.branches import database_of
 from compaction_app.values import EXTRACTIVE_MODEL, OPEN_RUN_STATUSES, ModelCall, RunStatus
 
@@ -125,25 +126,19 @@ def keep_used(session: ChatSession) -> None:
 
 
 def _add_to_cache(used: Mapping[str, int]) -> None:
-    try:
+    def add() -> None:
         for key, amount in used.items():
             cache.add(key, 0, timeout=2 * _DAY.total_seconds())
             cache.incr(key, amount)
-    except Exception as error:
-        # Whatever a cache client raises: the session is deleted.
-        log_error(logger, error, step="spending")
+
+    ask_cache("spending", add, None)
 
 
 def _used_in_deleted(owner_id: Any, unit: str, since: datetime, until: datetime) -> int:
     """Of the whole hours that the period touches."""
     hours = int((until - since) / _HOUR) + 1
-    try:
-        found = cache.get_many([_cache_key(owner_id, unit, since + n * _HOUR) for n in range(hours)])
-    except Exception as error:
-        # Whatever a cache client raises: the rows still count.
-        log_error(logger, error, step="spending")
-        return 0
-    return sum(amount for amount in found.values() if isinstance(amount, int))
+    keys = [_cache_key(owner_id, unit, since + n * _HOUR) for n in range(hours)]
+    return sum(ask_cache("spending", lambda: cache.get_many(keys), {}).values())
 
 
 def _cache_key(owner_id: Any, unit: str, when: datetime) -> str:

@@ -16,14 +16,13 @@ from typing import Any, TypeVar
 
 from django.db import Error, InterfaceError, OperationalError, transaction
 from django.db.models import Max
-from django.utils import timezone
 
 from compaction_app.compaction import runs
 from compaction_app.compaction.trigger import CompactionRequest, open_run
 from compaction_app.conf import ReasoningRule, Settings
 from compaction_app.context.budget import ReservedParts
 from compaction_app.context.reading import ResolvedRequest
-from compaction_app.exceptions import MessageNotFound, SummarizerError
+from compaction_app.exceptions import ConfigurationError, MessageNotFound, RedactionFailed, SummarizerError
 from compaction_app.memory import ledger
 from compaction_app.memory.ledger_text import prose_draft
 from compaction_app.messages.transcript import count_summary, largest_saving_summary, reasoning_text
@@ -65,14 +64,6 @@ SESSION_GONE = "session_gone"
 INSTEAD = "extract"
 #: A kind and its payload.
 Event = tuple[EventKind, dict[str, Any]]
-
-# What a commit decides, and no other column: a worker may be writing the task's id at this moment, and one that lost
-# its claim what its calls cost.
-_COMMITTED_FIELDS = (
-    "summary generation status finished_at anchor cutoff tokens_before tokens_after messages_compacted"
-    " retention_before retention_after summarizer_model request shortened_inputs claim_token lease_expires_at"
-    " error_code error_detail"
-).split()
 
 #: The keys of ``CompactionRun.request``. A run without all of them was made before they were kept.
 REQUEST_KEYS = frozenset({"target_tokens", "lookahead", "shown_bytes", "max_input_tokens", "tightened", "digest"})
@@ -126,7 +117,6 @@ def record_result(work: Work, result: SummaryDraft | SummarizerError) -> Compact
     draft = work.prose(result)
     draft = replace(draft, text=draft.text.strip())
     kept = ledger.complete(draft, work.request, work.plan, work.budget, work.settings, work.count)
-    run.retention_before, run.retention_after = kept.before, kept.after
     return write_if_claimed(run, lambda: _commit(work, draft, kept) if _is_unchanged(work) else None)
 
 
@@ -137,11 +127,14 @@ def fail_unexpected(run: CompactionRun, error: Exception) -> None:
     again. A database that was briefly away is transient. Where it is still away, ``error`` is raised, and the claim
     ends with its lease.
     """
-    log_error(logger, error, run=run.pk, session=run.session_id, step="run")
-    transient = isinstance(error, OperationalError | InterfaceError)
-    # Without the text of the error, which may quote the conversation.
+    cause = (error.__cause__ or error) if isinstance(error, RedactionFailed) else error
+    log_error(logger, cause, run=run.pk, session=run.session_id, step="run")
+    # Two errors are of this app's own words, which quote nothing; those of a host's code may quote the conversation.
+    is_own = isinstance(error, RedactionFailed | ConfigurationError)
     recorded = SummarizerError(
-        f"{type(error).__name__} while the summary was made", error_code=runs.code_of(error), transient=transient
+        str(error) if is_own else f"{type(error).__name__} while the summary was made",
+        error_code=ErrorCode.BAD_REQUEST if isinstance(error, ConfigurationError) else runs.code_of(cause),
+        transient=isinstance(error, OperationalError | InterfaceError),
     )
     try:
         # A connection that broke in the middle of a statement takes no other one.
@@ -247,16 +240,8 @@ def _commit(work: Work, draft: SummaryDraft, kept: ledger.Kept) -> CompactionRun
     ChatMessage.objects.db_manager(work.using).append_chain(anchor, [summary], savepoint=False)
     # Safe, because the session is locked.
     latest = CompactionRun.objects.using(work.using).filter(session=run.session_id).aggregate(Max("generation"))
-    run.summary, run.generation = summary, (latest["generation__max"] or 0) + 1
-    run.status, run.finished_at = RunStatus.SUCCEEDED, timezone.now()
-    run.anchor_id, run.cutoff_id = plan.anchor_id, plan.cutoff.id
-    run.tokens_before = work.branch.history_tokens
-    run.tokens_after = summary.token_count + sum(m.tokens for m in (*plan.pins, *plan.kept))
-    run.tokens_after += plan.turn_request.tokens if plan.turn_request else 0
-    run.messages_compacted = len(plan.covered)
-    run.summarizer_model = draft.model[:255]
     # So that its prompt can be built again: numbers, ids and a digest, no text.
-    run.request = {
+    request = {
         "target_tokens": plan.target_tokens,
         "lookahead": [plan.lookahead[0].id, plan.lookahead[-1].id] if plan.lookahead else [],
         "shown_bytes": max(work.limits.values(), default=None),
@@ -265,12 +250,28 @@ def _commit(work: Work, draft: SummaryDraft, kept: ledger.Kept) -> CompactionRun
         "tightened": draft.tightened,
         "digest": digest(tighter(work.request) if draft.tightened else work.request),
     }
-    run.shortened_inputs = sorted(work.limits)
-    run.claim_token = run.lease_expires_at = None
     run.error_code = run.error_detail = ""
     if work.failure:
         _note_error(run, work.failure)
-    run.save(using=work.using, update_fields=_COMMITTED_FIELDS)
+    shown = (*plan.pins, *plan.kept, *([plan.turn_request] if plan.turn_request else ()))
+    runs.end(
+        run,
+        status=RunStatus.SUCCEEDED,
+        summary=summary,
+        generation=(latest["generation__max"] or 0) + 1,
+        anchor_id=plan.anchor_id,
+        cutoff_id=plan.cutoff.id,
+        tokens_before=work.branch.history_tokens,
+        tokens_after=summary.token_count + sum(message.tokens for message in shown),
+        messages_compacted=len(plan.covered),
+        retention_before=kept.before,
+        retention_after=kept.after,
+        summarizer_model=draft.model[:255],
+        request=request,
+        shortened_inputs=sorted(work.limits),
+        error_code=run.error_code,
+        error_detail=run.error_detail,
+    )
     for kind, payload in work.events:
         runs.record_run_event(run, kind, payload)
     if work.failure:
@@ -318,7 +319,6 @@ def _tell_of_summary(work: Work) -> None:
     sizes = {"messages": run.messages_compacted, "before": run.tokens_before, "after": run.tokens_after}
     spent = {"input_tokens": run.input_tokens, "output_tokens": run.output_tokens}
     log(logger, logging.INFO, "done", **which, **sizes, **spent, retention=after, cost=run.cost)
-    runs.announce_end(run)
 
 
 def _tell_of_reasoning(run: CompactionRun, covered: Sequence[Message]) -> None:

@@ -8,8 +8,6 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django.db import Error
-
 from compaction_app import signals, telemetry
 from compaction_app.compaction import lease, runs
 from compaction_app.compaction.commit import (
@@ -34,9 +32,7 @@ from compaction_app.conf import (
 from compaction_app.context import windows
 from compaction_app.exceptions import (
     CompactionFailed,
-    ConfigurationError,
     MessageNotFound,
-    RedactionFailed,
     SummarizerError,
 )
 from compaction_app.models import CompactionRun
@@ -153,21 +149,9 @@ def prepare(
     ``time_left``: seconds until the run ends; a model that answers later would be paid for nothing. ``at_most``: a
     request of the same run was too large for ``summarizer``, which is now asked for no more than that.
     """
-    try:
-        settings = settings_from_snapshot(run.settings)
-        summarizer = summarizer or make_summarizer(settings, run.session.model, time_left)
-        work = _load(run, settings, at_most, summarizer)
-    except Error:
-        raise
-    except Exception as error:
-        # The run must fail, or its branch would be blocked until the lease ends, again and again. Two errors are of
-        # this app's own words, which quote nothing; those of a host's code may quote the conversation.
-        cause = (error.__cause__ or error) if isinstance(error, RedactionFailed) else error
-        is_own = isinstance(error, RedactionFailed | ConfigurationError)
-        log_error(logger, cause, run=run.pk, session=run.session_id, step="prepare")
-        code = ErrorCode.BAD_REQUEST if isinstance(error, ConfigurationError) else runs.code_of(cause)
-        runs.fail(run, code, str(error) if is_own else f"{type(error).__name__} while the request was prepared")
-        return None
+    settings = settings_from_snapshot(run.settings)
+    summarizer = summarizer or make_summarizer(settings, run.session.model, time_left)
+    work = _load(run, settings, at_most, summarizer)
     if isinstance(work, SkipReason):
         runs.skip(run, work)
         return None

@@ -17,7 +17,7 @@ from functools import cached_property
 
 from compaction_app.conf import Lookahead, Settings
 from compaction_app.context.budget import get_compaction_params
-from compaction_app.context.pruning import newest_within, room_for_summary
+from compaction_app.context.pruning import newest_within, pins_and_room
 from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS, largest_saving_summary
 from compaction_app.messages.validation import open_calls_at_end
 from compaction_app.summarizers.prompts import OVERSIZE_FACTOR, SummarizerLimit
@@ -254,7 +254,7 @@ class _Planner:
         """The largest target at which a draft saves enough and even the longest that is accepted is shown; below 1
         where there is none."""
         most = largest_saving_summary(self.replaced_tokens(cut), self.settings.min_saving_ratio)
-        room = room_for_summary(self.tail[cut:], self.turn_request(cut), self.budget.available, self.pins)
+        _, room = pins_and_room(self.tail[cut:], self.turn_request(cut), self.budget.available, self.pins)
         # One token more, since the ends of a text may count differently inside the wrapper. What is too large to be
         # shown is not refused later, so there the wrapper is taken as large as the crudest counter counts it.
         return min(most - SUMMARY_WRAPPER_TOKENS - 1, int((room - 2 * SUMMARY_WRAPPER_TOKENS) / OVERSIZE_FACTOR))

@@ -151,7 +151,7 @@ def skip(run: CompactionRun, reason: SkipReason) -> bool:
     using = database_of(run)
     # In one transaction: the run cannot be deleted, with its session, before its event is written.
     with transaction.atomic(using=using):
-        if not _end(run, status=RunStatus.SKIPPED, skip_reason=reason):
+        if not end(run, status=RunStatus.SKIPPED, skip_reason=reason):
             return False
         # Without a message: the branch may be deleted, and the run names the turn that it belonged to.
         record_event(run.session_id, EventKind.SUPPRESSED, using=using, run=run, payload={"reason": reason})
@@ -163,7 +163,7 @@ def fail(run: CompactionRun, code: str, detail: str) -> bool:
     """Finish without a summary, permanently; ``detail`` is for operators."""
     # In one transaction, as in skip().
     with transaction.atomic(using=database_of(run), savepoint=False):
-        if not _end(run, status=RunStatus.FAILED, error_code=code, error_detail=detail[:2000]):
+        if not end(run, status=RunStatus.FAILED, error_code=code, error_detail=detail[:2000]):
             return False
         numbers = {"attempts": run.attempts, "input_tokens": run.input_tokens, "output_tokens": run.output_tokens}
         record_run_event(run, EventKind.FAILED, {"code": code, **numbers})
@@ -171,8 +171,12 @@ def fail(run: CompactionRun, code: str, detail: str) -> bool:
     return True
 
 
-def _end(run: CompactionRun, **ended: Any) -> bool:
-    """End a run in its row and in the instance, if the claim is still valid, and announce it."""
+def end(run: CompactionRun, **ended: Any) -> bool:
+    """End a run in its row and in the instance, if the claim is still valid, and announce it.
+
+    No other column is written: a worker may be writing the task's id at this moment, and one that lost its claim what
+    its calls cost.
+    """
     ended |= {"claim_token": None, "lease_expires_at": None, "finished_at": timezone.now()}
     if not still_claimed(run).update(**ended):
         return False

@@ -17,13 +17,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.conf import settings as django_settings
-from django.db import connections, transaction
+from django.db import transaction
 from django.utils.crypto import salted_hmac
 
 from compaction_app.compaction.search_words import words_in
 from compaction_app.messages.openai_format import strings
 from compaction_app.models import ChatMessage, SearchEntry, sql
-from compaction_app.models.managers import lock_session
+from compaction_app.models.managers import fetch, lock_session
 from compaction_app.values import Role
 
 #: Begins what a recall returns. Its text is found where it was said.
@@ -38,9 +38,7 @@ _LETTERS = str.maketrans("0123456789", "ghijklmnop")
 
 def write_entries(session_id: object, cutoff_id: int, using: str) -> None:
     """Write the entries that are missing at or above a cutoff; one query where there are none."""
-    with connections[using].cursor() as cursor:
-        cursor.execute(sql.WITHOUT_ENTRY, {"cutoff": cutoff_id})
-        missing = [row[0] for row in reversed(cursor.fetchall())]
+    missing = [pk for (pk,) in reversed(fetch(sql.WITHOUT_ENTRY, {"cutoff": cutoff_id}, using))]
     for start in range(0, len(missing), _BATCH):
         with transaction.atomic(using=using):
             lock_session(session_id, using)

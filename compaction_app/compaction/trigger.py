@@ -4,10 +4,6 @@ The checks go from cheap to expensive: the history's size (one row, no content),
 host's ``POLICY``, and then, under the session's lock, the plan, the open runs, the breaker and the cool-down. The
 database allows one open run per anchor; :func:`open_under_lock` also refuses where an open run's work would reach into
 this branch.
-
-``POLICY`` is the host's code, called in a chat turn, which never fails because of it. It takes a tip and a
-:class:`Budget` and returns a :class:`PolicyDecision`, or None to allow. Anything else that it does (it raises, it is a
-coroutine, it returns "defer" or False) is logged and counts as allow.
 """
 
 from __future__ import annotations
@@ -15,13 +11,13 @@ from __future__ import annotations
 import logging
 import re
 import secrets
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from itertools import takewhile
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from compaction_app import signals, telemetry
@@ -245,12 +241,7 @@ def _suppress(request: CompactionRequest, reason: Suppression, numbers: dict[str
 def _create(request: CompactionRequest, branch: Branch, plan: CompactionPlan) -> Decision:
     run = _new_run(request, branch)
     run.anchor_id, run.cutoff_id = plan.anchor_id, plan.cutoff.id
-    try:
-        with transaction.atomic(using=request.using):
-            run.save(using=request.using, force_insert=True)
-    except IntegrityError:
-        # Something wrote a run without the session's lock: the index still enforces one open run per anchor.
-        return _suppress(request, Suppression.OPEN_RUN)
+    run.save(using=request.using, force_insert=True)
     if request.by_threshold and not request.below_threshold:
         budget = request.resolved.budget
         tokens = max(branch.history_tokens, request.with_reasoning)
@@ -329,7 +320,11 @@ def find_suppression(request: CompactionRequest, branch: Branch) -> tuple[Suppre
 
 
 def _ask_policy(request: CompactionRequest) -> PolicyDecision:
-    """What ``POLICY`` decides; allow where there is none, or where its answer cannot be used."""
+    """What ``POLICY`` decides; allow where there is none.
+
+    It is the host's code, called in a chat turn, which never fails because of it: where it raises, or returns anything
+    else, such as "defer", that is logged and counts as allow.
+    """
     path, tip = request.resolved.settings.policy, request.tip
     if path is None:
         return PolicyDecision()
@@ -338,9 +333,6 @@ def _ask_policy(request: CompactionRequest) -> PolicyDecision:
     except Exception as error:
         log_error(logger, error, session=tip.session_id, tip=tip.pk, step="policy", policy=path)
         return PolicyDecision()
-    if isinstance(answer, Coroutine):
-        # Never awaited; Python would warn about it.
-        answer.close()
     if isinstance(answer, PolicyDecision):
         # A dataclass does not check its types.
         texts: tuple[Any, ...] = (answer.reason, answer.prompt_line)

@@ -11,10 +11,9 @@ alone, a large one the ratio, and prompts of different sizes both.
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeVar
 
 from compaction_app.conf import Settings
 from compaction_app.context.catalog import known_window, readings
@@ -194,17 +193,11 @@ class Calibration:
 
 
 def calibration_of(calibrations: Mapping[str, Any], model: str) -> Calibration:
-    """What is stored of a model. A number is the factor that earlier versions stored."""
-    stored = calibrations.get(model)
-    ratio, offset = (stored.get("ratio"), stored.get("offset")) if isinstance(stored, Mapping) else (stored, 0)
-    return Calibration(
-        clamp_calibration(ratio) if _is_number(ratio) else 1.0,
-        min(max(offset, 0.0), _MOST_OFFSET) if _is_number(offset) else 0.0,
-    )
-
-
-def _is_number(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """What is stored of a model. A number is the factor that version 0.1.0 stored."""
+    stored = calibrations.get(model, 1.0)
+    if isinstance(stored, Mapping):
+        return Calibration(stored["ratio"], stored["offset"])
+    return Calibration(clamp_calibration(stored))
 
 
 def observe_calibration(
@@ -219,11 +212,9 @@ def observe_calibration(
     ours = float(our_tokens)
     theirs = min(max(float(provider_tokens), low * ours), high * ours + _MOST_OFFSET)
     others = {name: value for name, value in calibrations.items() if name != model}
-    order = {name: _used(value) for name, value in others.items()}
+    order = {name: value["used"] if isinstance(value, Mapping) else 0 for name, value in others.items()}
     stored = calibrations.get(model)
-    seen = stored.get("seen") if isinstance(stored, Mapping) else None
-    if not (isinstance(seen, list) and len(seen) == 5 and all(map(_is_number, seen))):
-        seen = [0.0, ours, theirs, 0.0, 0.0]
+    seen = stored["seen"] if isinstance(stored, Mapping) else [0.0, ours, theirs, 0.0, 0.0]
     weight, mean, their_mean, variance, covariance = seen
     weight = weight * _FORGETTING + 1
     share = 1 / weight
@@ -244,8 +235,3 @@ def observe_calibration(
     }
     kept = sorted(others, key=order.__getitem__)[max(0, len(others) - MOST_CALIBRATED + 1) :]
     return {**{name: others[name] for name in kept}, model: figures}
-
-
-def _used(stored: Any) -> int:
-    used = stored.get("used") if isinstance(stored, Mapping) else None
-    return used if isinstance(used, int) else 0

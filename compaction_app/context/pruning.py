@@ -164,10 +164,9 @@ def fit(branch: Branch, *, available: int, preserve: int, max_bytes: int, count:
     fitting, unread = _Fitting(branch, preserve, count), branch.unread
     if not unread and fitting.total() <= available:
         return fitting.result()
-    always = (branch.tail, branch.turn_request, available)
-    fitting.pins, _ = _room_and_pins(*always, branch.pins)
+    fitting.pins, room = pins_and_room(branch.tail, branch.turn_request, available, branch.pins)
     # A summary that would go last is left out first: without it there is room for the newest turns.
-    fitting.show_summary = fitting.summary_tokens <= room_for_summary(*always, branch.pins)
+    fitting.show_summary = fitting.summary_tokens <= room
     step = max(1, available // _STEPS)
     # Of a history that was not read whole not even its shortest form fits: all of its results are shortened.
     fitting.shorten_results(max_bytes, 0 if unread else available, step)
@@ -198,21 +197,14 @@ def fit(branch: Branch, *, available: int, preserve: int, max_bytes: int, count:
     return fitting.result()
 
 
-def room_for_summary(
-    messages: Sequence[Message], turn_request: Message | None, available: int, pins: Sequence[Message] = ()
-) -> int:
-    """The tokens that a summary may take to be shown, with the least that is always shown after it.
-
-    That is the newest user message, which may be the turn's request, the last group, with results as short as a fit
-    makes them, and the pins that fit beside these.
-    """
-    return _room_and_pins(messages, turn_request, available, pins)[1]
-
-
-def _room_and_pins(
+def pins_and_room(
     messages: Sequence[Message], turn_request: Message | None, available: int, pins: Sequence[Message]
 ) -> tuple[tuple[Message, ...], int]:
-    """The pins that fit beside what is always shown, and the room that is left then."""
+    """The pins that fit beside what is always shown, and the tokens that a summary may take then to be shown.
+
+    Always shown are the newest user message, which may be the turn's request, and the last group, with results as short
+    as a fit makes them.
+    """
     user = next((message for message in reversed(messages) if message.starts_turn), turn_request)
     last = call_groups(messages)[-1] if messages else []
     always: dict[int, Message] = {message.id: message for message in (*last, *([user] if user else ()))}

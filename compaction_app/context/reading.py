@@ -18,7 +18,7 @@ from compaction_app.conf import Mode, Settings, get_settings, get_token_counter
 from compaction_app.context import budget, windows
 from compaction_app.context.assembly import assemble, prune_branch, reasoning_sizes, with_reasoning_that_fits
 from compaction_app.context.budget import ReservedParts
-from compaction_app.context.pruning import call_groups, has_its_calls, room_for_summary
+from compaction_app.context.pruning import call_groups, has_its_calls, pins_and_room
 from compaction_app.exceptions import ConfigurationError, ContextOverflow, InvalidMessage, MessageNotFound
 from compaction_app.messages.transcript import count_summary
 from compaction_app.messages.validation import check_budget_arguments, check_list_of_dicts, check_text
@@ -199,7 +199,7 @@ def resolve_and_read(tip: ChatMessage, request: ContextRequest) -> tuple[Resolve
         with suppress(ConfigurationError):
             resolved = resolve_request(session, request)
             if resolved.settings.mode != Mode.OFF:
-                branch, stored = branches.load_window_and_session(tip.pk, database_of(tip), **_wanted(resolved))
+                branch, stored = branches.load_window(tip.pk, database_of(tip), **_wanted(resolved))
                 if all(getattr(session, name) == value for name, value in stored.items()):
                     return resolved, branch
     return resolve_request_at(tip, request), None
@@ -280,13 +280,13 @@ def window_at(tip: ChatMessage, resolved: ResolvedRequest, branch: Branch | None
     if resolved.settings.mode == Mode.OFF:
         return branches.load_verbatim(tip.pk, database_of(tip))
     load = partial(branches.load_window, tip.pk, database_of(tip), **_wanted(resolved))
-    branch = branch or load()
+    branch = branch or load()[0]
     base = branch.base
     if base is None:
         return branch
-    room = room_for_summary(branch.tail, base.turn_request, resolved.budget.available, branch.pins)
+    _, room = pins_and_room(branch.tail, base.turn_request, resolved.budget.available, branch.pins)
     # One that a larger window was made for, most often. Without it older messages are read, as many as fit.
-    return branch if base.tokens <= room else load(largest_summary=room)
+    return branch if base.tokens <= room else load(largest_summary=room)[0]
 
 
 def _wanted(resolved: ResolvedRequest) -> dict[str, int]:

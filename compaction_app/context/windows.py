@@ -145,7 +145,7 @@ def remember(found: Mapping[Place, Capacity]) -> None:
         }
         cache.set_many(values, REMEMBERED_SECONDS)
 
-    _guarded("remember_window", keep, None)
+    ask_cache("remember_window", keep, None)
 
 
 def recall(places: Sequence[Place]) -> dict[Place, Capacity]:
@@ -155,7 +155,7 @@ def recall(places: Sequence[Place]) -> dict[Place, Capacity]:
 
 def _recalled(kind: str, places: Sequence[Place], read: Callable[[Any], Answer]) -> dict[Place, Answer]:
     keys = {_key(*place, kind): place for place in places}
-    return _guarded(
+    return ask_cache(
         f"recall_{kind}", lambda: {keys[key]: read(value) for key, value in cache.get_many(list(keys)).items()}, {}
     )
 
@@ -185,13 +185,13 @@ def recall_habits(places: Sequence[Place]) -> dict[Place, Habits]:
 
 def remember_habits(found: Mapping[Place, Habits]) -> None:
     values = {_key(*place, "habits"): tuple(habits) for place, habits in found.items()}
-    _guarded("remember_habits", lambda: cache.set_many(values, REMEMBERED_SECONDS), None)
+    ask_cache("remember_habits", lambda: cache.set_many(values, REMEMBERED_SECONDS), None)
 
 
 def forget(places: Sequence[Place]) -> None:
     """Where this fails it is forgotten after an hour."""
     keys = [_key(*place, kind) for place in places for kind in ("window", "habits")]
-    _guarded("forget_window", lambda: cache.delete_many(keys), None)
+    ask_cache("forget_window", lambda: cache.delete_many(keys), None)
 
 
 def learned_of(place: Place) -> Learned:
@@ -202,7 +202,7 @@ def learned_of(place: Place) -> Learned:
         found = cache.get_many([said, taken])
         return Learned(sum(found[said]) if said in found else None, int(found.get(taken, 0)))
 
-    return _guarded("recall_window", read, NOTHING)
+    return ask_cache("recall_window", read, NOTHING)
 
 
 def remember_window(place: Place, window: int, learned: Learned) -> None:
@@ -215,7 +215,7 @@ def remember_window(place: Place, window: int, learned: Learned) -> None:
 def remember_accepted(place: Place, tokens: int, learned: Learned) -> None:
     """Note that a prompt of ``tokens`` was taken: what was learned is not less. Written seldom, as prompts grow."""
     if tokens > learned.accepted * (1 + _ALIKE):
-        _guarded("accept_window", lambda: cache.set(_key(*place, "accepted"), tokens, REMEMBERED_SECONDS), None)
+        ask_cache("accept_window", lambda: cache.set(_key(*place, "accepted"), tokens, REMEMBERED_SECONDS), None)
     if learned.window is not None and tokens > learned.window:
         forget([place])
 
@@ -223,8 +223,8 @@ def remember_accepted(place: Place, tokens: int, learned: Learned) -> None:
 _away_until = 0.0
 
 
-def _guarded(step: str, ask: Callable[[], Answer], otherwise: Answer) -> Answer:
-    """Ask the cache. One that is away costs a refused call more, and nothing waits for it twice within a minute."""
+def ask_cache(step: str, ask: Callable[[], Answer], otherwise: Answer) -> Answer:
+    """Ask Django's cache. One that is away costs a refused call, and nothing waits for it twice within a minute."""
     global _away_until  # noqa: PLW0603  # one cache a process
     started = time.monotonic()
     if started < _away_until:

@@ -229,19 +229,10 @@ def _stored_before(node: ChatMessage, parent: ChatMessage | None, using: str) ->
         # Set later, over the API.
         data = found.metadata
         kept["metadata"] = {key: data[key] for key in data if key != "feedback" or key in node.metadata}
-    same = all(_comparable(value) == _comparable(getattr(node, name)) for name, value in kept.items())
+    same = all(value == json.loads(json.dumps(getattr(node, name))) for name, value in kept.items())
     if not same or found.parent_message_id != (parent.pk if parent else None):
         raise IdempotencyConflict(f"{IdempotencyConflict.__doc__} It belongs to message {found.pk}.")
     return found
-
-
-def _comparable(value: Any) -> str:
-    """JSON as any database gives it back: PostgreSQL writes 1e300 out, and has no negative zero."""
-
-    def number(digits: str) -> float:
-        return float(digits) + 0.0
-
-    return json.dumps(json.loads(json.dumps(value), parse_int=number, parse_float=number), sort_keys=True)
 
 
 def append_messages(

@@ -17,7 +17,7 @@ from django.db.models.expressions import RawSQL
 from compaction_app.conf import get_token_counter
 from compaction_app.exceptions import InvalidMessage, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, sql
-from compaction_app.models.managers import lock_session
+from compaction_app.models.managers import fetch, lock_session
 from compaction_app.tokens import count_messages
 from compaction_app.tree.branches import check_instance, check_tip, database_of, history_at
 from compaction_app.tree.lanes import tips_at_or_below
@@ -56,19 +56,14 @@ def copy_branch(tip: ChatMessage, *, owner: Any = None, until: ChatMessage | Non
         else:
             copy.owner = owner
         copy.save(using=using)
-        _write(copy, until.pk, history_at(until.pk, using).summary_id, using)
+        key = ChatSession._meta.pk.get_db_prep_value(copy.pk, connections[using])
+        path = {"session": key, "node": until.pk, "min_depth": 1, "lighter": json.dumps(_lighter(until.pk, using))}
+        with connections[using].cursor() as cursor:
+            cursor.execute(sql.COPY_PATH[connections[using].vendor], path)
+            if summary_id := history_at(until.pk, using).summary_id:
+                cursor.execute(sql.COPY_SUMMARY, {"session": key, "summary": summary_id})
+            cursor.execute(sql.COPY_PINS, path)
     return copy
-
-
-def _write(copy: ChatSession, until: int, summary: int | None, using: str) -> None:
-    connection = connections[using]
-    key = ChatSession._meta.pk.get_db_prep_value(copy.pk, connection)
-    path = {"session": key, "node": until, "min_depth": 1, "lighter": json.dumps(_lighter(until, using))}
-    with connection.cursor() as cursor:
-        cursor.execute(sql.COPY_PATH[connection.vendor], path)
-        if summary is not None:
-            cursor.execute(sql.COPY_SUMMARY, {"session": key, "summary": summary})
-        cursor.execute(sql.COPY_PINS, path)
 
 
 def _lighter(until: int, using: str) -> dict[int, int]:
@@ -98,9 +93,8 @@ def copies_of(message: ChatMessage) -> list[ChatMessage]:
     found: set[int] = set()
     newest = [] if message.kind == Kind.SUMMARY else [message.pk]
     while newest:
-        with connections[using].cursor() as cursor:
-            cursor.execute(sql.COPIES.format(messages=", ".join(["%s"] * len(newest))), newest)
-            newest = sorted({pk for (pk,) in cursor.fetchall()} - found)
+        rows_of_copies = fetch(sql.COPIES.format(messages=sql.places(newest)), newest, using)
+        newest = sorted({pk for (pk,) in rows_of_copies} - found)
         found.update(newest)
     rows = ChatMessage.objects.using(using).filter(pk__in=found).select_related("session").order_by("id")
     return list(rows.defer("content", "tool_calls", "attachments", "usage", "metadata")) if found else []

@@ -3,10 +3,6 @@
 A summary's anchor is at or below everything its summarizer was shown, so the summaries that may contain a message's
 text are exactly those below it. Each erasure raises the session's counter: a run that read the text before it cannot
 commit.
-
-A text is found in any case and with any white space. Strings are compared folded. JSON is compared string by string. In
-the arguments of a tool call, in addresses and in pages letters are written as escapes, in JSON within JSON several
-times: what they stand for is compared too.
 """
 
 from __future__ import annotations
@@ -36,7 +32,7 @@ from compaction_app.conversation.copy import copies_of
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin, SearchEntry, sql
-from compaction_app.models.managers import UNLIMITED, calls_unanswered_before, lock_session, locked_message
+from compaction_app.models.managers import calls_unanswered_before, fetch, lock_session, locked_message
 from compaction_app.spending import keep_used
 from compaction_app.telemetry import log
 from compaction_app.tokens import TOKENS_PER_MISSING_RESULT, count_messages
@@ -91,7 +87,7 @@ def retire_summary(summary: ChatMessage, *, reason: str = "") -> list[int]:
     using = database_of(summary)
     with transaction.atomic(using=using):
         lock_session(summary.session_id, using)
-        built = _select_ids(sql.BUILT_ON, {"summary": summary.pk}, using)
+        built = [pk for (pk,) in fetch(sql.BUILT_ON, {"summary": summary.pk}, using)]
         live = ChatMessage.objects.using(using).live().filter(pk__in=built)
         ids = sorted(live.values_list("pk", flat=True))
         live.update(retired_at=timezone.now(), retired_reason=reason[:255])
@@ -230,7 +226,7 @@ def is_title_of(title: str, content: str) -> bool:
 
 def ids_below(message_id: int, using: str) -> list[int]:
     """Ids of a message and of every message and summary below it."""
-    return _select_ids(sql.SUBTREE_IDS, {"node": message_id, "levels": UNLIMITED}, using)
+    return [pk for (pk,) in fetch(sql.SUBTREE_IDS, {"node": message_id}, using)]
 
 
 def empty_summaries(session_id: Any, ids: Sequence[int], using: str, tops: Sequence[int]) -> None:
@@ -321,12 +317,6 @@ def delete_session(session: ChatSession) -> None:
         for root in roots.get_root_nodes(session):
             roots.delete_subtree(root.pk)
         session.delete(using=using)
-
-
-def _select_ids(statement: str, parameters: Mapping[str, Any], using: str) -> list[int]:
-    with connections[using].cursor() as cursor:
-        cursor.execute(statement, parameters)
-        return [row[0] for row in cursor.fetchall()]
 
 
 def _require_message(message: ChatMessage, verb: str) -> None:
@@ -465,7 +455,10 @@ def _folded(text: str) -> str:
 
 
 def _texts_in(value: Any) -> Iterator[str]:
-    """Every string of a JSON value, its keys and numbers too, as it is and without its escapes."""
+    """Every string of a JSON value, its keys and numbers too, as it is and without its escapes.
+
+    Arguments of tool calls, addresses and pages have escapes, JSON within JSON several times.
+    """
     if isinstance(value, str):
         if data := _DATA.match(value):
             # In a picture's base64 any four letters stand somewhere.

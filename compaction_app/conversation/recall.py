@@ -23,6 +23,7 @@ from compaction_app.messages.openai_format import parse_arguments
 from compaction_app.messages.transcript import RECALL_TOOL, escape
 from compaction_app.messages.validation import check_text, check_whole_number
 from compaction_app.models import ChatMessage, sql
+from compaction_app.models.managers import fetch
 from compaction_app.redaction import apply_redactor, redactor_of
 from compaction_app.tree.branches import database_of, find_summary_for_branch, message_value
 from compaction_app.values import Recalled, Role
@@ -64,9 +65,8 @@ def recall(tip: ChatMessage, query: str, *, limit: int = 8) -> list[Recalled]:
     using, cutoff_id = database_of(tip), summary.last_summarized_message_id
     write_entries(tip.session_id, cutoff_id, using)
     statement, terms = sql.search(terms_of(words), connections[using].vendor)
-    with connections[using].cursor() as cursor:
-        cursor.execute(statement, {"cutoff": cutoff_id, "limit": min(limit, _MOST_FOUND), **terms})
-        ids = [row[0] for row in cursor.fetchall()]
+    wanted = {"cutoff": cutoff_id, "limit": min(limit, _MOST_FOUND), **terms}
+    ids = [pk for (pk,) in fetch(statement, wanted, using)]
     rows = ChatMessage.objects.using(using).in_bulk(ids)
     redact = redactor_of(settings)
     found = []

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from compaction_app.conf import Settings
-from compaction_app.context.pruning import room_for_summary
+from compaction_app.context.pruning import pins_and_room
 from compaction_app.exceptions import RedactionFailed
 from compaction_app.memory.extractive import Material, read_replaced
 from compaction_app.memory.named_values import NamedValues, values_of
@@ -126,7 +126,7 @@ def _room(prose: str, size: int, plan: CompactionPlan, budget: Budget, settings:
         wanted = min(settings.ledger_tokens - heading, max(wanted, budget.target - _staying(plan) - size))
     saving = largest_saving_summary(plan.replaced_tokens, settings.min_saving_ratio) - size
     # More would leave the whole summary out of the prompt.
-    shown = room_for_summary(plan.kept, plan.turn_request, budget.available, plan.pins) - size
+    shown = pins_and_room(plan.kept, plan.turn_request, budget.available, plan.pins)[1] - size
     return min(wanted, saving, shown)
 
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 LOST_AFTER_SECONDS = 60
 #: The columns that say where a message is in its tree.
 _PLACE = frozenset({"parent_message_id", "lane_id", "depth", "sib_order", "path_tokens"})
-#: Deeper than any tree.
-UNLIMITED = MAX_INTEGER
 
 
 def lock_session(session_id: Any, using: str) -> None:
@@ -99,6 +97,14 @@ def has_pipeline(connection: Any) -> bool:
     """Neither SQLite nor psycopg 2 has one, nor has an old libpq."""
     connection.ensure_connection()
     return hasattr(connection.connection, "pipeline") and bool(connection.Database.Pipeline.is_supported())
+
+
+def fetch(statement: str, parameters: Mapping[str, Any] | Sequence[Any], using: str) -> list[Any]:
+    """The rows of a statement as tuples."""
+    with connections[using].cursor() as cursor:
+        cursor.execute(statement, parameters)
+        found: list[Any] = cursor.fetchall()
+        return found
 
 
 def rows_of(cursor: Any) -> list[dict[str, Any]]:
@@ -387,9 +393,7 @@ class ChatMessageManager(_NodeManager):
 
 def _reserved_ids(number: int, using: str) -> list[int]:
     """Ids for as many rows, under the session's lock: on SQLite nobody else writes then."""
-    with connections[using].cursor() as cursor:
-        cursor.execute(sql.RESERVE_IDS[connections[using].vendor], [number])
-        return [row[0] for row in cursor.fetchall()]
+    return [pk for (pk,) in fetch(sql.RESERVE_IDS[connections[using].vendor], [number], using)]
 
 
 def calls_unanswered_before(node: ChatMessage, using: str) -> int:

@@ -7,7 +7,7 @@ callers order by depth, the only order that counts: never by time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 SESSIONS = "compaction_app_chatsession"
@@ -15,6 +15,12 @@ MESSAGES = "compaction_app_chatmessage"
 RUNS = "compaction_app_compactionrun"
 ENTRIES = "compaction_app_searchentry"
 PINS = "compaction_app_messagepin"
+
+
+def places(values: Collection[object]) -> str:
+    """A placeholder for each value of an ``IN``."""
+    return ", ".join(["%s"] * len(values))
+
 
 _LANE = "COALESCE({row}.lane_id, {row}.id)"
 # The newest live summary that is anchored on a lane, at a depth or above it. A scalar subquery, because joining the

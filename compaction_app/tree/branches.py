@@ -24,6 +24,7 @@ from compaction_app.conf import MAX_INTEGER
 from compaction_app.exceptions import InvalidMessage, InvalidParent, MessageNotFound
 from compaction_app.messages.validation import canonical
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
+from compaction_app.models.managers import fetch
 from compaction_app.values import Branch, Kind, Message, Origin, Summary
 
 #: A pruned result has at least one token for this many bytes; no o200k text is known with more bytes per token.
@@ -64,17 +65,13 @@ _CONVERTED = ("tool_calls", "reasoning", "original", "attachments", "created_at"
 
 def read_rows(statement: str, parameters: Mapping[str, Any], using: str) -> list[Row]:
     """The rows of a statement that selects ``sql.VALUES``, and a part if there are several."""
-    connection = connections[using]
-    with connection.cursor() as cursor:
-        cursor.execute(statement, parameters)
-        found = cursor.fetchall()
-    rows = [Row(*values) for values in found]
+    rows = [Row(*values) for values in fetch(statement, parameters, using)]
     for name in _CONVERTED:
         at, convert = Row._fields.index(name), None
         for number, row in enumerate(rows):
             # Few rows have one.
             if row[at] is not None:
-                convert = convert or _converter(name, connection)
+                convert = convert or _converter(name, connections[using])
                 rows[number] = row._replace(**{name: convert(row[at])})
     return rows
 
@@ -125,9 +122,8 @@ def histories_at(tip_ids: Collection[int], using: str) -> dict[int, TipHistory]:
     """The history at each of these tips, in one query however long the branches are. Deleted tips are left out."""
     if not tip_ids:
         return {}
-    with connections[using].cursor() as cursor:
-        cursor.execute(sql.HISTORIES.format(tips=", ".join(["%s"] * len(tip_ids))), list(tip_ids))
-        return {row[0]: TipHistory(*row) for row in cursor.fetchall()}
+    rows = fetch(sql.HISTORIES.format(tips=sql.places(tip_ids)), list(tip_ids), using)
+    return {row[0]: TipHistory(*row) for row in rows}
 
 
 def history_at(tip_id: int, using: str) -> TipHistory:
@@ -149,11 +145,7 @@ def _pruned_tokens(prune_bytes: int) -> int:
     return max(1, prune_bytes // _DENSEST_BYTES_PER_TOKEN)
 
 
-def load_window(tip_id: int, using: str, **wanted: int) -> Branch:
-    return load_window_and_session(tip_id, using, **wanted)[0]
-
-
-def load_window_and_session(
+def load_window(
     tip_id: int, using: str, *, limit: int, preserve: int, prune_bytes: int, largest_summary: int = MAX_INTEGER
 ) -> tuple[Branch, dict[str, Any]]:
     """The branch as far back as ``limit`` tokens reach, and what of its session a context depends on, in one query.
@@ -238,9 +230,7 @@ def get_branch(tip: ChatMessage) -> list[ChatMessage]:
 
 def path_ids(node_id: int, using: str, min_depth: int = 1) -> list[int]:
     """Ids from ``node`` up to ``min_depth``."""
-    with connections[using].cursor() as cursor:
-        cursor.execute(sql.PATH_IDS, {"node": node_id, "min_depth": min_depth})
-        return [row[0] for row in cursor.fetchall()]
+    return [pk for pk, _ in fetch(sql.PATH_IDS, {"node": node_id, "min_depth": min_depth}, using)]
 
 
 def is_on_branch(ancestor_id: int, ancestor_depth: int, tip_id: int, using: str) -> bool:

@@ -15,6 +15,7 @@ from django.db.models import Exists, Q, Subquery
 
 from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, sql
+from compaction_app.models.managers import fetch
 from compaction_app.tree.branches import check_tip, database_of, histories_at
 
 _ANY_ID = 2**63 - 1
@@ -50,12 +51,10 @@ def read_lanes(session: ChatSession, *, limit: int = 60, before: int | None = No
 
 
 def _lanes(session_id: UUID, using: str, **chosen: int) -> tuple[Lane, ...]:
-    connection = connections[using]
     # SQLite stores a UUID as text.
-    key = ChatSession._meta.pk.get_db_prep_value(session_id, connection)
-    with connection.cursor() as cursor:
-        cursor.execute(sql.LANES, {"session": key, **chosen})
-        return tuple(Lane(*(*row[:-1], bool(row[-1]))) for row in cursor.fetchall())
+    key = ChatSession._meta.pk.get_db_prep_value(session_id, connections[using])
+    rows = fetch(sql.LANES, {"session": key, **chosen}, using)
+    return tuple(Lane(*(*row[:-1], bool(row[-1]))) for row in rows)
 
 
 def newest_tip(message: ChatMessage) -> ChatMessage:
@@ -96,10 +95,8 @@ def _tips_at_or_below(message_ids: Collection[int], tip_ids: Collection[int], us
     """(message, tip) of each tip whose branch contains the message."""
     if not tip_ids or not message_ids:
         return set()
-    statement = sql.TIPS_AT_OR_BELOW.format(tips=_places(tip_ids), messages=_places(message_ids))
-    with connections[using].cursor() as cursor:
-        cursor.execute(statement, [*tip_ids, *message_ids])
-        return set(cursor.fetchall())
+    statement = sql.TIPS_AT_OR_BELOW.format(tips=sql.places(tip_ids), messages=sql.places(message_ids))
+    return set(fetch(statement, [*tip_ids, *message_ids], using))
 
 
 def borrowers(summaries: Collection[ChatMessage], available: int) -> list[int]:
@@ -122,7 +119,3 @@ def borrowers(summaries: Collection[ChatMessage], available: int) -> list[int]:
         for tip in too_long
         if any((cutoff, tip) in below and (anchor, tip) not in below for cutoff, anchor in spans)
     )
-
-
-def _places(values: Collection[int]) -> str:
-    return ", ".join(["%s"] * len(values))

@@ -66,11 +66,8 @@ def test_figures_of_twenty_models_are_kept_and_the_oldest_unused_go():
     assert set(calibrations) == {"used", *(f"m{n}" for n in range(6, 25))}
 
 
-@pytest.mark.parametrize(
-    ("stored", "ratio"),
-    [(1.5, 1.5), (9, 2.0), (None, 1.0), ("2", 1.0), (float("nan"), 1.0), ({}, 1.0), ({"ratio": "x", "seen": 5}, 1.0)],
-)
-def test_figures_of_earlier_versions_and_broken_ones_are_read(stored, ratio):
+@pytest.mark.parametrize(("stored", "ratio"), [(1.5, 1.5), (9, 2.0)])
+def test_the_factor_of_an_earlier_version_is_read(stored, ratio):
     assert calibration_of({"m": stored}, "m") == Calibration(ratio, 0.0)
     after = calibration_of(observe_calibration({"m": stored}, "m", 35, 11), "m")
     assert after == Calibration(1.0, 24.0), "a new report begins anew"

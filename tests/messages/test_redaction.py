@@ -418,4 +418,4 @@ class TestHostsOwn:
         assert (caught.value.error_code, server.requests) == ("provider_error", [])
         assert caught.value.error_detail.startswith("REDACTOR r")
         [said] = [record.compaction for record in caplog.records if record.compaction["event"] == "error"]
-        assert (said["step"], said["type"]) == ("prepare", type_)
+        assert (said["step"], said["type"]) == ("run", type_)

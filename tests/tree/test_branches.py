@@ -1,6 +1,5 @@
 """Which summary applies to which branch, and what a context reads: design §2 and §17."""
 
-from functools import partial
 from unittest import mock
 
 import pytest
@@ -109,7 +108,7 @@ class TestReading:
 
     def test_content_is_read_back_to_the_window_only(self, session):
         messages = grow(session, None, "u a " * 300)
-        branch = branches.load_window(messages[-1].pk, "default", limit=2_000, preserve=2, prune_bytes=4_096)
+        branch, _ = branches.load_window(messages[-1].pk, "default", limit=2_000, preserve=2, prune_bytes=4_096)
         assert len(branch.tail) == 20
         assert branch.unread == 580
         assert branch.history_tokens == 60_000
@@ -118,7 +117,11 @@ class TestReading:
         messages = grow(session, None, "u a " * 20)
         older = anchored_summary(messages[20], messages[18], tokens=50)
         newer = anchored_summary(messages[30], messages[28], tokens=60)
-        load = partial(branches.load_window, messages[-1].pk, "default", limit=2_000, preserve=2, prune_bytes=4_096)
+        wanted = {"limit": 2_000, "preserve": 2, "prune_bytes": 4_096}
+
+        def load(**largest):
+            return branches.load_window(messages[-1].pk, "default", **wanted, **largest)[0]
+
         assert [load().base.id, load(largest_summary=60).base.id] == [newer.pk] * 2
         passed_over = load(largest_summary=59)
         assert (passed_over.base.id, passed_over.base.cutoff_id) == (older.pk, messages[18].pk)
@@ -127,7 +130,7 @@ class TestReading:
 
     def test_the_newest_user_message_is_read_however_far_up_it_stands(self, session):
         messages = grow(session, None, "u " + "c t " * 200)
-        branch = branches.load_window(messages[-1].pk, "default", limit=2_000, preserve=2, prune_bytes=4_096)
+        branch, _ = branches.load_window(messages[-1].pk, "default", limit=2_000, preserve=2, prune_bytes=4_096)
         assert branch.tail[0].id == messages[0].pk
         assert branch.tail[1].id > messages[300].pk
 
