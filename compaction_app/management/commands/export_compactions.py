@@ -75,8 +75,8 @@ class Command(BaseCommand):
         write_some(self.stdout.write, lines, f"; {bundles.INDEX} lists all of them.")
         for entry in entries:
             if entry.folder is None:
-                summary = entry.summary or f"of generation {entry.generation}"
-                self.stdout.write(f"  not rebuilt: summary {summary} of session {entry.session}: {entry.reason}")
+                name = f"compaction {entry.generation} of session {entry.session}"
+                self.stdout.write(f"  not rebuilt: {name}: {entry.reason}")
         proved = sum(entry.proof == Proof.PROVED for entry in entries)
         self.stdout.write(
             f"{len(written):,} of {len(entries):,} summaries written to {out}, {proved:,} prompts proved."
