@@ -36,13 +36,9 @@ MOST_TEXT, _MOST_TEXTS = 4_200, 250_000
 _AFTER_THE_CUTOFF = (Origin.VERBATIM, Origin.PRUNED)
 #: Origins of rows beside :class:`Origin`: not sent, or too many for the page.
 DROPPED, FOLDED = "dropped", "folded"
-#: Name and meaning of each origin, in the order of the totals.
+#: Name and meaning of each origin, in the order of the totals. Contributions are a caller's: no page has them.
 ORIGINS: dict[str, tuple[Any, Any]] = {
     Origin.SYSTEM: (gettext_lazy("System prompt"), gettext_lazy("the session's system prompt, never compacted")),
-    Origin.CONTRIBUTION: (
-        gettext_lazy("Contribution"),
-        gettext_lazy("added to each request by the caller, not stored"),
-    ),
     Origin.SUMMARY: (gettext_lazy("Summary"), gettext_lazy("replaces every message up to its cutoff")),
     Origin.SHARED_EXTRACT: (
         gettext_lazy("Shared extract"),

@@ -17,7 +17,7 @@ from compaction_app.management.console import FAILED, WrongCall, add_database, a
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.summarizers.waiting import BLOCKING, without_waiting
 from compaction_app.tree import branches
-from compaction_app.values import Kind, RunStatus
+from compaction_app.values import RunStatus
 
 
 class Command(BaseCommand):
@@ -70,9 +70,6 @@ def _tips(target: str, database: str) -> list[ChatMessage]:
         found = ChatMessage.objects.using(database).select_related("session").filter(pk=int(target)).first()
         if found is None:
             raise WrongCall(f"There is no message {target}.")
-        if found.kind == Kind.SUMMARY:
-            anchor = found.parent_message_id
-            raise WrongCall(f"Message {target} is a summary; use a message of the branch, such as its anchor {anchor}.")
         return [found]
     try:
         session = ChatSession.objects.using(database).filter(pk=UUID(target)).first()
