@@ -32,19 +32,13 @@ from compaction_app.values import ContextMessage, Origin, Role, Strategy
 MOST_LISTED = 200
 #: Characters of a message that can be expanded (a pruned result by the presets is shorter), and of all of a page.
 MOST_TEXT, _MOST_TEXTS = 4_200, 250_000
-#: Where compaction is off a context is the whole branch. With more messages than this no page reads it.
-MOST_SWITCHED_OFF = 2_000
 
 _AFTER_THE_CUTOFF = (Origin.VERBATIM, Origin.PRUNED)
 #: Origins of rows beside :class:`Origin`: not sent, or too many for the page.
 DROPPED, FOLDED = "dropped", "folded"
-#: Name and meaning of each origin, in the order of the totals.
+#: Name and meaning of each origin, in the order of the totals. Contributions are a caller's: no page has them.
 ORIGINS: dict[str, tuple[Any, Any]] = {
     Origin.SYSTEM: (gettext_lazy("System prompt"), gettext_lazy("the session's system prompt, never compacted")),
-    Origin.CONTRIBUTION: (
-        gettext_lazy("Contribution"),
-        gettext_lazy("added to each request by the caller, not stored"),
-    ),
     Origin.SUMMARY: (gettext_lazy("Summary"), gettext_lazy("replaces every message up to its cutoff")),
     Origin.SHARED_EXTRACT: (
         gettext_lazy("Shared extract"),
@@ -177,12 +171,6 @@ def context_here(message: ChatMessage) -> dict[str, Any]:
     using = branches.database_of(message)
     try:
         is_off = get_settings(message.session.settings).mode == Mode.OFF
-        if message.depth > MOST_SWITCHED_OFF and is_off:
-            problem = _(
-                "Compaction is off in this session, so everything is sent: {} messages, {} tokens. That is too much "
-                "for this page."
-            )
-            return {"problem": problem.format(number(message.depth), number(message.path_tokens))}
         context = chat.get_context(message)
         history = branches.history_at(message.pk, using)
     except ContextOverflow as error:

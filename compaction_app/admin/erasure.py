@@ -32,7 +32,7 @@ from compaction_app.admin.links import Links
 from compaction_app.admin.records import CHANGES, KEPT, TEXTS, UNSEEN, RecordAdmin, Told
 from compaction_app.conf import Mode
 from compaction_app.context.reading import resolve_request
-from compaction_app.conversation.erase import quotations_of
+from compaction_app.conversation.erase import live_built_on, quotations_of
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, sql
 from compaction_app.tree.branches import database_of, history_at
@@ -93,16 +93,6 @@ def affected_by(erased: ChatMessage) -> tuple[dict[str, int], list[ChatMessage]]
         live=Count("pk", filter=is_live),
     )
     return counts, list(nodes.filter(is_live).defer(*TEXTS).order_by("id")[:_MOST_NAMED])
-
-
-def _live_on(summary: ChatMessage) -> list[ChatMessage]:
-    """The live ones among this summary and all built on it, oldest first, as ``chat.retire_summary`` has it."""
-    using = database_of(summary)
-    with connections[using].cursor() as cursor:
-        cursor.execute(sql.BUILT_ON, {"summary": summary.pk})
-        built = [pk for (pk,) in cursor.fetchall()]
-    rows = ChatMessage.objects.using(using).live().filter(pk__in=built)
-    return list(rows.defer(*TEXTS).order_by("id"))
 
 
 # -- what the model no longer sees --------------------------------------------------------------------------
@@ -240,7 +230,8 @@ class ErasingAdmin(RecordAdmin):
     # -- retiring -----------------------------------------------------------------------------------------
 
     def retire_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
-        retiring = _live_on(obj) if obj.is_summary else []
+        live = live_built_on(obj, database_of(obj)).defer(*TEXTS).order_by("id")
+        retiring = list(live) if obj.is_summary else []
         if not retiring:
             raise Http404("There is no such live summary.")
         return self.confirm(

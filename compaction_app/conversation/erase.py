@@ -87,8 +87,7 @@ def retire_summary(summary: ChatMessage, *, reason: str = "") -> list[int]:
     using = database_of(summary)
     with transaction.atomic(using=using):
         lock_session(summary.session_id, using)
-        built = [pk for (pk,) in fetch(sql.BUILT_ON, {"summary": summary.pk}, using)]
-        live = ChatMessage.objects.using(using).live().filter(pk__in=built)
+        live = live_built_on(summary, using)
         ids = sorted(live.values_list("pk", flat=True))
         live.update(retired_at=timezone.now(), retired_reason=reason[:255])
         if ids:
@@ -103,6 +102,12 @@ def retire_summary(summary: ChatMessage, *, reason: str = "") -> list[int]:
             signals.after_commit(_compact_below, summary.session_id, summary.parent_message_id, using, using=using)
     log(logger, logging.INFO, "retired", session=summary.session_id, summaries=ids)
     return ids
+
+
+def live_built_on(summary: ChatMessage, using: str) -> QuerySet[ChatMessage]:
+    """The live ones among this summary and all built on it, which are retired together."""
+    built = [pk for (pk,) in fetch(sql.BUILT_ON, {"summary": summary.pk}, using)]
+    return ChatMessage.objects.using(using).live().filter(pk__in=built)
 
 
 def redact_message(

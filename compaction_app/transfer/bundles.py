@@ -10,10 +10,7 @@ Bundles contain conversations in plain text, and no erasure reaches them: folder
 from __future__ import annotations
 
 import json
-import os
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -199,23 +196,13 @@ def _read(folder: Path, name: str) -> str:
     return (folder / name).read_bytes().decode()
 
 
-@contextmanager
-def new_folder(target: Path) -> Iterator[Path]:
-    """A folder to fill, which becomes ``target`` at the end; after an error nothing of it remains.
-
-    ``target`` must be new or empty: nothing is ever replaced. Raises :class:`BundleError`.
-    """
-    target = Path(os.path.realpath(target))
+def new_folder(target: Path) -> Path:
+    """Make a folder that its owner alone can read; :class:`BundleError` if there is one with something in it."""
     try:
-        if target.exists() and any(target.iterdir()):
+        target.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if any(target.iterdir()):
             raise BundleError(f"{target} is not empty: choose another folder, or delete it first.")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        # Errors: of cleaning up what has got its name.
-        with tempfile.TemporaryDirectory(
-            prefix=f".{target.name}.", dir=target.parent, ignore_cleanup_errors=True
-        ) as made:
-            yield Path(made)
-            # Fails if somebody else has put something there meanwhile.
-            Path(made).rename(target)
+        target.chmod(0o700)
     except OSError as error:
         raise BundleError(f"{target} cannot be written: {error.strerror}.") from error
+    return target

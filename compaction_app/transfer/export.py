@@ -18,7 +18,7 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models import Count, Q, QuerySet
 
 from compaction_app.exceptions import ConfigurationError
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.models import ChatSession
 from compaction_app.transfer import bundles
 from compaction_app.transfer.rebuild import NotRebuilt, Proof, rebuild, succeeded_runs
 from compaction_app.values import Kind
@@ -35,14 +35,14 @@ _WRITE_VERSION, _WAL = 18, b"\2"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One summary in the index."""
+    """One compaction in the index."""
 
     session: str
     title: str
     #: Within the export; None if nothing was written.
     folder: str | None = None
-    generation: int | None = None
-    run: int | None = None
+    generation: int
+    run: int
     summary: int | None
     #: :class:`rebuild.Proof`, or "" if the prompt was not rebuilt.
     proof: str = ""
@@ -58,11 +58,8 @@ class Entry:
 
 
 def chosen_sessions(using: str, *, min_messages: int = 0, session_id: UUID | None = None) -> QuerySet[ChatSession]:
-    """Sessions with at least one summary or succeeded run, the oldest first."""
-    sessions = ChatSession.objects.using(using).filter(
-        Q(pk__in=succeeded_runs(using).order_by().values("session_id"))
-        | Q(pk__in=ChatMessage.objects.using(using).filter(kind=Kind.SUMMARY).values("session_id"))
-    )
+    """Sessions with at least one succeeded run, the oldest first."""
+    sessions = ChatSession.objects.using(using).filter(pk__in=succeeded_runs(using).order_by().values("session_id"))
     if session_id is not None:
         sessions = sessions.filter(pk=session_id)
     if min_messages:
@@ -71,16 +68,28 @@ def chosen_sessions(using: str, *, min_messages: int = 0, session_id: UUID | Non
     return sessions.order_by("created_at", "pk")
 
 
-def export_sessions(
-    sessions: QuerySet[ChatSession], folder: Path, on_done: Callable[[], object] = lambda: None
-) -> list[Entry]:
+def export_sessions(sessions: QuerySet[ChatSession], folder: Path, on_done: Callable[[], object]) -> list[Entry]:
     """Write the bundles of each session into ``folder``; returns the entries of the index in order."""
     chosen = list(sessions.only("id", "title"))
     width = max(3, len(str(len(chosen))))
     entries: list[Entry] = []
     for number, session in enumerate(chosen, start=1):
         name = f"{number:0{width}d}-{safe_name(session.title)}"
-        entries += _export(session, folder, name, on_done)
+        # Not where it is written: this may be a copy that the host has named.
+        using = session._state.db or DEFAULT_DB_ALIAS
+        for run in succeeded_runs(using).filter(session=session).iterator(chunk_size=_BATCH):
+            of_run: dict[str, Any] = {"session": str(session.pk), "title": session.title}
+            of_run |= {"generation": run.generation, "run": run.pk, "summary": run.summary_id}
+            rebuilt = rebuild(run)
+            if isinstance(rebuilt, NotRebuilt):
+                entries.append(Entry(**of_run, reason=rebuilt))
+            else:
+                place = f"{name}/compaction-{run.generation:03d}"
+                texts = bundles.texts_of(rebuilt)
+                metadata = bundles.metadata_of(rebuilt, texts)
+                bundles.write_texts(folder / place, {**texts, bundles.METADATA: bundles.as_json(metadata)})
+                entries.append(Entry(**of_run, folder=place, proof=rebuilt.proof, leaks=metadata["leaks"]))
+            on_done()
     return entries
 
 
@@ -100,29 +109,6 @@ def safe_name(title: str) -> str:
     text = unicodedata.normalize("NFC", title)
     kept = (character if character.isprintable() and character not in _NOT_IN_NAMES else " " for character in text)
     return "-".join("".join(kept).split())[:TITLE_CHARACTERS].rstrip("-") or "untitled"
-
-
-def _export(session: ChatSession, folder: Path, name: str, on_done: Callable[[], object]) -> list[Entry]:
-    # Not where it is written: this may be a copy that the host has named.
-    using = session._state.db or DEFAULT_DB_ALIAS
-    of_session: dict[str, Any] = {"session": str(session.pk), "title": session.title}
-    entries: list[Entry] = []
-    for run in succeeded_runs(using).filter(session=session).iterator(chunk_size=_BATCH):
-        of_run = {**of_session, "generation": run.generation, "run": run.pk, "summary": run.summary_id}
-        rebuilt = rebuild(run)
-        if isinstance(rebuilt, NotRebuilt):
-            entries.append(Entry(**of_run, reason=rebuilt))
-        else:
-            place = f"{name}/compaction-{run.generation:03d}"
-            texts = bundles.texts_of(rebuilt)
-            metadata = bundles.metadata_of(rebuilt, texts)
-            bundles.write_texts(folder / place, {**texts, bundles.METADATA: bundles.as_json(metadata)})
-            entries.append(Entry(**of_run, folder=place, proof=rebuilt.proof, leaks=metadata["leaks"]))
-        on_done()
-    runs = CompactionRun.objects.using(using).filter(session=session, summary__isnull=False)
-    summaries = ChatMessage.objects.using(using).summaries().filter(session=session)
-    by_hand = summaries.exclude(pk__in=runs.values("summary_id")).order_by("pk").values_list("pk", flat=True)
-    return entries + [Entry(**of_session, summary=pk, reason=NotRebuilt.NO_RUN) for pk in by_hand]
 
 
 @contextmanager

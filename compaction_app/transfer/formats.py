@@ -25,7 +25,6 @@ from compaction_app.exceptions import ImportFailed, InvalidMessage
 from compaction_app.messages.originals import PROVIDER_KEYS, bounded, messages_of, storable
 from compaction_app.messages.validation import (
     check_datetime,
-    open_calls_after,
     sizes_of,
     validate_message,
     validate_session,
@@ -255,7 +254,9 @@ def _from_the_roots(messages: Sequence[ImportedMessage]) -> Iterator[int]:
 
 def checked(conversation: Conversation, max_bytes: int) -> Conversation:
     """The conversation as it can be stored: with its system prompt, a title, and an external id."""
-    _check_messages(conversation, max_bytes)
+    for message in conversation.messages:
+        with _at(message.place):
+            validate_message(message.fields, max_bytes=max_bytes)
     system_prompt, messages = _without_opening_system(conversation.messages)
     # The first words of the first user message.
     asked = (m.fields["content"] for m in messages if m.fields.get("role") == Role.USER)
@@ -283,21 +284,6 @@ def checked(conversation: Conversation, max_bytes: int) -> Conversation:
         system_prompt=system_prompt,
         external_id=named,
     )
-
-
-def _check_messages(conversation: Conversation, max_bytes: int) -> None:
-    """Check every message, from the roots down: a result answers an open call of its own path, or becomes a text."""
-    open_calls: dict[int | None, Sequence[str]] = {None: ()}
-    for index in _from_the_roots(conversation.messages):
-        message = conversation.messages[index]
-        fields, above = message.fields, open_calls[message.parent]
-        with _at(message.place):
-            validate_message(fields, max_bytes=max_bytes)
-            if fields["role"] == Role.TOOL and fields["tool_call_id"] not in above:
-                conversation.notes["results without their call, texts now"] += 1
-                open_calls[index] = ()
-            else:
-                open_calls[index] = open_calls_after(above, fields)
 
 
 def _without_opening_system(messages: Sequence[ImportedMessage]) -> tuple[str, list[ImportedMessage]]:

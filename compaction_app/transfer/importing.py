@@ -198,7 +198,9 @@ def _store(conversation: Conversation, owner: Any, using: str, advance: Advance)
             parent = session.messages.get(pk=parent)
         rows = chat.append_messages(session, parent, [conversation.messages[i].fields for i in chain], lenient=True)
         for row, index in zip(rows, chain, strict=True):
-            if conversation.messages[index].fields.get("metadata", {}).get("redacted_at"):
+            fields = conversation.messages[index].fields
+            conversation.notes["results without their call, texts now"] += row.role != fields["role"]
+            if fields.get("metadata", {}).get("redacted_at"):
                 chat.redact_message(row, replacement=row.content)
             # The first child of each message but the last is in the chain. Siblings wait in reverse order.
             left = below.get(index, [])[0 if index == chain[-1] else 1 :]

@@ -33,8 +33,6 @@ class NotRebuilt(StrEnum):
     REDACTED = "redacted"
     #: A message that the summarizer may have seen was deleted, and the summary with it.
     DELETED = "deleted"
-    #: The summary was written by hand: no run made it.
-    NO_RUN = "no_run"
     #: The run does not record what it asked for.
     NOT_RECORDED = "not_recorded"
     #: Rows that it refers to are missing: ``verify_chats`` says more.

@@ -61,7 +61,7 @@ class TestCompact:
         assert outcomes(out) == {
             short.pk: "compacted (generation 1)",
             tip.pk: "compacted (generation 2)",
-            variant.pk: "shared",
+            variant.pk: "nothing to compact",
         }
         assert code == 0
         assert CompactionRun.objects.count() == 2

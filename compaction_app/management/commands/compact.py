@@ -11,13 +11,13 @@ from django.core.management.base import BaseCommand, CommandError
 
 from compaction_app import chat
 from compaction_app.compaction.execute import wait_for_end
-from compaction_app.context.reading import is_over_threshold, resolve_request
+from compaction_app.context.reading import ResolvedRequest, resolve_request
 from compaction_app.exceptions import CompactionFailed, CompactionRefused, ConfigurationError, InvalidMessage
 from compaction_app.management.console import FAILED, WrongCall, add_database, add_json, progress
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.summarizers.waiting import BLOCKING, without_waiting
 from compaction_app.tree import branches
-from compaction_app.values import Kind, RunStatus
+from compaction_app.values import RunStatus
 
 
 class Command(BaseCommand):
@@ -40,9 +40,9 @@ class Command(BaseCommand):
         results: list[dict[str, Any]] = []
         try:
             if tips:
-                compactor = _Compactor(tips[0].session, instructions, whole_session=not target.isdecimal())
+                resolved, whole = resolve_request(tips[0].session), not target.isdecimal()
                 with progress(tips, label="branches") as bar:
-                    results = [compactor.compact(tip) for tip in bar]
+                    results = [_compact(tip, resolved, instructions, whole_session=whole) for tip in bar]
         except InvalidMessage as error:
             raise WrongCall(error) from error
         except ConfigurationError as error:
@@ -70,9 +70,6 @@ def _tips(target: str, database: str) -> list[ChatMessage]:
         found = ChatMessage.objects.using(database).select_related("session").filter(pk=int(target)).first()
         if found is None:
             raise WrongCall(f"There is no message {target}.")
-        if found.kind == Kind.SUMMARY:
-            anchor = found.parent_message_id
-            raise WrongCall(f"Message {target} is a summary; use a message of the branch, such as its anchor {anchor}.")
         return [found]
     try:
         session = ChatSession.objects.using(database).filter(pk=UUID(target)).first()
@@ -83,68 +80,50 @@ def _tips(target: str, database: str) -> list[ChatMessage]:
     return sorted(chat.tips(session), key=lambda tip: (tip.depth, tip.pk))
 
 
-class _Compactor:
-    """Compacts branches of one session, one after the other."""
-
-    def __init__(self, session: ChatSession, instructions: str, *, whole_session: bool) -> None:
-        self.resolved = resolve_request(session)
-        self.using = branches.database_of(session)
-        self.instructions = instructions
-        self.whole_session = whole_session
-        #: Ids of the summaries made so far.
-        self.made: set[int | None] = set()
-
-    def compact(self, tip: ChatMessage) -> dict[str, Any]:
-        """The result, as JSON for scripts."""
-        before = branches.history_at(tip.pk, self.using)
-        problem = ""
-        # A summary, perhaps of another branch, may already bring this branch to its target: without this a session of
-        # five hundred regenerations would get as many. Instructions are for every branch.
-        served = before.summary_id is not None and before.tokens <= self.resolved.budget.target
-        if not (served and self.whole_session and not self.instructions):
-            try:
-                self._run(tip)
-            except CompactionRefused as refused:
-                by = f": a worker is executing run {refused.run_id}" if refused.run_id else ""
-                problem = f"{refused.reason}{by}"
-            except CompactionFailed as failed:
-                problem = ": ".join(filter(None, [failed.error_code, failed.error_detail]))
-        # Not by the last run: of several generations in a row it may have found nothing left.
-        after = branches.history_at(tip.pk, self.using)
-        is_new = after.summary_id is not None and after.summary_id != before.summary_id
-        made = CompactionRun.objects.using(self.using).filter(summary=after.summary_id).first() if is_new else None
-        if problem:
-            outcome = f"failed: {problem}"
-        elif made:
-            outcome = "compacted"
-            self.made.add(made.summary_id)
-        elif before.summary_id in self.made:
-            # Another branch's summary serves this one.
-            outcome = "shared"
-        else:
-            outcome = "irreducible" if is_over_threshold(tip, self.resolved) else "nothing to compact"
-        return {
-            "tip": tip.pk,
-            "depth": tip.depth,
-            "tokens_before": before.tokens,
-            "tokens_after": after.tokens,
-            "threshold": self.resolved.budget.threshold,
-            "generations": [made.generation] if made else [],
-            "outcome": outcome,
-            "failed": bool(problem),
-            "runs": [made.pk] if made else [],
-        }
-
-    def _run(self, tip: ChatMessage) -> None:
-        """Carry out the runs that compact it, also one that waits in the queue."""
+def _compact(tip: ChatMessage, resolved: ResolvedRequest, instructions: str, *, whole_session: bool) -> dict[str, Any]:
+    """Compact one branch; the result, as JSON for scripts."""
+    using = branches.database_of(tip)
+    before = branches.history_at(tip.pk, using)
+    problem = ""
+    # A summary, perhaps of another branch, may already bring this branch to its target: without this a session of
+    # five hundred regenerations would get as many. Instructions are for every branch.
+    served = before.summary_id is not None and before.tokens <= resolved.budget.target
+    if not (served and whole_session and not instructions):
         try:
-            chat.compact(tip, instructions=self.instructions)
+            _run(tip, instructions, using)
         except CompactionRefused as refused:
-            in_the_way = CompactionRun.objects.using(self.using).filter(pk=refused.run_id or 0)
-            # Do not wait for the delay of a retry either.
-            if not in_the_way.filter(status=RunStatus.READY).update(next_attempt_at=None):
-                raise
-            without_waiting(wait_for_end(in_the_way.get(), BLOCKING))
-            if self.instructions:
-                # It was opened without these.
-                chat.compact(tip, instructions=self.instructions)
+            by = f": a worker is executing run {refused.run_id}" if refused.run_id else ""
+            problem = f"{refused.reason}{by}"
+        except CompactionFailed as failed:
+            problem = ": ".join(filter(None, [failed.error_code, failed.error_detail]))
+    # Not by the last run: of several generations in a row it may have found nothing left.
+    after = branches.history_at(tip.pk, using)
+    is_new = after.summary_id is not None and after.summary_id != before.summary_id
+    made = CompactionRun.objects.using(using).filter(summary=after.summary_id).first() if is_new else None
+    outcome = f"failed: {problem}" if problem else "compacted" if made else "nothing to compact"
+    return {
+        "tip": tip.pk,
+        "depth": tip.depth,
+        "tokens_before": before.tokens,
+        "tokens_after": after.tokens,
+        "threshold": resolved.budget.threshold,
+        "generations": [made.generation] if made else [],
+        "outcome": outcome,
+        "failed": bool(problem),
+        "runs": [made.pk] if made else [],
+    }
+
+
+def _run(tip: ChatMessage, instructions: str, using: str) -> None:
+    """Carry out the runs that compact it, also one that waits in the queue."""
+    try:
+        chat.compact(tip, instructions=instructions)
+    except CompactionRefused as refused:
+        in_the_way = CompactionRun.objects.using(using).filter(pk=refused.run_id or 0)
+        # Do not wait for the delay of a retry either.
+        if not in_the_way.filter(status=RunStatus.READY).update(next_attempt_at=None):
+            raise
+        without_waiting(wait_for_end(in_the_way.get(), BLOCKING))
+        if instructions:
+            # It was opened without these.
+            chat.compact(tip, instructions=instructions)

@@ -5,7 +5,6 @@ import pytest
 from compaction_app import chat
 from compaction_app.messages import tool_calls
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from tests.small import anchored_summary
 from tests.transfer.bundling import export, loop, site, talk, tell_key
 
 # Compacting calls a model, which no open transaction may wait for.
@@ -56,11 +55,12 @@ class TestNotProved:
         monkeypatch.setattr("compaction_app.summarizers.prompts.WRITING", "Write.")
         assert export(tmp_path / "other").metadata(0)["proof"] == "prompt_version"
 
-    def test_a_summary_that_no_run_made(self, session, tmp_path):
-        messages = talk(session, None, 2)
-        anchored_summary(messages[-1], messages[1])
+    def test_a_copy_has_no_compaction_of_its_own(self, server, session, tmp_path):
+        messages = talk(session, None, 8)
+        chat.compact(messages[-1])
+        chat.copy_branch(messages[-1])
         exported = export(tmp_path / "out")
-        assert (exported.reasons, exported.code) == (["no_run"], 1)
+        assert (exported.reasons, exported.code) == ([""], 0)
 
 
 class TestErased:
@@ -86,7 +86,7 @@ class TestErased:
         assert exported.code == 0, "as it should be"
         summary = exported.index["summaries"][1]["summary"]
         assert (summary is None) is (reason == "deleted")
-        assert f"not rebuilt: summary {summary or 'of generation 2'}" in exported.out
+        assert f"not rebuilt: compaction 2 of session {messages[0].session_id}: {reason}" in exported.out
 
     def test_nothing_of_it_is_written(self, server, session, tmp_path):
         messages = self.two_generations(session)
