@@ -215,7 +215,7 @@ class TestWrongCalls:
         (("--summarizer", "nowhere"), "SUMMARIZERS has default, extractive, and no 'nowhere'"),
         (("--prompt", "no such file"), "cannot be read"),
         (("--prompt", __file__, "--summarizer", "extractive"), "uses no prompt"),
-        (("--limit", 0), "no bundle"),
+        (("--limit", 0), "at least 1"),
     ]
 
     def test_it_says_what_is_wrong(self, server, exported, tmp_path):
