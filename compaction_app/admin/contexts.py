@@ -32,6 +32,8 @@ from compaction_app.values import ContextMessage, Origin, Role, Strategy
 MOST_LISTED = 200
 #: Characters of a message that can be expanded (a pruned result by the presets is shorter), and of all of a page.
 MOST_TEXT, _MOST_TEXTS = 4_200, 250_000
+#: Where compaction is off a context is the whole branch. With more messages than this no page reads it.
+MOST_SWITCHED_OFF = 2_000
 
 _AFTER_THE_CUTOFF = (Origin.VERBATIM, Origin.PRUNED)
 #: Origins of rows beside :class:`Origin`: not sent, or too many for the page.
@@ -171,6 +173,12 @@ def context_here(message: ChatMessage) -> dict[str, Any]:
     using = branches.database_of(message)
     try:
         is_off = get_settings(message.session.settings).mode == Mode.OFF
+        if message.depth > MOST_SWITCHED_OFF and is_off:
+            problem = _(
+                "Compaction is off in this session, so everything is sent: {} messages, {} tokens. That is too much "
+                "for this page."
+            )
+            return {"problem": problem.format(number(message.depth), number(message.path_tokens))}
         context = chat.get_context(message)
         history = branches.history_at(message.pk, using)
     except ContextOverflow as error:

@@ -10,7 +10,10 @@ Bundles contain conversations in plain text, and no erasure reaches them: folder
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -196,13 +199,23 @@ def _read(folder: Path, name: str) -> str:
     return (folder / name).read_bytes().decode()
 
 
-def new_folder(target: Path) -> Path:
-    """Make a folder that its owner alone can read; :class:`BundleError` if there is one with something in it."""
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """A folder to fill, which becomes ``target`` at the end; after an error nothing of it remains.
+
+    ``target`` must be new or empty: nothing is ever replaced. Raises :class:`BundleError`.
+    """
+    target = Path(os.path.realpath(target))
     try:
-        target.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if any(target.iterdir()):
+        if target.exists() and any(target.iterdir()):
             raise BundleError(f"{target} is not empty: choose another folder, or delete it first.")
-        target.chmod(0o700)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # Errors: of cleaning up what has got its name.
+        with tempfile.TemporaryDirectory(
+            prefix=f".{target.name}.", dir=target.parent, ignore_cleanup_errors=True
+        ) as made:
+            yield Path(made)
+            # Fails if somebody else has put something there meanwhile.
+            Path(made).rename(target)
     except OSError as error:
         raise BundleError(f"{target} cannot be written: {error.strerror}.") from error
-    return target

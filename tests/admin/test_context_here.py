@@ -10,9 +10,9 @@ from compaction_app.exceptions import ContextOverflow
 from compaction_app.messages.openai_format import NO_RESULT
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.values import Kind, Origin, Strategy
-from tests.admin.pages import ids, page_of, table_of, url
+from tests.admin.pages import ids, page_of, queries_of, table_of, url
 from tests.admin.records import calls, long_words, summarized, talk, with_tool_result
-from tests.trees import chain, start_session, summarize
+from tests.trees import chain, deep_chain, start_session, summarize
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
@@ -108,6 +108,17 @@ def test_a_context_that_can_not_be_made_says_why_in_both_places(viewer, settings
     assert answer.text == str(overflow.value)
     settings.COMPACTION = {"NO_SUCH_KEY": 1}
     assert "NO_SUCH_KEY" in viewer.get(page_of(tip)).text
+
+
+def test_a_page_does_not_read_a_whole_branch_where_compaction_is_switched_off(viewer, settings, monkeypatch):
+    """Without summaries a context is the branch, and no page loads all messages of a long one."""
+    settings.COMPACTION |= {"MODE": "off"}
+    nodes = deep_chain(start_session(), 30)
+    assert len(table_of(viewer, nodes[-1]).rows) == 30
+    monkeypatch.setattr(contexts, "MOST_SWITCHED_OFF", 29)
+    page = viewer.get(page_of(nodes[-1]))
+    assert "everything is sent: 30 messages, 300 tokens" in page.text
+    assert not any("FROM path" in query for query in queries_of(viewer, page_of(nodes[-1])))
 
 
 def test_what_was_pruned_says_how_much_is_missing(viewer, settings):

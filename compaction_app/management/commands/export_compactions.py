@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand
 from django.db import DEFAULT_DB_ALIAS, DatabaseError
 
 from compaction_app.exceptions import BundleError, ConfigurationError
-from compaction_app.management.console import FAILED, WrongCall, add_json, progress, write_some
+from compaction_app.management.console import FAILED, WrongCall, add_json, at_least, progress, write_some
 from compaction_app.models import ChatSession
 from compaction_app.transfer import bundles
 from compaction_app.transfer.export import Entry, chosen_sessions, database_alias, export_sessions, index_of
@@ -38,7 +38,7 @@ class Command(BaseCommand):
         parser.add_argument("--session", type=UUID, metavar="ID", help="one conversation only")
         parser.add_argument(
             "--min-messages",
-            type=int,
+            type=at_least(0),
             default=0,
             metavar="N",
             help="only conversations with at least N messages, on all branches together",
@@ -48,12 +48,11 @@ class Command(BaseCommand):
     def handle(self, *, out: Path, database: str, as_json: bool, **options: Any) -> None:
         session = options["session"]
         try:
-            with database_alias(database) as using:
+            with database_alias(database) as using, bundles.new_folder(out) as folder:
                 if session is not None and not ChatSession.objects.using(using).filter(pk=session).exists():
                     raise WrongCall(f"There is no session {session}.")
                 chosen = chosen_sessions(using, min_messages=options["min_messages"], session_id=session)
                 total = succeeded_runs(using).filter(session__in=chosen.order_by().values("pk")).count()
-                folder = bundles.new_folder(out)
                 with progress(length=total, label="summaries") as bar:
                     entries = export_sessions(chosen, folder, partial(bar.update, 1))
                 index = bundles.as_json(index_of(entries))

@@ -16,6 +16,7 @@ from compaction_app.management.console import (
     FAILED,
     WrongCall,
     add_json,
+    at_least,
     printable,
     progress,
     with_entry,
@@ -41,7 +42,7 @@ class Command(BaseCommand):
             "--model", metavar="NAME", help="a model to use in place of those of the entry, at the address of its first"
         )
         parser.add_argument("--prompt", type=Path, metavar="FILE", help="a prompt to try, as in PROMPT")
-        parser.add_argument("--limit", type=int, metavar="N", help="only the first N bundles")
+        parser.add_argument("--limit", type=at_least(1), metavar="N", help="only the first N bundles")
         add_json(parser)
 
     def handle(self, *, folder: Path, as_json: bool, **options: Any) -> None:

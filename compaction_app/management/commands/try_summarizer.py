@@ -15,7 +15,7 @@ from compaction_app.conf import Settings, get_settings, get_token_counter, load
 from compaction_app.context import windows
 from compaction_app.context.budget import window_of
 from compaction_app.exceptions import ConfigurationError
-from compaction_app.management.console import FAILED, WrongCall, printable, with_entry, with_model, write_some
+from compaction_app.management.console import FAILED, WrongCall, at_least, printable, with_entry, with_model, write_some
 from compaction_app.messages.transcript import largest_saving_summary
 from compaction_app.models.words import WHY_IT_FAILED
 from compaction_app.summarizers import OpenAISummarizer
@@ -64,6 +64,8 @@ READS_FASTER = 10
 #: A time-out is this much longer than the longest request would take.
 MARGIN = 1.5
 LEAST_TIMEOUT = 30
+#: What takes less was answered by no model that must be waited for: an extract, a cache, a server of a test.
+LEAST_SECONDS = 0.1
 
 
 class Command(BaseCommand):
@@ -77,7 +79,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", nargs="?", metavar="NAME", help="an entry of SUMMARIZERS (default: SUMMARIZER)")
         parser.add_argument(
-            "--timeout", type=int, metavar="SECONDS", help="for each call (default: that of the settings)"
+            "--timeout", type=at_least(1), metavar="SECONDS", help="for each call (default: that of the settings)"
         )
 
     def handle(self, *, name: str | None, timeout: int | None, **options: Any) -> None:
@@ -101,12 +103,14 @@ class Command(BaseCommand):
         code = answer.code if isinstance(answer, Failure) else refuse_draft(answer, request, most, count)
         summarizer.learn(str(code or ""))
         entry = None
-        told = {"seconds": f"{seconds:.1f}"}
+        # The speed of an instant answer says nothing.
+        is_timed = seconds >= LEAST_SECONDS
+        told = {"seconds": f"{seconds:.1f}" if is_timed else f"under {LEAST_SECONDS}"}
         if isinstance(answer, SummaryDraft) and answer.input_tokens:
             ratio = answer.input_tokens / size
             told["tokens read"] = f"{answer.input_tokens:,}, {ratio:.2f} × the {size:,} of our count"
-            speed = f"{answer.output_tokens / seconds:.1f} a second, reading included"
-            told["tokens written"] = f"{answer.output_tokens:,}, {speed}"
+            speed = f", {answer.output_tokens / seconds:.1f} a second, reading included" if is_timed else ""
+            told["tokens written"] = f"{answer.output_tokens:,}{speed}"
         if isinstance(summarizer, OpenAISummarizer):
             # With what was learned of its window.
             [entry] = summarizer.entries

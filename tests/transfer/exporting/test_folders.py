@@ -12,6 +12,8 @@ from django.core.management import CommandError
 from django.db import connection
 
 from compaction_app import chat
+from compaction_app.exceptions import BundleError
+from compaction_app.transfer.bundles import new_folder
 from compaction_app.transfer.export import safe_name
 from tests.transfer.bundling import Export, export, run, talk
 
@@ -50,12 +52,22 @@ class TestFolders:
         out.mkdir()
         export(out)
         before = tree(out)
-        for taken, said in ((out, "is not empty"), (out / "index.json", "File exists")):
+        for taken, said in ((out, "is not empty"), (out / "index.json", "Not a directory")):
             with pytest.raises(CommandError, match=said) as caught:
                 run("export_compactions", "--out", taken)
             assert caught.value.returncode == 2
         assert tree(out) == before
         assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+    def test_nothing_half_written_is_left(self, tmp_path):
+        def fail() -> None:
+            with new_folder(tmp_path / "out") as folder:
+                (folder / "part").write_text("half")
+                raise BundleError("no")
+
+        with pytest.raises(BundleError):
+            fail()
+        assert list(tmp_path.iterdir()) == []
 
     def test_it_is_readable_by_its_owner_alone(self, session, tmp_path):
         assert export(tmp_path / "out").folder.stat().st_mode & 0o077 == 0
