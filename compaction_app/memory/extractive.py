@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from compaction_app.memory.choosing import mark_names
 from compaction_app.memory.ledger_text import EXTRACT_HEADING
@@ -39,14 +38,10 @@ class Material:
         told = {(one.speaker.label, one.text) for one in read_back(extract)}
         return [one for one in self.statements if (one.speaker.label, one.text) in told]
 
-    def write(self, room: int, count: Count, **options: Any) -> str:
-        """The text of the best statements in at most ``room`` tokens, without a heading."""
-        return compose(self.statements, self.values, room, count, **options)
-
     def extract(self, target_tokens: int, count: Count, instructions: str = "") -> str:
         room = target_tokens - sum(count([EXTRACT_HEADING])) - EDGE
         focus = frozenset(map(stem, read_words(instructions).content))
-        text = self.write(room, count, day_mark="### ", focus=focus)
+        text = compose(self.statements, self.values, room, count, day_mark="### ", focus=focus)
         return f"{EXTRACT_HEADING}\n{text}" if text else self._smallest(target_tokens, count)
 
     def _smallest(self, target: int, count: Count) -> str:

@@ -66,8 +66,6 @@ _SUMMARY_TAG = re.compile(r"<(?=\s*(?:/\s*)?conversation-summary)", re.IGNORECAS
 _ROLES = frozenset(Role)
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
-#: How deep provider-native reasoning is searched; the known formats need four levels.
-_REASONING_DEPTH = 8
 _REASONING_KEYS = ("text", "thinking", "summary", "content", "reasoning", "reasoning_content", "reasoning_details")
 
 
@@ -225,7 +223,7 @@ def tool_names(messages: Sequence[Message]) -> list[str]:
 
 def reasoning_text(blocks: Any) -> str:
     """The readable text of provider-native reasoning; encrypted and redacted blocks have none."""
-    return "\n".join(part for part in _reasoning_parts(blocks, _REASONING_DEPTH) if part.strip())
+    return "\n".join(part for part in _reasoning_parts(blocks) if part.strip())
 
 
 def _time_of(message: Message) -> str:
@@ -246,9 +244,7 @@ def _text_lines(message: Message) -> list[str]:
     return lines + [one_line(attachment_line(a), 300) for a in message.attachments]
 
 
-def _reasoning_parts(blocks: Any, depth: int) -> Iterator[str]:
-    if depth == 0:
-        return
+def _reasoning_parts(blocks: Any) -> Iterator[str]:
     if isinstance(blocks, str):
         yield blocks
     elif isinstance(blocks, Mapping):
@@ -256,7 +252,7 @@ def _reasoning_parts(blocks: Any, depth: int) -> Iterator[str]:
         if "encrypted" in kind or "redacted" in kind:
             return
         for key in _REASONING_KEYS:
-            yield from _reasoning_parts(blocks.get(key), depth - 1)
+            yield from _reasoning_parts(blocks.get(key))
     elif isinstance(blocks, list | tuple):
         for block in blocks:
-            yield from _reasoning_parts(block, depth - 1)
+            yield from _reasoning_parts(block)
