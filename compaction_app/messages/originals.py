@@ -321,8 +321,6 @@ def read_message(data: Mapping[str, Any], *, writer: Writer = "host", salt: str 
     role = str(data.get("role") or "assistant")
     if role == "assistant" and isinstance(data.get("content"), list | tuple):
         reading.is_exact = False
-    if isinstance(parts := data.get("parts"), list | tuple):
-        reading.read_content(parts)
     audio = data.get("audio")
     said = [data.get("refusal"), audio.get("transcript") if isinstance(audio, Mapping) else None]
     if text := next((t for t in said if isinstance(t, str) and t), ""):

@@ -64,6 +64,8 @@ SUMMARY_WRAPPER_TOKENS = 69
 _SUMMARY_TAG = re.compile(r"<(?=\s*(?:/\s*)?conversation-summary)", re.IGNORECASE)
 
 _ROLES = frozenset(Role)
+#: Of a tool's result.
+_RESULT_BYTES = 2_000
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 _REASONING_KEYS = ("text", "thinking", "summary", "content", "reasoning", "reasoning_content", "reasoning_details")
@@ -145,7 +147,6 @@ def render_messages(
     messages: Sequence[Message],
     *,
     reasoning: str = ReasoningRule.SUMMARIZE,
-    result_bytes: int = 2000,
     limits: Mapping[int, int] | None = None,
 ) -> list[str]:
     """One block of text per message, in order; to be joined with newlines.
@@ -160,7 +161,8 @@ def render_messages(
         if message.role == Role.TOOL:
             caller, position = answers.get(i, (None, 0))
             call = None if caller is None else messages[caller].tool_calls[position]
-            body = shorten("\n".join(_text_lines(message)), result_bytes if limit is None else min(limit, result_bytes))
+            most = _RESULT_BYTES if limit is None else min(limit, _RESULT_BYTES)
+            body = shorten("\n".join(_text_lines(message)), most)
             # The status is left out where the result does not show how the call ended.
             status = result_status(call, message.content)
             blocks.append(_block("tool", escape(body), name=names[i], status=status))
