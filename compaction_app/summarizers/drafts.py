@@ -6,9 +6,7 @@ out. Marks and tags in code are spoken of and stay.
 
 Gateways and models answer with an error instead, with status 200. No list of their messages is complete, so a short
 text has to show that it is a summary: by prose under a heading, or by the names, numbers and words of what it replaces.
-A longer one that is still far below its target has to tell some of the facts that the ledger counts.
-Known by their form are a JSON object that reports an error, a page of HTML, and a model that says first of all that it
-does not summarize. :func:`refuse_draft` is the verdict.
+:func:`refuse_draft` is the verdict.
 """
 
 from __future__ import annotations
