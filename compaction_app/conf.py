@@ -16,7 +16,6 @@ from contextlib import suppress
 from decimal import Decimal
 from difflib import get_close_matches
 from enum import StrEnum
-from functools import lru_cache
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urldefrag, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -188,11 +187,17 @@ Throttle = Annotated[Word, _like(r"\d+/[smhd]", "'10/m' (s, m, h or d)")]
 Limit = Annotated[Word, _like(SPENDING_LIMIT.pattern, "'20 runs/h' or '2000000 tokens/d' (h or d)")]
 
 
-def _nearest(keys: list[str], known: Iterable[str]) -> str:
-    """The known keys that these may have been meant for, in a list for people; "" for none."""
-    same_case = {name.upper(): name for name in known}
-    found = (near for key in keys for near in get_close_matches(key.upper(), same_case, 1))
-    return ", ".join(dict.fromkeys(same_case[near] for near in found))
+def _find_unknown(given: Iterable[Any], known: Iterable[str]) -> tuple[list[str], str]:
+    """Keys that are not known, and a hint; the first ten: a session's owner may write any number."""
+    names = {name.upper(): name for name in known}
+    unknown = sorted(str(key)[:100] for key in given if key not in names.values())[:10]
+    hints = [f"{key} is {_MOVED[key]}." for key in unknown if key in _MOVED]
+    others = [key for key in unknown if key not in _MOVED]
+    if near := dict.fromkeys(names[near] for key in others for near in get_close_matches(key.upper(), names, 1)):
+        hints.append(f"Did you mean {', '.join(near)}?")
+    if others:
+        hints.append(f"Known keys are {', '.join(names.values())}.")
+    return unknown, " ".join(hints)
 
 
 class _Values(BaseModel):
@@ -206,9 +211,9 @@ class _Values(BaseModel):
         if not isinstance(value, Mapping):
             return value
         known = [field.alias or name for name, field in cls.model_fields.items()]
-        if unknown := [str(key)[:100] for key in value if key not in known][:10]:
-            meant = f" (did you mean {near}?)" if (near := _nearest(unknown, known)) else ""
-            raise ValueError(f"has unknown keys {', '.join(unknown)}{meant}; known are {', '.join(known)}")
+        unknown, hint = _find_unknown(value, known)
+        if unknown:
+            raise ValueError(f"has unknown keys {', '.join(unknown)}. {hint.removesuffix('.')}")
         return value
 
 
@@ -409,9 +414,9 @@ def _exception(problem: CheckMessage) -> ConfigurationError:
 SITE, SESSION = "settings.COMPACTION", "the session's settings"
 
 
-def find_problems(configured: Any, overrides: Any = None, where: str = SITE) -> list[CheckMessage]:
-    """Everything wrong with the settings dict (called ``where``) and a session's overrides."""
-    return _read(configured, overrides, where)[1]
+def find_problems(configured: Any, overrides: Any = None) -> list[CheckMessage]:
+    """Everything wrong with the settings dict and a session's overrides."""
+    return _read(configured, overrides, SITE)[1]
 
 
 def _read(configured: Any, overrides: Any, where: str) -> tuple[Settings | None, list[CheckMessage]]:
@@ -436,17 +441,9 @@ def _shape_problems(candidate: Any, where: str) -> list[CheckMessage]:
     if not isinstance(candidate, Mapping):
         message = f"{where} must be a dict, not {type(candidate).__name__}."
         return [Error(message, hint="Use a dict of keys.", id="compaction_app.E001")]
-    # The first ten are enough to see what is wrong, and a session's owner may write any number.
-    unknown = sorted(str(key)[:100] for key in candidate if key not in DEFAULTS)[:10]
-    if not unknown:
-        return []
-    hints = [f"{key} is {_MOVED[key]}." for key in unknown if key in _MOVED]
-    others = [key for key in unknown if key not in _MOVED]
-    if near := _nearest(others, DEFAULTS):
-        hints.append(f"Did you mean {near}?")
-    if others:
-        hints.append(f"Known keys are {', '.join(DEFAULTS)}.")
-    return [Error(f"{where} has unknown keys: {', '.join(unknown)}.", hint=" ".join(hints), id="compaction_app.E002")]
+    unknown, hint = _find_unknown(candidate, DEFAULTS)
+    words = f"{where} has unknown keys: {', '.join(unknown)}."
+    return [Error(words, hint=hint, id="compaction_app.E002")] if unknown else []
 
 
 #: In the place of pydantic's words for these kinds of errors, which name Python's types.
@@ -608,15 +605,9 @@ def warm_up() -> None:
     importlib.import_module("openai")
 
 
-@lru_cache(maxsize=64)
-def load(dotted_path: str) -> Any:
-    """The object at a dotted path. Cached: the path names code, which does not change while a process runs."""
-    return import_string(dotted_path)
-
-
 def load_function(dotted_path: str) -> Any:
     """The function at a dotted path, or an instance of the class there: a host may write a hook as either."""
-    named = load(dotted_path)
+    named = import_string(dotted_path)
     return named() if isinstance(named, type) else named
 
 

@@ -131,12 +131,14 @@ def model_call(model: str, url: str, **requested: Any) -> Iterator[CallSpan]:
 
     ``requested`` are parameters that the conventions name ``gen_ai.request.…``; None is left out.
     """
+    parts = urlsplit(url)
+    is_azure = (parts.hostname or "").endswith(".openai.azure.com")
     attributes: dict[str, Any] = {
         "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": provider_of(url),
+        # An unknown endpoint has the name of the API that it implements.
+        "gen_ai.provider.name": "azure.ai.openai" if is_azure else "openai",
         "gen_ai.request.model": model,
     }
-    parts = urlsplit(url)
     if parts.hostname:
         port = parts.port or (443 if parts.scheme == "https" else 80)
         attributes |= {"server.address": parts.hostname, "server.port": port}
@@ -151,12 +153,6 @@ def model_call(model: str, url: str, **requested: Any) -> Iterator[CallSpan]:
             raise
         finally:
             _call_seconds.record(time.perf_counter() - began, call.attributes)
-
-
-def provider_of(url: str) -> str:
-    """The conventions' name of a provider; an unknown endpoint has the name of the API it implements."""
-    host = urlsplit(url).hostname or ""
-    return "azure.ai.openai" if host.endswith(".openai.azure.com") else "openai"
 
 
 def _labels(run: Any) -> dict[str, str]:

@@ -227,7 +227,7 @@ SAID: list[tuple[dict[Any, Any], str]] = [
         models("a", {"model": "b", "base_url": "localhost"}),
         "['SUMMARIZERS']['fast']['MODELS'][1]['base_url'] must be an",
     ),
-    (models({"model": "x", "api_key": "k"}), "has unknown keys api_key (did you mean api_key_env?); known are model, "),
+    (models({"model": "x", "api_key": "k"}), "unknown keys api_key. Did you mean api_key_env? Known keys are model, "),
     (
         {"trigger_ration": 0.7, "CONTEXT_WINDOWZ": {}, 7: 1},
         "keys: 7, CONTEXT_WINDOWZ, trigger_ration. Did you mean CONTEXT_WINDOW, TRIGGER_RATIO? Known keys are MODE, ",

@@ -100,7 +100,7 @@ def _named(text: str) -> None:
 
 def _summarized(text: str, role: str = Role.USER) -> str:
     messages = [_message("What is it?"), _message(text, role)]
-    return extractive.Material.of(*extractive.read_earlier(""), messages).extract(200, _count)
+    return extractive.Material.of(*extractive.read_earlier("", is_extract=False), messages).extract(200, _count)
 
 
 def _read_summary(text: str) -> list[Any]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import gc
 import itertools
 import json
 import os
 import re
 import subprocess
 import sys
-import warnings
 from typing import Any
 
 import pytest
@@ -163,16 +161,6 @@ class TestBadInput:
         with pytest.raises(InvalidMessage, match=named) as caught:
             check_and_compact(history("u a " * 50), small(), Summarizing(answer))
         assert caught.value.field == "summarize"
-
-    def test_an_async_summarizer_is_refused_and_leaves_no_warning(self):
-        async def summarize(request: SummaryRequest) -> str:
-            return RECAP
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            with pytest.raises(InvalidMessage, match="not a coroutine"):
-                check_and_compact(history("u a " * 50), small(), summarize)
-            gc.collect()
 
     def test_the_window_may_come_from_the_model(self):
         messages = history("u a " * 50)

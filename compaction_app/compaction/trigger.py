@@ -19,11 +19,12 @@ from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.module_loading import import_string
 
 from compaction_app import signals, telemetry
 from compaction_app.compaction import runs
 from compaction_app.compaction.planning import plan_compaction
-from compaction_app.conf import Mode, load, load_function
+from compaction_app.conf import Mode, load_function
 from compaction_app.context.budget import calibration_of
 from compaction_app.context.reading import ResolvedRequest, pruned_history_tokens
 from compaction_app.messages.validation import is_storable
@@ -125,7 +126,7 @@ def _decide(request: CompactionRequest) -> Decision:
         over = tokens > request.resolved.budget.threshold
         policy_path = request.resolved.settings.policy
         # Few policies want to be asked on every turn. For all others, deciding takes one statement.
-        if not over and not (policy_path and getattr(load(policy_path), "asked_below_threshold", False)):
+        if not over and not (policy_path and getattr(import_string(policy_path), "asked_below_threshold", False)):
             return _under_threshold(request, tokens)
         policy = _ask_policy(request)
         if not over and policy.action != "force":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from compaction_app.memory.choosing import mark_names
 from compaction_app.memory.ledger_text import EXTRACT_HEADING
@@ -39,26 +38,17 @@ class Material:
         told = {(one.speaker.label, one.text) for one in read_back(extract)}
         return [one for one in self.statements if (one.speaker.label, one.text) in told]
 
-    def write(self, room: int, count: Count, **options: Any) -> str:
-        """The text of the best statements in at most ``room`` tokens, without a heading."""
-        return compose(self.statements, self.values, room, count, **options)
-
     def extract(self, target_tokens: int, count: Count, instructions: str = "") -> str:
         room = target_tokens - sum(count([EXTRACT_HEADING])) - EDGE
         focus = frozenset(map(stem, read_words(instructions).content))
-        text = self.write(room, count, day_mark="### ", focus=focus)
-        return f"{EXTRACT_HEADING}\n{text}" if text else self._smallest(target_tokens, count)
-
-    def _smallest(self, target: int, count: Count) -> str:
-        """Where there is no room for a heading: the last statement that fits alone and needs no other."""
-        alone = [one for one in self.statements if not (one.needs or one.joined) and one.size > 1]
-        texts = [f"{one.speaker.label}: {one.text}" for one in alone]
-        if self.statements:
-            texts.insert(0, "What was said is too long for this summary")
-        elif number := len(self.covered):
-            texts = [f"{number} message{'' if number == 1 else 's'} without any text in them"]
-        sizes = count(texts) if texts else []
-        return next((text for text, size in zip(reversed(texts), reversed(sizes), strict=True) if size <= target), "")
+        text = compose(self.statements, self.values, room, count, day_mark="### ", focus=focus)
+        if text:
+            return f"{EXTRACT_HEADING}\n{text}"
+        instead = "What was said is too long for this summary"
+        if not self.statements:
+            number = len(self.covered)
+            instead = f"{number} message{'' if number == 1 else 's'} without any text in them" if number else ""
+        return instead if count([instead])[0] <= target_tokens else ""
 
 
 def extractive_draft(request: SummaryRequest, count: Count) -> SummaryDraft:
@@ -85,7 +75,7 @@ def read_replaced(request: SummaryRequest) -> Material:
     return Material.of(*read_earlier(own, is_extract=True, with_prose=False), request.covered)
 
 
-def read_earlier(text: str, *, is_extract: bool = False, with_prose: bool = True) -> tuple[Reader, NamedValues]:
+def read_earlier(text: str, *, is_extract: bool, with_prose: bool = True) -> tuple[Reader, NamedValues]:
     """A reader that has read an earlier summary, and its named values.
 
     What stands under our heading in a model's text may be its own, so nobody's. ``with_prose``: also what an extract

@@ -16,10 +16,11 @@ from itertools import accumulate
 from compaction_app.conf import Settings
 from compaction_app.context.pruning import pins_and_room
 from compaction_app.exceptions import RedactionFailed
-from compaction_app.memory.extractive import Material, read_replaced
+from compaction_app.memory.extractive import read_replaced
 from compaction_app.memory.named_values import NamedValues, values_of
 from compaction_app.memory.score import Told, share_kept
 from compaction_app.memory.statements import Statement
+from compaction_app.memory.writing import compose
 from compaction_app.messages.transcript import count_summary, largest_saving_summary, leaks_wrapper
 from compaction_app.redaction import apply_redactor, redactor_of
 from compaction_app.tokens import Count
@@ -67,10 +68,13 @@ def complete(
     values = NamedValues(values_of(extract)).without("\n".join([prose, *beside]))
     size = count_summary(with_ledger(prose, "\n"), count)
     room = _room(prose, size, plan, budget, settings, count)
-    ledger = _fit(prose, Material(lost, values), told, size + room, room, count)
-    if not ledger:
-        return Kept(extract, "", before, before)
-    return Kept(extract, ledger, before, share_kept(material.statements, Told([prose, ledger])))
+    limit, ledger = size + room, compose(lost, values, room, count, told=told.stems)
+    # In one text with the prose it may have more tokens than alone.
+    while ledger and (over := count_summary(with_ledger(prose, ledger), count) - limit) > 0:
+        room -= over
+        ledger = compose(lost, values, room, count, told=told.stems)
+    after = share_kept(material.statements, Told([prose, ledger])) if ledger else before
+    return Kept(extract, ledger, before, after)
 
 
 def _following_messages(plan: CompactionPlan, settings: Settings) -> list[Message]:
@@ -128,13 +132,3 @@ def _room(prose: str, size: int, plan: CompactionPlan, budget: Budget, settings:
     # More would leave the whole summary out of the prompt.
     shown = pins_and_room(plan.kept, plan.turn_request, budget.available, plan.pins)[1] - size
     return min(wanted, saving, shown)
-
-
-def _fit(prose: str, lost: Material, told: Told, limit: int, room: int, count: Count) -> str:
-    """The ledger of ``room`` tokens at most with which the whole summary has no more than ``limit``, as one text."""
-    while True:
-        ledger = lost.write(room, count, told=told.stems)
-        over = count_summary(with_ledger(prose, ledger), count) - limit
-        if not ledger or over <= 0:
-            return ledger
-        room -= over

@@ -408,15 +408,16 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def strings(value: Any, *, keys: bool = True) -> Iterator[str]:
-    """Every string in a JSON value, in order."""
+def strings(value: Any, *, keys: bool = True, without: Collection[str] = ()) -> Iterator[str]:
+    """Every string in a JSON value, in order, but for what stands under the keys ``without``."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for key, item in value.items():
             if keys:
                 yield str(key)
-            yield from strings(item, keys=keys)
+            if key not in without:
+                yield from strings(item, keys=keys, without=without)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from strings(item, keys=keys)
+            yield from strings(item, keys=keys, without=without)

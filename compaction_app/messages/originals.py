@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Literal
@@ -170,7 +170,6 @@ class Reading:
     #: Texts in order; None where something that is no text stood between two.
     texts: list[str | None] = field(default_factory=list)
     calls: list[dict[str, Any]] = field(default_factory=list)
-    call_ids: set[str] = field(default_factory=set)
     #: Of results: the call's id, the tool's name, the text, the attachments, and the part itself.
     results: list[tuple[str, str, Reading, Any]] = field(default_factory=list)
     reasoning: list[Any] = field(default_factory=list)
@@ -282,9 +281,8 @@ class Reading:
 
     def _mark(self, kind: str, part: Any) -> None:
         """One line that tells of a part that is not understood."""
-        if isinstance(part, Mapping):
-            part = {key: item for key, item in part.items() if key not in _UNREAD}
-        words = " ".join(text for text in strings(part, keys=False) if text.strip() and not _is_blob(text))
+        texts = strings(part, keys=False, without=_UNREAD)
+        words = " ".join(text for text in texts if text.strip() and not _is_blob(text))
         self.texts += [None, one_line(f"[{kind}: {words}" if words else f"[{kind}", _MARKER_CHARS - 1) + "]", None]
         self.is_exact = False
 
@@ -298,11 +296,10 @@ class Reading:
         text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
         name = name if isinstance(name, str) and name else "unnamed"
         call_id = given.get("id")
-        if not isinstance(call_id, str) or not call_id.strip() or call_id in self.call_ids:
+        if not isinstance(call_id, str) or not call_id.strip() or any(call_id == one["id"] for one in self.calls):
             call_id = made_id(json.dumps([salt, len(self.calls), name, text]))
         function = {"name": name, "arguments": text}
         made = {"id": call_id, "type": "custom" if is_custom else "function", "function": function}
-        self.call_ids.add(call_id)
         # What a client of the API writes beside them is nowhere else.
         self.calls.append(storable({**given, **made} if self.writer == "client" else made))
         own = {**given, "type": given.get("type") or "function", "function": given.get("function", given)}
@@ -321,8 +318,6 @@ def read_message(data: Mapping[str, Any], *, writer: Writer = "host", salt: str 
     role = str(data.get("role") or "assistant")
     if role == "assistant" and isinstance(data.get("content"), list | tuple):
         reading.is_exact = False
-    if isinstance(parts := data.get("parts"), list | tuple):
-        reading.read_content(parts)
     audio = data.get("audio")
     said = [data.get("refusal"), audio.get("transcript") if isinstance(audio, Mapping) else None]
     if text := next((t for t in said if isinstance(t, str) and t), ""):
@@ -334,7 +329,7 @@ def read_message(data: Mapping[str, Any], *, writer: Writer = "host", salt: str 
         if isinstance(image, Mapping):
             reading.read_part(image, number)
     # LangChain repeats the calls of its content.
-    repeated = frozenset(reading.call_ids)
+    repeated = {one["id"] for one in reading.calls}
     for call in _calls_of(data):
         if not (isinstance(call, Mapping) and call.get("type") == "tool_call" and str(call.get("id")) in repeated):
             reading.add_call(call, salt)
@@ -549,18 +544,8 @@ def original_texts(original: Any) -> list[str]:
     data = original.get("data")
     if isinstance(data, Mapping):
         data = {key: item for key, item in data.items() if key not in ("audio", "images")}
-    texts = _texts_sent(data)
+    texts = strings(data, keys=False, without=_NOTED)
     return [text[: len(text) // 4] if _is_blob(text) else text for text in texts if not text.startswith("data:")]
-
-
-def _texts_sent(value: Any) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        value = [item for key, item in value.items() if key not in _NOTED]
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _texts_sent(item)
 
 
 def _is_blob(text: str) -> bool:

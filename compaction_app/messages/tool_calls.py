@@ -31,13 +31,13 @@ _LABEL_CHARS = 120
 _EDGE_CHARS = 400
 
 _ARGUMENTS_KEYS = ("arguments", "args", "input", "action")
-_PATH_KEYS = "path file_path filepath file filename file_name target_file relative_path uri".split()
+_URL_KEYS = ("url", "uri", "link", "address")
+_PATH_KEYS = "path file_path filepath file filename file_name target_file relative_path uri url link address".split()
 _PLACE_KEYS = (*_PATH_KEYS, "paths", "files", "directory", "dir", "folder", "cwd")
 _COMMAND_KEYS = ("description", "label", "command", "cmd", "script", "code", "input")
 _RUN_KEYS = ("command", "cmd", "script")
 _QUERY_KEYS = "query q pattern search_term search regex keywords file_name glob term name".split()
 _QUESTION_KEYS = ("title", "question", "prompt", "message", "text")
-_URL_KEYS = ("url", "uri", "link", "address")
 
 _PATCHED = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ b/)(.+)$", re.MULTILINE)
 
@@ -138,11 +138,13 @@ def _with_error(line: str, result: str | None) -> str:
     return f"{line} ✗ {error}" if error else line
 
 
-def _on_path(label: str, keys: Sequence[str] = _PATH_KEYS) -> Marker:
+def _done(label: str, keys: Sequence[str] = _PATH_KEYS, quote: str = "") -> Marker:
+    """What was done to the path, the address or the like that one of the ``keys`` has."""
+
     def marker(arguments: Arguments, result: str | None) -> str:
-        path = _first(arguments, keys) or _first(arguments, _URL_KEYS)
-        # Without a path the generic marker says more.
-        return _with_error(f"[{label}: {path}]", result) if path else ""
+        value = _first(arguments, keys)
+        # Without one the generic marker says more.
+        return _with_error(f"[{label}: {quote}{value}{quote}]", result) if value else ""
 
     return marker
 
@@ -162,7 +164,7 @@ def _edited(arguments: Arguments, result: str | None) -> str:
 
 def _editor(arguments: Arguments, result: str | None) -> str:
     """One tool for several actions, named by a ``command`` argument."""
-    actions = {"view": _on_path("read"), "create": _on_path("created")}
+    actions = {"view": _done("read"), "create": _done("created")}
     return actions.get(str(arguments.get("command")), _edited)(arguments, result)
 
 
@@ -180,11 +182,6 @@ def _command(arguments: Arguments) -> str:
     """The shell command; "" where the argument is code, or missing."""
     value = next((arguments[key] for key in _RUN_KEYS if arguments.get(key)), "")
     return " ".join(map(str, value[:50])) if isinstance(value, list) else str(value)
-
-
-def _searched(arguments: Arguments, result: str | None) -> str:
-    query = _first(arguments, _QUERY_KEYS)
-    return _with_error(f'[searched: "{query}"]', result) if query else ""
 
 
 def _asked(arguments: Arguments, result: str | None) -> str:
@@ -208,21 +205,22 @@ def _generic(name: str, call: Mapping[str, Any], arguments: Arguments, result: s
     return _with_error(f"[tool-{name or 'unnamed'}{': ' + text if text else ''}]", result)
 
 
+_SEARCHED = _done("searched", _QUERY_KEYS, '"')
 _BUILT_IN: dict[str, Marker] = {
-    "read read_file cat open open_file view view_file get_file read_text_file fs_read": _on_path("read"),
+    "read read_file cat open open_file view view_file get_file read_text_file fs_read": _done("read"),
     "edit edit_file str_replace multi_edit multiedit insert replace update_file search_replace": _edited,
     "patch apply_patch": _edited,
     "str_replace_editor str_replace_based_edit_tool text_editor": _editor,
-    "create create_file new_file create_directory mkdir": _on_path("created"),
-    "write write_file save_file write_to_file fs_write": _on_path("wrote"),
-    "delete delete_file remove_file": _on_path("deleted"),
-    "ls list_dir list_files list_directory": _on_path("listed", _PLACE_KEYS),
+    "create create_file new_file create_directory mkdir": _done("created"),
+    "write write_file save_file write_to_file fs_write": _done("wrote"),
+    "delete delete_file remove_file": _done("deleted"),
+    "ls list_dir list_files list_directory": _done("listed", _PLACE_KEYS),
     "bash shell sh zsh powershell terminal run run_shell run_command run_terminal_cmd": _shell,
     "execute exec execute_command python execute_python run_python code_interpreter run_tests": _shell,
-    "search grep find web_search search_files find_file glob ripgrep rg search_code": _searched,
-    "codebase_search search_web google grep_search file_search": _searched,
-    "fetch web_fetch fetch_url browse open_url http_get": _on_path("fetched", _URL_KEYS),
-    "lint run_lint linter read_lints diagnostics eslint ruff": _on_path("lint", _PLACE_KEYS),
+    "search grep find web_search search_files find_file glob ripgrep rg search_code": _SEARCHED,
+    "codebase_search search_web google grep_search file_search": _SEARCHED,
+    "fetch web_fetch fetch_url browse open_url http_get": _done("fetched", _URL_KEYS),
+    "lint run_lint linter read_lints diagnostics eslint ruff": _done("lint", _PLACE_KEYS),
     "ask ask_user ask_question ask_followup_question request_user_input": _asked,
 }
 

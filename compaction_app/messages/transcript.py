@@ -64,10 +64,10 @@ SUMMARY_WRAPPER_TOKENS = 69
 _SUMMARY_TAG = re.compile(r"<(?=\s*(?:/\s*)?conversation-summary)", re.IGNORECASE)
 
 _ROLES = frozenset(Role)
+#: Of a tool's result.
+_RESULT_BYTES = 2_000
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
-#: How deep provider-native reasoning is searched; the known formats need four levels.
-_REASONING_DEPTH = 8
 _REASONING_KEYS = ("text", "thinking", "summary", "content", "reasoning", "reasoning_content", "reasoning_details")
 
 
@@ -147,7 +147,6 @@ def render_messages(
     messages: Sequence[Message],
     *,
     reasoning: str = ReasoningRule.SUMMARIZE,
-    result_bytes: int = 2000,
     limits: Mapping[int, int] | None = None,
 ) -> list[str]:
     """One block of text per message, in order; to be joined with newlines.
@@ -162,7 +161,8 @@ def render_messages(
         if message.role == Role.TOOL:
             caller, position = answers.get(i, (None, 0))
             call = None if caller is None else messages[caller].tool_calls[position]
-            body = shorten("\n".join(_text_lines(message)), result_bytes if limit is None else min(limit, result_bytes))
+            most = _RESULT_BYTES if limit is None else min(limit, _RESULT_BYTES)
+            body = shorten("\n".join(_text_lines(message)), most)
             # The status is left out where the result does not show how the call ended.
             status = result_status(call, message.content)
             blocks.append(_block("tool", escape(body), name=names[i], status=status))
@@ -225,7 +225,7 @@ def tool_names(messages: Sequence[Message]) -> list[str]:
 
 def reasoning_text(blocks: Any) -> str:
     """The readable text of provider-native reasoning; encrypted and redacted blocks have none."""
-    return "\n".join(part for part in _reasoning_parts(blocks, _REASONING_DEPTH) if part.strip())
+    return "\n".join(part for part in _reasoning_parts(blocks) if part.strip())
 
 
 def _time_of(message: Message) -> str:
@@ -246,9 +246,7 @@ def _text_lines(message: Message) -> list[str]:
     return lines + [one_line(attachment_line(a), 300) for a in message.attachments]
 
 
-def _reasoning_parts(blocks: Any, depth: int) -> Iterator[str]:
-    if depth == 0:
-        return
+def _reasoning_parts(blocks: Any) -> Iterator[str]:
     if isinstance(blocks, str):
         yield blocks
     elif isinstance(blocks, Mapping):
@@ -256,7 +254,7 @@ def _reasoning_parts(blocks: Any, depth: int) -> Iterator[str]:
         if "encrypted" in kind or "redacted" in kind:
             return
         for key in _REASONING_KEYS:
-            yield from _reasoning_parts(blocks.get(key), depth - 1)
+            yield from _reasoning_parts(blocks.get(key))
     elif isinstance(blocks, list | tuple):
         for block in blocks:
-            yield from _reasoning_parts(block, depth - 1)
+            yield from _reasoning_parts(block)

@@ -188,12 +188,13 @@ def _wrong_text(text: str) -> str:
     return ""
 
 
-def check_datetime(value: Any, field: str = "created_at") -> None:
-    """A moment that both databases can store and every time zone can show; None is allowed."""
-    _check_type(value is None or isinstance(value, datetime), value, field, "a datetime")
+def check_datetime(value: Any) -> None:
+    """A ``created_at`` that both databases can store and every time zone can show; None is allowed."""
+    _check_type(value is None or isinstance(value, datetime), value, "created_at", "a datetime")
     # A naive value is read in TIME_ZONE, which is less than a day from UTC.
     if value is not None and not _FIRST_YEAR <= value.year <= _LAST_YEAR:
-        raise InvalidMessage(f"{field} must be between the years {_FIRST_YEAR} and {_LAST_YEAR}.", field=field)
+        words = f"created_at must be between the years {_FIRST_YEAR} and {_LAST_YEAR}."
+        raise InvalidMessage(words, field="created_at")
 
 
 def is_storable(text: str) -> bool:

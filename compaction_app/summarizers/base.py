@@ -11,12 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from celery.exceptions import SoftTimeLimitExceeded
+from django.utils.module_loading import import_string
 
-from compaction_app.conf import Settings, load, load_function
+from compaction_app.conf import Settings, load_function
 from compaction_app.context.overflow import Overflow
 from compaction_app.exceptions import ConfigurationError, SummarizerError
 from compaction_app.memory.extractive import extractive_draft
-from compaction_app.summarizers.drafts import CHARACTERS_A_TOKEN, is_error_text, mended, wrong_draft
+from compaction_app.summarizers.drafts import is_error_text, mended, wrong_draft
 from compaction_app.summarizers.prompts import tighter
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
 from compaction_app.telemetry import log, log_error
@@ -94,13 +95,10 @@ class Drafting:
                 self.fail(answer)
                 return None
             self.calls += answer.paid_calls
-            is_far_too_long = len(answer.text) > CHARACTERS_A_TOKEN * request.max_output_tokens
-            answer = answer if is_far_too_long else mended(answer)
-            code: ErrorCode | None = ErrorCode.OVERSIZE
-            if not is_far_too_long:
-                # It counts with a host's counter.
-                with errors_of(model, did="wrote a draft whose check raised"):
-                    code = self.accept(answer) if self.accept else None
+            answer = mended(answer)
+            # It counts with a host's counter.
+            with errors_of(model, did="wrote a draft whose check raised"):
+                code = self.accept(answer) if self.accept else None
             if code is None:
                 numbers = {"input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens}
                 log(logger, logging.INFO, "done", model=model, **numbers, characters=len(answer.text))
@@ -229,15 +227,14 @@ def make_summarizer(settings: Settings, session_model: str = "", time_left: Time
         raise ConfigurationError(f"SUMMARIZERS has no {name!r}, which this session has chosen.")
     if problem := find_backend_problem(settings.summarizer_entry.backend):
         raise ConfigurationError(problem)
-    made: Summarizer = load(settings.summarizer_entry.backend)(
-        settings, session_model=session_model, time_left=time_left
-    )
+    backend = import_string(settings.summarizer_entry.backend)
+    made: Summarizer = backend(settings, session_model=session_model, time_left=time_left)
     return made
 
 
 def find_backend_problem(path: str) -> str:
     """What is wrong with a ``BACKEND``; "" for a summarizer."""
-    named = load(path)
+    named = import_string(path)
     is_one = isinstance(named, type) and issubclass(named, Summarizer)
     return "" if is_one else f"{path} must be a subclass of compaction_app.summarizers.Summarizer."
 

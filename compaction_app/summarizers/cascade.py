@@ -22,7 +22,7 @@ from compaction_app.context.windows import Habits
 from compaction_app.exceptions import ConfigurationError
 from compaction_app.messages.validation import make_storable
 from compaction_app.summarizers.base import Answer, Drafting, Failure, Summarizer, ask_summarizer
-from compaction_app.summarizers.drafts import CHARACTERS_A_TOKEN, NORMAL_ENDS, mended
+from compaction_app.summarizers.drafts import NORMAL_ENDS, mended
 from compaction_app.summarizers.openai import Clients, ModelEntry, call_model, chat_model_entries, model_entries
 from compaction_app.summarizers.prompts import OVERSIZE_FACTOR, count_request
 from compaction_app.summarizers.waiting import BLOCKING, Way, without_waiting
@@ -171,7 +171,7 @@ class OpenAISummarizer(Summarizer):
             return answer
         ratio, is_plain = windows.ratio_after(answer.input_tokens, size, habits.ratio), habits.is_plain
         if answer.output_tokens:
-            read = replace(answer, text=make_storable(answer.text[: CHARACTERS_A_TOKEN * answer.limit]))
+            read = replace(answer, text=make_storable(answer.text))
             written = _BESIDE * ratio * self._count([mended(read).text])[0] + _FEW
             is_plain = answer.output_tokens <= written and is_plain is not False
         self._habits[entry.place] = Habits(ratio, is_plain)

@@ -6,16 +6,13 @@ out. Marks and tags in code are spoken of and stay.
 
 Gateways and models answer with an error instead, with status 200. No list of their messages is complete, so a short
 text has to show that it is a summary: by prose under a heading, or by the names, numbers and words of what it replaces.
-A longer one that is still far below its target has to tell some of the facts that the ledger counts.
-Known by their form are a JSON object that reports an error, a page of HTML, and a model that says first of all that it
-does not summarize. :func:`refuse_draft` is the verdict.
+:func:`refuse_draft` is the verdict.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Coroutine
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -81,19 +78,12 @@ _TAG = re.compile("<[^<>]*>")
 
 
 def wrong_draft(answer: Any) -> str:
-    """What a host's summarizer returned instead of a :class:`SummaryDraft`, without quoting it; "" if it is one.
-
-    A coroutine is closed: nobody will await it, and Python would warn about that.
-    """
-    if isinstance(answer, Coroutine):
-        answer.close()
-        return "a coroutine, which nobody awaits"
+    """What a host's summarizer returned instead of a :class:`SummaryDraft`, without quoting it; "" if it is one."""
     if not isinstance(answer, SummaryDraft):
         return type(answer).__name__
-    # A provider that does not say how its reply ended leaves None there.
-    texts: dict[str, Any] = {"text": answer.text, "model": answer.model, "finish_reason": answer.finish_reason or ""}
-    wrong = (f"one whose {n} is of the type {type(v).__name__}" for n, v in texts.items() if not isinstance(v, str))
-    return next(wrong, "")
+    # A provider leaves None there where it refused, or called a tool.
+    text: Any = answer.text
+    return "" if isinstance(text, str) else f"one whose text is of the type {type(text).__name__}"
 
 
 def mended(draft: SummaryDraft) -> SummaryDraft:

@@ -12,20 +12,16 @@ import json
 import ssl
 import time
 from collections.abc import AsyncIterator, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
+
+from django.utils.functional import SimpleLazyObject
 
 if TYPE_CHECKING:
     import openai as openai  # noqa: PLC0414  # the clients take it from here
 else:
-
-    class _ImportedWhenUsed:
-        """Importing the client takes a second, and most processes (commands, admin pages) never ask a model."""
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(importlib.import_module("openai"), name)
-
-    openai = _ImportedWhenUsed()
+    # Importing the client takes a second, and most processes (commands, admin pages) never ask a model.
+    openai = SimpleLazyObject(partial(importlib.import_module, "openai"))
 
 #: Bytes of one reply, streamed or not: the longest that models write have a few MiB, of images some ten.
 MOST_BYTES = 64 * 2**20

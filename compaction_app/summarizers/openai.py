@@ -34,6 +34,7 @@ from compaction_app.context.overflow import (
 from compaction_app.context.windows import OPENAI_URL, OUTPUT_SHARE, smaller
 from compaction_app.messages.originals import read_message
 from compaction_app.summarizers.base import Answer, Failure
+from compaction_app.summarizers.drafts import CHARACTERS_A_TOKEN
 from compaction_app.summarizers.endpoint import async_http_client, is_unreadable, openai
 from compaction_app.summarizers.error_details import safe_code, safe_message
 from compaction_app.telemetry import log_error
@@ -277,8 +278,10 @@ def _read(entry: ModelEntry, completion: Any, limit: int) -> SummaryDraft | Fail
     finish_reason = str(getattr(choice, "finish_reason", None) or "")
     usage = getattr(completion, "usage", None)
     details = getattr(usage, "prompt_tokens_details", None)
+    text = read_message({"content": getattr(message, "content", None)}, writer="model").text("assistant")
     return SummaryDraft(
-        text=read_message({"content": getattr(message, "content", None)}, writer="model").text("assistant"),
+        # What is longer than any reply within the limit is refused, and need not be read to its end.
+        text=text[: CHARACTERS_A_TOKEN * limit + 1],
         finish_reason=finish_reason,
         model=entry.model,
         input_tokens=_number(usage, "prompt_tokens"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from compaction_app import chat, conf
+from compaction_app import chat
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.models import ChatMessage, ChatSession
 
@@ -149,10 +149,8 @@ class TestAddresses:
             return answer
 
         monkeypatch.setattr(f"{__name__}.address_of", address_of, raising=False)
-        conf.load.cache_clear()
         settings.COMPACTION = {"ATTACHMENT_URL": f"{__name__}.address_of"}
-        yield answers, calls
-        conf.load.cache_clear()
+        return answers, calls
 
     def test_it_is_asked_where_a_prompt_is_made_and_never_where_it_is_counted(self, session, hook):
         answers, calls = hook

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from compaction_app import chat, conf
+from compaction_app import chat
 from compaction_app.conf import DEFAULTS, SITE_ONLY, find_problems
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import CompactionEvent, CompactionRun
@@ -29,10 +29,8 @@ def hooks(settings: Any) -> Iterator[ModuleType]:
     sys.modules |= {"mysite": ModuleType("mysite"), MODULE: module}
     for snippet in re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL):
         exec(snippet, vars(module))  # our own document
-    conf.load.cache_clear()
     settings.COMPACTION = {**vars(module)["COMPACTION"], "CONTEXT_WINDOW": 10_000, "COOLDOWN_SECONDS": 0}
     yield module
-    conf.load.cache_clear()
     del sys.modules["mysite"], sys.modules[MODULE]
 
 

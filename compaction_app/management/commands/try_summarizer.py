@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.core.management.base import BaseCommand
+from django.utils.module_loading import import_string
 
-from compaction_app.conf import Settings, get_settings, get_token_counter, load
+from compaction_app.conf import Settings, get_settings, get_token_counter
 from compaction_app.context import windows
 from compaction_app.context.budget import window_of
 from compaction_app.exceptions import ConfigurationError
@@ -136,7 +137,7 @@ class Command(BaseCommand):
 def _models_of(settings: Settings, timeout: int | None) -> Iterator[Settings]:
     """For each model of the entry the settings with that model alone, since the next one would answer if it fails."""
     entry = settings.summarizer_entry
-    if not issubclass(load(entry.backend), OpenAISummarizer):
+    if not issubclass(import_string(entry.backend), OpenAISummarizer):
         yield settings
         return
     for asked in entry.models or entry.chat_models:
