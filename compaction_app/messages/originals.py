@@ -325,6 +325,9 @@ def read_message(data: Mapping[str, Any], *, writer: Writer = "host", salt: str 
             reading.is_exact = False
         else:
             reading.texts.append(text)
+    # The AI SDK's messages have their text there.
+    if isinstance(parts := data.get("parts"), list | tuple):
+        reading.read_content(parts)
     for number, image in enumerate(data.get("images") or () if isinstance(data.get("images"), list) else (), start=1):
         if isinstance(image, Mapping):
             reading.read_part(image, number)
