@@ -37,6 +37,13 @@ class CheckedWorld(World):
         session = ChatSession.objects.get(pk=self.session.pk)
         assert session.erasures == self.erasures
 
+    def redact(self, node: Node, *, copies: bool = False) -> None:
+        """What was summarized in a copy since it was looked at is known before it is emptied."""
+        for copy, _ in self.copies_of(node.id) if copies else ():
+            with self.inside(copy):
+                self.check_rows()
+        super().redact(node, copies=copies)
+
     def _adopt(self, rows: dict[int, ChatMessage], runs: list[CompactionRun]) -> None:
         new = {i for i, row in rows.items() if row.is_summary and i not in self.tree}
         made = [run for run in runs if (run.generation or 0) > self.generation]
