@@ -42,13 +42,18 @@ class Material:
         room = target_tokens - sum(count([EXTRACT_HEADING])) - EDGE
         focus = frozenset(map(stem, read_words(instructions).content))
         text = compose(self.statements, self.values, room, count, day_mark="### ", focus=focus)
-        if text:
-            return f"{EXTRACT_HEADING}\n{text}"
-        instead = "What was said is too long for this summary"
-        if not self.statements:
-            number = len(self.covered)
-            instead = f"{number} message{'' if number == 1 else 's'} without any text in them" if number else ""
-        return instead if count([instead])[0] <= target_tokens else ""
+        return f"{EXTRACT_HEADING}\n{text}" if text else self._smallest(target_tokens, count)
+
+    def _smallest(self, target: int, count: Count) -> str:
+        """Where there is no room for a heading: the last statement that fits alone and needs no other."""
+        alone = [one for one in self.statements if not (one.needs or one.joined) and one.size > 1]
+        texts = [f"{one.speaker.label}: {one.text}" for one in alone]
+        if self.statements:
+            texts.insert(0, "What was said is too long for this summary")
+        elif number := len(self.covered):
+            texts = [f"{number} message{'' if number == 1 else 's'} without any text in them"]
+        sizes = count(texts) if texts else []
+        return next((text for text, size in zip(reversed(texts), reversed(sizes), strict=True) if size <= target), "")
 
 
 def extractive_draft(request: SummaryRequest, count: Count) -> SummaryDraft:
@@ -75,7 +80,7 @@ def read_replaced(request: SummaryRequest) -> Material:
     return Material.of(*read_earlier(own, is_extract=True, with_prose=False), request.covered)
 
 
-def read_earlier(text: str, *, is_extract: bool, with_prose: bool = True) -> tuple[Reader, NamedValues]:
+def read_earlier(text: str, *, is_extract: bool = False, with_prose: bool = True) -> tuple[Reader, NamedValues]:
     """A reader that has read an earlier summary, and its named values.
 
     What stands under our heading in a model's text may be its own, so nobody's. ``with_prose``: also what an extract
