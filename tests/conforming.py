@@ -71,6 +71,8 @@ def configuration(known: Mapping[str, Sequence[str | int]]) -> str:
         *_for_operation("POST", "sessions/{session_id}/compact", session_id="compactable"),
         *_for_operation("POST", "sessions/{session_id}/messages", session_id="crowded_session"),
         f'"body.parent_id" = {{ dictionary = "crowd", probability = {_EXISTING} }}',
+        *_for_operation("POST", "sessions/{session_id}/copy", session_id="crowded_session"),
+        *(f'"body.{name}" = {{ dictionary = "crowd", probability = {_EXISTING} }}' for name in ("message_id", "until")),
     ]
     return "\n".join(parts) + "\n"
 

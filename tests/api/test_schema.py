@@ -25,7 +25,7 @@ SETTINGS = {
     "RESERVED_TOKENS": 500,
     "COOLDOWN_SECONDS": 0,
     # Enough for every kind of answer, and so few that the last ones are told 429.
-    "MANUAL_THROTTLE": "300/d",
+    "MANUAL_THROTTLE": "600/d",
 }
 
 

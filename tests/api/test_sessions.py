@@ -107,7 +107,7 @@ class TestCopy:
         copy = ChatSession.objects.get(pk=answer.json()["id"])
         assert (copy.owner, copy.title, copy.copied_from) == (sue, "Tides", world.branch[6])
         assert copy.messages.messages().count() == 7
-        newest = copy.messages.messages().last()
+        newest = copy.messages.messages().order_by("depth").last()
         shown = Asker(sue).get(f"messages/{newest.pk}/context").json()
         summary = copy.messages.get(kind="summary")
         assert shown["figures"]["summary_id"] == summary.pk
