@@ -140,5 +140,6 @@ def refuse_blocked_thread() -> None:
     """Raise where this event loop runs in the thread that the database is asked in: ``run_sync`` in an ASGI view."""
     request = SyncToAsync.thread_sensitive_context.get(None)
     executor = SyncToAsync.context_to_thread_executor.get(request) if request else None
-    if current_thread() in getattr(executor, "_threads", ()):
+    # By its name: an executor notes a thread only after it was started, when it may be here already.
+    if current_thread().name.startswith(f"{getattr(executor, '_thread_name_prefix', None)}_"):
         raise RuntimeError("run_sync would wait for itself here: call async_to_sync(agent.run)(…) instead.")

@@ -91,9 +91,8 @@ class TreeSession:
         """The items of the context at the tip; with a ``limit`` the newest that are stored."""
         refuse_blocked_thread()
         self._counted, self._requests = wrapper.usage.request_usage_entries if wrapper else [], 0
-        items = await sync_to_async(self._newest)(resolve_session_limit(limit, self.session_settings))
-        self._known = [*items]
-        return items
+        self._known = await sync_to_async(self._newest)(resolve_session_limit(limit, self.session_settings))
+        return [*self._known]
 
     async def add_items(self, items: Sequence[Any], wrapper: Any = None) -> None:
         await sync_to_async(self._add)(items)
