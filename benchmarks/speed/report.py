@@ -218,17 +218,17 @@ def pages_table(timings: Sequence[Timing]) -> str:
     small, large = (one.name for one in PAGES)
     rows = []
     for call in PAGES[0].calls:
-        row, counts = [call], set()
-        for database in _BOTH:
-            pair = [find(timings, database=database, system=name, call=call) for name in (small, large)]
-            if not all(pair):
-                return ""
-            before, after = pair
-            row += [milliseconds(after), number(after.median / before.median)]
-            counts |= {one.counted.get("statements") for one in pair}
-        rows.append([*row, _range(counts)])
+        pairs = [
+            [find(timings, database=database, system=name, call=call) for name in (small, large)] for database in _BOTH
+        ]
+        # A row that a run of before did not measure is left out.
+        if all(map(all, pairs)):
+            cells = [
+                text for before, after in pairs for text in (milliseconds(after), number(after.median / before.median))
+            ]
+            rows.append([call, *cells, _range(one.counted.get("statements") for pair in pairs for one in pair)])
     head = [f"{name}{what}" for name in _BOTH for what in ("", ", ×")]
-    return table(["milliseconds", *head, "statements"], rows)
+    return table(["milliseconds", *head, "statements"], rows) if rows else ""
 
 
 def bytes_table(timings: Sequence[Timing]) -> str:
