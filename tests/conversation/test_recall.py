@@ -169,12 +169,14 @@ def test_a_search_reads_no_entries_but_those_with_its_words() -> None:
     with connection.cursor() as cursor:
         if not is_sqlite:
             # A table of a few rows it would read as a whole, and sort.
-            cursor.execute("SET enable_seqscan = off; SET enable_sort = off")
+            for name in ("enable_seqscan", "enable_sort"):
+                cursor.execute(f"SET {name} = off")
         explain = "EXPLAIN QUERY PLAN" if is_sqlite else "EXPLAIN"
         cursor.execute(f"{explain} {statement}", {"cutoff": 1, "limit": 8, **terms})
         plan = "\n".join(str(row[-1]) for row in cursor.fetchall())
         if not is_sqlite:
-            cursor.execute("RESET enable_seqscan; RESET enable_sort")
+            for name in ("enable_seqscan", "enable_sort"):
+                cursor.execute(f"RESET {name}")
     assert "searchentry_pkey" not in plan, plan
     by_words = "SCAN e VIRTUAL TABLE INDEX" if is_sqlite else "Bitmap Index Scan on compaction_search_terms"
     # On SQLite once for each word; on PostgreSQL among the newest entries, and where these are not enough among others.
