@@ -58,6 +58,7 @@ class Finding(StrEnum):
     CUTOFF = "cutoff"
     TURN_REQUEST = "turn_request"
     PIN = "pin"
+    TWO_LIVE = "two_live_summaries"
     EXTRACT = "extract"
     BASE = "base"
     RETIRED_BASE = "retired_base"
@@ -161,6 +162,7 @@ class _Verification:
         self.nodes: dict[int, _Node] = {}
         #: Of the roots.
         self.last_order = 0
+        self.live: dict[tuple[int, int], int] = {}
         # Read before the messages, so that every message a run refers to is read after it.
         self.runs = list(CompactionRun.objects.using(using).filter(session=session).order_by("id").values(*_RUN_FIELDS))
         self.maker: dict[int, dict[str, Any]] = {}
@@ -342,6 +344,8 @@ class _Verification:
             return
         if row["pinned_message_id"] is not None:
             self._check_turn_request(node, cutoff, anchor, row["pinned_message_id"])
+        if not node.retired and (other := self.live.setdefault((anchor.id, cutoff.id), node.id)) != node.id:
+            self._wrong(Finding.TWO_LIVE, f"#{other} is also live, with the same anchor and cutoff", node=node)
         self._check_base(node, cutoff, anchor)
 
     def _check_turn_request(self, node: _Node, cutoff: _Node, anchor: _Node, request_id: int) -> None:
