@@ -24,11 +24,14 @@ _MAKERS = (
 #: By the beginning of a name, blanks and dashes left out; the longest counts. Source: the makers' model pages.
 #: Where ``genai-prices`` differs:
 _CORRECTED = {
+    4_096: "gpt3.5turboinstruct",
     16_385: "gpt3.5turbo16k",
     128_000: "chatgpt4o gpt4.5 gpt4visionpreview gpt5chat",
     131_072: "deepseekchat deepseekr1 deepseekreasoner",
+    200_000: "codexmini",
     1_047_576: "gpt4.1",
     1_048_576: "gemini1.5flash gemini2 gemini3",
+    2_097_152: "gemini1.5pro",
 }
 #: And what it does not have, open models most of all:
 _FAMILIES = {
@@ -38,6 +41,7 @@ _FAMILIES = {
     32_768: "gemma3n mistral mixtral openmistral qwen2.5 qwenmax",
     40_960: "magistralmedium2506 magistralsmall2506 qwen3",
     65_536: "mixtral8x22b",
+    100_000: "claude2.0 claudeinstant",
     128_000: "commandr novamicro",
     131_072: """deepseek devstral gemma3 gemma4 glm4 gptoss kimik2 llama3.1 llama3.2 llama3.3 magistral ministral
         mistrallarge mistralmedium mistralnemo mistralsmall openmistralnemo phi3.5 pixtral qwq""",
