@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 from compaction_app.conf import site_setting
@@ -25,8 +25,8 @@ from compaction_app.context.overflow import Overflow, overflow_of_error, overflo
 from compaction_app.exceptions import EmptyReply, InvalidMessage, InvalidReply
 from compaction_app.messages.openai_format import parse_arguments
 from compaction_app.messages.originals import bounded, fields_of, merged, read_message, storable
-from compaction_app.messages.validation import make_storable
-from compaction_app.summarizers.endpoint import async_http_client, http_client, is_unreadable, openai
+from compaction_app.messages.validation import make_storable, sizes_of, token_count
+from compaction_app.summarizers.endpoint import MOST_BYTES, async_http_client, http_client, is_unreadable, openai
 from compaction_app.summarizers.waiting import Way
 
 #: In place of a chunk: there are no more.
@@ -202,12 +202,20 @@ _NO_END = re.compile(
 )
 
 
+#: Of a report that is larger only the counts are kept, as many as providers give.
+_MOST_USAGE_BYTES = 20_000
+
+
 def _usage_of(part: Any) -> dict[str, Any]:
     """The usage that a completion or a chunk reports; empty if it reports none."""
     usage = getattr(part, "usage", None)
     if not isinstance(usage, openai.BaseModel):
         return {}
-    return dict(storable(usage.model_dump(exclude_none=True, warnings=False)))
+    reported = dict(storable(usage.model_dump(exclude_none=True, warnings=False)))
+    if sum(sizes_of(reported).values()) <= _MOST_USAGE_BYTES:
+        return reported
+    counts = ((name, count) for name, count in reported.items() if token_count(count) is not None and len(name) < 100)
+    return dict(islice(counts, 20))
 
 
 def require_client(client: Any, *, is_awaited: bool) -> None:
@@ -238,6 +246,12 @@ def _errors_translated() -> Iterator[None]:
         raise
 
 
+#: Arguments of one call, of which each piece may be the last, are not read again and again for ever.
+_MOST_REREAD = 5_000_000
+#: A piece costs as much to read again as so many characters.
+_PIECE = 20
+
+
 class PartialReply:
     """A reply put together from chunks. Chunks of any shape are accepted: unknown parts are ignored."""
 
@@ -248,6 +262,8 @@ class PartialReply:
         self._id = ""
         self._error: Any = None
         self._deltas: list[dict[str, Any]] = []
+        #: Characters that may still come. The default client bounds its bytes; a host's own may not.
+        self._room = MOST_BYTES
         self._texts: dict[str, list[str]] = {"content": [], "refusal": []}
         self._calls: list[_CallDraft] = []
         #: By index, and by index and id; under None whatever index they have.
@@ -301,6 +317,9 @@ class PartialReply:
     def _add_delta(self, delta: Any) -> None:
         if not isinstance(delta, Mapping):
             return
+        self._room -= len(str(delta))
+        if self._room < 0:
+            raise InvalidReply(f"The model's reply has more than {MOST_BYTES} characters; nothing was stored.")
         calls = delta.get("tool_calls") or ()
         self._deltas.append({key: value for key, value in delta.items() if key != "tool_calls"})
         for key, texts in self._texts.items():
@@ -358,6 +377,8 @@ class _CallDraft:
         self.name = ""
         self._pieces: list[dict[str, Any]] = []
         self._arguments: list[Any] = []
+        #: Characters, keys and pieces in them, and how many more are read to see whether they are complete.
+        self._size, self._room = 0, _MOST_REREAD
 
     def add(self, piece: Mapping[str, Any]) -> None:
         inner = _inner(piece)
@@ -366,6 +387,7 @@ class _CallDraft:
         arguments = inner.get("arguments")
         if arguments not in (None, "") and not self._is_repeated_by(arguments, _text_of(piece.get("id"))):
             self._arguments.append(arguments)
+            self._size += _PIECE + (len(arguments) if isinstance(arguments, str | Mapping) else 0)
         function = (
             {"function": {key: inner[key] for key in inner if key != "arguments"}} if "custom" not in piece else {}
         )
@@ -375,28 +397,32 @@ class _CallDraft:
         """Whether a piece under the same index begins another call: some servers number none, or all of them 0."""
         inner = _inner(piece)
         name, arguments, call_id = _text_of(inner.get("name")), inner.get("arguments"), _text_of(piece.get("id"))
-        begins_again = _is_beginning(arguments) and self._is_complete
         if call_id and self.id and call_id != self.id:
             # A few servers make a new id for each piece of one call.
-            return bool(name) or in_one_chunk or begins_again
+            return bool(name) or in_one_chunk or self._is_complete
         if in_one_chunk or (name and self.name and name != self.name):
             return not (call_id and call_id == self.id and name == self.name and not arguments)
+        if arguments in (None, "") or not self._is_complete:
+            return False
+        # An object or a text that has grown enough.
         grows = isinstance(arguments, Mapping) and not name
-        return begins_again and not grows and not self._is_repeated_by(arguments, call_id)
+        begins = isinstance(arguments, Mapping) or str(arguments).lstrip()[:1] == "{"
+        return begins and not grows and not self._is_repeated_by(arguments, call_id)
 
     def _is_repeated_by(self, arguments: Any, call_id: str) -> bool:
         """Whether a piece is the whole again, as some servers end a call; one piece may be that of an equal call."""
         surely = len(self._arguments) > 1 or bool(call_id and call_id == self.id)
-        return surely and _is_beginning(arguments) and self._is_complete and arguments == self._whole_arguments
+        return surely and self._is_complete and arguments == self._whole_arguments
 
     @property
     def _is_complete(self) -> bool:
         if not self._arguments:
             return False
         last = self._arguments[-1]
-        if not isinstance(last, str):
-            return True
-        return last.rstrip()[-1:] == "}" and parse_arguments(self._whole_arguments) is not None
+        if self._room < 0 or (isinstance(last, str) and last.rstrip()[-1:] != "}"):
+            return False
+        self._room -= self._size
+        return not isinstance(last, str) or parse_arguments(self._whole_arguments) is not None
 
     @property
     def _whole_arguments(self) -> Any:
@@ -414,11 +440,6 @@ class _CallDraft:
         if "function" in data:
             data["function"] = {**(data["function"] or {}), "name": self.name, "arguments": self._whole_arguments}
         return {"id": self.id, "type": "function", **data}
-
-
-def _is_beginning(arguments: Any) -> bool:
-    """Whether a piece may be the first of an object, or all of it. Only then it is worth reading those before it."""
-    return isinstance(arguments, Mapping) or str(arguments).lstrip()[:1] == "{"
 
 
 def _inner(piece: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,8 +1,10 @@
 """A reply that is streamed: the provider's chunks as they are, and the whole reply stored at the end.
 
 The prompt, the overflow recovery and what is stored are those of :func:`complete`. What differs is what can happen in
-between: a stream may be closed early, broken off or cancelled. A reply is whole once the provider has sent its
-``finish_reason``; until then an aborted stream leaves the tip as it was, unless ``on_stop="keep"`` is asked for.
+between: a stream may be closed early, broken off or cancelled. There is one rule: **a reply is stored whole or not at
+all.** It is whole once the provider has sent its ``finish_reason``; until then an aborted stream leaves the tip as it
+was, and asking again is safe. The exception is asked for: with ``on_stop="keep"`` a reply that its reader stops is
+stored as far as it came.
 """
 
 from __future__ import annotations

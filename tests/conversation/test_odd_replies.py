@@ -296,7 +296,8 @@ def test_what_stands_beside_a_reply_is_left_out_where_it_is_too_large_to_be_stor
     """The text was paid for; all of it became an error."""
     settings.COMPACTION = small(MAX_MESSAGE_BYTES=100_000)
     signed = call(extra_content={"google": {"thought_signature": "c2ln"}})
-    server.script([message(**{"content": "Aye.", "tool_calls": [signed], **LARGE[case]}, usage=COUNTS)])
+    report = {**COUNTS, "note": "x" * 50_000}
+    server.script([message(**{"content": "Aye.", "tool_calls": [signed], **LARGE[case]}, usage=report)])
     reply = ask(tip, client=client)
     reply.refresh_from_db()
     assert reply.usage == COUNTS

@@ -19,6 +19,7 @@ from compaction_app.exceptions import (
     ContextOverflow,
     DurableTransactionRequired,
     InvalidMessage,
+    InvalidReply,
     StreamInterrupted,
 )
 from compaction_app.models import ChatMessage, CompactionRun, ReplyClaim
@@ -341,6 +342,16 @@ class TestClosedElsewhere:
         server.script([steps.late(1, steps.stream_of("Aye"))])
         assert aclosed_elsewhere(tip, server, "keep", lambda: server.requests) == []
         assert replies() == []
+
+
+@BOTH_STREAMS
+def test_a_reply_has_bounds_whatever_client_reads_it(tip, server, drain, monkeypatch):
+    """The default client bounds what it reads; one that the host passes may not."""
+    monkeypatch.setattr(chat_model, "MOST_BYTES", 10_000)
+    server.script([steps.stream_of(*["word " * 100] * 40)])
+    with pytest.raises(InvalidReply, match="more than 10000 characters"):
+        drain(tip, server)
+    assert (replies(), ReplyClaim.objects.count()) == ([], 0)
 
 
 class TestNothingIsHeld:
