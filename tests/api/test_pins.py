@@ -25,6 +25,8 @@ def test_a_message_is_pinned_listed_as_pinned_shown_and_unpinned(ask, world):
     assert context["figures"]["pin_ids"] == [message.pk]
     reply = {"parent_id": tip.pk, "role": "assistant", "content": "At six.", "context": context["figures"]}
     assert ask.post(f"{world.path}/messages", reply).status_code == 201
+    context["figures"]["pin_ids"] = [world.summary.pk]
+    problem(ask.post(f"{world.path}/messages", reply | {"context": context["figures"]}), 422, "invalid")
     assert ask("DELETE", path).status_code == 204
     assert ask.get(f"messages/{message.pk}").json()["pinned"] is False
 
