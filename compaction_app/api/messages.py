@@ -35,7 +35,7 @@ from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.telemetry import log_error
 from compaction_app.tree.branches import database_of
-from compaction_app.values import ChatContext, Strategy
+from compaction_app.values import ChatContext, Kind, Strategy
 
 router = Router(tags=["messages"])
 
@@ -266,15 +266,36 @@ def unpin_message(request: HttpRequest, message_id: Id) -> Status[None]:
     return Status(204, None)
 
 
+#: Each id in the figures of a context, with the kind of what it names.
+_NAMED = {"summary_id": Kind.SUMMARY, "cutoff_id": Kind.MESSAGE, "pinned_id": Kind.MESSAGE, "pin_ids": Kind.MESSAGE}
+
+
 def _parent(session: ChatSession, parent_id: int | None, sent: SentContext | None) -> ChatMessage | None:
-    """Return the parent; raise for the figures of another message's context."""
-    parent = None
-    if parent_id is not None:
-        rows = ChatMessage.objects.using(database_of(session)).only("id", "session_id", "kind", "depth")
-        parent = rows.filter(session=session, pk=parent_id).first()
-        if parent is None:
-            # The same detail for an unknown id and for one of another session, so ids cannot be probed.
-            raise Problem(Code.INVALID_PARENT, "parent_id: There is no such message in this session.")
-    if sent is not None and sent.tip_id != parent_id:
+    """Return the parent. Raise for figures that no context of this branch can have.
+
+    They are stored as the record of what the model saw, and a client may send anything. In Python they come directly
+    from ``get_context``. One query finds the parent and everything that they name.
+    """
+    named: list[tuple[str, int]] = []
+    if sent is not None:
+        single = ((name, getattr(sent, name)) for name in ("summary_id", "cutoff_id", "pinned_id"))
+        named = [pair for pair in single if pair[1] is not None] + [("pin_ids", key) for key in sent.pin_ids]
+    found: dict[int | None, ChatMessage] = {}
+    if ids := {parent_id, *(key for _, key in named)} - {None}:
+        rows = ChatMessage.objects.using(database_of(session)).filter(session=session, pk__in=ids)
+        found = {row.pk: row for row in rows.only("id", "session_id", "kind", "depth")}
+    parent = found.get(parent_id)
+    if parent is None and parent_id is not None:
+        # The same detail for an unknown id and for one of another session, so ids cannot be probed.
+        raise Problem(Code.INVALID_PARENT, "parent_id: There is no such message in this session.")
+    if sent is None:
+        return parent
+    if parent is None or sent.tip_id != parent.pk:
         raise Problem(Code.INVALID, "body.context.tip_id: The context was not built for parent_id.")
+    for name, key in named:
+        if key not in found or found[key].kind != _NAMED[name]:
+            raise Problem(Code.INVALID, f"body.context.{name}: There is no such {_NAMED[name]} in this session.")
+    if sent.first_shown_depth is not None and not 1 <= sent.first_shown_depth <= parent.depth:
+        detail = f"body.context.first_shown_depth: Must be from 1 to {parent.depth}, the depth of parent_id."
+        raise Problem(Code.INVALID, detail)
     return parent

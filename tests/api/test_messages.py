@@ -11,7 +11,7 @@ from compaction_app import chat
 from compaction_app.messages.validation import MAX_REPORTED
 from compaction_app.models import ChatMessage
 from compaction_app.testing.builders import grow, words
-from tests.api.asking import Asker, problem, user
+from tests.api.asking import Asker, World, problem, user
 from tests.models.test_concurrent_writes import at_once
 
 pytestmark = pytest.mark.usefixtures("quiet_world")
@@ -248,6 +248,20 @@ class TestReferences:
         assert reply().status_code == 201
         kept = ChatMessage.objects.order_by("-id").first().sent_context
         assert (kept["summary_id"], kept["cutoff_id"]) == (world.summary.pk, world.branch[3].pk)
+
+    def test_of_another_session_or_kind_they_are_refused_by_name(self, reply, ann, world):
+        other = World(ann)
+        elsewhere = {"summary_id": other.summary.pk, "cutoff_id": other.branch[3].pk, "pinned_id": other.branch[0].pk}
+        for name, value in elsewhere.items():
+            assert problem(reply({name: value}), 422, "invalid").startswith(f"body.context.{name}: ")
+            wrong_kind = world.tip.pk if name == "summary_id" else world.summary.pk
+            assert problem(reply({name: wrong_kind}), 422, "invalid").startswith(f"body.context.{name}: ")
+        assert not ChatMessage.objects.filter(content="at four").exists()
+
+    def test_a_depth_that_is_not_above_the_reply_is_refused(self, reply):
+        for depth in (9, 0):
+            assert "first_shown_depth" in problem(reply({"first_shown_depth": depth}), 422, "invalid")
+        assert reply({"first_shown_depth": 8}).status_code == 201, "the parent's own"
 
     def test_of_another_message_or_without_a_parent_they_are_refused(self, reply, world):
         for parent_id in (world.branch[0].pk, None):
