@@ -11,7 +11,6 @@ from functools import partial
 from itertools import groupby, islice
 from typing import Any, cast
 
-from django.db import connections
 from django.db.models import F, Prefetch
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
@@ -25,6 +24,7 @@ from compaction_app.memory.named_values import values_of
 from compaction_app.memory.statements import NOBODY
 from compaction_app.memory.writing import read_back
 from compaction_app.models import ChatMessage, CompactionRun, sql
+from compaction_app.models.managers import fetch
 from compaction_app.models.words import why_it_failed, words
 from compaction_app.tree.branches import database_of
 
@@ -107,11 +107,9 @@ def generations_of(summary: ChatMessage) -> list[tuple[int, ChatMessage, Compact
     """
     using = database_of(summary)
     parameters = {"summary": summary.pk, "levels": MOST_LISTED, "rows": 2 * MOST_LISTED}
-    with connections[using].cursor() as cursor:
-        cursor.execute(sql.GENERATIONS, parameters)
-        levels: dict[int, int] = {}
-        for pk, level in cursor.fetchall():
-            levels.setdefault(pk, level)
+    levels: dict[int, int] = {}
+    for pk, level in fetch(sql.GENERATIONS, parameters, using):
+        levels.setdefault(pk, level)
     levels[summary.pk] = 0
     found = CompactionRun.objects.using(using).filter(summary_id__in=levels).order_by("id")
     found = found.annotate(cutoff_depth=F("summary__last_summarized_message__depth"))

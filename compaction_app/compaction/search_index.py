@@ -44,12 +44,12 @@ def write_entries(session_id: object, cutoff_id: int, using: str) -> None:
             lock_session(session_id, using)
             rows = ChatMessage.objects.using(using).filter(pk__in=missing[start : start + _BATCH], search_entry=None)
             SearchEntry.objects.using(using).bulk_create(
-                SearchEntry(message=row, terms=" ".join([*_places(row), *_terms(words_of(row))]))
+                SearchEntry(message=row, terms=" ".join([*_place_terms(row), *_terms(words_of(row))]))
                 for row in rows.only(*_READ)
             )
 
 
-def _places(message: ChatMessage) -> tuple[str, str]:
+def _place_terms(message: ChatMessage) -> tuple[str, str]:
     return f"l{message.lane_id or message.pk}", f"s{message.depth // sql.SEGMENT}"
 
 
