@@ -79,7 +79,7 @@ def complete(
     ``reserved_tokens`` is not given, a ``max_tokens`` above ``RESERVED_TOKENS`` is reserved. Of the
     default client ``timeout`` (600 s) is also the longest that each attempt at a reply may take in all.
     ``include_reasoning`` sends the reasoning blocks of tail messages back, the newest first, while the prompt has
-    room for them. A prompt that the provider finds too long is compacted and sent once more, else
+    room for them. A prompt that the provider finds too long is compacted and sent again, at most three times, else
     :class:`ContextOverflow`. A reply is stored however it is written: arguments of a call need not be JSON. One without
     content and tool calls raises :class:`EmptyReply`, one that ended in an error or is none :class:`InvalidReply`,
     which carries it; nothing is written. So does the :class:`MessageNotFound` of a tip that was deleted meanwhile.

@@ -194,7 +194,7 @@ class Summarizer:
         """Called after the last request of a run, outside of event loops, with the code of its error if it failed."""
 
     async def steps(self, drafting: Drafting, way: Way) -> SummaryDraft:
-        """An accepted draft: asked for once, and once more if it is too long."""
+        """An accepted draft: asked for once, and once more if it is too long or tells nothing."""
         name = type(self).__name__
 
         async def ask(request: SummaryRequest) -> SummaryDraft:
