@@ -52,7 +52,9 @@ def check_commit(tree: Tree, row: ChatMessage, run: CompactionRun, told: Told | 
         key = f"K{told.previous}K" if told.previous else ""
         assert base is None or key in base.content, "the previous summary is another one"
     else:
-        quoted = serials_in(row.text) - serials_in(base.content if base else "")
+        # It goes on from the base's extract, which may tell what the base's text does not.
+        earlier = serials_in(f"{base.content} {base.extract}") if base else set()
+        quoted = serials_in(row.text) - earlier
         assert quoted <= {node.serial for node in due}, "an extract of what it does not cover"
     shown = {*covered, *lookahead} | (base.shown if base else frozenset()) | ({pin} if pin else set())
     assert shown <= set(ids[: anchored + 1]), "the summarizer was shown what lies below the anchor"
