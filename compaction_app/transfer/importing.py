@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import connections, transaction
+from django.utils import timezone
 
 from compaction_app import chat
 from compaction_app.conf import site_setting
@@ -113,7 +114,7 @@ def read(documents: Iterable[tuple[str, Any]], readers: Sequence[Reader] = ()) -
 
 
 def _not_recognized(document: Any) -> str:
-    keys = f" with the keys {', '.join(document)[:80]}" if isinstance(document, dict) else ""
+    keys = f" with the keys {', '.join(document)[:80]}" if isinstance(document, dict) and document else ""
     return f"the format of this {json_type(document)}{keys} is not recognized."
 
 
@@ -206,4 +207,8 @@ def _store(conversation: Conversation, owner: Any, using: str, advance: Advance)
             left = below.get(index, [])[0 if index == chain[-1] else 1 :]
             waiting.extend((row, child) for child in reversed(left))
         advance(len(chain))
+    # The lists of conversations go by their last use, which is none of the import's.
+    if used := max(filter(None, (message.fields.get("created_at") for message in conversation.messages)), default=None):
+        used = min(timezone.now(), max(used, session.updated_at) if counts.get("already_there") else used)
+        of_owner.filter(pk=session.pk).update(updated_at=used)
     return Imported(session=session, **counts)

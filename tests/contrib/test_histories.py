@@ -253,7 +253,8 @@ ODDITIES: list[Any] = [
     ),
     pytest.param(
         webui(
-            row("q", None, "user", "Q", files=[{"type": "image", "url": "data:,A"}, {"name": "a.pdf"}]),
+            row("q", None, "user", "Q", files=[{"type": "image", "url": "data:,A"},
+                {"name": "a.pdf", "file": {"data": {"content": "It says so."}}}]),
             row("a", "q", "assistant", WHY + "A &lt;", model="m1"),
             row("b", "q", "assistant", LOOK + "Fog.", model="m2"),
             row("c", "q", "assistant", LOOK + "No.", output=OUTPUT),
@@ -265,7 +266,7 @@ ODDITIES: list[Any] = [
             row("f", "o", "assistant", f"```\n{WHY}```"),
             params={"system": "Be brief."},
         ),
-        ["= Be brief.", "u Q <image> <a.pdf>", " a A &lt; ~I <see>.", "  u Q2",
+        ["= Be brief.", "u Q\n\nIt says so. <image> <a.pdf>", " a A &lt; ~I <see>.", "  u Q2",
          ' a look({"at":1})', "  t fog", "   a Fog.",
          ' a code_interpreter({"lang": "python", "code": "2"})', '  t {"stdout": "2"}', "   a look({}) ~Why not.",
          "    t fog", "     a Fog.", ' a code_interpreter({"code": "1"})', '  t {"stdout":1}',
@@ -281,9 +282,11 @@ ODDITIES: list[Any] = [
             bubble("s", "a", False, content=[{"type": "summary", "text": "S"}, {"type": "text", "text": "On."}]),
             bubble("f", "a", False, content=[{"type": "error", "error": "429"}]),
             bubble("o", "gone", True, "O"),
+            bubble("t", "o", False, ":::thinking\nFar north.\n:::\n\nSnow."),
             options={"promptPrefix": "Be brief.", "model": "m"},
         ),
-        ["= Be brief.", "u Q <a.png>", ' a look({"at": 1}) ~Hm.', "  t fog", "   a Fog.", "    a On.", " u Q2", "u O"],
+        ["= Be brief.", "u Q <a.png>", ' a look({"at": 1}) ~Hm.', "  t fog", "   a Fog.", "    a On.", " u Q2", "u O",
+         " a Snow. ~Far north."],
         id="LibreChat: parts, errors, an orphan",
     ),
     pytest.param(
@@ -320,6 +323,22 @@ def test_dates_that_are_null_are_the_conversations(settings):
     )
     times = [str(row.created_at) for one in (first, second) for row in one.session.messages.order_by("id")]
     assert times == [*["2023-11-14 22:13:20.500000+00:00"] * 2, "2023-11-14 22:13:20+00:00"]
+
+
+def test_a_conversation_was_last_used_when_its_newest_message_was_written(settings):
+    settings.USE_TZ = True
+    nodes = [node("q", None, "user", "Q"), node("a", "q", "assistant", "A", create_time=1_600_000_000)]
+    later = node("q2", "a", "user", "Q2", create_time=1_700_000_300)
+    for document, moment_ in ((gpt(*nodes), "22:13:20.5"), (gpt(*nodes, later), "22:18:20")):
+        (one,) = stored(document)
+        one.session.refresh_from_db()
+        assert str(one.session.updated_at).startswith(f"2023-11-14 {moment_}")
+    chat.append_message(one.session, one.session.messages.last(), role="user", content="Now.")
+    one.session.refresh_from_db()
+    used = one.session.updated_at
+    stored(gpt(*nodes, later, node("q3", "a", "user", "Q3", create_time=1_700_000_400)))
+    one.session.refresh_from_db()
+    assert one.session.updated_at == used
 
 
 def test_what_is_too_large_or_refused_by_a_database_is_left_out_of_a_message(settings):

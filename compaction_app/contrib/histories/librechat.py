@@ -59,8 +59,12 @@ def _turn(own: str, parent: str | None, row: Json) -> list[dict[str, Any]]:
     parts = row.inners("content")
     pieces = list(_pieces(own, parts))
     if not any(kind == "text" for kind, _ in pieces):
-        # Beside parts it repeats their texts.
-        pieces.append(("text", row.text("text")))
+        # Beside parts it repeats their texts. An older one may begin with what was thought.
+        text = row.text("text")
+        if text.startswith(":::thinking\n"):
+            thought, _end, text = text.partition("\n")[2].partition("\n:::")
+            pieces.append(("reasoning", thought))
+        pieces.append(("text", text.lstrip("\n")))
     others = [part.given for part in parts if part.get("type") not in _KNOWN]
     is_user = row.get("isCreatedByUser") if "isCreatedByUser" in row else row.get("sender") == "User"
     message = {

@@ -71,6 +71,7 @@ def _turn(own: str, parent: str | None, row: Json) -> list[dict[str, Any]]:
     in_html = list(_of_content(own, text)) if row.get("role") == "assistant" else [("text", text)]
     if not any(kind == "text" for kind, _ in pieces):
         pieces += [piece for piece in in_html if piece[0] == "text"] if pieces else in_html
+    pieces += [("text", one.inner("file").inner("data").text("content")) for one in row.inners("files")]
     sources = [{key: one.get(key) for key in one.given if key != "document"} for one in row.inners("sources")]
     message = {
         "role": row.get("role"),
