@@ -17,7 +17,7 @@ from project.chat.turns import model_for
 
 COMPACT = "compact"
 COMPACTIONS = "compactions"
-UNDER_WAY = "Older messages are being summarized."
+UNDER_WAY = "A summary is under way."
 KNOWN = (COMPACT, COMPACTIONS)
 NOTHING_YET = "There is nothing to summarize yet."
 

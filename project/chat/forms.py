@@ -38,6 +38,8 @@ class MessageForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 1, "dir": "auto", "placeholder": "Write a message"}),
     )
     attached = _Files(label="Files", required=False)
+    #: What is sent where no files can be chosen.
+    kept = uploads.Uploads()
 
     def focus(self) -> None:
         """Put the cursor into the box, since its text has to be corrected."""
@@ -49,7 +51,7 @@ class MessageForm(forms.Form):
             return
         # Browsers send CRLF for every line break of a text area, whatever was typed or pasted.
         typed = str(self.cleaned_data["content"]).replace("\r\n", "\n")
-        sent = self.cleaned_data.get("attached") or uploads.Uploads()
+        sent = self.cleaned_data.get("attached") or self.kept
         content = sent.content_with(typed if typed.strip() else "")
         if not (content or sent.pictures):
             self.add_error("content", EMPTY)
@@ -60,11 +62,13 @@ class MessageForm(forms.Form):
 
 
 class EditForm(MessageForm):
-    """The form of an edited message, whose pictures stay."""
+    """The form of an edited message, whose files stay."""
 
-    def __init__(self, data: Any = None, **kwargs: Any) -> None:
+    def __init__(self, original: str, data: Any = None) -> None:
+        typed, texts = uploads.split_files(original)
         # The link to it ends in #edited-content: a browser puts the cursor into the box that an address points at.
-        super().__init__(data, auto_id="edited-%s", **kwargs)
+        super().__init__(data, auto_id="edited-%s", initial={"content": typed})
+        self.kept = uploads.Uploads(texts)
         del self.fields["attached"]
         self.fields["content"].label = "Edited message"
         # The user has just opened this box.

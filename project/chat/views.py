@@ -199,7 +199,7 @@ def branch(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> Http
     editing = None
     if edited:
         original = _editable(found, edited)
-        editing = _Editing(original.pk, EditForm(initial={"content": original.content}))
+        editing = _Editing(original.pk, EditForm(original.content))
     return _branch_page(request, found, tip, end=_end(request) or _end_around(message, tip), editing=editing)
 
 
@@ -292,7 +292,7 @@ def edit_message(request: HttpRequest, session_id: uuid.UUID, message_id: int) -
     """Store the edited text as a sibling of the message: a new branch, and the old one is kept."""
     found = _own_session(request, session_id)
     original = _editable(found, message_id)
-    form = EditForm(request.POST)
+    form = EditForm(original.content, request.POST)
     if not form.is_valid():
         return _refuse_edit(request, found, original, form)
     kept = {"attachments": original.attachments, "name": original.name}

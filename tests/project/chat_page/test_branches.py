@@ -16,11 +16,14 @@ pytestmark = pytest.mark.django_db
 
 @pytest.mark.django_db(transaction=True)
 class TestBranches:
-    def test_an_edit_keeps_name_and_attachments(self, browser, session):
+    def test_an_edit_keeps_name_attachments_and_files(self, browser, session):
         image = {"type": "image", "name": "roof.png", "url": "https://example.com/roof.png", "tokens": 50}
-        original = chat.append_message(session, role=Role.USER, content="Look", name="Birk", attachments=[image])
+        told = 'Look\n\n<file name="a.txt">\nTide.\n</file>'
+        original = chat.append_message(session, role=Role.USER, content=told, name="Birk", attachments=[image])
+        page = text_of(browser.get(url("branch", session, original), {"edit": original.pk}))
+        assert 'id="edited-content">\nLook</textarea>' in page
         browser.post(url("edit", session, original), {"content": "Look again"})
-        edited = ChatMessage.objects.get(content="Look again")
+        edited = ChatMessage.objects.get(content=told.replace("Look", "Look again"))
         assert (edited.name, edited.attachments) == ("Birk", [image])
 
     @pytest.mark.parametrize("content", ["", "a\x00b", "More than ten bytes"])

@@ -39,13 +39,13 @@ class TestCommands:
         response = send(browser, session, "/compact keep the boat's name", parent=full)
         run = CompactionRun.objects.get()
         assert (run.trigger, run.instructions, run.status) == ("manual", "keep the boat's name", RunStatus.READY)
-        assert self.told(browser, response) == ["Older messages are being summarized."]
+        assert self.told(browser, response) == ["A summary is under way."]
         assert stored(session) == 20
 
     def test_compact_says_why_there_is_none(self, browser, session, full):
         send(browser, session, "/compact", parent=full)
         told = self.told(browser, send(browser, session, "/compact", parent=full))
-        assert told[-1] == "Older messages are being summarized."
+        assert told[-1] == "A summary is under way."
         assert CompactionRun.objects.count() == 1
         nothing = "Nothing to summarize: older messages are already summarized, or there are too few."
         elsewhere = grow(session, 2)

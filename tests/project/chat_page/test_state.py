@@ -18,7 +18,7 @@ class TestState:
     def test_the_cutoff_is_marked_with_the_summary_and_its_figures(self, browser, session, full):
         run = chat.compact(full)
         page = text_of(browser.get(url("session", session)))
-        assert f"{run.tokens_before:,} tokens became {run.tokens_after:,}." in page
+        assert f"The model read {run.tokens_before:,} tokens before that, and {run.tokens_after:,} since." in page
         assert run.summary.content.splitlines()[-1][:40] in page
         cutoff = run.summary.last_summarized_message
         after = ChatMessage.objects.messages().get(parent=cutoff)
