@@ -176,7 +176,7 @@ class BranchList:
             return ""
         is_before = event and summary and event.created_at < summary.created_at
         if event is None or is_before or event.kind == EventKind.COMPLETED:
-            return _("No compaction has been requested for its newest messages yet; Compact starts one.")
+            return _("No run was opened for its newest messages yet; Compact opens one.")
         code = str(event.payload.get("reason") or event.payload.get("code") or "")
         said = _REASON_WORDS.get(code or event.kind)
         said = said or ": ".join(filter(None, (event.get_kind_display(), words(code))))

@@ -51,12 +51,13 @@ ORIGINS: dict[str, tuple[Any, Any]] = {
         gettext_lazy("The turn's request"),
         gettext_lazy("the user message of the turn that contains the cutoff, sent in full"),
     ),
-    Origin.VERBATIM: (gettext_lazy("Verbatim"), gettext_lazy("after the cutoff, sent in full")),
-    Origin.PRUNED: (gettext_lazy("Pruned"), gettext_lazy("a tool result after the cutoff, sent shortened")),
+    Origin.VERBATIM: (gettext_lazy("Verbatim"), gettext_lazy("sent in full")),
+    Origin.PRUNED: (gettext_lazy("Pruned"), gettext_lazy("a tool result, sent shortened")),
     FOLDED: (gettext_lazy("Sent, not listed"), gettext_lazy("sent, but too many to list on this page")),
-    DROPPED: (gettext_lazy("Left out"), gettext_lazy("after the cutoff, not sent: it did not fit")),
+    DROPPED: (gettext_lazy("Left out"), gettext_lazy("not sent: it did not fit")),
 }
 _SUMMARY_IS_DUE = gettext_lazy("A summary is due")
+_SHORTENED = gettext_lazy("Tool results shortened: the history does not fit the window")
 STRATEGY_WORDS: dict[str, Any] = {
     Strategy.NONE: gettext_lazy("Everything verbatim"),
     Strategy.TOOL_RESULT_BUDGET: gettext_lazy("Old tool results pruned"),
@@ -67,7 +68,9 @@ STRATEGY_WORDS: dict[str, Any] = {
 }
 
 
-def _strategy_words(strategy: str, summary_id: int | None) -> str:
+def _strategy_words(strategy: str, summary_id: int | None, dropped: int) -> str:
+    if strategy == Strategy.TRUNCATED and not dropped:
+        return str(_SHORTENED)
     is_due = strategy == Strategy.AUTO_COMPACT and not summary_id
     return str(_SUMMARY_IS_DUE if is_due else STRATEGY_WORDS.get(strategy, ""))
 
@@ -217,7 +220,7 @@ def context_here(message: ChatMessage) -> dict[str, Any]:
             _("Sent in total"): display.tokens(context.tokens),
             _("Pruned"): messages(context.pruned),
             _("Left out"): messages(context.dropped),
-            _("Strategy"): _strategy_words(context.strategy, context.summary_id),
+            _("Strategy"): _strategy_words(context.strategy, context.summary_id, context.dropped),
         },
         "notes": notes,
         **_table(items, using, cutoff_id=context.cutoff_id),
@@ -282,7 +285,7 @@ class _Record:
             _("Window"): self._tokens("window"),
             _("Pruned"): messages(self.kept.get("pruned", 0)),
             _("Left out"): messages(self.dropped),
-            _("Strategy"): _strategy_words(strategy, self.summary_id),
+            _("Strategy"): _strategy_words(strategy, self.summary_id, self.dropped),
             _("Counted by the provider"): self._tokens("provider_tokens"),
         }
         if isinstance(error, int | float):
@@ -324,6 +327,8 @@ class _Record:
         first, last, parent = self.first, self.reply.depth - 1, self.reply.parent_message_id
         if parent is None or first is None or not 1 <= first <= last:
             return []
+        if self.kept.get("pruned"):
+            self.notes.append(_("Tool results that were sent shortened have the tokens of their whole texts below."))
         first_listed = max(first, last - MOST_LISTED + 1)
         older = stretch(parent, self.using, first=first, last=first_listed - 1, origin=FOLDED)
         rows = ChatMessage.objects.using(self.using).filter(pk__in=branches.path_ids(parent, self.using, first_listed))

@@ -36,7 +36,7 @@ from compaction_app.conversation.erase import live_built_on, quotations_of
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, sql
 from compaction_app.tree.branches import database_of, history_at
-from compaction_app.tree.lanes import borrowers, newest_tip_below, tips_at_or_below
+from compaction_app.tree.lanes import borrowers, tip_below, tips_at_or_below
 from compaction_app.values import Kind
 
 #: Live summaries that a page names, and branches.
@@ -124,6 +124,11 @@ def _unseen(links: Links, tip: ChatMessage | None, base_id: int | None) -> list[
     return [format_html(said, links.record(tip), display.messages(left_out), display.tokens(tokens), then)]
 
 
+def _unseen_at_most(links: Links, longest: ChatMessage | None, base_id: int | None) -> list[str]:
+    said = _unseen(links, longest, base_id)
+    return [*said, _("It is the longest of the branches that lose a summary; the others lose less.")] if said else []
+
+
 def _unseen_above(links: Links, message: ChatMessage) -> list[str]:
     """What a deletion leaves that does not fit: its parent may end a branch that was compacted only below it."""
     using, parent = database_of(message), message.parent_message_id
@@ -187,10 +192,10 @@ class ErasingAdmin(RecordAdmin):
                 *_borrowed(links, live),
                 _("The messages that were summarized are sent in full again, as far as they fit."),
             ]
-            # On the newest branch with the message, without the summaries whose anchor is at the message or below it.
+            # On the longest branch with the message, without the summaries whose anchor is at the message or below it.
             parent = message.parent_message_id
             base_id = history_at(parent, database_of(message)).summary_id if parent else None
-            unseen = _unseen(links, newest_tip_below(message), base_id)
+            unseen = _unseen_at_most(links, tip_below(message, longest=True), base_id)
         return {CHANGES: changes, KEPT: [_("Tool call ids, and the other messages.")], UNSEEN: unseen}
 
     def _redact_form(self, links: Links, message: ChatMessage) -> type[forms.Form]:
@@ -250,11 +255,15 @@ class ErasingAdmin(RecordAdmin):
 
     def _told_of_retiring(self, links: Links, summary: ChatMessage, retiring: Sequence[ChatMessage]) -> Told:
         run, anchor = summary.made_by.first(), summary.parent
+        tip = tip_below(anchor, longest=True) if anchor else None
+        # What it was built on still applies, or what the branch is shown without any of these.
+        left = run.base_id if run else None
+        if tip and (shown := history_at(tip.pk, database_of(tip)).summary_id) not in {one.pk for one in retiring}:
+            left = shown
         return {
             CHANGES: [_("Taken out of use:"), [links.record(one) for one in retiring], *_borrowed(links, retiring)],
             KEPT: [_("The summaries themselves, as a record, and every message.")],
-            # What the summary was built on still applies.
-            UNSEEN: _unseen(links, newest_tip_below(anchor) if anchor else None, run.base_id if run else None),
+            UNSEEN: _unseen_at_most(links, tip, left),
         }
 
     def _retire(self, links: Links, summary: ChatMessage, reason: str) -> None:

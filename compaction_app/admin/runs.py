@@ -26,7 +26,7 @@ from compaction_app.compaction.runs import MAX_ATTEMPTS
 from compaction_app.models import CompactionEvent, CompactionRun
 from compaction_app.models.words import why_it_failed, words
 from compaction_app.tree.branches import database_of
-from compaction_app.values import OPEN_RUN_STATUSES, ErrorCode, RunStatus, SkipReason
+from compaction_app.values import OPEN_RUN_STATUSES, ErrorCode, RunStatus, SkipReason, Trigger
 
 #: Runs that a total counts, and among which a search looks for other things than ids: the newest ones.
 MOST_RUNS = 10_000
@@ -123,7 +123,9 @@ class CompactionRunAdmin(records.RecordAdmin):
         # What was too much for one summary is compacted by several runs, one after the other.
         following = display.joined(map(links.run, obj.follow_ups.values_list("pk", flat=True)[:5]), ", ")
         history = (_("history tokens"), display.history_tokens(obj))
-        attempts = _("{} of at most {}").format(obj.attempts, MAX_ATTEMPTS)
+        # Any other is not tried again by itself.
+        most = MAX_ATTEMPTS if obj.trigger == Trigger.THRESHOLD else 1
+        attempts = _("{} of at most {}").format(obj.attempts, max(most, obj.attempts))
         times = ("created_at", "enqueued_at", "started_at", "finished_at", "next_attempt_at", "lease_expires_at")
         # Messages that the summarizer was sent as head and tail only: they were too long for it.
         shortened = (_("shortened inputs"), display.joined(map(links.message, obj.shortened_inputs), ", "))

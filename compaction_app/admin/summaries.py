@@ -132,13 +132,13 @@ def page_of(summary: ChatMessage) -> dict[str, Any]:
     cutoff, anchor = cast(ChatMessage, summary.last_summarized_message), cast(ChatMessage, summary.parent)
     of_base = base.last_summarized_message if base else None
     new_from = of_base.depth + 1 if of_base else 1
-    new = contexts.stretch(cutoff.pk, database_of(summary), first=new_from, last=cutoff.depth)
+    new = contexts.stretch(cutoff.pk, database_of(summary), first=new_from, last=cutoff.depth) if run else None
     texts = ChatMessage.objects.using(database_of(summary)).filter(pk=base and base.pk).only("content", "ledger")
     before = texts.first()
     return {
         "events": run.events.order_by("id") if run else [],
         "covered": cutoff.depth,
-        # The messages that the base does not cover; None where the base is gone.
+        # The messages that the base does not cover; None where the base is gone, and for a copy's summary.
         "new": new,
         "new_from": new_from,
         # What follows it verbatim, up to the anchor.

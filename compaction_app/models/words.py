@@ -19,7 +19,7 @@ WHY_IT_FAILED: dict[str, str] = {
     ErrorCode.TIME_LIMIT: _("it was not finished within its time limit, or its workers were lost"),
     ErrorCode.QUOTA: _("the provider's quota is used up"),
     ErrorCode.AUTHENTICATION: _("the API key is missing or was not accepted"),
-    ErrorCode.BAD_REQUEST: _("the provider did not accept the request"),
+    ErrorCode.BAD_REQUEST: _("the request or the settings were not accepted"),
     ErrorCode.INPUT_TOO_LARGE: _("the text was too long for the summarizer"),
     ErrorCode.EMPTY: _("the summary was empty"),
     ErrorCode.TOO_SHORT: _("the summary was too short"),

@@ -27,7 +27,7 @@ def compacted(session, settings, monkeypatch):
 
 
 def number_said(page: str) -> int:
-    said = r"its oldest messages without a summary are not sent to the model: ([\d,]+) messages, about [\d,]+ tokens"
+    said = r"its oldest messages without a summary are not sent to the model: ([\d,]+) messages?, about [\d,]+ tokens"
     found = re.search(said, page)
     assert found, page
     return int(found[1].replace(",", ""))
@@ -49,6 +49,28 @@ def test_the_page_before_an_erasure_says_what_the_model_will_not_see(eraser, com
     assert dropped > 150
     assert number_said(page) == pytest.approx(dropped, rel=0.1 if way == "delete" else 0.05)
     assert "A compaction is requested at once" in page
+
+
+@pytest.mark.parametrize("way", ["redact", "retire"])
+def test_of_several_branches_the_longest_is_told(eraser, compacted, session, way):
+    """Not the newest, which may be short."""
+    summary = chat.find_summary(compacted[-1])
+    tip = grow(session, compacted[-1], "u a " * 5)[-1]
+    grow(session, ChatMessage.objects.get(pk=summary.parent_message_id), "u a")
+    about = {"redact": compacted[200], "retire": summary}
+    page = eraser.get(url(f"chatmessage_{way}", about[way].pk)).text
+    assert "the longest of the branches that lose a summary" in page
+    said = page.partition("The branch that ends at")[2].partition("</strong>")[0]
+    assert page_of(tip) in said
+
+
+def test_what_does_not_fit_by_less_than_a_message_is_told_too(eraser, session, settings):
+    settings.COMPACTION = small()
+    tip = grow(session, None, "u a " * 20)[-1]
+    summary = summarize(*reversed(list(session.messages.order_by("id")[4:6])))
+    left = chat.get_context(tip).available_tokens - tip.path_tokens
+    chat.append_message(session, tip, role="user", content="x " * (left + 5))
+    assert number_said(eraser.get(url("chatmessage_retire", summary.pk)).text) == 1
 
 
 def test_at_a_spending_limit_the_page_promises_no_compaction(eraser, compacted, settings):
