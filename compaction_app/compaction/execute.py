@@ -30,11 +30,7 @@ from compaction_app.conf import (
     site_setting,
 )
 from compaction_app.context import windows
-from compaction_app.exceptions import (
-    CompactionFailed,
-    MessageNotFound,
-    SummarizerError,
-)
+from compaction_app.exceptions import CompactionFailed, MessageNotFound, SummarizerError
 from compaction_app.models import CompactionRun
 from compaction_app.redaction import redactor_of
 from compaction_app.spending import add_spending

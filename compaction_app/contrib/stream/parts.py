@@ -205,4 +205,4 @@ def sse(part: Part) -> str:
 
 
 #: The last event of a stream.
-DONE: Part = {"type": "done"}
+END: Part = {"type": "done"}

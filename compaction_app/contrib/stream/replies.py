@@ -25,15 +25,7 @@ from django.http import HttpRequest, StreamingHttpResponse
 from compaction_app import chat
 from compaction_app.api.errors import Code, logger
 from compaction_app.compaction.runs import give_back_connection
-from compaction_app.contrib.stream.parts import (
-    DONE,
-    Part,
-    compaction_part,
-    finish,
-    parts_of_chunks,
-    parts_of_reply,
-    sse,
-)
+from compaction_app.contrib.stream.parts import END, Part, compaction_part, finish, parts_of_chunks, parts_of_reply, sse
 from compaction_app.conversation.claim import is_under_way
 from compaction_app.conversation.recall import other_calls
 from compaction_app.conversation.stream import STOPPED, ReplyStream
@@ -208,7 +200,7 @@ class Reply:
             self.parts.append(part)
 
     def _end(self) -> None:
-        self._say(DONE)
+        self._say(END)
         with _lock:
             if _under_way.get(self._key) is self:
                 del _under_way[self._key]
@@ -272,7 +264,7 @@ class _Elsewhere:
 
     @property
     def parts(self) -> list[Part]:
-        self._parts = cache.get(self._key) or [*self._parts, {"type": "error", "errorText": _INTERRUPTED}, DONE]
+        self._parts = cache.get(self._key) or [*self._parts, {"type": "error", "errorText": _INTERRUPTED}, END]
         release_connections()
         return self._parts
 
@@ -288,7 +280,7 @@ def find(session: ChatSession, question_id: int | None) -> Reply | _Elsewhere | 
     question_id = question_id or cache.get(key_of(session))
     key = key_of(session, question_id)
     parts = cache.get(key) if question_id else None
-    return _Elsewhere(key, parts) if parts and parts[-1] != DONE else None
+    return _Elsewhere(key, parts) if parts and parts[-1] != END else None
 
 
 def settle(question: ChatMessage) -> None:
@@ -296,7 +288,7 @@ def settle(question: ChatMessage) -> None:
     reply, until = find(question.session, question.pk), time.monotonic() + _SETTLE_SECONDS
     if reply:
         reply.stop()
-    while (reply and reply.parts[-1] != DONE) or is_under_way(question):
+    while (reply and reply.parts[-1] != END) or is_under_way(question):
         if time.monotonic() > until:
             raise ReplyUnderWay(f"A reply to message {question.pk} is under way.")
         time.sleep(reply.pause if reply else _TICK)
@@ -324,7 +316,7 @@ def _events(reply: Reply | _Elsewhere) -> Iterator[str]:
                 events += sse({**part, "delta": delta[characters:]} if delta else part)
             # The last one may still grow.
             at, characters = (at, len(delta)) if delta and part is new[-1] else (at + 1, 0)
-            is_over = part == DONE
+            is_over = part == END
         if not events and time.monotonic() - said_at > _KEEP_ALIVE_SECONDS:
             events = ": keep-alive\n\n"
         said_at = time.monotonic() if events else said_at
