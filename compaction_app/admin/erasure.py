@@ -7,7 +7,7 @@ sums. The real context leaves out whole turns, up to an eighth of the window mor
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -36,7 +36,7 @@ from compaction_app.conversation.erase import live_built_on, quotations_of
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, sql
 from compaction_app.tree.branches import database_of, history_at
-from compaction_app.tree.lanes import borrowers, tip_below, tips_at_or_below
+from compaction_app.tree.lanes import borrowers, longest_with, tips_at_or_below
 from compaction_app.values import Kind
 
 #: Live summaries that a page names, and branches.
@@ -80,8 +80,8 @@ class RetireForm(forms.Form):
 # -- what depends on messages -------------------------------------------------------------------------------
 
 
-def affected_by(erased: ChatMessage) -> tuple[dict[str, int], list[ChatMessage]]:
-    """How many messages stand at or below a message, tips among them and live summaries; and the first of these."""
+def affected_by(erased: ChatMessage) -> tuple[dict[str, int], QuerySet[ChatMessage]]:
+    """How many messages stand at or below a message, tips among them and live summaries; and these."""
     using = database_of(erased)
     at_or_below = RawSQL(sql.NODE_AND_BELOW, [erased.pk])  # noqa: S611  # names of tables, never a value
     nodes: QuerySet[ChatMessage] = ChatMessage.objects.using(using).filter(pk__in=at_or_below)
@@ -92,7 +92,7 @@ def affected_by(erased: ChatMessage) -> tuple[dict[str, int], list[ChatMessage]]
         tips=Count("pk", filter=Q(~Exists(following), kind=Kind.MESSAGE)),
         live=Count("pk", filter=is_live),
     )
-    return counts, list(nodes.filter(is_live).defer(*TEXTS).order_by("id")[:_MOST_NAMED])
+    return counts, nodes.filter(is_live).defer(*TEXTS).order_by("id")
 
 
 # -- what the model no longer sees --------------------------------------------------------------------------
@@ -124,9 +124,12 @@ def _unseen(links: Links, tip: ChatMessage | None, base_id: int | None) -> list[
     return [format_html(said, links.record(tip), display.messages(left_out), display.tokens(tokens), then)]
 
 
-def _unseen_at_most(links: Links, longest: ChatMessage | None, base_id: int | None) -> list[str]:
-    said = _unseen(links, longest, base_id)
-    return [*said, _("It is the longest of the branches that lose a summary; the others lose less.")] if said else []
+def _unseen_at_most(links: Links, erased: ChatMessage, summary_ids: Collection[int], base_id: int | None) -> list[str]:
+    """:func:`_unseen` of the longest branch that loses one of these summaries."""
+    longest = longest_with(erased.session, summary_ids)
+    rows = ChatMessage.objects.using(database_of(erased)).select_related("session")
+    said = _unseen(links, rows.filter(pk=longest).first(), base_id)
+    return [*said, _("It is the longest of the branches that lose a summary.")] if said else []
 
 
 def _unseen_above(links: Links, message: ChatMessage) -> list[str]:
@@ -176,7 +179,8 @@ class ErasingAdmin(RecordAdmin):
         )
 
     def _told_of_redacting(self, links: Links, message: ChatMessage) -> Told:
-        affected, live = affected_by(message)
+        affected, all_live = affected_by(message)
+        live = list(all_live[:_MOST_NAMED])
         changes: list[Any] = [
             _("The text, tool arguments, reasoning, what came, attachments and metadata are erased."),
             _("Retired summaries that may quote it are emptied; runs lose their instructions and error details."),
@@ -192,10 +196,10 @@ class ErasingAdmin(RecordAdmin):
                 *_borrowed(links, live),
                 _("The messages that were summarized are sent in full again, as far as they fit."),
             ]
-            # On the longest branch with the message, without the summaries whose anchor is at the message or below it.
+            # Without the summaries whose anchor is at the message or below it.
             parent = message.parent_message_id
             base_id = history_at(parent, database_of(message)).summary_id if parent else None
-            unseen = _unseen_at_most(links, tip_below(message, longest=True), base_id)
+            unseen = _unseen_at_most(links, message, {*all_live.values_list("pk", flat=True)}, base_id)
         return {CHANGES: changes, KEPT: [_("Tool call ids, and the other messages.")], UNSEEN: unseen}
 
     def _redact_form(self, links: Links, message: ChatMessage) -> type[forms.Form]:
@@ -254,16 +258,12 @@ class ErasingAdmin(RecordAdmin):
         )
 
     def _told_of_retiring(self, links: Links, summary: ChatMessage, retiring: Sequence[ChatMessage]) -> Told:
-        run, anchor = summary.made_by.first(), summary.parent
-        tip = tip_below(anchor, longest=True) if anchor else None
-        # What it was built on still applies, or what the branch is shown without any of these.
-        left = run.base_id if run else None
-        if tip and (shown := history_at(tip.pk, database_of(tip)).summary_id) not in {one.pk for one in retiring}:
-            left = shown
+        run, ids = summary.made_by.first(), {one.pk for one in retiring}
         return {
             CHANGES: [_("Taken out of use:"), [links.record(one) for one in retiring], *_borrowed(links, retiring)],
             KEPT: [_("The summaries themselves, as a record, and every message.")],
-            UNSEEN: _unseen_at_most(links, tip, left),
+            # What the summary was built on still applies.
+            UNSEEN: _unseen_at_most(links, summary, ids, run.base_id if run else None),
         }
 
     def _retire(self, links: Links, summary: ChatMessage, reason: str) -> None:
@@ -281,7 +281,8 @@ class ErasingAdmin(RecordAdmin):
         return not obj.is_summary
 
     def deletion(self, links: Links, obj: ChatMessage) -> dict[str, Any]:
-        affected, live = affected_by(obj)
+        affected, all_live = affected_by(obj)
+        live = list(all_live[:_MOST_NAMED])
         counts = {
             _("Messages after it"): affected["messages"] - 1,
             _("Ends of branches"): affected["tips"],

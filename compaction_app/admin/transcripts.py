@@ -20,7 +20,7 @@ from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.models import ChatMessage
 from compaction_app.tree.branches import database_of, histories_at, path_ids
-from compaction_app.tree.lanes import tip_below
+from compaction_app.tree.lanes import newest_tip_below
 from compaction_app.values import Origin
 
 #: Messages of a page, and characters of each that are read.
@@ -90,7 +90,7 @@ def goes_on(message: ChatMessage, links: Links) -> str:
 
     In at most four queries; "" at a tip. What is said of a message itself is true of a branch that ends there.
     """
-    newest, using = tip_below(message), database_of(message)
+    newest, using = newest_tip_below(message), database_of(message)
     if newest is None or newest.pk == message.pk:
         return ""
     url = links.url("chatmessage_transcript", newest.pk, end=min(message.depth + PAGE - 1, newest.depth))

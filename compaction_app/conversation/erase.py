@@ -37,7 +37,7 @@ from compaction_app.spending import keep_used
 from compaction_app.telemetry import log
 from compaction_app.tokens import TOKENS_PER_MISSING_RESULT, count_messages
 from compaction_app.tree.branches import check_instance, database_of
-from compaction_app.tree.lanes import tip_below
+from compaction_app.tree.lanes import newest_tip_below
 from compaction_app.values import EventKind, Kind, QuotedIn, Role, TextFound
 
 logger = logging.getLogger("compaction_app.erasure")
@@ -193,7 +193,7 @@ def _compact_below(session_id: Any, message_id: int | None, using: str) -> None:
     if is_inline or not tasks.enqueue_session(session, message_id):
         # Without a broker the run is the record of what is needed, which the sweep finds.
         message = ChatMessage.objects.using(using).filter(pk=message_id).first()
-        tip = tip_below(message) if message else None
+        tip = newest_tip_below(message) if message else None
         if tip is not None:
             request_compaction(tip)
 

@@ -64,28 +64,26 @@ def newest_tip(message: ChatMessage) -> ChatMessage:
     :class:`~compaction_app.exceptions.MessageNotFound` if it does not exist any more.
     """
     check_tip(message)
-    found = tip_below(message)
+    found = newest_tip_below(message)
     if found is None:
         raise MessageNotFound(f"Message {message.pk} does not exist any more.")
     return found
 
 
-def tip_below(message: ChatMessage, *, longest: bool = False) -> ChatMessage | None:
-    """:func:`newest_tip`, or the tip with the most tokens; None if the message does not exist any more."""
+def newest_tip_below(message: ChatMessage) -> ChatMessage | None:
+    """:func:`newest_tip`, or None if the message does not exist any more."""
     lane, using = message.lane_id or message.pk, database_of(message)
     forks = _lanes(message.session_id, using, limit=_ANY_ID, after=message.pk, before=_ANY_ID)
     # Down from which depth each lane is below the message, and where it ends. Lanes begin after the one they leave.
-    depths, ends = {lane: message.depth}, [(0, message.pk)]
+    depths, newest = {lane: message.depth}, message.pk
     for other in reversed(forks):
         if other.parent_lane_id in depths and other.start_depth > depths[other.parent_lane_id]:
-            depths[other.start_id] = 0
-            ends.append((other.end_path_tokens if longest else 0, other.end_id))
+            depths[other.start_id], newest = 0, max(newest, other.end_id)
     rows = ChatMessage.objects.using(using).messages()
     own = rows.filter(lane_id=lane, depth__gt=message.depth).order_by("-depth").values("pk")[:1]
     # A message that was deleted may have left its place on the lane to others.
-    found = rows.filter(Q(pk__in=[message.pk, max(ends)[1]]) | Q(pk=Subquery(own)), Exists(rows.filter(pk=message.pk)))
-    order = ("-path_tokens", "-id") if longest else ("-id",)
-    return found.select_related("session").defer("reasoning", "original").order_by(*order).first()
+    found = rows.filter(Q(pk__in=[message.pk, newest]) | Q(pk=Subquery(own)), Exists(rows.filter(pk=message.pk)))
+    return found.select_related("session").defer("reasoning", "original").order_by("-id").first()
 
 
 def tips_at_or_below(message_id: int, tip_ids: Collection[int], using: str) -> set[int]:
@@ -99,6 +97,19 @@ def _tips_at_or_below(message_ids: Collection[int], tip_ids: Collection[int], us
         return set()
     statement = sql.TIPS_AT_OR_BELOW.format(tips=sql.places(tip_ids), messages=sql.places(message_ids))
     return set(fetch(statement, [*tip_ids, *message_ids], using))
+
+
+def longest_with(session: ChatSession, summary_ids: Collection[int]) -> int | None:
+    """Of the branches that have one of these summaries in use, the tip of the one with the most tokens; None: none has.
+
+    The newest branches alone are looked at. Two queries.
+    """
+    using = database_of(session)
+    lanes = _lanes(session.pk, using, limit=_MOST_LANES, after=0, before=_ANY_ID)
+    tokens = {lane.end_id: lane.end_path_tokens for lane in lanes if lane.is_tip}
+    histories = histories_at(list(tokens), using)
+    losing = [tip for tip, history in histories.items() if history.summary_id in summary_ids]
+    return max(losing, key=lambda tip: (tokens[tip], tip), default=None)
 
 
 def borrowers(summaries: Collection[ChatMessage], available: int) -> list[int]:

@@ -53,9 +53,10 @@ def test_the_page_before_an_erasure_says_what_the_model_will_not_see(eraser, com
 
 @pytest.mark.parametrize("way", ["redact", "retire"])
 def test_of_several_branches_the_longest_is_told(eraser, compacted, session, way):
-    """Not the newest, which may be short."""
+    """Not the newest, which may be short, nor one that another summary covers."""
     summary = chat.find_summary(compacted[-1])
     tip = grow(session, compacted[-1], "u a " * 5)[-1]
+    chat.compact(grow(session, compacted[2], "u a " * 130)[-1])
     grow(session, ChatMessage.objects.get(pk=summary.parent_message_id), "u a")
     about = {"redact": compacted[200], "retire": summary}
     page = eraser.get(url(f"chatmessage_{way}", about[way].pk)).text
