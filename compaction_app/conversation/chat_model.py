@@ -248,7 +248,7 @@ def _errors_translated() -> Iterator[None]:
 
 #: Arguments of one call, of which each piece may be the last, are not read again and again for ever.
 _MOST_REREAD = 5_000_000
-#: A piece costs as much to read again as so many characters.
+#: To read a piece again costs as much as reading this many characters more.
 _PIECE = 20
 
 

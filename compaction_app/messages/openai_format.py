@@ -409,7 +409,7 @@ def _refuse_constant(name: str) -> Any:
 
 
 def strings(value: Any, *, keys: bool = True, without: Collection[str] = ()) -> Iterator[str]:
-    """Every string in a JSON value, in order. What stands under one of the keys ``without`` is left out."""
+    """Every string in a JSON value, in order, but for those in the values of the keys ``without``."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

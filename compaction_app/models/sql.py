@@ -499,7 +499,7 @@ WITH RECURSIVE up(id, parent_id) AS (
 SELECT id FROM up
 """
 
-#: A branch is divided into parts of so many messages. An entry has the number of its part as a term.
+#: Messages of a part of a branch. Each entry of the search index has the number of its part as a term.
 SEGMENT = 2_048
 # The newest entries with one of some terms on a branch, by the database's own index: FTS5, or GIN over a tsvector. On a
 # lane ids rise with the depth, so a branch has what is at or above its last message there.

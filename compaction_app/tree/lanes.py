@@ -99,17 +99,20 @@ def _tips_at_or_below(message_ids: Collection[int], tip_ids: Collection[int], us
     return set(fetch(statement, [*tip_ids, *message_ids], using))
 
 
+def _newest_tips(session_id: UUID, using: str) -> dict[int, Lane]:
+    """The tips of the newest branches, each with the lane that it ends."""
+    lanes = _lanes(session_id, using, limit=_MOST_LANES, after=0, before=_ANY_ID)
+    return {lane.end_id: lane for lane in lanes if lane.is_tip}
+
+
 def longest_with(session: ChatSession, summary_ids: Collection[int]) -> int | None:
     """Of the branches that have one of these summaries in use, the tip of the one with the most tokens; None: none has.
 
     The newest branches alone are looked at. Two queries.
     """
-    using = database_of(session)
-    lanes = _lanes(session.pk, using, limit=_MOST_LANES, after=0, before=_ANY_ID)
-    tokens = {lane.end_id: lane.end_path_tokens for lane in lanes if lane.is_tip}
-    histories = histories_at(list(tokens), using)
-    losing = [tip for tip, history in histories.items() if history.summary_id in summary_ids]
-    return max(losing, key=lambda tip: (tokens[tip], tip), default=None)
+    tips = _newest_tips(session.pk, using := database_of(session))
+    losing = [tip for tip, history in histories_at(list(tips), using).items() if history.summary_id in summary_ids]
+    return max(losing, key=lambda tip: (tips[tip].end_path_tokens, tip), default=None)
 
 
 def borrowers(summaries: Collection[ChatMessage], available: int) -> list[int]:
@@ -122,8 +125,7 @@ def borrowers(summaries: Collection[ChatMessage], available: int) -> list[int]:
     if not of_live:
         return []
     using = database_of(of_live[0])
-    lanes = _lanes(of_live[0].session_id, using, limit=_MOST_LANES, after=0, before=_ANY_ID)
-    histories = histories_at([lane.end_id for lane in lanes if lane.is_tip], using)
+    histories = histories_at(list(_newest_tips(of_live[0].session_id, using)), using)
     too_long = [tip for tip, history in histories.items() if history.tokens > available]
     spans = [(one.last_summarized_message_id or 0, one.parent_message_id or 0) for one in of_live]
     below = _tips_at_or_below({pk for span in spans for pk in span}, too_long, using)
