@@ -208,8 +208,40 @@ def visible(text: str) -> str:
 
 
 def make_storable(text: str) -> str:
-    """The text with what no database accepts replaced, for what a provider or a host's code returned."""
-    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+    """The text with what no database accepts replaced, for what a provider or a host's code returned.
+
+    Two halves of a character that stand together are the character; a half alone is U+FFFD.
+    """
+    if is_storable(text):
+        return text
+    halves = text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-16", "surrogatepass")
+    return halves.decode("utf-16", "replace")
+
+
+def storable(value: Any, depth: int = 0) -> Any:
+    """The JSON of any value that both databases take, as near to it as can be: also of JSON that was read from a text,
+    whose escapes may stand for what they do not take.
+
+    Of a client's own objects it has what came: the keys that the client does not know, and none that it made up.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return make_storable(value)
+    if isinstance(value, int | float):
+        small = math.isfinite(value) if isinstance(value, float) else value.bit_length() <= 64
+        return value if small else str(value)[:80] if isinstance(value, float) else hex(value)[:80]
+    # Inside ``original`` there are levels above it.
+    if depth > MAX_JSON_DEPTH - 5:
+        return None
+    if isinstance(value, list | tuple):
+        return [storable(item, depth + 1) for item in value]
+    if isinstance(came := getattr(value, "model_fields_set", None), set):
+        known = {name: getattr(value, name) for name in type(value).model_fields if name in came}
+        value = {**known, **(value.model_extra or {})}
+    elif not isinstance(value, Mapping):
+        value = getattr(value, "__dict__", None) or {"text": str(value)}
+    return {make_storable(str(key)): storable(item, depth + 1) for key, item in value.items()}
 
 
 def token_count(value: Any) -> int | None:

@@ -36,7 +36,7 @@ from compaction_app.contrib.gateway.placing import Fields, Place, fields_of, pla
 from compaction_app.conversation.chat_model import END, ProviderOverflow, ask, endpoint_of, open_stream
 from compaction_app.conversation.recall import other_calls
 from compaction_app.messages.openai_format import to_openai
-from compaction_app.messages.validation import check_json, check_list_of_dicts, named, validate_message
+from compaction_app.messages.validation import check_json, check_list_of_dicts, named, storable, validate_message
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.redaction import apply_redactor, redactor_of
 from compaction_app.summarizers.error_details import safe_code, safe_message
@@ -323,7 +323,7 @@ class Gateway:
         arguments = await way.do(_task_arguments, asked, client)
         if not asked.is_streamed:
             reply = await ask(client, arguments, way)
-            return JsonResponse(reply.completion.model_dump(exclude_unset=True, warnings=False))
+            return JsonResponse(storable(reply.completion))
         opened = await open_stream(client, arguments, way)
         return _streamed(opened.read, opened.close, asked, way, {})
 
