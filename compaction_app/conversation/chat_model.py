@@ -51,9 +51,11 @@ class Reply:
         """The attributes of the :class:`InvalidReply` that carries it."""
         return {"reply": self.fields, "completion": self.completion, "finish_reason": self.fields["finish_reason"]}
 
-    @property
-    def without_calls(self) -> Reply:
-        return replace(self, fields={**self.fields, "tool_calls": [], "original": None})
+    def without_calls(self, of: str = "") -> Reply:
+        """Without its calls ``of`` one tool, or of all."""
+        called = self.fields["tool_calls"] or []
+        kept = [call for call in called if of and call["function"]["name"] != of]
+        return replace(self, fields={**self.fields, "tool_calls": kept, "original": None}) if kept != called else self
 
     def nonempty(self) -> Reply:
         """Raises :class:`EmptyReply`: an empty reply would be an empty message in every later prompt."""

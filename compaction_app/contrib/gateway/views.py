@@ -249,7 +249,9 @@ class Gateway:
         headers = {"X-Compaction-Session": str(found.session.pk), "X-Compaction-Message": str(found.tip.pk)}
         if not asked.is_streamed:
             await way.do(remember_reply, found, reply, using)
-            return JsonResponse(_completion(reply), headers=headers)
+            return JsonResponse(
+                _completion(reply, other_calls(reply) if self.recall else reply.tool_calls), headers=headers
+            )
 
         is_known = False
 
@@ -344,14 +346,14 @@ def _task_arguments(asked: Asked, client: Any) -> dict[str, Any]:
     return {**asked.params, **sent, **({"tools": asked.tools} if asked.tools else {})}
 
 
-def _completion(reply: ChatMessage) -> dict[str, Any]:
-    """A stored reply as a provider gives one, with what came beside its text. Searches are answered here."""
+def _completion(reply: ChatMessage, calls: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
+    """A stored reply as a provider gives one, with what came beside its text, and these of its calls."""
     original = reply.original or {}
     message = {**(original.get("data") or {}), "role": reply.role, "content": reply.content or None}
     if reply.reasoning and not original:
         message["reasoning"] = reply.reasoning
     if reply.tool_calls:
-        message["tool_calls"] = other_calls(reply)
+        message["tool_calls"] = calls
     ending = reply.finish_reason or ("tool_calls" if reply.tool_calls else "stop")
     return {
         "id": f"chatcmpl-{reply.pk}",

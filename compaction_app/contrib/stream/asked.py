@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from compaction_app.api.errors import Code, Problem
 from compaction_app.api.schemas import MAX_ID, JsonObject
 from compaction_app.contrib.stream.replies import settle
-from compaction_app.conversation.append import append_once
+from compaction_app.conversation.append import OwnKey, append_once
 from compaction_app.conversation.recall import answer_recalls, other_calls
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.models import ChatMessage, ChatSession
@@ -187,7 +187,7 @@ def _append_results(row: ChatMessage, parts: Sequence[Mapping[str, Any]]) -> Cha
             output = outputs[call["id"]]
             text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
             fields = {"role": Role.TOOL, "tool_call_id": call["id"], "content": text}
-            key = f"{row.pk} {call['id']}"[:255]
+            key = OwnKey(f"{row.pk} {call['id']}")
             tip = append_once(row.session, tip, fields, idempotency_key=key, writer="client").message
     return tip
 
