@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from typing import Any, NoReturn, Required, TypedDict, Unpack
 
 from django.conf import settings as django_settings
@@ -50,7 +49,6 @@ class MessageFields(TypedDict, total=False):
 
 
 _MESSAGE_KEYS = tuple(MessageFields.__annotations__)
-_LONGEST_KEY = 255
 #: Begins the idempotency keys that this app makes. A client's key may not, or its message would be taken for ours.
 _OWN_KEYS = "compaction_app:"
 #: What a redaction does not change: all that can still be compared on a redacted message.
@@ -58,12 +56,10 @@ _KEPT_BY_REDACTION = ("role", "tool_call_id", "model", "external_id")
 
 
 class OwnKey(str):
-    """An idempotency key that this app makes, of anything that tells one message from all others of its session."""
+    """An idempotency key that this app makes, of names and numbers of its own: what a client wrote may be too long."""
 
     def __new__(cls, text: str) -> OwnKey:
-        key = _OWN_KEYS + text
-        # Cut to what has room, two could be the same.
-        return super().__new__(cls, key if len(key) <= _LONGEST_KEY else _OWN_KEYS + sha256(text.encode()).hexdigest())
+        return super().__new__(cls, _OWN_KEYS + text)
 
 
 def start_session(
@@ -205,7 +201,7 @@ def append_once(
     if parent is not None:
         check_instance(parent, ChatMessage, "parent")
     if idempotency_key:
-        validation.check_text(idempotency_key, "idempotency_key", longest=_LONGEST_KEY)
+        validation.check_text(idempotency_key, "idempotency_key", longest=255)
         if idempotency_key.startswith(_OWN_KEYS) and not isinstance(idempotency_key, OwnKey):
             raise InvalidMessage(f"Keys that begin with {_OWN_KEYS} are the app's own.", field="idempotency_key")
         node.idempotency_key = idempotency_key

@@ -75,16 +75,21 @@ def test_a_branch_made_in_the_page_is_a_branch_of_the_tree(page, server, session
 
 @BY_WSGI
 def test_tools_of_the_page_and_of_the_host(page, server, session):
-    asked = calls(("c1", "weather", {"city": "Kiel"}), ("c2", "weather", {}))
+    # Ids of which the first 255 characters are the same.
+    c1, c2, c3 = (f"{'c' * 300}{number}" for number in (1, 2, 3))
+    asked = calls((c1, "weather", {"city": "Kiel \ud83d"}), (c2, "weather", {}))
     server.script([asked, steps.reply("Both."), asked, steps.reply("Rain.")])
     seen = page.send("Weather?", "u1")
-    assert [one["input"] for one in seen if one["type"] == "tool-input-available"] == [{"city": "Kiel"}, {}]
+    assert [one["input"] for one in seen if one["type"] == "tool-input-available"] == [
+        {"city": "Kiel \ufffd"},
+        {},
+    ]
     assert seen[-1]["finishReason"] == "tool-calls"
-    outputs = [{"toolCallId": key, "state": "output-available", "output": {"is": key}} for key in ("c1", "c2", "c3")]
+    outputs = [{"toolCallId": key, "state": "output-available", "output": {"is": key}} for key in (c1, c2, c3)]
     page.messages[-1]["parts"] = outputs
     again = page.ask(messageId=page.messages[-1]["id"])
     assert again[0]["messageId"] == seen[0]["messageId"]
-    assert branches(session) == [["Weather?", "", '{"is": "c1"}', '{"is": "c2"}', "Both."]]
+    assert branches(session) == [["Weather?", "", json.dumps({"is": c1}), json.dumps({"is": c2}), "Both."]]
     seen = page.send("And now?", "u2", hostsTools=True)
     assert [one["output"] for one in seen if one["type"] == "tool-output-available"] == ["Rain.", "Rain."]
     assert branches(session)[0][-3:] == ["Rain.", "Rain.", "Rain."]
@@ -93,7 +98,7 @@ def test_tools_of_the_page_and_of_the_host(page, server, session):
     assert [one["message"]["role"] for one in loaded] == ["user", "assistant"] * 2
     kinds = [part["type"] for part in loaded[1]["message"]["parts"]]
     assert kinds == ["step-start", "tool-weather", "tool-weather", "step-start", "text"]
-    assert loaded[1]["message"]["parts"][1]["output"] == {"is": "c1"}
+    assert loaded[1]["message"]["parts"][1]["output"] == {"is": c1}
     assert loaded[3]["message"]["id"] == loaded[3]["message"]["metadata"]["id"] == seen[-1]["messageMetadata"]["id"]
 
 
@@ -108,6 +113,13 @@ def test_a_search_beside_a_tool_is_answered_above_it_and_not_shown(page, server,
         page.ask(messageId=page.messages[-1]["id"])
     [[_, _, searched, result, last]] = branches(session)
     assert ("No summarized message" in searched, result, last) == (True, "Rain." if who == "host" else "Wet", "Rain.")
+
+
+@WSGI_TOO
+def test_a_character_that_is_cut_arrives_whole(page, server, session):
+    """The page lost its connection at it."""
+    server.script([steps.stream_of("a\ud83d", "\ude00b\ud83d")])
+    assert text_of(page.send("Hello", "u1")) == "a😀b\ufffd" == branches(session)[0][-1]
 
 
 @BY_WSGI

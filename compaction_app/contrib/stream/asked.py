@@ -182,12 +182,12 @@ def _append_results(row: ChatMessage, parts: Sequence[Mapping[str, Any]]) -> Cha
     }
     # The model's searches are answered here.
     tip = answer_recalls(row) or row
-    for call in other_calls(row):
+    for number, call in enumerate(other_calls(row)):
         if call["id"] in outputs:
             output = outputs[call["id"]]
             text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
             fields = {"role": Role.TOOL, "tool_call_id": call["id"], "content": text}
-            key = OwnKey(f"{row.pk} {call['id']}")
+            key = OwnKey(f"result-{row.pk}-{number}")
             tip = append_once(row.session, tip, fields, idempotency_key=key, writer="client").message
     return tip
 
