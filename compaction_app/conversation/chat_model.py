@@ -148,8 +148,9 @@ class _HalfCharacters:
 
     def joined(self, chunk: Any) -> list[Any]:
         """The chunk, behind another one for each half that is left of a choice that ends."""
-        choices = _numbered(getattr(chunk, "choices", None) or ())
-        self._ended = {number for number, one in choices if getattr(one, "finish_reason", None)}
+        choices = getattr(chunk, "choices", None)
+        numbered = _numbered(choices) if isinstance(choices, list) else []
+        self._ended = {number for number, one in numbered if getattr(one, "finish_reason", None)}
         self._join(chunk, ())
         alone = [place for place in self._held if place[1] in self._ended]
         for place in alone:
