@@ -26,7 +26,7 @@ from treebeard.utils import check_create_args
 from compaction_app.conf import MAX_INTEGER, get_token_counter, site_setting
 from compaction_app.exceptions import ImmutableTree, InvalidMessage, InvalidParent, MessageNotFound
 from compaction_app.messages.originals import become_text
-from compaction_app.messages.validation import goes_on_calling, named, open_calls_after, validate_message
+from compaction_app.messages.validation import NONE_OPEN, OpenCalls, goes_on_calling, named, open_calls_after, validate_message
 from compaction_app.models import sql
 from compaction_app.tokens import TOKENS_PER_MISSING_RESULT, count_messages
 from compaction_app.values import Kind, Role, RunStatus
@@ -414,7 +414,7 @@ class _Position:
     depth: int = 0
     path_tokens: int = 0
     last_order: int = 0
-    open_calls: Sequence[str] = ()
+    open_calls: OpenCalls = NONE_OPEN
     #: The parent's lane; None above a root.
     lane_id: int | None = None
     #: Whether the parent has a message already: another one begins a lane of its own.
@@ -442,7 +442,7 @@ class _Position:
             raise InvalidParent("The parent belongs to another session.", field="parent")
         if last["kind"] == Kind.SUMMARY:
             raise InvalidParent("A summary is a leaf: append to a message, such as its anchor.", field="parent")
-        open_calls: Sequence[str] = ()
+        open_calls = NONE_OPEN
         for member in group:
             called = calls.from_db_value(member["tool_calls"], None, connection)
             open_calls = open_calls_after(open_calls, {**member, "tool_calls": called})
