@@ -27,6 +27,7 @@ from compaction_app.compaction.planning import plan_compaction
 from compaction_app.conf import Mode, load_function
 from compaction_app.context.budget import calibration_of
 from compaction_app.context.reading import ResolvedRequest, pruned_history_tokens
+from compaction_app.context.windows import name_of
 from compaction_app.messages.validation import is_storable
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.models.managers import lock_session
@@ -246,7 +247,7 @@ def _create(request: CompactionRequest, branch: Branch, plan: CompactionPlan) ->
     if request.by_threshold and not request.below_threshold:
         budget = request.resolved.budget
         tokens = max(branch.history_tokens, request.with_reasoning)
-        known, model = request.resolved.session.token_calibration, request.resolved.model
+        known, model = request.resolved.session.token_calibration, name_of(request.resolved.place)
         numbers = {
             "history_tokens": tokens,
             "threshold": budget.threshold,

@@ -9,15 +9,13 @@ from __future__ import annotations
 import json
 import math
 import unicodedata
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from itertools import islice, pairwise
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 from compaction_app.exceptions import InvalidMessage
-from compaction_app.values import ContextMessage, Role
+from compaction_app.values import Role
 
 #: Of ``original``: OpenAI's chat format is ``openai``.
 FORMATS = ("openai", "openai-responses", "anthropic", "pydantic-ai", "langchain")
@@ -30,8 +28,6 @@ _LONG_TEXTS = ("content", "tool_call_id")
 _JSON = ("tool_calls", "reasoning", "original", "attachments", "usage", "metadata", "sent_context")
 _SESSION_TEXTS = {"title": _SHORT_TEXT, "model": _SHORT_TEXT, "external_id": _SHORT_TEXT, "system_prompt": None}
 _SESSION_JSON = ("settings", "token_calibration", "metadata")
-#: Ids of open calls that an error names.
-_SHOWN_CALLS = 10
 #: Characters of a key that the place of a value shows.
 _SHOWN_KEY = 40
 #: Far more tokens than any model reads at once: a larger number is wrong, and a column would overflow.
@@ -85,107 +81,6 @@ def validate_session(session: Mapping[str, Any]) -> None:
         check_text(str(session.get(name, "")), name, longest=longest)
     for name in _SESSION_JSON:
         check_json(session.get(name), name)
-
-
-class OpenCalls:
-    """The calls without a result at one message, which never change.
-
-    Those of the messages of one group have one table of ids between them. It is as the newest one has it; an older one
-    that is asked, where a branch forks, takes back what has changed since. So a result costs the same among any number.
-    """
-
-    __slots__ = ("_changed", "_ids", "_number", "_since", "none_answered")
-
-    def __init__(self, called: Sequence[str] = ()) -> None:
-        #: How many open calls have each id; None while another one has the table.
-        self._ids: Counter[str] | None = Counter(called)
-        self._number = len(called)
-        #: What was made of this one, and the ids that it has more, or less.
-        self._since: OpenCalls | None = None
-        self._changed: tuple[Sequence[str], int] = ((), 0)
-        #: An assistant message that follows adds its own.
-        self.none_answered = True
-
-    def __len__(self) -> int:
-        return self._number
-
-    def __contains__(self, call_id: str) -> bool:
-        return self._table()[call_id] > 0
-
-    def first(self, most: int) -> list[str]:
-        return list(islice(self._table(), most))
-
-    def changed(self, ids: Sequence[str], by: int) -> OpenCalls:
-        """With one more, or one less, of each of these ids."""
-        made = OpenCalls()
-        made._number, made.none_answered = self._number + by * len(ids), by > 0
-        self._table()
-        self._hand_over(made, ids, by)
-        return made
-
-    def _table(self) -> Counter[str]:
-        way: list[OpenCalls] = [self]
-        while (since := way[-1]._since) is not None:
-            way.append(since)
-        for newer, older in pairwise(reversed(way)):
-            ids, by = older._changed
-            newer._hand_over(older, ids, -by)
-        return cast(Counter[str], self._ids)
-
-    def _hand_over(self, other: OpenCalls, ids: Sequence[str], by: int) -> None:
-        table = cast(Counter[str], self._ids)
-        for call_id in ids:
-            table[call_id] += by
-            if not table[call_id]:
-                del table[call_id]
-        other._ids, other._since = table, None
-        self._ids, self._since, self._changed = None, other, (ids, by)
-
-
-NONE_OPEN = OpenCalls()
-
-
-def open_calls_after(open_calls: OpenCalls, message: Mapping[str, Any]) -> OpenCalls:
-    """The calls without a result after ``message``, given those before it.
-
-    Raises where a tool message answers none of them. Any other message closes all open calls for good, unless it goes
-    on calling right after them: some clients append the calls of one reply one by one.
-    """
-    if message.get("role") != Role.TOOL:
-        called = [str(call.get("id")) for call in message.get("tool_calls") or ()]
-        if goes_on_calling(open_calls, message):
-            return open_calls.changed(called, 1)
-        return OpenCalls(called) if called else NONE_OPEN
-    answered = str(message.get("tool_call_id"))
-    if answered not in open_calls:
-        first = open_calls.first(_SHOWN_CALLS)
-        more = f" and {len(open_calls) - len(first)} more" if len(open_calls) > len(first) else ""
-        waiting = ", ".join(id_[:_SHORT_TEXT] for id_ in first) or "none"
-        raise InvalidMessage(
-            f"No open call {answered[:_SHORT_TEXT]!r} here; open calls on this path: {waiting}{more}. Append the message "
-            "that calls first; in Python lenient=True stores a result without its call as a text.",
-            field="tool_call_id",
-        )
-    return open_calls.changed([answered], -1)
-
-
-def goes_on_calling(open_calls: OpenCalls | None, message: Mapping[str, Any]) -> bool:
-    """Whether a message's calls are of one group with those of the message before."""
-    return bool(open_calls and open_calls.none_answered and message.get("tool_calls"))
-
-
-def open_calls_at_end(messages: Sequence[ContextMessage]) -> list[str]:
-    """The ids of the calls of the last call group that still wait for a result."""
-    answered: Counter[str] = Counter()
-    called: list[str] = []
-    for message in reversed(messages):
-        if message.role == Role.TOOL and not called:
-            answered[message.tool_call_id] += 1
-        elif message.tool_calls:
-            called += [str(call.get("id")) for call in reversed(message.tool_calls)]
-        else:
-            break
-    return list((Counter(reversed(called)) - answered).elements())
 
 
 def check_json(value: Any, field: str) -> None:

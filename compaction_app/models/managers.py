@@ -25,8 +25,9 @@ from treebeard.utils import check_create_args
 
 from compaction_app.conf import MAX_INTEGER, get_token_counter, site_setting
 from compaction_app.exceptions import ImmutableTree, InvalidMessage, InvalidParent, MessageNotFound
+from compaction_app.messages.open_calls import NONE_OPEN, OpenCalls, goes_on_calling, open_calls_after
 from compaction_app.messages.originals import become_text
-from compaction_app.messages.validation import NONE_OPEN, OpenCalls, goes_on_calling, named, open_calls_after, validate_message
+from compaction_app.messages.validation import named, validate_message
 from compaction_app.models import sql
 from compaction_app.tokens import TOKENS_PER_MISSING_RESULT, count_messages
 from compaction_app.values import Kind, Role, RunStatus

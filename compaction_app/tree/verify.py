@@ -22,8 +22,9 @@ from django.db.models import Q
 
 from compaction_app.conf import get_token_counter
 from compaction_app.exceptions import InvalidMessage
+from compaction_app.messages.open_calls import NONE_OPEN, OpenCalls, goes_on_calling, open_calls_after
 from compaction_app.messages.transcript import summary_message
-from compaction_app.messages.validation import NONE_OPEN, OpenCalls, goes_on_calling, open_calls_after, validate_message
+from compaction_app.messages.validation import validate_message
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin
 from compaction_app.tokens import TOKENS_PER_MESSAGE, TOKENS_PER_MISSING_RESULT, Count, count_messages
 from compaction_app.values import Kind, Role, RunStatus, with_ledger
