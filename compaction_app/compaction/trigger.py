@@ -166,7 +166,7 @@ def open_under_lock(request: CompactionRequest) -> Decision:
         follow_up=request.previous is not None,
     )
     if (open_run_id := _open_run_in_the_way(request, branch, plan)) is not None:
-        return replace(_suppress(request, Suppression.OPEN_RUN), open_run_id=open_run_id)
+        return _wait_for(open_run_id, request)
     if isinstance(plan, Skip):
         return _nothing_to_compact(request, branch)
     # A follow-up run does not wait for the cool-down: it would leave the work half done.
@@ -194,6 +194,15 @@ def _open_run_in_the_way(request: CompactionRequest, branch: Branch, plan: Compa
     tips = [run.tip_id for run in others if run.tip_id is not None]
     below = tips_at_or_below(plan.anchor_id, tips, request.using)
     return next((run.pk for run in others if run.tip_id in below), None)
+
+
+def _wait_for(open_run_id: int, request: CompactionRequest) -> Decision:
+    """The open run is in the way. That is recorded once: while workers are busy each turn of the branch meets it."""
+    open_run = CompactionRun(pk=open_run_id)
+    events = CompactionEvent.objects.using(request.using).filter(run=open_run, kind=EventKind.SUPPRESSED)
+    if request.by_threshold and events.exists():
+        return Decision(None, Suppression.OPEN_RUN, repeated=True, open_run_id=open_run_id)
+    return replace(_suppress(request, Suppression.OPEN_RUN, run=open_run), open_run_id=open_run_id)
 
 
 def _nothing_to_compact(request: CompactionRequest, branch: Branch) -> Decision:
@@ -224,7 +233,12 @@ def _nothing_to_compact(request: CompactionRequest, branch: Branch) -> Decision:
     return Decision(None, Suppression.IRREDUCIBLE, numbers, repeated=True)
 
 
-def _suppress(request: CompactionRequest, reason: Suppression, numbers: dict[str, Any] | None = None) -> Decision:
+def _suppress(
+    request: CompactionRequest,
+    reason: Suppression,
+    numbers: dict[str, Any] | None = None,
+    run: CompactionRun | None = None,
+) -> Decision:
     """No run, for this reason. It leaves an event where the threshold asked for it, or where a limit was reached."""
     numbers = numbers or {}
     if request.by_threshold or reason == Suppression.SPEND:
@@ -232,6 +246,7 @@ def _suppress(request: CompactionRequest, reason: Suppression, numbers: dict[str
             request.tip.session_id,
             EventKind.SUPPRESSED,
             using=request.using,
+            run=run,
             message_id=request.tip.pk,
             payload={"reason": reason, **numbers},
         )

@@ -18,6 +18,7 @@ from django.db import connections, models, router, transaction
 from django.db.models import Q
 from django.db.models.deletion import Collector
 from django.db.models.expressions import RawSQL
+from django.db.models.functions import Coalesce
 from django.db.models.signals import post_save, pre_save
 from django.utils import timezone
 from treebeard.al_tree import AL_NodeManager
@@ -138,6 +139,11 @@ class CompactionRunQuerySet(models.QuerySet["CompactionRun"]):
         due = Q(next_attempt_at__isnull=True) | Q(next_attempt_at__lte=now)
         stalled = Q(status=RunStatus.RUNNING, lease_expires_at__lt=now)
         return self.open().filter((Q(status=RunStatus.READY) & due) | stalled)
+
+    def waiting(self) -> CompactionRunQuerySet:
+        """Those without a worker, with when they were ``due``."""
+        due = Coalesce("next_attempt_at", "started_at", "created_at")
+        return self.open().filter(status=RunStatus.READY).annotate(due=due)
 
     def left_behind(self, now: Any) -> CompactionRunQuerySet:
         """Claimable, and in no broker's queue: never enqueued, enqueued long ago, or stalled."""
