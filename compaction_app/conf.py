@@ -449,6 +449,11 @@ def _problem_of(error: Mapping[str, Any], where: str = SITE) -> CheckMessage:
         key not in ("SUMMARIZER", "SUMMARIZERS", "MODELS") and kind != "missing" and "cannot be imported" not in wrong
     )
     shown = f", not {value!r}" if is_shown and not wrong.startswith("has unknown keys") else ""
+    if path[-1] == "[key]":
+        # So pydantic calls what is wrong with a key itself.
+        *path, named, _ = path
+        wrong = f"has the key {named!r}, which {wrong}"
+        shown = ""
     place = where.removeprefix("settings.") + "".join(f"[{part!r}]" for part in path)
     return Error(f"{place} {wrong}{shown}.", hint=f"Correct or remove {key}.", id=KEYS[key]["id"])
 

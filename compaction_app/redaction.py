@@ -149,10 +149,10 @@ def _redact_arguments(arguments: str, redact: Redact) -> str:
     """Arguments that were JSON are JSON afterwards; others are redacted as text."""
     try:
         parsed = json.loads(arguments)
+        redacted = redact_json(parsed, redact, pair=_redact_pair)
+        return arguments if redacted == parsed else make_storable(json.dumps(redacted, ensure_ascii=False))
     except (ValueError, RecursionError):
         return redact(arguments)
-    redacted = redact_json(parsed, redact, pair=_redact_pair)
-    return arguments if redacted == parsed else make_storable(json.dumps(redacted, ensure_ascii=False))
 
 
 def _redact_pair(key: str, value: Json, redact: Redact) -> Any:

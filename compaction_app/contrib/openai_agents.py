@@ -130,13 +130,14 @@ class TreeSession:
         tools = [tool_schema(one.name, one.description, one.params_json_schema) for one in functions]
         asked = self._model or data.agent.model or get_default_model()
         model = asked if isinstance(asked, str) else getattr(asked, "model", None)
+        url = getattr(getattr(asked, "_client", None), "base_url", None)
 
         def store_and_fit(new: Sequence[Any] = ()) -> None:
             self._add(new)
             # The SDK adds them when the turn ends.
             self._early += map(_key, new)
             self._requests = len(self._counted)
-            sent.input = items_of(self.branch.show(instructions or "", model=model, tools=tools))
+            sent.input = items_of(self.branch.show(instructions or "", model=model, url=url, tools=tools))
 
         self._fit_again = store_and_fit
         await sync_to_async(store_and_fit)(new)

@@ -40,10 +40,11 @@ from compaction_app.exceptions import (
     InvalidReply,
     MessageNotFound,
 )
+from compaction_app.messages.open_calls import open_calls_at_end
 from compaction_app.messages.openai_format import strings
 from compaction_app.messages.tool_calls import name_and_arguments
 from compaction_app.messages.transcript import RECALL_TOOL
-from compaction_app.messages.validation import open_calls_at_end, token_count
+from compaction_app.messages.validation import token_count
 from compaction_app.models import ChatMessage
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
 from compaction_app.telemetry import log, log_error

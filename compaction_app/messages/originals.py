@@ -149,6 +149,7 @@ class Reading:
     #: Texts in order; None where something that is no text stood between two.
     texts: list[str | None] = field(default_factory=list)
     calls: list[dict[str, Any]] = field(default_factory=list)
+    _ids: set[str] = field(default_factory=set)
     #: Of results: the call's id, the tool's name, the text, the attachments, and the part itself.
     results: list[tuple[str, str, Reading, Any]] = field(default_factory=list)
     reasoning: list[Any] = field(default_factory=list)
@@ -275,8 +276,9 @@ class Reading:
         text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
         name = name if isinstance(name, str) and name else "unnamed"
         call_id = given.get("id")
-        if not isinstance(call_id, str) or not call_id.strip() or any(call_id == one["id"] for one in self.calls):
+        if not isinstance(call_id, str) or not call_id.strip() or call_id in self._ids:
             call_id = made_id(json.dumps([salt, len(self.calls), name, text]))
+        self._ids.add(call_id)
         function = {"name": name, "arguments": text}
         made = {"id": call_id, "type": "custom" if is_custom else "function", "function": function}
         # What a client of the API writes beside them is nowhere else.

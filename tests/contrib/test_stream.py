@@ -8,8 +8,11 @@ from contextlib import ExitStack
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
+from compaction_app.contrib.stream.asked import Asking, find_or_append
 from compaction_app.messages.transcript import RECALL_TOOL
 from compaction_app.models import ChatMessage, ReplyClaim
 from compaction_app.testing import steps
@@ -305,3 +308,26 @@ def test_the_page_is_told_what_is_summarized_and_left_out(page, server, session,
     seen = page.send("And on", "u2")
     last = [one["data"] for one in seen if one["type"] == "data-compaction"][-1]
     assert (last["dropped"] > 0, last["fallbackUsed"], last["underWay"]) == (True, True, True)
+
+
+def test_a_request_takes_the_same_queries_below_a_chain_of_any_length(session):
+    """An agent's steps are messages of one reply: a query for each was 800 for one click."""
+    taken = []
+    for length in (3, 40):
+        question = chat.append_message(session, role="user", content="Go on.")
+        end = chat.append_messages(session, question, [{"role": "assistant", "content": "Step."}] * length)[-1]
+        asked, stopped = {"id": str(question.pk), "role": "user"}, {"questionId": str(question.pk)}
+        below = {"id": f"new {length}", "role": "user", "parts": [{"type": "text", "text": "And now?"}]}
+        reply = {"id": "unknown", "role": "assistant", "metadata": stopped}
+        with CaptureQueriesContext(connection) as after:
+            assert find_or_append(session, Asking(messages=[asked, reply, below])).parent_message_id == end.pk
+        reply = {"id": str(end.pk), "role": "assistant"}
+        with CaptureQueriesContext(connection) as again:
+            assert (
+                find_or_append(
+                    session, Asking(trigger="regenerate-message", messages=[asked, reply], messageId=str(end.pk))
+                )
+                == question
+            )
+        taken.append((len(after), len(again)))
+    assert taken[0] == taken[1]
