@@ -21,6 +21,7 @@ from compaction_app.conf import (
     ReasoningRule,
     find_problems,
     get_settings,
+    settings_from,
     settings_from_snapshot,
     site_setting,
 )
@@ -444,3 +445,8 @@ class TestChecking:
         settings.COMPACTION = {"MODE": "aggressive"}
         assert get_settings({"TARGET_RATIO": 0.2}).mode == "aggressive"
         assert get_settings({"TARGET_RATIO": 0.3}).target_ratio == 0.3
+
+
+def test_a_wrong_key_is_named_as_the_key_that_it_is():
+    with pytest.raises(ConfigurationError, match=r"SPENDING_LIMITS'\] has the key 'tenant', which must be"):
+        settings_from({"SPENDING_LIMITS": {"tenant": ["20 runs/h"]}}, where="COMPACTION")

@@ -1,25 +1,33 @@
-"""The time of every function that reads a text grows like the text, whatever the text is made of.
+"""Time and memory of every function that reads what others wrote grow like what it reads.
 
-People, models, tools and providers write these texts, so each of them is tried on long runs of every class of
-character. A pattern that tries again at each place what another place has scanned takes sixteen times as long for four
-times the text; what is linear takes four times.
+People, models, tools and providers write it, so each text is tried on long runs of every class of character, and each
+list of messages with many of one kind: in a chain, beside one another, in one message, inside one another. What
+starts again everywhere takes sixteen times as much for four times the input; what is linear takes four times.
+
+:data:`READERS`, :data:`OF_MESSAGES` and :data:`OF_TREES` are all of them. A new one has to be reached by one of these.
 """
 
 from __future__ import annotations
 
+import ast
 import gc
 import io
 import json
 import re
+import sys
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import compaction_app
+from compaction_app import chat, plain, redaction
 from compaction_app.admin import display, summaries
 from compaction_app.compaction import search_words
 from compaction_app.context import catalog, overflow, pruning
@@ -27,7 +35,7 @@ from compaction_app.contrib import histories
 from compaction_app.contrib.gateway import placing, views
 from compaction_app.contrib.histories import chatgpt, files, open_webui
 from compaction_app.conversation import chat_model, erase, usage
-from compaction_app.exceptions import CompactionError
+from compaction_app.exceptions import CompactionError, ContextOverflow, InvalidMessage
 from compaction_app.memory import (
     dates,
     extractive,
@@ -51,18 +59,18 @@ from compaction_app.messages import (
     truncate,
     validation,
 )
+from compaction_app.messages.open_calls import NONE_OPEN, open_calls_after, open_calls_at_end
 from compaction_app.summarizers import drafts, error_details, prompts
 from compaction_app.transfer import formats, importing
-from compaction_app.values import ContextMessage, Message, Origin, Role, SummaryDraft
-
-pytestmark = pytest.mark.pure
+from compaction_app.tree.verify import verify_session
+from compaction_app.values import Message, Role, SummaryDraft, SummaryRequest
 
 PACKAGE = Path(compaction_app.__file__).parent
 
 #: Of a text. A shorter one is a quarter of it.
 LONG = 6_000
-#: Four times the text takes four times the time; a pattern that starts again everywhere takes sixteen.
-MOST_GROWTH = 10.0
+#: Four times the input takes four times the time; what starts again everywhere takes sixteen.
+MOST_GROWTH = 6.0
 
 _ALONE = " \u00a0\n\t\r\x0b\u2028\u200b7ac\u00e9A_\u4e2d\u0e01\u0301\U0001f600'\"`<>#|-*[]{}(),.:;/\\=&@!?$~^+%·"
 _MIXED = """a_|1,|1.|<_|"N|A.|a-|a/|a:|a@|>_|-_|1._|#_|```_|`a|
@@ -99,6 +107,18 @@ def _named(text: str) -> None:
 def _summarized(text: str, role: str = Role.USER) -> str:
     messages = [_message("What is it?"), _message(text, role)]
     return extractive.Material.of(*extractive.read_earlier("", is_extract=False), messages).extract(200, _count)
+
+
+def _refused(text: str) -> None:
+    covered = (_message("What is it?"), _message(text))
+    request = SummaryRequest(
+        system="", user=text, target_tokens=len(text), max_output_tokens=len(text), nonce="0a" * 8, covered=covered
+    )
+    drafts.refuse_draft(SummaryDraft(text=f"## Plan\n{text}"), request, len(text), _count)
+    drafts.tells_little(text, len(text), request)
+    for speaks in (drafts.repeats_instructions, drafts.speaks_of_its_request):
+        speaks(text, text)
+    drafts.repeats_itself(text)
 
 
 def _read_summary(text: str) -> list[Any]:
@@ -188,6 +208,7 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     drafts: [
         drafts.is_error_text,
         lambda text: drafts.tells_nothing(text[:1_500], text),
+        _refused,
         lambda text: drafts.mended(SummaryDraft(text=text), len(text)),
     ],
     prompts: [prompts._escape],
@@ -218,9 +239,11 @@ OWN = {
 }
 
 
-UNITS = (*_ALONE, *_MIXED_UNITS, "<|channel|>x")
-#: What the short run repeats: what patterns most often repeat, and every twentieth of the others.
-SAMPLE = (*" \na7+", *UNITS[3::20])
+#: Letters that unfold to many, and accents that are sorted behind a letter.
+UNFOLDING = ("\ufdfa", "\ufb03", "\u0130", "\u0301\u0316", "\uff9e\u0316")
+UNITS = (*_ALONE, *_MIXED_UNITS, "<|channel|>x", "</s>", "<user>x</user>\n", *UNFOLDING)
+#: What the short run repeats: what patterns most often repeat, and a few of the others.
+SAMPLE = (*" \na7+", "</s>", "\ufdfa", "\u0301\u0316", *UNITS[3::32])
 
 
 def _texts(size: int, units: Sequence[str]) -> Iterator[str]:
@@ -247,41 +270,75 @@ def _seconds(read: Callable[[Any], Any], text: Any, times: int = 1) -> float:
     return best
 
 
+def _peak(read: Callable[[Any], Any], text: Any) -> int:
+    """The most bytes that are held at once."""
+    tracemalloc.start()
+    try:
+        read(text)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
 #: Seconds of the processor, so that other work beside it counts for nothing: what takes no more is not measured again.
 #: Half of what a pattern that starts again everywhere takes here: with a fixed time it would pass on a fast machine.
 FLOOR = _seconds(re.compile(r"\w+:").search, "a" * LONG, 3) / 2
+#: Bytes: what holds no more is not compared.
+LEAST_BYTES = 2**19
 
 
-def _find_slow(
-    readers: Sequence[Callable[[str], Any]], units: Sequence[str], size: int = LONG
-) -> Iterator[tuple[Any, ...]]:
-    """Number of the reader, start of the text, seconds for a quarter of it and for all of it."""
-    for number, read in enumerate(readers):
-        for short, long in zip(_texts(size // 4, units), _texts(size, units), strict=True):
-            if _seconds(read, long) <= FLOOR:
-                continue
-            seconds, before = _seconds(read, long, 5), _seconds(read, short, 5)
-            if seconds > FLOOR and seconds > MOST_GROWTH * before:
-                yield number, long[:30], round(before, 3), round(seconds, 3)
+def _growth(read: Callable[[Any], Any], short: Any, long: Any) -> str:
+    """What grows more than the input; "" where nothing does. Other work on the machine only makes a run longer."""
+    if _seconds(read, long) > FLOOR:
+        for times in (2, 5, 10):
+            seconds, before = _seconds(read, long, times), _seconds(read, short, times)
+            if seconds <= FLOOR or seconds <= MOST_GROWTH * before:
+                break
+        else:
+            return f"{before:.3f} s, then {seconds:.3f} s"
+    return ""
+
+
+def _held(read: Callable[[Any], Any], short: Any, long: Any) -> str:
+    # What is made once, such as a table, is made before.
+    read(short)
+    held = _peak(read, long)
+    before = _peak(read, short) if held > LEAST_BYTES else held
+    return f"{before:,} bytes, then {held:,} bytes" if held > MOST_GROWTH * before else ""
+
+
+def _found(
+    readers: Sequence[Callable[[str], Any]], units: Sequence[str], size: int = LONG, grows: Any = _growth
+) -> list[tuple[Any, ...]]:
+    """Number of the reader, start of the text, and what a quarter of it and all of it take."""
+    return [
+        (number, long[:30], found)
+        for number, read in enumerate(readers)
+        for short, long in zip(_texts(size // 4, units), _texts(size, units), strict=True)
+        if (found := grows(read, short, long))
+    ]
 
 
 @pytest.mark.parametrize("units", [SAMPLE, pytest.param(UNITS, marks=pytest.mark.long)], ids=["some", "all"])
 @pytest.mark.parametrize("module", READERS, ids=lambda module: module.__name__.removeprefix("compaction_app."))
 def test_four_times_the_text_takes_about_four_times_as_long(module: Any, units: Sequence[str]) -> None:
-    assert list(_find_slow(READERS[module], units, LONGER.get(module, LONG))) == []
+    assert _found(READERS[module], units, LONGER.get(module, LONG)) == []
+
+
+@pytest.mark.parametrize("units", [["\ufdfa"], pytest.param(UNITS[::5], marks=pytest.mark.long)], ids=["one", "many"])
+@pytest.mark.parametrize("module", READERS, ids=lambda module: module.__name__.removeprefix("compaction_app."))
+def test_four_times_the_text_takes_about_four_times_the_memory(module: Any, units: Sequence[str]) -> None:
+    assert _found(READERS[module], units, LONG, _held) == []
 
 
 @pytest.mark.parametrize(("pattern", "unit"), [(r"\s+$", " "), (r"\w+:", "a")])
 def test_a_pattern_that_starts_again_everywhere_is_found(pattern: str, unit: str) -> None:
     assert unit in SAMPLE
-    assert any(_find_slow([re.compile(pattern).search], [unit]))
+    assert _found([re.compile(pattern).search], [unit])
 
 
-def _answered(number: int) -> None:
-    about: dict[str, Any] = {"origin": Origin.VERBATIM, "tokens": 1, "content": "-"}
-    calls = tuple({**_call("{}"), "id": f"c{index}"} for index in range(number))
-    results = [ContextMessage(role=Role.TOOL, tool_call_id=call["id"], **about) for call in calls]
-    openai_format.to_openai([ContextMessage(role=Role.ASSISTANT, tool_calls=calls, **about), *results])
+def test_what_holds_a_pair_of_each_is_found() -> None:
+    assert _found([lambda text: [list(text) for _ in text]], ["a"], grows=_held)
 
 
 def _streamed(deltas: list[dict[str, Any]]) -> None:
@@ -295,17 +352,168 @@ _CUT = {"index": 0, "id": "c1", "function": {"arguments": "}"}}
 #: What a history or a reply may have thousands of, whole and streamed.
 MANY: dict[str, Callable[[int], Any]] = {
     "items": lambda n: originals.items_joined([{"role": "user"}] * (20 * n)),
-    "calls with results": _answered,
     "streamed calls": lambda n: _streamed([{"tool_calls": [{**_CUT, "id": f"c{i}", "index": i}]} for i in range(n)]),
     "pieces of one call": lambda n: _streamed([{"tool_calls": [_CUT]}] * n),
+    "results without a call": lambda n: originals.become_text(SimpleNamespace(**_PLACELESS, content="Done.\n" * n)),
+    "other keys": lambda n: originals.with_known_keys({"role": "user", "metadata": {}, **_keys(n)}, ("role",)),
+    "open calls": lambda n: open_calls_at_end([*_values([_calling(number) for number in range(n)])]),
+    "results of one message": lambda n: originals.messages_of(_results_of_one(n), "host"),
 }
+
+
+_PLACELESS: dict[str, Any] = {"role": "tool", "tool_call_id": "c1", "name": "look", "original": None}
+
+
+def _keys(number: int) -> dict[str, Any]:
+    return {f"x-{n}": n for n in range(number)}
+
+
+def _results_of_one(number: int) -> dict[str, Any]:
+    parts = [{"part_kind": "tool-return", "tool_call_id": f"c{i}", "content": "Done."} for i in range(number)]
+    return {"kind": "request", "parts": parts, "instructions": "Be kind. " * number}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", MANY)
-def test_four_times_the_pieces_take_about_four_times_as_long(kind: str) -> None:
-    short, long = (_seconds(MANY[kind], n, 2) for n in (750, 3_000))
-    assert long <= FLOOR or long < MOST_GROWTH * short
+def test_four_times_the_pieces_take_about_four_times_as_much(kind: str) -> None:
+    assert (_growth(MANY[kind], 750, 3_000), _held(MANY[kind], 750, 3_000)) == ("", "")
+
+
+def _calling(*numbers: int, **more: Any) -> dict[str, Any]:
+    calls = [
+        {"id": f"c{n}", "type": "function", "function": {"name": "look", "arguments": "{}"} | more} for n in numbers
+    ]
+    return {"role": "assistant", "content": "", "tool_calls": calls}
+
+
+def _result(number: int) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": f"c{number}", "content": f"Pier {number} was built in Bergen in 1904."}
+
+
+_ASKED = {"role": "user", "content": "Look."}
+#: Conversations with many of one kind.
+SHAPES: dict[str, Callable[[int], list[dict[str, Any]]]] = {
+    "a chain of replies": lambda n: [_ASKED, *[{"role": "assistant", "content": f"Step {i}."} for i in range(n)]],
+    "turns": lambda n: [
+        {"role": r, "content": f"Never use port {i}."} for i in range(n) for r in ("user", "assistant")
+    ],
+    "calls of one message": lambda n: [_ASKED, _calling(*range(n)), *map(_result, reversed(range(n))), _ASKED],
+    "open calls": lambda n: [_ASKED, _calling(*range(n)), _ASKED],
+    "a chain of calls": lambda n: [_ASKED, *map(_calling, range(n)), *map(_result, range(n)), _ASKED],
+    "a chain of calls of one id": lambda n: [_ASKED, *[_calling(0)] * n, *[_result(0)] * n, _ASKED],
+    "a tool loop": lambda n: [_ASKED, *[one for i in range(n) for one in (_calling(i), _result(i))]],
+    "parts": lambda n: [{"role": "user", "content": [{"type": "text", "text": f"Pier {i}."} for i in range(n)]}],
+    "pictures": lambda n: [
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": f"https://x.example/{i}.png"}}]}
+        for i in range(n)
+    ],
+    "attachments": lambda n: [{**_ASKED, "attachments": [{"type": "file", "name": f"a{i}"} for i in range(n)]}],
+    "reasoning": lambda n: [
+        _ASKED,
+        {
+            "role": "assistant",
+            "content": "Yes.",
+            "reasoning": [{"type": "text", "text": f"Pier {i}."} for i in range(n)],
+        },
+    ],
+    "arguments": lambda n: [
+        _ASKED,
+        _calling(0, arguments=json.dumps({f"pier {i}": [i] for i in range(n)})),
+        _result(0),
+    ],
+    "nested arguments": lambda n: [_ASKED, _calling(0, arguments='{"a":' * n + "1" + "}" * n), _result(0)],
+    "metadata": lambda n: [{**_ASKED, "metadata": {f"k{i}": [i] for i in range(n)}}],
+}
+_PLAIN = {"TOKEN_COUNTER": "compaction_app.tokens.CharacterTokenCounter", "CONTEXT_WINDOW": 1_200}
+
+
+def _values(given: Sequence[dict[str, Any]]) -> list[Message]:
+    read = [one for message in given for one in originals.messages_of(message, "host")]
+    names = ("content", "tool_call_id", "reasoning", "original")
+    return [
+        Message(
+            id=depth,
+            depth=depth,
+            role=one["role"],
+            tokens=8,
+            tool_calls=tuple(one.get("tool_calls") or ()),
+            attachments=tuple(one.get("attachments") or ()),
+            **{name: one[name] for name in names if name in one},
+        )
+        for depth, one in enumerate(read, start=1)
+    ]
+
+
+def _compacted(given: Sequence[dict[str, Any]]) -> None:
+    # What cannot fit is refused, after it was read.
+    with suppress(ContextOverflow):
+        plain.check_and_compact(given, _PLAIN, lambda request: extractive.extractive_draft(request, _count))
+
+
+def _validated(given: Sequence[dict[str, Any]]) -> None:
+    for message in given:
+        for one in originals.messages_of(message, "client"):
+            validation.validate_message(one, max_bytes=2**40)
+        originals.fields_of(message, source={"endpoint": "", "model": ""})
+
+
+def _verified(given: Sequence[dict[str, Any]]) -> None:
+    """As the tree reads the calls that wait, where every message has two below it."""
+    at = NONE_OPEN
+    for message in given:
+        with suppress(InvalidMessage):
+            open_calls_after(at, message)
+            at = open_calls_after(at, message)
+
+
+#: Every one that reads a list of messages.
+OF_MESSAGES: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
+    "check_and_compact": _compacted,
+    "estimate_tokens": lambda given: plain.estimate_tokens(given, count=_count),
+    "apply_tool_result_budget": lambda given: plain.apply_tool_result_budget(given, 100),
+    "validated": _validated,
+    "to_openai": lambda given: openai_format.to_openai(_values(given)),
+    "to_openai, alternating": lambda given: openai_format.to_openai(_values(given), alternate=True),
+    "rendered": lambda given: transcript.render_messages(_values(given)),
+    "redacted": lambda given: [redaction.apply_redactor(one, redaction.redact_secrets) for one in _values(given)],
+    "open_calls_after": _verified,
+}
+
+
+@pytest.mark.parametrize("size", [60, pytest.param(1_000, marks=pytest.mark.long)], ids=["short", "long"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_four_times_as_many_of_a_kind_take_about_four_times_as_much(shape: str, size: int) -> None:
+    short, long = SHAPES[shape](size), SHAPES[shape](4 * size)
+    measured = [_growth, _held] if size >= 1_000 else [_growth]
+    found = {name: [grows(read, short, long) for grows in measured] for name, read in OF_MESSAGES.items()}
+    assert {name: grown for name, grown in found.items() if any(grown)} == {}
+
+
+#: Every one that reads a stored branch, by its tip.
+OF_TREES: dict[str, Callable[[Any], Any]] = {
+    "append_message": lambda tip: chat.append_message(tip.session, tip, role="user", content="And now?"),
+    "get_context": lambda tip: chat.get_context(tip).to_openai(),
+    "recall": lambda tip: chat.recall(tip, "pier"),
+    "redact_text": lambda tip: chat.redact_text(tip.session, "not in any text", dry_run=True),
+    "verify_session": lambda tip: verify_session(tip.session),
+    "document_of": lambda tip: json.dumps(histories.document_of(tip.session), default=str),
+}
+
+
+@pytest.mark.long
+@pytest.mark.django_db
+@pytest.mark.parametrize("shape", [*SHAPES, "results beside one another"])
+def test_a_tree_with_four_times_as_many_takes_about_four_times_as_much(shape: str) -> None:
+    tips = []
+    for size in (400, 1_600):
+        session = chat.start_session(model="m", settings={"CONTEXT_WINDOW": 10**6})
+        if shape in SHAPES:
+            tips.append(chat.append_messages(session, None, SHAPES[shape](size))[-1])
+            continue
+        called = chat.append_messages(session, None, [_ASKED, _calling(*range(size))])[-1]
+        tips.append([chat.append_messages(session, called, [_result(number)])[0] for number in range(size)][-1])
+    found = {name: (_growth(read, *tips), _held(read, *tips)) for name, read in OF_TREES.items()}
+    assert {name: grown for name, grown in found.items() if any(grown)} == {}
 
 
 def test_no_module_with_a_pattern_is_left_out() -> None:
@@ -314,3 +522,46 @@ def test_no_module_with_a_pattern_is_left_out() -> None:
     read = {str(Path(module.__file__).relative_to(PACKAGE)) for module in READERS}
     # No name may stay here whose module is gone or has become a reader.
     assert found - read == OWN.keys()
+
+
+#: Rooms of functions that read what others wrote; and those of them that read something else.
+ROOMS = "messages memory redaction.py tokens.py plain.py compaction/search_words.py summarizers/drafts.py".split()
+NOT_FROM_OUTSIDE = {
+    *("register_tool_marker", "compiled", "marker"),  # what this app and its host write
+    *("check_dict", "check_reasoning", "check_datetime", "wrong_draft"),  # a type alone
+    *("canonical", "is_storable", "count_summary", "with_address"),  # once through, without a pattern that repeats
+    *("complete", "share_kept", "words_of_query"),  # read by what is here: the extract, its score, words_in
+}
+_READ = re.compile(r"\b(str|Any|Json|Mapping|Sequence|Iterable|Message|ContextMessage|SummaryDraft)\b")
+
+
+def _public_readers() -> Iterator[tuple[str, str]]:
+    """File and name of each public function of these rooms whose first argument is a text or a structure."""
+    for room in ROOMS:
+        for path in [PACKAGE / room] if room.endswith(".py") else (PACKAGE / room).glob("*.py"):
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and node.args.args:
+                    first = node.args.args[0].annotation
+                    if first is not None and _READ.search(ast.unparse(first)):
+                        yield str(path), node.name
+
+
+def test_every_function_that_reads_what_others_wrote_is_reached() -> None:
+    reached: set[tuple[str, str]] = set()
+
+    def note(frame: Any, event: str, _: Any) -> None:
+        if event == "call":
+            reached.add((frame.f_code.co_filename, frame.f_code.co_name))
+
+    sys.setprofile(note)
+    try:
+        for read in (one for readers in READERS.values() for one in readers):
+            read("user: a_b <c> 12")
+        for make in MANY.values():
+            make(2)
+        for of_messages in OF_MESSAGES.values():
+            for shape in SHAPES.values():
+                of_messages(shape(2))
+    finally:
+        sys.setprofile(None)
+    assert {name for path, name in _public_readers() if (path, name) not in reached} == NOT_FROM_OUTSIDE

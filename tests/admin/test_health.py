@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from compaction_app.admin import health
 from compaction_app.models import CompactionRun
+from compaction_app.tasks import recover_compactions
 from project.celery import app as celery_app
 from tests.admin.pages import APP_INDEX, alerts, page_url, queries_of, url
 from tests.admin.records import run_at
@@ -54,6 +55,18 @@ def test_a_run_that_no_worker_takes_is_told_with_the_command_and_since_when(view
     assert "celery -A project worker -Q compaction --beat" in alerts(viewer)[0]
     settings.COMPACTION |= {"ENQUEUE": "html.escape"}
     assert "and the sweep: manage.py recover_compactions." in alerts(viewer)[0]
+
+
+def test_a_run_is_late_where_it_waits_far_longer_than_others(viewer, tips, caplog):
+    """Nobody was told of a queue that stood still before minutes had passed."""
+    for _ in range(3):
+        run_at(tips[1], status="failed", attempts=1, created_at=ago(seconds=61), started_at=ago(seconds=60))
+    ready(tips[0], created_at=ago(seconds=75))
+    assert "Waiting for too long: 1 run." in alerts(viewer)[0]
+    recover_compactions()
+    assert re.search(r"late database=default runs=1 seconds=\d+", caplog.text)
+    CompactionRun.objects.filter(status="failed").update(created_at=ago(seconds=180))
+    assert alerts(viewer) == [], "here each waits for minutes"
 
 
 def test_a_claim_that_died_and_was_not_swept_up_is_told(viewer, tips):

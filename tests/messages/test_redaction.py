@@ -435,3 +435,12 @@ class TestHostsOwn:
         assert caught.value.error_detail.startswith("REDACTOR r")
         [said] = [record.compaction for record in caplog.records if record.compaction["event"] == "error"]
         assert (said["step"], said["type"]) == ("run", type_)
+
+
+def test_arguments_that_are_nested_deeper_than_python_reads_are_redacted_as_text():
+    """A model's call with 400 brackets: no prompt of its branch could be made any more."""
+    arguments = '{"a":' * 400 + '"password=hunter2hunter2"' + "}" * 400
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": arguments}}
+    message = Message(id=1, depth=1, role=Role.ASSISTANT, tokens=1, tool_calls=(call,))
+    redacted = apply_redactor(message, redact_secrets)
+    assert "hunter2" not in redacted.tool_calls[0]["function"]["arguments"]

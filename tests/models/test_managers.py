@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -238,3 +239,13 @@ def test_no_door_leads_into_another_session() -> None:
     with pytest.raises(InvalidParent, match="another session"):
         objects.add_child(impostor, {"role": "user"})
     assert ChatMessage.objects.count() == 2
+
+
+def test_what_a_message_answers_itself_does_not_warn():
+    """treebeard 8 has it in its manager alone."""
+    top, below, last = chain(start_session(), 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert last.get_ancestors() == [top, below]
+        assert list(top.get_descendants()) == [below, last]
+        assert list(last.get_siblings()) == [last]

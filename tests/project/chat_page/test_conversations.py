@@ -30,6 +30,11 @@ class TestConversations:
         assert [m["content"] for m in endpoint.requests[0]["messages"]] == ["Answer in prose.", words["content"]]
         assert "Ahoy from the model." in text_of(browser.get(response.url))
 
+    @pytest.mark.parametrize("page", ["0" * 30 + "1", "0", "0" * 20 + "9" * 30, "9" * 5_000])
+    def test_a_page_is_a_number_however_it_is_written(self, browser, page):
+        answer = browser.get(reverse("chat:sessions"), {"page": page})
+        assert answer.status_code == (200 if page.endswith("1") else 404)
+
     def test_one_is_renamed_and_deleted(self, browser, session):
         browser.post(url("rename", session), {"title": "Harbour"})
         assert "Harbour" in text_of(browser.get(url("delete", session)))
