@@ -9,8 +9,9 @@ import re
 import sys
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -178,6 +179,7 @@ def _lines(file: IO[bytes]) -> Iterator[bytes]:
         if len(line) > LARGEST:
             while (more := file.readline(_CHUNK)) and not more.endswith(b"\n"):
                 pass
+            line += b"\n"
         yield line
 
 
@@ -191,7 +193,8 @@ def _is_too_large(data: bytes) -> bool:
         return True
     # Most conversations have fewer of them, also with those in texts.
     most = sum(map(data.count, (b",", b"[", b"{")))
-    return most > MOST_VALUES and sum(found[0][:1] != b'"' for found in _BEGINS.finditer(data)) > MOST_VALUES
+    begins = (found for found in _BEGINS.finditer(data) if found[0][:1] != b'"') if most > MOST_VALUES else ()
+    return next(islice(begins, MOST_VALUES, None), None) is not None
 
 
 def _parse(data: bytes, first_line: int = 0) -> Any:
@@ -210,12 +213,21 @@ def _parse(data: bytes, first_line: int = 0) -> Any:
 
 def _loaded(data: bytes) -> Any:
     try:
-        return json.loads(data)
+        return json.loads(data, object_pairs_hook=_object)
     except RecursionError:
         # Python 3.11 gives up at 490 messages below each other.
         before = sys.getrecursionlimit()
         sys.setrecursionlimit(_DEEPEST)
         try:
-            return json.loads(data)
+            return json.loads(data, object_pairs_hook=_object)
         finally:
             sys.setrecursionlimit(before)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, number in Counter(key for key, _ in pairs).items() if number > 1)
+        # The first would be lost without a word.
+        raise ValueError(f"the key {twice[:40]!r} is there twice in one object")
+    return found
