@@ -24,7 +24,14 @@ from typing import Any
 from compaction_app.exceptions import ImportFailed, InvalidMessage
 from compaction_app.messages.originals import PROVIDER_KEYS, bounded, messages_of
 from compaction_app.messages.truncate import one_line
-from compaction_app.messages.validation import check_datetime, sizes_of, storable, validate_message, validate_session
+from compaction_app.messages.validation import (
+    check_datetime,
+    is_storable,
+    sizes_of,
+    storable,
+    validate_message,
+    validate_session,
+)
 from compaction_app.values import Role
 
 #: A conversation of another format as a document of the OpenAI chat format; None for what is not in this format.
@@ -350,8 +357,9 @@ def checked(conversation: Conversation, max_bytes: int) -> Conversation:
     except InvalidMessage as error:
         raise ImportFailed(str(error)) from error
     named = conversation.external_id
+    is_name = 0 < len(named) <= _LONGEST_TITLE and is_storable(named)
     # What is new in a conversation is found by the ids of its messages.
-    if not 0 < len(named) <= _LONGEST_TITLE or not all(message.fields.get("external_id") for message in messages):
+    if not is_name or not all(message.fields.get("external_id") for message in messages):
         # Of the content, whatever the layout of the file.
         digest = hashlib.sha256(json.dumps([system_prompt, conversation.id]).encode())
         for message in messages:

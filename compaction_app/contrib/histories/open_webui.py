@@ -66,11 +66,13 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
         made = _turn(own, parent, found[own])
         rows.add(found[own], str(found[own].get("role")), made, own)
         messages += made
+    # Asked at once, there are several: all are in the metadata.
+    models = chat.given["models"] if isinstance(chat.given.get("models"), list) else []
     systems = (found[own].said("content") for own in others if found[own].get("role") == "system")
     return {
         **document.named("open_webui", "id"),
         "title": document.text("title") or chat.text("title"),
-        "model": next((name for name in chat.given.get("models") or () if name and isinstance(name, str)), ""),
+        "model": next((name for name in models if name and isinstance(name, str)), ""),
         "created_at": document.time("created_at") or chat.time("timestamp"),
         "system_prompt": chat.inner("params").text("system") or chat.text("system") or next(systems, ""),
         "metadata": {

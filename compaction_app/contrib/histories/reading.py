@@ -14,6 +14,7 @@ from compaction_app.transfer.formats import SAID, moment, require_read, strings_
 _MILLISECONDS = 10**11
 #: Characters of JSON that a session's metadata takes of one key: a file's text is counted instead.
 _LARGE = 10_000
+_SHOWN_KEY = 60
 
 
 class Json:
@@ -151,14 +152,14 @@ class Rows:
     def add(self, row: Json, role: str, messages: Iterable[Mapping[str, Any]], *known: str, rest: Any = ()) -> None:
         """``messages``: what was made of it. ``known``: strings stored from elsewhere. ``rest``: what metadata has."""
         unread = list(row.unread(*known))
-        self.notes.update(f"not stored: {key}" for key, _ in unread)
+        self.notes.update(f"not stored: {key[:_SHOWN_KEY]}" for key, _ in unread)
         is_said = any(message.get(key) for message in messages for key in SAID)
         self._found.append((role, is_said, [key for key, is_text in (*unread, *Json(rest).unread()) if is_text]))
 
     def done(self, document: Json) -> Counter[str]:
         """What to note. Raises :class:`ImportFailed` where all that somebody said was under keys that are not read."""
         require_read(self._found)
-        self.notes.update(f"not stored: {key}" for key, _ in document.unread())
+        self.notes.update(f"not stored: {key[:_SHOWN_KEY]}" for key, _ in document.unread())
         return +self.notes
 
 
