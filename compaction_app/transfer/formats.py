@@ -23,18 +23,36 @@ from typing import Any
 
 from compaction_app.exceptions import ImportFailed, InvalidMessage
 from compaction_app.messages.originals import PROVIDER_KEYS, bounded, messages_of
-from compaction_app.messages.validation import check_datetime, sizes_of, storable, validate_message, validate_session
+from compaction_app.messages.truncate import one_line
+from compaction_app.messages.validation import (
+    check_datetime,
+    is_storable,
+    sizes_of,
+    storable,
+    validate_message,
+    validate_session,
+)
 from compaction_app.values import Role
 
 #: A conversation of another format as a document of the OpenAI chat format; None for what is not in this format.
 #: Beside ``messages`` it may have ``id``, ``external_id`` (the session's), ``title``, ``model``, ``system_prompt``,
-#: ``created_at``, ``metadata``, and ``notes``: what was left out, and how often.
+#: ``created_at``, ``metadata``, ``settings``, and ``notes``: what was left out, and how often.
 Reader = Callable[[Mapping[str, Any]], dict[str, Any] | None]
 
 #: Of imported sessions; the conversation's id follows, or a digest of its content.
 EXTERNAL_ID_PREFIX = "import:"
 _TITLE_CHARACTERS, _LONGEST_TITLE = 80, 255
 _DIGEST_CHARACTERS = 40
+
+#: What a message may hold.
+SAID = ("content", "tool_calls", "attachments", "reasoning", "original")
+#: Words in the names of keys, and values, that nobody said.
+_TECHNICAL = frozenset(
+    "id ids uuid type kind role author sender status state model slug name version time timestamp date at reason "
+    "finish error endpoint lang language locale channel recipient icon avatar".split()
+)
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_NOT_SAID = re.compile(r"[\dA-Fa-f-]{8,}|\d[\d:.,TZ+ -]*|https?://\S*")
 
 #: Read as ``append_messages`` reads them; every other key of a message goes to its metadata, so that nothing is lost.
 _OPENAI_KEYS = PROVIDER_KEYS | {
@@ -45,6 +63,7 @@ _OPENAI_KEYS = PROVIDER_KEYS | {
 _IDS = ("id", "message_id", "messageId")
 _PARENTS = ("parent", "parent_id", "parentId", "parent_message_id", "parentMessageId")
 _SYSTEM_PROMPTS = ("system_prompt", "systemPrompt", "system")
+_OF_DOCUMENT = frozenset("messages id external_id title model created_at metadata settings is_read notes".split())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,6 +74,8 @@ class ImportedMessage:
     parent: int | None
     #: For errors: "message 2".
     place: str
+    redacted_at: datetime | None = None
+    is_pinned: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,6 +88,8 @@ class Conversation:
     system_prompt: str = ""
     created_at: datetime | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    #: The session's own.
+    settings: Mapping[str, Any] = field(default_factory=dict)
     #: The conversation's in the file.
     id: str = ""
     external_id: str = ""
@@ -100,55 +123,114 @@ def recognized(document: Any, readers: Iterable[Reader] = ()) -> Mapping[str, An
 
 def conversation_of(document: Mapping[str, Any], *, place: str = "", max_bytes: int) -> Conversation:
     """A document of the OpenAI chat format, as :func:`recognized` has it, mended and checked."""
-    items, notes = list(document["messages"]), Counter(document.get("notes") or {})
+    items, notes, is_read = list(document["messages"]), Counter(document.get("notes") or {}), "is_read" in document
+    about = {key: document[key] for key in document if key not in _OF_DOCUMENT}
     if prompt := _first(document, _SYSTEM_PROMPTS):
         # As the opening message, so that one rule covers both ways to write it.
         items.insert(0, {"role": Role.SYSTEM, "content": prompt})
+        about.pop(next(key for key in _SYSTEM_PROMPTS if document.get(key) == prompt))
     began = moment(document.get("created_at"))
     found: list[tuple[dict[str, Any], dict[str, Any], str]] = []
     position: dict[str, int] = {}
+    rows: list[tuple[str, bool, list[str]]] = []
     for number, item in enumerate(items, start=0 if prompt else 1):
         named = f"message {number}"
         with _at(named):
             if not isinstance(item, dict):
                 raise InvalidMessage(f"a message must be an object, not {json_type(item)}.")
+            made = _openai_messages(item)
+            keys = [] if is_read else [key for key, other in _others(item).items() if _is_said(other, key)]
+            rows.append((str(item.get("role")), any(one.get(key) for one in made for key in SAID), keys))
             # Of several results of tools each is a message, behind the one before.
-            for fields, source in zip(_openai_messages(item), chain([item], repeat({})), strict=False):
+            for fields, source in zip(made, chain([item], repeat({})), strict=False):
                 if (own_id := fields.get("external_id")) and position.setdefault(own_id, len(found)) < len(found):
                     notes["ids that were used before, left out"] += 1
                     fields["external_id"] = ""
-                found.append((_fitted(fields, max_bytes) if document.get("is_read") else fields, source, named))
+                found.append((_fitted(fields, max_bytes, notes) if is_read else fields, source, named))
+    require_read(rows)
     # A message without a date has the conversation's, and a conversation without one that of its first message.
     dates = (fields["created_at"] for fields, _, _ in found if fields.get("created_at"))
     began = began or next(dates, None)
     parents = [_parent(source, index, position, notes) for index, (_, source, _) in enumerate(found)]
     _cut_rings(parents, notes)
     messages = [
-        ImportedMessage(fields={**fields, "created_at": fields.get("created_at") or began}, parent=parent, place=named)
-        for (fields, _, named), parent in zip(found, parents, strict=True)
+        ImportedMessage(
+            fields={**fields, "created_at": fields.get("created_at") or began},
+            parent=parent,
+            place=named,
+            redacted_at=moment(source.get("redacted_at")),
+            is_pinned=source.get("pinned") is True,
+        )
+        for (fields, source, named), parent in zip(found, parents, strict=True)
     ]
-    metadata, own_id = document.get("metadata"), _text_id(document.get("id"))
+    own_id, external_id = _text_id(document.get("id")), _text_id(document.get("external_id"))
+    # Sets for training number their conversations: such an id tells none of another set's apart.
+    external_id = external_id or (EXTERNAL_ID_PREFIX + own_id) * is_uuid(own_id)
+    if own_id and not external_id:
+        about["id"] = own_id
+    metadata, settings = document.get("metadata"), document.get("settings")
     read = Conversation(
         id=own_id,
-        # Sets for training number their conversations: such an id tells none of another set's apart.
-        external_id=_text_id(document.get("external_id")) or (EXTERNAL_ID_PREFIX + own_id) * is_uuid(own_id),
+        external_id=external_id,
         messages=tuple(messages),
         title=str(document.get("title") or ""),
         model=str(document.get("model") or "")[:_LONGEST_TITLE],
         created_at=began,
-        metadata=metadata if isinstance(metadata, dict) else {},
+        # Beside the messages there may be tools, and anything else that a program writes.
+        metadata={**storable(about), **(metadata if isinstance(metadata, dict) else {})},
+        settings=settings if isinstance(settings, dict) else {},
         place=place,
         notes=notes,
     )
     return checked(read, max_bytes)
 
 
-def _fitted(fields: dict[str, Any], max_bytes: int) -> dict[str, Any]:
+def require_read(rows: Iterable[tuple[str, bool, Sequence[str]]]) -> None:
+    """Refuse another program's format that looks like this one: nothing that one side said was read.
+
+    ``rows``: of each message its role, whether something was read, and the keys of texts that were not.
+    """
+    said: set[str] = set()
+    unread: dict[str, dict[str, None]] = {}
+    for role, is_said, keys in rows:
+        said.update([role] if is_said else ())
+        unread.setdefault(role, {}).update({} if is_said else dict.fromkeys(keys))
+    for role in (Role.USER, Role.ASSISTANT):
+        if role not in said and (keys := list(unread.get(role, ()))):
+            named = one_line(", ".join(keys), 80)
+            raise ImportFailed(
+                f"nothing that the {role} said was read: this format has no texts under the keys {named}."
+            )
+
+
+def strings_of(value: Any, key: str = "") -> Iterator[tuple[str, bool]]:
+    """Every string in the JSON value of a key, and whether somebody may have said it."""
+    waiting = [(value, _is_technical(key))]
+    while waiting:
+        one, is_technical = waiting.pop()
+        if isinstance(one, Mapping):
+            waiting += [(item, is_technical or _is_technical(name)) for name, item in one.items()]
+        elif isinstance(one, list):
+            waiting += [(item, is_technical) for item in one]
+        elif isinstance(one, str) and one.strip():
+            yield one, not is_technical and not _NOT_SAID.fullmatch(one)
+
+
+def _is_said(value: Any, key: str) -> bool:
+    return any(is_said for _, is_said in strings_of(value, key))
+
+
+def _is_technical(key: str) -> bool:
+    return any(word.lower() in _TECHNICAL for word in _WORD.findall(key))
+
+
+def _fitted(fields: dict[str, Any], max_bytes: int, notes: Counter[str]) -> dict[str, Any]:
     """The message in at most ``max_bytes`` if it can be had without its text: a picture is only named then."""
     for name in ("name", "model"):
         fields[name] = str(fields.get(name) or "")[:_LONGEST_TITLE]
     at = fields.pop("created_at", None)
     if sum(sizes_of(fields).values()) > max_bytes:
+        notes["messages that are too large with what is beside their text"] += 1
         fields = bounded({"original": None, "attachments": None, **fields, "metadata": {}}, max_bytes)
     return {**fields, "created_at": at}
 
@@ -184,17 +266,25 @@ def _first(item: Mapping[str, Any], keys: Iterable[str]) -> Any:
     return next((item[key] for key in keys if item.get(key) not in (None, "")), None)
 
 
+def _others(item: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a message no field is for."""
+    ids = (next((key for key in keys if item.get(key) not in (None, "")), "") for keys in (_IDS, _PARENTS))
+    used = {*_OPENAI_KEYS, *ids, "created_at", "metadata", "redacted_at"}
+    return {
+        key: value
+        for key, value in item.items()
+        if key not in used and value is not None and not (key == "pinned" and value is True)
+    }
+
+
 def _openai_messages(item: Mapping[str, Any]) -> list[dict[str, Any]]:
-    own_id = next((key for key in _IDS if item.get(key) not in (None, "")), "id")
-    used = {*_OPENAI_KEYS, *_PARENTS, own_id, "created_at", "metadata"}
-    others = {key: item[key] for key in item if key not in used and item[key] is not None}
     metadata = item.get("metadata") or {}
     given = {key: item[key] for key in _OPENAI_KEYS if item.get(key) is not None}
     given |= {
-        "external_id": _text_id(item.get(own_id)),
+        "external_id": _text_id(_first(item, _IDS)),
         "created_at": moment(item.get("created_at")),
         # What is of another type is refused with every other field.
-        "metadata": {**others, **metadata} if isinstance(metadata, dict) else metadata,
+        "metadata": {**_others(item), **metadata} if isinstance(metadata, dict) else metadata,
     }
     return messages_of(given, "host")
 
@@ -252,12 +342,14 @@ def checked(conversation: Conversation, max_bytes: int) -> Conversation:
     for message in conversation.messages:
         with _at(message.place):
             validate_message(message.fields, max_bytes=max_bytes)
-    system_prompt, messages = _without_opening_system(conversation.messages)
+    system_prompt, messages = _without_opening_system(conversation.messages, conversation.notes)
     # The first words of the first user message.
     asked = (m.fields["content"] for m in messages if m.fields.get("role") == Role.USER)
     title = conversation.title or " ".join(next(asked, "").split())
     longest = _LONGEST_TITLE if conversation.title else _TITLE_CHARACTERS
     if len(title) > longest:
+        if conversation.title:
+            conversation.notes["titles, shortened"] += 1
         title = title[: longest - 1].rstrip() + "…"
     session = {"title": title, "model": conversation.model, "system_prompt": system_prompt}
     try:
@@ -265,8 +357,9 @@ def checked(conversation: Conversation, max_bytes: int) -> Conversation:
     except InvalidMessage as error:
         raise ImportFailed(str(error)) from error
     named = conversation.external_id
+    is_name = 0 < len(named) <= _LONGEST_TITLE and is_storable(named)
     # What is new in a conversation is found by the ids of its messages.
-    if not 0 < len(named) <= _LONGEST_TITLE or not all(message.fields.get("external_id") for message in messages):
+    if not is_name or not all(message.fields.get("external_id") for message in messages):
         # Of the content, whatever the layout of the file.
         digest = hashlib.sha256(json.dumps([system_prompt, conversation.id]).encode())
         for message in messages:
@@ -281,7 +374,9 @@ def checked(conversation: Conversation, max_bytes: int) -> Conversation:
     )
 
 
-def _without_opening_system(messages: Sequence[ImportedMessage]) -> tuple[str, list[ImportedMessage]]:
+def _without_opening_system(
+    messages: Sequence[ImportedMessage], notes: Counter[str]
+) -> tuple[str, list[ImportedMessage]]:
     """Take the opening system message as the conversation's prompt; its replies become the roots.
 
     If several trees open with the same one, it is removed from all; one with another text stays a message.
@@ -294,6 +389,9 @@ def _without_opening_system(messages: Sequence[ImportedMessage]) -> tuple[str, l
         opens = parent in moved and fields["role"] == Role.SYSTEM
         if opens and (not fields["content"] or prompt in ("", fields["content"])):
             prompt = prompt or fields["content"]
+            beside = ("external_id", "name", "metadata", "attachments", "reasoning")
+            if any(fields.get(key) for key in beside):
+                notes["what is beside the text of a system prompt, left out"] += 1
             moved[index] = None
     kept = [index for index in range(len(messages)) if index not in moved]
     moved |= {index: position for position, index in enumerate(kept)}

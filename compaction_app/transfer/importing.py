@@ -8,19 +8,22 @@ ids, is kept as the session's ``external_id``: a later import finds it, and appe
 from __future__ import annotations
 
 import logging
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from django.db import connections, transaction
+from django.db import InterfaceError, OperationalError, connections, transaction
 from django.utils import timezone
 
 from compaction_app import chat
-from compaction_app.conf import site_setting
+from compaction_app.conf import find_session_error, site_setting
 from compaction_app.exceptions import CompactionError, ImportFailed
 from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.transfer.formats import (
+    SAID,
     Conversation,
     Reader,
     children_of,
@@ -38,11 +41,9 @@ _BATCH = 500
 MANY_MESSAGES = 1_000
 #: So many documents that are not recognized, and none that is: the file is something else.
 _UNKNOWN = 1_000
-#: What a reader of a format raises where a file is not in the form that it knows.
-_MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
+#: What is no document's fault: the database or the disk is gone.
+_NOT_OF_A_DOCUMENT = (OSError, MemoryError, OperationalError, InterfaceError)
 
-#: What a message may hold.
-_SAID = ("content", "tool_calls", "attachments", "reasoning", "original")
 _TITLE_CHARACTERS = 80
 
 #: Called with the number of messages stored since the last call.
@@ -87,21 +88,18 @@ def read(documents: Iterable[tuple[str, Any]], readers: Sequence[Reader] = ()) -
     #: Until the first that is recognized.
     unknown: list[Refused] | None = []
     for place, document in documents:
-        title = str(document.get("title") or document.get("name") or "") if isinstance(document, dict) else ""
+        named = (document.get("title"), document.get("name")) if isinstance(document, dict) else ()
+        title = next((one for one in named if isinstance(one, str) and one), "")
         try:
-            if isinstance(document, ImportFailed):
-                raise document
-            if (found := recognized(document, readers)) is not None:
+            is_broken = isinstance(document, ImportFailed)
+            if not is_broken and (found := recognized(document, readers)) is not None:
                 yield from unknown or ()
                 unknown = None
                 yield conversation_of(found, place=place, max_bytes=max_bytes)
                 continue
-            reason = _not_recognized(document)
-        except CompactionError as error:
-            reason = str(error)
-        except _MALFORMED as error:
-            logger.info("refuse place=%s reason=malformed", place, exc_info=error)
-            reason = "it is not in the form of its format."
+            reason = str(document) if is_broken else _not_recognized(document)
+        except Exception as error:
+            reason = _reason(error, place)
         refused = Refused(place=place, title=title, reason=reason)
         if unknown is None:
             yield refused
@@ -111,6 +109,19 @@ def read(documents: Iterable[tuple[str, Any]], readers: Sequence[Reader] = ()) -
             break
     if unknown is not None:
         raise ImportFailed(str(unknown[0]) if unknown else "it contains no conversation.")
+
+
+def _reason(error: Exception, place: str) -> str:
+    """Why one conversation is refused. Whatever a document holds, what is behind it in the file is imported."""
+    if isinstance(error, CompactionError):
+        return str(error)
+    if isinstance(error, _NOT_OF_A_DOCUMENT):
+        raise error
+    # Its text may have what somebody wrote, so the log has its place in the code.
+    *_, at = traceback.extract_tb(error.__traceback__)
+    where = f"{Path(at.filename).name}:{at.lineno}"
+    logger.error("refuse place=%s reason=malformed error=%s at=%s", place, type(error).__name__, where)
+    return f"it is not in the form of its format ({type(error).__name__} at {where})."
 
 
 def _not_recognized(document: Any) -> str:
@@ -132,15 +143,15 @@ def store(
             yield one
             continue
         about: dict[str, Any] = {"place": one.place, "title": one.title}
-        if not any(message.fields.get(key) for message in one.messages for key in _SAID):
+        if not any(message.fields.get(key) for message in one.messages for key in SAID):
             yield Refused(**about, reason="it contains no message.", is_empty=True)
             continue
         try:
             with transaction.atomic(using=using):
                 imported = _store(one, owner, using, on_stored)
-        except CompactionError as error:
+        except Exception as error:
             # Another import of the same file, say, that runs at the same time.
-            yield Refused(**about, reason=str(error))
+            yield Refused(**about, reason=_reason(error, one.place))
             continue
         stored += 0 if imported.already_there else imported.messages
         yield imported
@@ -171,19 +182,9 @@ def _store(conversation: Conversation, owner: Any, using: str, advance: Advance)
             logger.debug("skip session=%s reason=imported_before", session.pk)
             return Imported(session=session, **counts)
     else:
-        session = chat.start_session(
-            owner=owner,
-            title=conversation.title,
-            model=conversation.model,
-            system_prompt=conversation.system_prompt,
-            external_id=conversation.external_id,
-            metadata=conversation.metadata,
-            using=using,
-        )
-        if conversation.created_at is not None:
-            session.created_at = conversation.created_at
-            session.save(using=using, update_fields=["created_at"])
+        session = _begin(conversation, owner, using)
     # Chain by chain, with a stack: a conversation may be deeper than Python can recurse.
+    pinned: list[ChatMessage] = []
     waiting: list[tuple[ChatMessage | int | None, int]] = [(None, root) for root in reversed(below[None])]
     while waiting:
         parent, first = waiting.pop()
@@ -201,14 +202,46 @@ def _store(conversation: Conversation, owner: Any, using: str, advance: Advance)
         for row, index in zip(rows, chain, strict=True):
             fields = conversation.messages[index].fields
             conversation.notes["results without their call, texts now"] += row.role != fields["role"]
-            if fields.get("metadata", {}).get("redacted_at"):
-                chat.redact_message(row, replacement=row.content)
+            if (message := conversation.messages[index]).redacted_at:
+                session.messages.filter(pk=row.pk).update(redacted_at=message.redacted_at)
+            if message.is_pinned:
+                pinned.append(row)
             # The first child of each message but the last is in the chain. Siblings wait in reverse order.
             left = below.get(index, [])[0 if index == chain[-1] else 1 :]
             waiting.extend((row, child) for child in reversed(left))
         advance(len(chain))
+    _pin(pinned, conversation.notes)
     # The lists of conversations go by their last use, which is none of the import's.
     if used := max(filter(None, (message.fields.get("created_at") for message in conversation.messages)), default=None):
         used = min(timezone.now(), max(used, session.updated_at) if counts.get("already_there") else used)
         of_owner.filter(pk=session.pk).update(updated_at=used)
     return Imported(session=session, **counts)
+
+
+def _begin(conversation: Conversation, owner: Any, using: str) -> ChatSession:
+    is_known = find_session_error(conversation.settings) is None
+    if not is_known:
+        conversation.notes["settings of a session that are not known, left out"] += 1
+    session = chat.start_session(
+        owner=owner,
+        title=conversation.title,
+        model=conversation.model,
+        system_prompt=conversation.system_prompt,
+        settings=conversation.settings if is_known else {},
+        external_id=conversation.external_id,
+        metadata=conversation.metadata,
+        using=using,
+    )
+    if conversation.created_at is not None:
+        session.created_at = conversation.created_at
+        session.save(using=using, update_fields=["created_at"])
+    return session
+
+
+def _pin(rows: Iterable[ChatMessage], notes: Counter[str]) -> None:
+    for row in rows:
+        try:
+            chat.pin_message(row)
+        except CompactionError:
+            # Of a call, say, or more of them than the window of this site's model takes.
+            notes["pins, left out"] += 1

@@ -398,7 +398,8 @@ def test_no_value_of_another_type_loses_a_conversation(others):
                     inner = inner[key]
                 inner[way[-1]] = other
                 (read, _) = importing.read([("", document), ("", talk("the next"))], histories.READERS)
-                assert isinstance(read, Conversation) or way[-1] in known, (case.id, way, other, str(read))
+                is_named = way[-1] in known or "was read: this format has no texts under the keys" in str(read)
+                assert isinstance(read, Conversation) or is_named, (case.id, way, other, str(read))
 
 
 FILES = {

@@ -14,7 +14,7 @@ from typing import Any
 
 from compaction_app.contrib.histories import chatgpt, claude, librechat, open_assistant, open_webui, sharegpt
 from compaction_app.contrib.histories.files import documents_of
-from compaction_app.models import ChatSession
+from compaction_app.models import ChatSession, MessagePin
 from compaction_app.transfer import importing
 from compaction_app.transfer.formats import Conversation, Reader
 from compaction_app.transfer.importing import Refused
@@ -42,13 +42,19 @@ def document_of(session: ChatSession) -> dict[str, Any]:
     ids: dict[int | None, str] = {}
     # A client's own ids may look like those that are made here.
     alike = set(session.messages.filter(external_id__startswith="message-").values_list("external_id", flat=True))
+    pinned = set(MessagePin.objects.using(session._state.db).filter(session=session).values_list("pk", flat=True))
     for row in session.messages.filter(kind=Kind.MESSAGE).order_by("pk").iterator(chunk_size=500):
         made = (f"message-{row.pk}{'-' * number}" for number in count())
         ids[row.pk] = row.external_id or next(one for one in made if one not in alike)
-        place = {"id": ids[row.pk], "parent": ids.get(row.parent_message_id), "created_at": row.created_at.isoformat()}
+        place: dict[str, Any] = {
+            "id": ids[row.pk],
+            "parent": ids.get(row.parent_message_id),
+            "created_at": row.created_at.isoformat(),
+        }
         place |= {"redacted_at": row.redacted_at.isoformat()} if row.redacted_at else {}
+        place |= {"pinned": True} if row.pk in pinned else {}
         messages.append({**place, **{key: getattr(row, key) for key in _KEYS.split() if getattr(row, key)}})
-    kept = ("external_id", "title", "model", "system_prompt", "metadata")
+    kept = ("external_id", "title", "model", "system_prompt", "settings", "metadata")
     about = {key: getattr(session, key) for key in kept if getattr(session, key)}
     return {"id": str(session.pk), **about, "created_at": session.created_at.isoformat(), "messages": messages}
 

@@ -1,8 +1,8 @@
 """ChatGPT's export: ``mapping`` is id → {parent, children, message}, and ``current_node`` the leaf that was shown.
 
 Much of it is no message: placeholders, hidden system messages, custom instructions, thoughts. These are bridged; the
-instructions become the system prompt, and thoughts the reasoning of the reply below them. A call is a message to
-another ``recipient``, and its result the next one of the role ``tool``.
+instructions become the system prompt, and thoughts the reasoning of the first reply below them, once. A call is a
+message to another ``recipient``, and its result the next one of the role ``tool``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from compaction_app.contrib.histories.reading import Json, a_call, bridged, file_of, joined
+from compaction_app.contrib.histories.reading import Json, Rows, a_call, bridged, file_of, joined
 from compaction_app.messages.openai_format import parse_arguments
 from compaction_app.transfer.formats import moment
 
@@ -25,7 +25,13 @@ _CITED = re.compile(
 _CONTEXT, _THOUGHTS = "user_editable_context", ("thoughts", "reasoning_recap")
 #: In the metadata of what we write: the keys of our message for which ChatGPT has no place.
 _OWN, _PART_OF = "openai", "part_of"
-_OWN_KEYS = "tool_calls tool_call_id name reasoning attachments usage finish_reason metadata redacted_at".split()
+_OWN_KEYS = "role tool_calls tool_call_id name reasoning attachments usage finish_reason metadata".split()
+_OWN_KEYS += ["redacted_at", "pinned"]
+#: Calls that a result looks at for one of its tool.
+_FAR = 100
+
+#: Calls that wait for a result, the nearest first: its id, its tool, and the others.
+_Open = tuple[str, str, Any] | None
 
 
 def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -34,49 +40,58 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
     if "mapping" not in document and not is_shell:
         return None
     document.require("mapping", dict)
-    nodes = {own: Json(node) for own, node in document.inner("mapping").given.items() if isinstance(node, Mapping)}
-    notes: Counter[str] = Counter()
-    parents = _parents(nodes)
-    kept, skipped, prompts = _sorted_out(nodes, parents, notes)
+    nodes = {own: Json(node) for own, node in (document.get("mapping") or {}).items() if isinstance(node, Mapping)}
+    rows = Rows()
+    parents = _parents(nodes, rows.notes)
+    kept, skipped, prompts = _sorted_out(nodes, parents, rows)
     messages: dict[str, dict[str, Any]] = {}
+    waiting: dict[str | None, _Open] = {}
     for own, parent in bridged({own: parents[own] for own in (*kept, *skipped)}, skipped):
-        item, above = _message(own, kept[own]), parent
+        item, above, calls = _message(own, kept[own], rows.notes), parent, waiting.get(parent)
         if item["role"] == "tool":
-            call_id = item.get("tool_call_id") or _call_above(item, above, messages)
+            call_id, calls = _answered(item, calls)
             if not call_id:
                 # Its call is hidden, or has a result already.
                 call_id, call = f"{own}:call", {"role": "assistant", "created_at": item["created_at"]}
                 call["tool_calls"] = [a_call(call_id, item["name"], {})]
                 messages[call_id] = {**call, "id": call_id, "parent": above}
                 above = call_id
-            item["tool_call_id"] = call_id
+            item["tool_call_id"], waiting[own] = call_id, calls
         elif item["role"] == "assistant":
             thoughts: list[str] = []
             at = parents[own]
-            while at in skipped and len(thoughts) <= len(skipped):
-                thoughts.append(skipped[at])
+            while at in skipped:
+                # Each is of one reply: what is below is of any number of them.
+                thoughts.append(skipped.pop(at))
                 at = parents[at]
             item.setdefault("reasoning", joined(reversed(thoughts)))
+            for call in item.get("tool_calls") or ():
+                waiting[own] = calls = (call["id"], call["function"]["name"], calls)
         messages[own] = {**item, "id": own, "parent": above}
-    slug = document.text("default_model_slug")
+        rows.add(nodes[own], item["role"], [item], own, item["model"])
+    rows.notes["thoughts without a reply, left out"] += sum(map(bool, skipped.values()))
+    slug, ours = document.text("default_model_slug"), document.inner(_OWN)
     return {
         **document.named("chatgpt", "conversation_id", "id"),
         "title": document.text("title"),
         "model": "" if slug == "auto" else slug,
         "created_at": document.time("create_time", "update_time"),
         "system_prompt": joined(prompts),
-        "metadata": {"chatgpt": document.kept("conversation_id", "current_node")},
+        "settings": ours.get("settings"),
+        "metadata": {"chatgpt": document.kept("conversation_id") | document.rest()},
         "messages": list(messages.values()),
-        "notes": notes,
+        "notes": rows.done(document),
     }
 
 
-def _parents(nodes: Mapping[str, Json]) -> dict[str, str | None]:
+def _parents(nodes: Mapping[str, Json], notes: Counter[str]) -> dict[str, str | None]:
     """Of each node, from the roots down, children in the order of their parent; rings come last."""
     listed: dict[str, tuple[int, str]] = {}
     for own, node in nodes.items():
         for number, child in enumerate(node.items("children")):
-            listed.setdefault(str(child), (number, own))
+            if isinstance(child, str | int):
+                listed.setdefault(str(child), (number, own))
+    notes["children that are not in the file"] += sum(child not in nodes for child in listed)
     last = (len(nodes), None)
     parents = {own: node.id("parent") or listed.get(own, last)[1] for own, node in nodes.items()}
     below: dict[str | None, list[str]] = {}
@@ -93,7 +108,7 @@ def _parents(nodes: Mapping[str, Json]) -> dict[str, str | None]:
 
 
 def _sorted_out(
-    nodes: Mapping[str, Json], parents: Mapping[str, str | None], notes: Counter[str]
+    nodes: Mapping[str, Json], parents: Mapping[str, str | None], rows: Rows
 ) -> tuple[dict[str, Json], dict[str, str], list[str]]:
     """The messages; what is none, with what was thought there; and what becomes the system prompt."""
     kept: dict[str, Json] = {}
@@ -101,9 +116,9 @@ def _sorted_out(
     prompts: list[str] = []
     for own, parent in parents.items():
         message = nodes[own].inner("message")
-        content, metadata, thought = message.inner("content"), message.inner("metadata"), ""
+        content, metadata, thought, unsaid = message.inner("content"), message.inner("metadata"), "", ""
         kind, text, role = content.text("content_type"), _text(content), _role(message)
-        is_hidden = bool(metadata.get("is_visually_hidden_from_conversation")) or message.get("weight") == 0
+        is_hidden = bool(metadata.get("is_visually_hidden_from_conversation"))
         if not message or _PART_OF in metadata.inner(_OWN):
             pass
         elif _OWN in metadata:
@@ -114,17 +129,21 @@ def _sorted_out(
             prompts.append(content.text("user_profile") or about.text("about_user_message"))
             prompts.append(content.text("user_instructions") or about.text("about_model_message"))
         elif kind in _THOUGHTS:
-            thought = joined(one.text("content", "summary") for one in content.inners("thoughts")) or text
+            thought = joined([one.text("content", "summary") for one in content.inners("thoughts")]) or text
         elif role == "system" and not is_hidden and text and (parent is None or parent in skipped):
             prompts.append(text)
         elif is_hidden or role == "system":
-            notes["hidden and system messages, bridged"] += 1
+            rows.notes["hidden and system messages, bridged"] += 1
+            skipped[own] = ""
+            continue
         elif not text and not _files(message) and not _recipient(message) and kind != "execution_output":
             is_known = kind in ("text", "multimodal_text", "code", "")
-            notes[f"{'empty messages' if is_known else f'messages of the type {kind[:40]}'}, bridged"] += 1
+            rows.notes[f"{'empty messages' if is_known else f'messages of the type {kind[:40]}'}, bridged"] += 1
+            unsaid = role
         else:
             kept[own] = message
             continue
+        rows.add(nodes[own], unsaid, [], own)
         skipped[own] = thought
     return kept, skipped, prompts
 
@@ -141,8 +160,8 @@ def _recipient(message: Json) -> str:
 
 
 def _text(content: Json) -> str:
-    if isinstance(content.get("parts"), list):
-        return joined(part if isinstance(part, str) else Json(part).text("text") for part in content.items("parts"))
+    if isinstance(content.given.get("parts"), list):
+        return content.said("parts", "\n\n")
     return content.text("text", "result", "output_str", "content")
 
 
@@ -156,45 +175,53 @@ def _files(message: Json) -> list[dict[str, Any]]:
         if pointer:
             name, is_image = pointer.rpartition("/")[2], "image" in part.text("content_type", "message_type")
             known, kind = attached.pop(name, Json(None)), "image" if is_image else "audio"
-            files.append(file_of(known.text("name") or name, known.text("mime_type", "mimeType"), kind=kind))
-    return files + [file_of(one.text("name"), one.text("mime_type", "mimeType")) for one in attached.values()]
+            mime = known.text("mime_type", "mimeType")
+            files.append(file_of(known.text("name") or name, mime, kind=kind, asset=pointer))
+    for own, one in attached.items():
+        files.append(file_of(one.text("name"), one.text("mime_type", "mimeType"), asset=own))
+    return files
 
 
-def _message(own: str, message: Json) -> dict[str, Any]:
-    metadata, ours = message.inner("metadata"), message.inner("metadata").inner(_OWN)
-    role, text, tool = _role(message), _text(message.inner("content")), _recipient(message)
+def _message(own: str, message: Json, notes: Counter[str]) -> dict[str, Any]:
+    metadata, content = message.inner("metadata"), message.inner("content")
+    ours, role, text, tool = metadata.inner(_OWN), _role(message), _text(content), _recipient(message)
     if role == "assistant" and not tool:
-        text = _CITED.sub(lambda found: found[1] or "", text)
+        text, cut = _CITED.subn(lambda found: found[1] or "", text)
+        notes["marks of citations, cut out"] += cut
     cited = [one.inner("metadata") for one in metadata.inners("citations")]
     cited += [item for one in metadata.inners("content_references") for item in one.inners("items")]
-    links = [one.given for one in cited if one.get("url")]
+    links = [one.whole() for one in cited if one.given.get("url")]
     item: dict[str, Any] = {
         "role": role,
         "content": "" if tool else text,
         "created_at": message.time("create_time"),
         "attachments": _files(message),
         "model": metadata.text("model_slug") if role == "assistant" else "",
-        "metadata": message.kept("channel") | ({"links": links} if links else {}),
     }
+    # Where a result was found, and the like.
+    metadata_ = message.kept("channel") | ({"links": links} if links else {}) | content.rest()
     if tool:
         item["tool_calls"] = [a_call(own, tool, text if parse_arguments(text) is not None else {"code": text})]
     if role == "tool":
         item["name"] = message.inner("author").text("name")
-    return item | {key: ours.get(key) for key in (*_OWN_KEYS, "content") if key in ours}
+    return item | {"metadata": metadata_} | {key: ours.get(key) for key in (*_OWN_KEYS, "content") if key in ours}
 
 
-def _call_above(item: Mapping[str, Any], at: str | None, messages: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """The nearest call that this result may answer: of its tool, and not answered between; else of any tool."""
-    answered, other = set(), None
-    while (above := messages.get(at or "")) is not None and (above["role"] == "tool" or above.get("tool_calls")):
-        answered.add(above.get("tool_call_id"))
-        for call in above.get("tool_calls") or ():
-            if call["id"] not in answered:
-                if call["function"]["name"] == item["name"]:
-                    return str(call["id"])
-                other = other or str(call["id"])
-        at = above["parent"]
-    return other
+def _answered(item: Mapping[str, Any], calls: _Open) -> tuple[str | None, _Open]:
+    """The call that a result answers, the nearest of its tool or else of any, and the calls that are still open."""
+    own_id, at = item.get("tool_call_id"), calls
+    passed: list[tuple[str, str, Any]] = []
+    while at is not None and len(passed) < _FAR:
+        if at[0] == own_id if own_id else at[1] == item["name"]:
+            left: _Open = at[2]
+            for call_id, name, _ in reversed(passed):
+                left = (call_id, name, left)
+            return at[0], left
+        passed.append(at)
+        at = at[2]
+    if own_id or calls is None:
+        return own_id, calls
+    return calls[0], calls[2]
 
 
 # -- writing --------------------------------------------------------------------------------------------
@@ -220,6 +247,7 @@ def write(document: Mapping[str, Any]) -> Mapping[str, Any]:
         "conversation_id": document.get("id"),
         "id": document.get("id"),
         "default_model_slug": document.get("model") or None,
+        _OWN: {"settings": document.get("settings")},
     }
 
 

@@ -7,12 +7,14 @@ from typing import Any
 
 from compaction_app.contrib.histories.reading import (
     Json,
+    OpenCalls,
+    Rows,
     a_call,
     bridged,
     file_of,
     joined,
     messages_of_turn,
-    text_in,
+    repeats,
     unused,
 )
 
@@ -26,33 +28,46 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
     document.require("chat_messages", list)
     parents: dict[str, str | None] = {}
     found: dict[str, Json] = {}
-    rows, last = document.inners("chat_messages"), None
-    is_tree = any(row.id("parent_message_uuid") for row in rows)
-    for row in rows:
+    chat, last = document.rows("chat_messages"), None
+    is_tree = any(row.id("parent_message_uuid") for row in chat)
+    for row in chat:
         own, parent = unused(row.id("uuid"), found), row.id("parent_message_uuid") if is_tree else last
         parents[own], found[own] = None if parent == _NO_PARENT else parent, row
         last = own
+    rows, messages = Rows(), []
+    for own, parent in bridged(parents):
+        made = _turn(own, parent, found[own])
+        rows.add(found[own], made[-1]["role"], made)
+        messages += made
     return {
         **document.named("claude", "uuid"),
         "title": document.text("name"),
         "model": document.text("model"),
         "created_at": document.time("created_at", "updated_at"),
-        "metadata": {"claude": document.kept("uuid", "project_uuid", "current_leaf_message_uuid")},
-        "messages": [one for own, parent in bridged(parents) for one in _turn(own, parent, found[own])],
+        # The summary of the conversation, too.
+        "metadata": {"claude": document.kept("uuid") | document.rest()},
+        "messages": messages,
+        "notes": rows.done(document),
     }
 
 
 def _turn(own: str, parent: str | None, row: Json) -> list[dict[str, Any]]:
-    pieces = list(_pieces(own, row))
+    pieces, text = list(_pieces(own, row)), row.given.get("text")
     if all(kind == "reasoning" for kind, _ in pieces):
-        # Beside blocks it repeats them, with notes about those that it cannot show.
         pieces.append(("text", row.text("text")))
+    elif isinstance(text, str) and repeats(text, pieces):
+        # Beside blocks it repeats them; notes about those that it cannot show are counted.
+        row.get("text")
     attached = row.inners("attachments")
     pieces += [("text", one.text("extracted_content")) for one in attached]
     files: dict[str, Any] = {}
+    names: set[str] = set()
     for one in [*row.inners("files_v2"), *row.inners("files"), *attached]:
-        if name := one.text("file_name"):
-            files.setdefault(name, file_of(name, kind="image" if one.get("file_kind") == "image" else "file"))
+        name, asset = one.text("file_name"), one.text("file_uuid", "uuid", "id")
+        kind = "image" if one.get("file_kind") == "image" else "file"
+        if asset or (name and name not in names):
+            files.setdefault(asset or name, file_of(name or asset, one.text("file_type"), kind=kind, asset=asset))
+            names.add(name)
     cited = [citation for block in row.inners("content") for citation in block.items("citations")]
     message = {
         "role": "user" if row.get("sender") == "human" else "assistant",
@@ -65,22 +80,21 @@ def _turn(own: str, parent: str | None, row: Json) -> list[dict[str, Any]]:
 
 
 def _pieces(own: str, row: Json) -> Iterator[tuple[str, Any]]:
-    waiting: list[tuple[str, str]] = []
+    waiting = OpenCalls()
     for number, block in enumerate(row.inners("content"), start=1):
         name = block.text("name")
         match block.get("type"):
             case "thinking":
-                summaries = joined(one.text("summary") for one in block.inners("summaries"))
+                summaries = joined([one.text("summary") for one in block.inners("summaries")])
                 yield "reasoning", block.text("thinking") or summaries
             case "tool_use":
-                waiting.append((block.id("id") or f"{own}:{number}", name))
-                yield "call", a_call(*waiting[-1], block.get("input"))
+                call_id = block.id("id") or f"{own}:{number}"
+                waiting.add(call_id, name)
+                yield "call", a_call(call_id, name, block.get("input"))
             case "tool_result":
-                # By its id, else by its name, else by the order.
-                asked = (block.id("tool_use_id") or own, name)
-                call = min(waiting, key=lambda one: (one[0] != asked[0], one[1] != asked[1]), default=asked)
-                waiting = [one for one in waiting if one != call]
-                yield "result", {"tool_call_id": call[0], "name": name, "content": text_in(block.get("content"))}
+                asked = block.id("tool_use_id")
+                about = {"name": name, "content": block.said("content")}
+                yield "result", {"tool_call_id": waiting.answered(asked, name) or asked or own, **about}
             case _:
                 if text := block.text("text"):
                     yield "text", text

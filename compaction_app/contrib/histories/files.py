@@ -9,16 +9,18 @@ import re
 import sys
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
 from compaction_app.exceptions import ImportFailed
 
 _CHUNK = 1 << 20
-#: Bytes of one conversation. What is longer is no conversation, or the file is broken there.
-LARGEST = 1 << 28
+#: Bytes of one conversation, and values in it: each value takes up to 250 bytes of memory, however short it is.
+LARGEST, MOST_VALUES = 1 << 26, 1_000_000
+_TOO_LARGE = f"this is more than {LARGEST:,} bytes or {MOST_VALUES:,} values, which no conversation has."
 #: What a zip may have; texts are seldom packed to less than a tenth.
 MOST_ENTRIES, LARGEST_TOTAL, HIGHEST_RATIO = 50_000, 1 << 35, 200
 #: In an archive with files of these names, the others are no conversations.
@@ -27,8 +29,11 @@ _NAMES, _OTHER_NAMES = ("conversations*.json",), ("*.json", "*.jsonl", "*.ndjson
 _DEEPEST = 10_000
 #: With the byte order mark.
 _BLANK = b"\xef\xbb\xbf \t\r\n"
-#: As far as the next bracket that is in no text. Nothing is tried twice, so a text may be long.
-_TO_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+")*+([\[\]{}])', re.DOTALL)
+#: As far as the next bracket or quotation mark, and in a text as far as its end. Nothing is tried twice.
+_TO_MARK = re.compile(rb'[^"\[\]{}]*+(["\[\]{}]?)')
+_TO_END = re.compile(rb'(?:[^"\\]++|\\.)*+("?)', re.DOTALL)
+#: What begins a value, if it is in no text.
+_BEGINS = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{,]', re.DOTALL)
 
 #: A document, or why there is none, with its place.
 Documents = Iterator[tuple[str, Any]]
@@ -93,8 +98,8 @@ def documents_in(file: IO[bytes]) -> Documents:
     first = first.lstrip(_BLANK)
     is_list = first.startswith(b"[")
     if not is_list and not first.endswith(b"\n"):
-        first += file.readline(LARGEST)
-    lines = iter(lambda: file.readline(LARGEST), b"")
+        first += next(_lines(file), b"")
+    lines = _lines(file)
     #: Blank lines, and the next that is not.
     rest: list[bytes] = []
     if first.endswith(b"\n") and (not is_list or _is_json(first)):
@@ -110,7 +115,10 @@ def documents_in(file: IO[bytes]) -> Documents:
     elif is_list:
         yield from _of_list(file, first)
     else:
-        yield "", _parse(b"".join([first, *rest, *lines]), number)
+        whole = first + b"".join(rest)
+        while len(whole) <= LARGEST and (more := file.read(_CHUNK)):
+            whole += more
+        yield "", _parse(whole, number)
 
 
 def _of_list(file: IO[bytes], first: bytes) -> Documents:
@@ -131,43 +139,68 @@ def _of_list(file: IO[bytes], first: bytes) -> Documents:
 
 
 def _items(file: IO[bytes], pending: bytes) -> Iterator[Any]:
-    """The items of a list, each read alone: a broken one is no hindrance to the next."""
-    at, depth, start = 0, 0, 0
+    """The items of a list, each read alone: one that is broken or too large is no hindrance to the next."""
+    #: Where an item begins, or what stands between two.
+    begun = at = depth = 0
+    in_text = is_too_large = False
     while True:
-        while match := _TO_BRACKET.match(pending, at):
-            if depth == 1 and (scalars := pending[at : match.start(1)].strip(b", \t\r\n")):
-                found = _parse(b"[" + scalars + b"]")
-                yield from found if isinstance(found, list) else [found]
+        while (match := (_TO_END if in_text else _TO_MARK).match(pending, at)) and (mark := match[1]):
             at = match.end()
-            if match[1] in b"[{":
-                depth += 1
-                start = at - 1 if depth == 2 else start
-            else:
-                depth -= 1
-                if depth == 1:
-                    yield _parse(pending[start:at])
-                elif depth == 0:
-                    return
-        # The begun item stays, or the text that it may be cut in.
-        keep = start if depth > 1 else at
-        pending, at, start = pending[keep:], at - keep, 0
+            if mark == b'"':
+                in_text = not in_text
+                continue
+            if depth == 1:
+                # Numbers and texts.
+                if is_too_large or (others := pending[begun : at - 1].strip(b", \t\r\n")):
+                    found = ImportFailed(_TOO_LARGE) if is_too_large else _parse(b"[" + others + b"]")
+                    yield from found if isinstance(found, list) else [found]
+                begun, is_too_large = at - 1, False
+            depth += 1 if mark in b"[{" else -1
+            if depth == 0:
+                return
+            if depth == 1:
+                if mark in b"]}":
+                    yield ImportFailed(_TOO_LARGE) if is_too_large else _parse(pending[begun:at])
+                begun, is_too_large = at, False
+        at = match.end() if match else at
+        if at - begun > LARGEST:
+            begun, is_too_large = at, True
+        pending, at, begun = pending[begun:], at - begun, 0
         more = file.read(max(_CHUNK, len(pending)))
-        if not more or len(pending) > LARGEST:
-            words = "the file ends inside of it" if not more else f"it is longer than {LARGEST:,} bytes"
-            yield ImportFailed(f"this is not JSON: {words}.")
+        if not more:
+            yield ImportFailed("this is not JSON: the file ends inside of it.")
             return
         pending += more
 
 
+def _lines(file: IO[bytes]) -> Iterator[bytes]:
+    """Of one that is too large, the beginning."""
+    while line := file.readline(LARGEST + 1):
+        if len(line) > LARGEST:
+            while (more := file.readline(_CHUNK)) and not more.endswith(b"\n"):
+                pass
+            line += b"\n"
+        yield line
+
+
 def _is_json(data: bytes) -> bool:
-    try:
-        return isinstance(json.loads(data), dict | list)
-    except (ValueError, RecursionError):
-        return False
+    return isinstance(_parse(data), dict | list)
+
+
+def _is_too_large(data: bytes) -> bool:
+    """Counted before it is parsed: of brackets and commas that memory is made."""
+    if len(data) > LARGEST:
+        return True
+    # Most conversations have fewer of them, also with those in texts.
+    most = sum(map(data.count, (b",", b"[", b"{")))
+    begins = (found for found in _BEGINS.finditer(data) if found[0][:1] != b'"') if most > MOST_VALUES else ()
+    return next(islice(begins, MOST_VALUES, None), None) is not None
 
 
 def _parse(data: bytes, first_line: int = 0) -> Any:
     """The value, or what is wrong with it. ``first_line``: of the file, where that is known."""
+    if _is_too_large(data):
+        return ImportFailed(_TOO_LARGE)
     try:
         return _loaded(data)
     except json.JSONDecodeError as error:
@@ -180,12 +213,21 @@ def _parse(data: bytes, first_line: int = 0) -> Any:
 
 def _loaded(data: bytes) -> Any:
     try:
-        return json.loads(data)
+        return json.loads(data, object_pairs_hook=_object)
     except RecursionError:
         # Python 3.11 gives up at 490 messages below each other.
         before = sys.getrecursionlimit()
         sys.setrecursionlimit(_DEEPEST)
         try:
-            return json.loads(data)
+            return json.loads(data, object_pairs_hook=_object)
         finally:
             sys.setrecursionlimit(before)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, number in Counter(key for key, _ in pairs).items() if number > 1)
+        # The first would be lost without a word.
+        raise ValueError(f"the key {twice[:40]!r} is there twice in one object")
+    return found

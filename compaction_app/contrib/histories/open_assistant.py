@@ -23,10 +23,12 @@ def read(document: Mapping[str, Any]) -> dict[str, Any] | None:
         replies = (node.get("replies") or []) if isinstance(node, dict) else None
         if not isinstance(replies, list):
             raise ImportFailed("a message of a tree must be an object, and its 'replies' a list.")
-        own_id = str(node.get("message_id") or f"message {len(items) + 1}")
+        own_id = Json(node).id("message_id") or f"message {len(items) + 1}"
         others = {key: node[key] for key in node if key not in _KEYS}
         read = {"role": _ROLES.get(str(node.get("role")), node.get("role")), "content": node.get("text")}
         about = {"created_at": node.get("created_date"), "model": node.get("model_name")}
         items.append({**others, **read, **about, "id": own_id, "parent": parent})
         waiting.extend((reply, own_id) for reply in reversed(replies))
-    return {**Json(document).named("open_assistant", "message_tree_id"), "messages": items}
+    tree = Json(document)
+    tree.get("prompt")
+    return {**tree.named("open_assistant", "message_tree_id"), "metadata": tree.rest(), "messages": items}

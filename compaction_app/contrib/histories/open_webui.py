@@ -14,11 +14,13 @@ from typing import Any
 
 from compaction_app.contrib.histories.reading import (
     Json,
+    Rows,
     a_call,
     bridged,
     file_of,
     joined,
     messages_of_turn,
+    repeats,
     text_in,
     unused,
 )
@@ -40,62 +42,90 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
     if "chat" not in document and not history:
         return None
     chat.require("history", dict)
-    found = {own: Json(row) for own, row in history.inner("messages").given.items() if isinstance(row, Mapping)}
+    nodes, rows = history.get("messages"), Rows()
+    nodes = nodes if isinstance(nodes, Mapping) else {}
+    found = {own: Json(node) for own, node in nodes.items() if isinstance(node, Mapping)}
     parents = {own: row.id("parentId") for own, row in found.items()}
-    if not found:
+    if not (is_tree := bool(found)):
         chat.require("messages", list)
-        last = None
-        for row in chat.inners("messages"):
-            own = unused(row.id("id"), found)
-            parents[own], found[own] = row.id("parentId") or last, row
-            last = own
+    last = None
+    for row in chat.rows("messages"):
+        if is_tree and (known := found.get(row.id("id") or "")):
+            # The branch that was shown, once more.
+            rows.notes["other forms of a message, left out"] += row.given != known.given
+            continue
+        own = unused(row.id("id"), found)
+        parents[own], found[own] = row.id("parentId") or last, row
+        last = None if is_tree else own
     others = [own for own, row in found.items() if row.get("role") not in ("user", "assistant")]
-    failed = [own for own, row in found.items() if row.get("error") and not row.kept("content", "output")]
-    notes = {"messages of other roles, bridged": len(others), "errors of the provider, bridged": len(failed)}
-    messages = (one for own, parent in bridged(parents, others + failed) for one in _turn(own, parent, found[own]))
-    systems = (text_in(found[own].get("content")) for own in others if found[own].get("role") == "system")
+    failed = [own for own, row in found.items() if row.get("error") and not _has_any(row)]
+    rows.notes["messages of other roles, bridged"] += len(others)
+    rows.notes["errors of the provider, bridged"] += len(failed)
+    messages: list[dict[str, Any]] = []
+    for own, parent in bridged(parents, others + failed):
+        made = _turn(own, parent, found[own])
+        rows.add(found[own], str(found[own].get("role")), made, own)
+        messages += made
+    # Asked at once, there are several: all are in the metadata.
+    models = chat.given["models"] if isinstance(chat.given.get("models"), list) else []
+    systems = (found[own].said("content") for own in others if found[own].get("role") == "system")
     return {
         **document.named("open_webui", "id"),
         "title": document.text("title") or chat.text("title"),
-        "model": next((name for name in chat.items("models") if name and isinstance(name, str)), ""),
+        "model": next((name for name in models if name and isinstance(name, str)), ""),
         "created_at": document.time("created_at") or chat.time("timestamp"),
         "system_prompt": chat.inner("params").text("system") or chat.text("system") or next(systems, ""),
-        "metadata": {"open_webui": {"id": document.get("id"), "current": history.get("currentId")}},
-        "messages": list(messages),
-        "notes": notes,
+        "metadata": {
+            "open_webui": {"current": history.get("currentId"), "id": document.get("id")}
+            | document.rest()
+            | chat.rest()
+        },
+        "messages": messages,
+        "notes": rows.done(document),
     }
 
 
+def _has_any(row: Json) -> bool:
+    return bool(row.given.get("content") or row.given.get("output"))
+
+
 def _turn(own: str, parent: str | None, row: Json) -> list[dict[str, Any]]:
-    pieces, text = list(_of_output(own, row)), text_in(row.get("content"))
+    row.items("childrenIds")
+    pieces, text = list(_of_output(own, row)), text_in(row.given.get("content"))
     in_html = list(_of_content(own, text)) if row.get("role") == "assistant" else [("text", text)]
+    said = [piece for piece in in_html if piece[0] == "text"]
     if not any(kind == "text" for kind, _ in pieces):
-        pieces += [piece for piece in in_html if piece[0] == "text"] if pieces else in_html
+        pieces += said if pieces else in_html
+        row.said("content")
+    elif repeats(joined([text for _, text in said]), pieces):
+        row.get("content")
     pieces += [("text", one.inner("file").inner("data").text("content")) for one in row.inners("files")]
     sources = [{key: one.get(key) for key in one.given if key != "document"} for one in row.inners("sources")]
     message = {
         "role": row.get("role"),
         "created_at": row.time("timestamp"),
         "model": row.text("model"),
-        "attachments": [
-            file_of(one.text("name"), one.text("content_type"), one.text("url"), "image" * (one.get("type") == "image"))
-            for one in row.inners("files")
-        ],
-        "usage": row.inner("usage").given or None,
+        "attachments": [_file(one) for one in row.inners("files")],
+        "usage": row.inner("usage").whole() or None,
         "metadata": row.kept("error", "modelIdx") | ({"sources": sources} if sources else {}),
     }
     return messages_of_turn(own, parent, message, pieces)
 
 
+def _file(file: Json) -> dict[str, Any]:
+    kind = "image" if file.get("type") == "image" else ""
+    return file_of(file.text("name"), file.text("content_type"), file.text("url", "id"), kind)
+
+
 def _of_output(own: str, row: Json) -> Iterator[tuple[str, Any]]:
     for number, item in enumerate(row.inners("output"), start=1):
         call_id = item.id("call_id") or f"{own}:{number}"
-        result = "result", {"tool_call_id": call_id, "content": text_in(item.get("output"))}
+        result = "result", {"tool_call_id": call_id, "content": item.said("output")}
         match item.get("type"):
             case "message":
-                yield "text", text_in(item.get("content"))
+                yield "text", item.said("content")
             case "reasoning":
-                yield "reasoning", text_in(item.get("content") or item.get("summary"))
+                yield "reasoning", item.said("content" if item.given.get("content") else "summary")
             case "function_call":
                 yield "call", a_call(call_id, item.text("name"), item.get("arguments"))
             case "function_call_output":

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from compaction_app.exceptions import ImportFailed, InvalidMessage
-from compaction_app.transfer.formats import moment
+from compaction_app.transfer.formats import SAID, moment, require_read, strings_of
 
 #: Later than any date in seconds since 1970: these are milliseconds.
 _MILLISECONDS = 10**11
+#: Characters of JSON that a session's metadata takes of one key: a file's text is counted instead.
+_LARGE = 10_000
+_SHOWN_KEY = 60
 
 
 class Json:
-    """An object of an export: a key of another type than is asked for is as absent, and so is all of another value."""
+    """An object of an export: a key of another type than is asked for is as absent, and so is all of another value.
+
+    It knows which of its keys were read. The texts of the others are stored (``rest``), or counted (``unread``).
+    """
+
+    __slots__ = ("_inner", "_read", "given")
 
     def __init__(self, value: Any) -> None:
         self.given: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
+        self._read: set[str] = set()
+        self._inner: dict[str, list[Json]] = {}
 
     def __bool__(self) -> bool:
         return bool(self.given)
@@ -26,14 +37,21 @@ class Json:
         return key in self.given
 
     def get(self, key: str) -> Any:
+        self._read.add(key)
         return self.given.get(key)
+
+    def whole(self) -> Mapping[str, Any]:
+        self._read.update(self.given)
+        return self.given
 
     def text(self, *keys: str) -> str:
         """Of the first key that has one."""
-        return next((one for key in keys if isinstance(one := self.get(key), str) and one), "")
+        found = next((key for key in keys if isinstance(one := self.given.get(key), str) and one), "")
+        return self.get(found) if found else ""
 
     def id(self, key: str) -> str | None:
-        return str(self.get(key)) if isinstance(self.get(key), str | int) and self.get(key) != "" else None
+        value = self.given.get(key)
+        return str(self.get(key)) if isinstance(value, str | int) and type(value) is not bool and value != "" else None
 
     def named(self, form: str, *keys: str) -> dict[str, str]:
         """What tells the conversation from every other one."""
@@ -42,32 +60,72 @@ class Json:
 
     def time(self, *keys: str) -> str | None:
         """The first that is a time: ISO 8601, seconds or milliseconds since 1970."""
-        for value in map(self.get, keys):
-            is_number = isinstance(value, int | float) or str(value).replace(".", "", 1).isdecimal()
-            seconds: Any = float(value) if is_number else value
+        for key in keys:
+            value: Any = self.given.get(key)
             try:
-                read = moment(seconds / 1000 if is_number and seconds > _MILLISECONDS else seconds)
-            except InvalidMessage:
+                if isinstance(value, str) and value.replace(".", "", 1).isdecimal():
+                    value = float(value)
+                is_late = isinstance(value, int | float) and value > _MILLISECONDS
+                read = moment(value / 1000 if is_late else value)
+            except (InvalidMessage, OverflowError):
                 continue
             if read is not None:
+                self._read.add(key)
                 return read.isoformat()
         return None
 
     def inner(self, key: str) -> Json:
-        return Json(self.get(key))
+        value = self.given.get(key)
+        return self._inner.setdefault(key, [Json(value)])[0] if isinstance(value, Mapping) else Json(None)
 
     def items(self, key: str) -> list[Any]:
-        return given if isinstance(given := self.get(key), list) else []
+        return self.get(key) if isinstance(self.given.get(key), list) else []
 
     def inners(self, key: str) -> list[Json]:
-        return [Json(item) for item in self.items(key) if isinstance(item, Mapping)]
+        value = self.given.get(key)
+        if isinstance(value, list) and key not in self._inner:
+            self._inner[key] = [Json(one) for one in value if isinstance(one, Mapping)]
+        return self._inner[key] if isinstance(value, list) else []
+
+    def rows(self, key: str) -> list[Json]:
+        """The objects of a list, each of which is read by itself."""
+        found, self._inner[key] = self.given.get(key), [Json(None)]
+        return [Json(one) for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+
+    def said(self, key: str, between: str = "\n") -> str:
+        """The text of a content or of a tool's result: a text, parts that have texts, or another value's JSON."""
+        if not isinstance(self.given.get(key), list):
+            return text_in(self.get(key))
+        parts = iter(self.inners(key))
+        texts = (next(parts).text("text") if isinstance(one, Mapping) else one for one in self.items(key))
+        return joined(texts, between)
 
     def kept(self, *keys: str) -> dict[str, Any]:
         """What there is of these, as it is."""
-        return {key: self.get(key) for key in keys if self.get(key) not in (None, "", [], {}, False)}
+        return {key: self.get(key) for key in keys if self.given.get(key) not in (None, "", [], {}, False)}
+
+    def rest(self) -> dict[str, Any]:
+        """What nothing has read, for the metadata, but for what is large."""
+        others = [key for key in self.given if key not in self._read and key not in self._inner]
+        return self.kept(*(key for key in others if len(json.dumps(self.given[key])) <= _LARGE))
+
+    def unread(self, *known: str) -> Iterator[tuple[str, bool]]:
+        """The keys, at any depth, of strings that nothing has read, and whether somebody may have said them.
+
+        ``known``: strings that are stored from elsewhere.
+        """
+        for key, value in self.given.items():
+            inner = self._inner.get(key, [])
+            for one in inner:
+                yield from one.unread(*known)
+            if key not in self._read:
+                left = value if isinstance(value, list) else [value]
+                found = list(strings_of([one for one in left if not (inner and isinstance(one, Mapping))], key))
+                if any(text not in known for text, _ in found):
+                    yield key, any(is_said for _, is_said in found)
 
     def require(self, key: str, kind: type) -> None:
-        if not isinstance(self.get(key), kind | None):
+        if not isinstance(self.given.get(key), kind | None):
             raise ImportFailed(f"its {key} is not in the form of its format.")
 
 
@@ -84,30 +142,91 @@ def text_in(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+class Rows:
+    """Their messages as they are read: what of them is not stored is counted by its key."""
+
+    def __init__(self) -> None:
+        self.notes: Counter[str] = Counter()
+        self._found: list[tuple[str, bool, list[str]]] = []
+
+    def add(self, row: Json, role: str, messages: Iterable[Mapping[str, Any]], *known: str, rest: Any = ()) -> None:
+        """``messages``: what was made of it. ``known``: strings stored from elsewhere. ``rest``: what metadata has."""
+        unread = list(row.unread(*known))
+        self.notes.update(f"not stored: {key[:_SHOWN_KEY]}" for key, _ in unread)
+        is_said = any(message.get(key) for message in messages for key in SAID)
+        self._found.append((role, is_said, [key for key, is_text in (*unread, *Json(rest).unread()) if is_text]))
+
+    def done(self, document: Json) -> Counter[str]:
+        """What to note. Raises :class:`ImportFailed` where all that somebody said was under keys that are not read."""
+        require_read(self._found)
+        self.notes.update(f"not stored: {key[:_SHOWN_KEY]}" for key, _ in document.unread())
+        return +self.notes
+
+
+class OpenCalls:
+    """Calls of one message that wait for a result, which names its call, or its tool, or neither."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        #: In their order, of each tool and of all; what is answered is taken off when it is first.
+        self._waiting: dict[str | None, deque[str]] = {}
+
+    def add(self, call_id: str, name: str = "") -> None:
+        self._names[call_id] = name
+        for key in (name, None):
+            self._waiting.setdefault(key, deque()).append(call_id)
+
+    def answered(self, call_id: str | None, name: str = "") -> str | None:
+        """The call with this id, else the first of this tool, else the first."""
+        for key in (name, None):
+            waiting = self._waiting.get(key, deque())
+            while waiting and waiting[0] not in self._names:
+                waiting.popleft()
+            if call_id not in self._names and waiting:
+                call_id = waiting[0]
+        return call_id if call_id is not None and self._names.pop(call_id, None) is not None else None
+
+
+def repeats(text: str, pieces: Iterable[tuple[str, Any]]) -> bool:
+    """Whether a text says what the pieces say, but for blanks."""
+    said = "".join(word for kind, piece in pieces if kind == "text" for word in piece.split())
+    return "".join(text.split()) in said
+
+
 def unused(own: str | None, used: Mapping[str, Any]) -> str:
     """The id, or one like it where there is none or another message has it."""
     own = own or f"message {len(used) + 1}"
-    return f"{own} {len(used) + 1}" if own in used else own
+    while own in used:
+        own = f"{own} {len(used) + 1}"
+    return own
 
 
 def bridged(parents: Mapping[str, str | None], skipped: Iterable[str] = ()) -> Iterator[tuple[str, str | None]]:
     """Those that are not skipped, each with the next one above it that is not skipped either."""
     left_out = set(skipped)
+    #: Of each that is skipped, what is above it: many may hang on one long chain.
+    found: dict[str | None, str | None] = {}
     for own in parents:
         if own not in left_out:
-            above, seen = parents[own], set()
-            while above in left_out and above not in seen:
-                seen.add(above)
+            passed, above = [], parents[own]
+            while above in left_out and above not in found:
+                # In a ring nothing is above.
+                found[above] = None
+                passed.append(above)
                 above = parents.get(above)
-            yield own, None if above in left_out else above
+            above = found.get(above, above)
+            found.update(dict.fromkeys(passed, above))
+            yield own, above
 
 
-def file_of(name: str, mime: str = "", url: str = "", kind: str = "") -> dict[str, Any]:
-    """An attachment by its name, with its address only where anybody can reach it."""
+def file_of(name: str, mime: str = "", url: str = "", kind: str = "", asset: str = "") -> dict[str, Any]:
+    """An attachment by its name, with its address where anybody can reach it, else with what the product calls it."""
     kind = kind or next((one for one in ("image", "audio") if mime.startswith(one)), "file")
+    is_address = url.startswith(("data:", "http://", "https://"))
     given = {
         "mime_type": mime if "/" in mime else "",
-        "url": url if url.startswith(("data:", "http://", "https://")) else "",
+        "url": url if is_address else "",
+        "asset_id": asset or ("" if is_address else url),
     }
     return {"type": kind, "name": name or kind, **{key: item for key, item in given.items() if item}}
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from compaction_app.contrib.histories.reading import Json, a_call, text_in
+from compaction_app.contrib.histories.reading import Json, OpenCalls, Rows, a_call
 
 _ROLES = {"human": "user", "user": "user", "system": "system"}
 _CALLS = frozenset({"function_call", "tool_call"})
@@ -15,24 +15,27 @@ _RESULTS = frozenset({"observation", "tool", "function_response", "tool_response
 
 def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
     document = Json(given)
-    turns = document.inners("conversations") or document.inners("items")
-    if not any(turn.text("from", "role") for turn in turns) and document.get("conversations") != []:
+    turns = document.rows("conversations") or document.rows("items")
+    if not any(turn.text("from", "role") for turn in turns) and document.given.get("conversations") != []:
         return None
     messages: list[dict[str, Any]] = []
-    waiting: list[str] = []
+    rows, waiting = Rows(), OpenCalls()
     for number, turn in enumerate(turns, start=1):
-        said, value = turn.text("from", "role"), text_in(turn.get("value" if "value" in turn else "content"))
+        said, value = turn.text("from", "role"), turn.said("value" if "value" in turn else "content")
         if said in _CALLS:
-            calls = _calls(value, number)
-            waiting = [call["id"] for call in calls]
-            messages.append({"role": "assistant", "tool_calls": calls})
+            calls, waiting = _calls(value, number), OpenCalls()
+            for call in calls:
+                waiting.add(call["id"])
+            message: dict[str, Any] = {"role": "assistant", "tool_calls": calls}
         elif said in _RESULTS:
-            call_id = waiting.pop(0) if waiting else f"call_{number}"
-            messages.append({"role": "tool", "tool_call_id": call_id, "content": value})
+            message = {"role": "tool", "tool_call_id": waiting.answered(None) or f"call_{number}", "content": value}
         else:
-            messages.append({"role": _ROLES.get(said, "assistant"), "content": value})
-    about = {"id": document.id("id"), "title": document.text("title"), "system": document.text("system")}
-    return {**about, "messages": messages}
+            message = {"role": _ROLES.get(said, "assistant"), "content": value}
+        message["metadata"] = turn.rest()
+        rows.add(turn, message["role"], [message], rest=message["metadata"])
+        messages.append(message)
+    about = {"id": document.id("id"), "title": document.text("title"), "system_prompt": document.text("system")}
+    return {**about, "metadata": document.rest(), "messages": messages, "notes": rows.done(document)}
 
 
 def _calls(value: str, number: int) -> list[dict[str, Any]]:

@@ -6,8 +6,11 @@ import json
 import os
 import sys
 from argparse import ArgumentParser
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from errno import EEXIST
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +19,17 @@ from django.core.management.base import BaseCommand
 from compaction_app.contrib.histories import WRITERS, document_of
 from compaction_app.management.console import WrongCall, add_database, user_named
 from compaction_app.models import ChatSession
+
+
+@contextmanager
+def _new_file(path: Path) -> Iterator[Any]:
+    """A file that has its name when it is whole: half of one imports without an error. Never over one that is there."""
+    if path.exists():
+        raise FileExistsError(EEXIST, os.strerror(EEXIST))
+    with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+        with Path(folder, path.name).open("x", encoding="utf-8") as file:
+            yield file
+        Path(folder, path.name).rename(path)
 
 
 class Command(BaseCommand):
@@ -45,9 +59,7 @@ class Command(BaseCommand):
         form, out = WRITERS[options["format"]], options["out"]
         begin, between, end = ("[\n", ",\n", "\n]\n") if options["format"] == "chatgpt" else ("", "\n", "\n")
         try:
-            # Never over a file that is there.
-            opened: Any = out.open("x", encoding="utf-8") if out else nullcontext(self.stdout)
-            with opened as file:
+            with _new_file(out) if out else nullcontext(self.stdout) as file:
                 self.stdout.ending = ""
                 file.write(begin)
                 for number, session in enumerate(sessions.iterator(chunk_size=100)):

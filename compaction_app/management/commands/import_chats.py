@@ -28,6 +28,9 @@ from compaction_app.management.console import (
 from compaction_app.transfer import importing
 from compaction_app.transfer.importing import Imported, Refused
 
+#: A product has dozens; a file that is something else any number.
+_MOST_KEYS = 200
+
 
 class Command(BaseCommand):
     help = (
@@ -86,8 +89,15 @@ class Command(BaseCommand):
             for one in imported
         ]
         write_some(self.stdout.write, lines, "; --json lists all of them.")
+        keys = []
         for note, number in sorted(notes.items()):
-            self.stdout.write(f"{note.capitalize()}: {number:,}")
+            if note.startswith("not stored: "):
+                keys.append(f"{printable(note.removeprefix('not stored: '))} {number:,}")
+            else:
+                self.stdout.write(f"{note[:1].upper()}{printable(note[1:])}: {number:,}")
+        if keys:
+            more = f" and {len(keys) - _MOST_KEYS:,} more" if len(keys) > _MOST_KEYS else ""
+            self.stdout.write(f"Not stored, by key: {', '.join(keys[:_MOST_KEYS])}{more}")
         if refused:
             self.stdout.write(f"Refused: {count(len(refused), 'conversation')}.")
             write_some(self.stdout.write, [printable(str(one)) for one in refused], "; --json lists all of them.")
