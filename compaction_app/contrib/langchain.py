@@ -6,16 +6,20 @@
     tree.tip  # the stored reply
 
 The state has the messages of the turn, or with a checkpointer those of its thread; each request of the run is sent the
-context at the tip. Messages are stored as they came and go back unchanged. A checkpoint knows its place in the tree, so
-a run from an earlier one is a branch. One middleware is for one conversation.
+context at the tip. Messages are stored as they came and go back unchanged. They are known by their ids: what a summary
+or a trimming takes out of the state stays in the tree; what is changed, or taken off the end of the state, makes a
+branch, and so does a run from an earlier checkpoint. One middleware is for one conversation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NotRequired
+from uuid import uuid4
 
 from asgiref.sync import sync_to_async
+from django.db import transaction
 
 from compaction_app.contrib import INSTALL
 
@@ -36,17 +40,22 @@ from langchain_core.messages import (
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.types import Command
 
+from compaction_app import chat
 from compaction_app.contrib.branch import NEWEST, FrameworkBranch, refuse_blocked_thread
-from compaction_app.messages.openai_format import NO_RESULT, content_with_attachments, parse_arguments
-from compaction_app.messages.originals import LANGCHAIN
+from compaction_app.exceptions import InvalidMessage
+from compaction_app.messages.openai_format import NO_RESULT, content_with_attachments, made_id, parse_arguments
+from compaction_app.messages.originals import LANGCHAIN, storable
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.values import ContextMessage, Origin, Role
 
+#: Of a message by its id: the messages above and at its end (0: none), and what it says.
+Known = dict[str, tuple[int, int, str]]
+
 
 class TreeState(AgentState[Any]):
-    """``tree``: the id of the tip, and how many messages of the state are stored there and above."""
+    """``tree``: the session and the tip, the messages of the state that are known there, and those of this turn."""
 
-    tree: NotRequired[list[int]]  # type: ignore[valid-type]  # the framework is not installed there
+    tree: NotRequired[dict[str, Any]]  # type: ignore[valid-type]  # the framework is not installed there
 
 
 class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
@@ -69,8 +78,8 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
         super().__init__()
         self._session, self._tip = session, tip
         self._options = {"model": model, "reserved_tokens": reserved_tokens}
-        #: Ids of the messages that were stored for the request of now.
-        self._stored_last: list[str | None] = []
+        #: The turn's own messages, which another middleware may take out of the state before they are stored.
+        self._asked: dict[str, AnyMessage] = {}
 
     @property
     def tip(self) -> ChatMessage | None:
@@ -80,54 +89,114 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ExtendedModelResponse[Any]:
-        branch = self._branch_of(request.state)
+        branch, known = self._stored(request.state)
         try:
             response = handler(self._shown(branch, request))
         except Exception as error:
             if not branch.is_too_long(error):
                 raise
             response = handler(self._shown(branch, request))
-        return self._keep(request, branch, response)
+        return self._keep(branch, known, response)
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ExtendedModelResponse[Any]:
         refuse_blocked_thread()
-        branch = await sync_to_async(self._branch_of)(request.state)
+        branch, known = await sync_to_async(self._stored)(request.state)
         try:
             response = await handler(await sync_to_async(self._shown)(branch, request))
         except Exception as error:
             if not await sync_to_async(branch.is_too_long)(error):
                 raise
             response = await handler(await sync_to_async(self._shown)(branch, request))
-        return await sync_to_async(self._keep)(request, branch, response)
+        return await sync_to_async(self._keep)(branch, known, response)
+
+    def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
+        # Stored later: a middleware may have to take a secret out first.
+        branch, known, new = self._read(state)
+        self._asked = {str(one.id): one for one in new}
+        return {"tree": self._place(branch, known, asked=[*self._asked])}
+
+    async def abefore_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
+        return await sync_to_async(self.before_agent)(state, runtime)
 
     def after_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
-        # A tool whose result is the answer ends the run without a request.
-        branch = self._branch_of(state)
-        return {"tree": self._place(branch, state)}
+        # What ended the run may be in no request: the result of a tool, or the words of another middleware.
+        return {"tree": self._place(*self._stored(state))}
 
     async def aafter_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
         return await sync_to_async(self.after_agent)(state, runtime)
 
-    def _branch_of(self, state: Mapping[str, Any]) -> FrameworkBranch:
-        """The state's place in the tree, with what is new in it stored."""
-        tip, stored = self._tip, 0
-        if place := state.get("tree"):
-            tip, stored = self._session.messages.get(pk=place[0]), place[1]
-        branch, new = FrameworkBranch(self._session, tip, **self._options), state["messages"][stored:]
-        ids = [one.id for one in new]
-        if new and ids == self._stored_last:
-            # A middleware around this one asks again.
-            branch.tip = self._tip
-        else:
-            branch.store(list(map(message_to_dict, new)))
-        self._tip, self._stored_last = branch.tip, ids
-        return branch
+    def _read(self, state: Mapping[str, Any]) -> tuple[FrameworkBranch, Known, list[AnyMessage]]:
+        """The branch that the state goes on from, which of its messages are known, and which have to be stored.
 
-    def _place(self, branch: FrameworkBranch, state: Mapping[str, Any], more: int = 0) -> list[int]:
+        New is what follows the last known message; what a middleware puts before one, its summary for example, is its
+        own. From a message that was changed on, all are new.
+        """
+        messages, place = state["messages"], state.get("tree") or {}
+        if not all(one.id for one in messages):
+            words = "A message of the state has no id by which to know it: reduce them with langgraph's add_messages."
+            raise InvalidMessage(words, field="messages")
+        if place.get("session") != self._session.pk:
+            place = self._found(messages)
+        known: Known = {one.id: place["known"][one.id] for one in messages if one.id in place["known"]}
+        changed = [at for at, one in enumerate(messages) if one.id in known and known[one.id][2] != _says(one)]
+        if changed:
+            tips = [known[messages[changed[0]].id][0]]
+            new = messages[changed[0] :]
+        else:
+            tips = [at for _, at, _ in known.values()] or [place["tip"]]
+            asked = {one: self._asked[one] for one in place["asked"] if one in self._asked}
+            asked |= {one.id: one for one in messages if one.id in place["asked"]}
+            last = max((at for at, one in enumerate(messages) if one.id in known or one.id in asked), default=-1)
+            new = [*asked.values(), *messages[last + 1 :]]
+        # A message is always stored after the one above it. Of those that were deleted nothing is left.
+        tip = self._session.messages.filter(pk__in=sorted(tips)[-500:]).order_by("-pk").first()
+        new = [one for one in new if one.additional_kwargs.get("lc_source") != "summarization"]
+        return FrameworkBranch(self._session, tip, **self._options), known, new
+
+    def _found(self, messages: Sequence[AnyMessage]) -> dict[str, Any]:
+        """The place of a state that has none, by the ids of the messages at the middleware's tip."""
+        tip = self.tip
+        is_whole = any(isinstance(one, AIMessage) for one in messages)
+        rows = [] if tip is None else chat.get_branch(tip) if is_whole else [tip]
+        known: Known = {}
+        for row in rows:
+            if isinstance(row.original, Mapping) and row.original.get("format") == LANGCHAIN:
+                data = row.original["data"]
+                known[str(data["data"].get("id"))] = (row.parent_message_id or 0, row.pk, _says(data))
+        if rows and is_whole and not any(one.id in known for one in messages):
+            raise InvalidMessage(
+                "There are replies among these messages, and none of the messages is known by its id: pass those of this "
+                'turn only, or result["messages"] of the last run and what is new.',
+                field="messages",
+            )
+        return {"tip": tip.pk if tip else 0, "known": known, "asked": []}
+
+    def _stored(self, state: Mapping[str, Any]) -> tuple[FrameworkBranch, Known]:
+        branch, known, new = self._read(state)
+        self._store(branch, known, new)
+        return branch, known
+
+    def _store(self, branch: FrameworkBranch, known: Known, new: Iterable[AnyMessage], **reply: Any) -> None:
+        with transaction.atomic(using=branch.using):
+            for one in new:
+                above, given = branch.tip, message_to_dict(one)
+                # A middleware around this one asks again, or the run before this one failed.
+                same = self._session.messages.filter(parent=above, original__data__data__id=one.id)
+                before = next(
+                    (row for row in same if row.original and _says(row.original["data"]) == _says(given)), None
+                )
+                if before is not None:
+                    branch.tip = before
+                else:
+                    branch.store([given], **reply)
+                known[str(one.id)] = (above.pk if above else 0, branch.tip.pk if branch.tip else 0, _says(given))
         self._tip = branch.tip
-        return [branch.tip.pk, len(state["messages"]) + more] if branch.tip else [0, 0]
+
+    def _place(self, branch: FrameworkBranch, known: Known, asked: Sequence[str] = ()) -> dict[str, Any]:
+        tip = branch.tip.pk if branch.tip else 0
+        return {"session": self._session.pk, "tip": tip, "known": known, "asked": asked}
 
     def _shown(self, branch: FrameworkBranch, request: ModelRequest[Any]) -> ModelRequest[Any]:
         tools = [one if isinstance(one, dict) else convert_to_openai_tool(one) for one in request.tools]
@@ -141,17 +210,24 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
         history = [one for one in shown if one.origin != Origin.SYSTEM]
         return request.override(messages=messages_of(history), **own)
 
-    def _keep(
-        self, request: ModelRequest[Any], branch: FrameworkBranch, response: ModelResponse[Any]
-    ) -> ExtendedModelResponse[Any]:
+    def _keep(self, branch: FrameworkBranch, known: Known, response: ModelResponse[Any]) -> ExtendedModelResponse[Any]:
+        for one in response.result:
+            # As the state would name it.
+            one.id = one.id or str(uuid4())
         reply = next((one for one in response.result if isinstance(one, AIMessage)), None)
         used = reply.usage_metadata if reply else None
         usage = {"prompt_tokens": used["input_tokens"], "completion_tokens": used["output_tokens"]} if used else None
         model = str(reply.response_metadata.get("model_name") or "") if reply else ""
-        branch.store(list(map(message_to_dict, response.result)), usage=usage, model=model)
+        self._store(branch, known, response.result, usage=usage, model=model)
         branch.compact()
-        place = self._place(branch, request.state, more=len(response.result))
-        return ExtendedModelResponse(response, Command(update={"tree": place}))
+        return ExtendedModelResponse(response, Command(update={"tree": self._place(branch, known)}))
+
+
+def _says(message: AnyMessage | Mapping[str, Any]) -> str:
+    """What tells a message from another one with its id."""
+    given = storable(message if isinstance(message, Mapping) else message_to_dict(message))
+    kept = [given["data"].get(key) for key in ("content", "tool_calls", "tool_call_id")]
+    return made_id(json.dumps([given["type"], kept], sort_keys=True))
 
 
 def messages_of(shown: Sequence[ContextMessage]) -> list[AnyMessage]:
@@ -168,7 +244,8 @@ def messages_of(shown: Sequence[ContextMessage]) -> list[AnyMessage]:
             messages += [ToolMessage(NO_RESULT, tool_call_id=call_id) for call_id in waiting]
             waiting = []
         messages.append(_message_of(one))
-        waiting += [str(call["id"]) for call in one.tool_calls]
+        # One that could not be parsed is sent, too.
+        waiting += [str(call["id"]) for call in (*one.tool_calls, *getattr(messages[-1], "invalid_tool_calls", ()))]
     return [*messages, *(ToolMessage(NO_RESULT, tool_call_id=call_id) for call_id in waiting)]
 
 
