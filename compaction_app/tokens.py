@@ -13,14 +13,12 @@ from typing import Any, Protocol
 
 from compaction_app.conf import NO_TOKENIZER, USE_CHARACTERS
 from compaction_app.exceptions import ConfigurationError
-from compaction_app.messages.media import media_tokens
+from compaction_app.messages.media import TOKENS_PER_ATTACHMENT, media_tokens
 from compaction_app.messages.openai_format import attachment_line, content_part, described, sent_name
-from compaction_app.messages.originals import original_texts
+from compaction_app.messages.originals import OPENAI, original_texts
 
 #: Role, delimiters and end marker around each message (OpenAI's cookbook: 3 to 4).
 TOKENS_PER_MESSAGE = 4
-#: For an attachment that a model is sent, of which nothing is known but an address: a middling picture.
-TOKENS_PER_ATTACHMENT = 1_000
 #: The result supplied for an unanswered call: wrapper and ``[no result]``, which has four o200k tokens.
 TOKENS_PER_MISSING_RESULT = TOKENS_PER_MESSAGE + 4
 
@@ -70,13 +68,16 @@ def message_texts(message: Mapping[str, Any]) -> list[str]:
     return texts
 
 
-def attachment_tokens(attachments: Iterable[Mapping[str, Any]], *, sent: bool = True) -> int:
-    """Their own ``tokens``; else the estimates of :mod:`messages.media`, where a model is ``sent`` them."""
+def attachment_tokens(attachments: Iterable[Mapping[str, Any]], *, sent: bool = True, is_whole: bool = False) -> int:
+    """Their own ``tokens``; else the estimates of :mod:`messages.media`, where a model is ``sent`` them.
+
+    ``is_whole``: what came is sent, whatever it is.
+    """
     total = 0
     for attachment in attachments:
         if isinstance(own := attachment.get("tokens"), int):
             total += own
-        elif sent and content_part(attachment):
+        elif is_whole or (sent and content_part(attachment)):
             flat = described(attachment)
             total += media_tokens(flat["type"], flat) or TOKENS_PER_ATTACHMENT
     return total
@@ -95,7 +96,9 @@ def count_messages(messages: Sequence[Mapping[str, Any]], count: Count) -> list[
         attachments, sent = message.get("attachments") or (), message.get("role", "user") == "user"
         fields += [attachment_line(one) for one in attachments if not (sent and content_part(one))]
         texts += fields + original
-        parts.append((TOKENS_PER_MESSAGE + attachment_tokens(attachments, sent=sent), len(fields), len(original)))
+        is_whole = bool(original) and message["original"].get("format") != OPENAI
+        pictures = attachment_tokens(attachments, sent=sent, is_whole=is_whole)
+        parts.append((TOKENS_PER_MESSAGE + pictures, len(fields), len(original)))
     counts = iter(count(texts))
     # Either the fields are sent or the original.
     return [flat + max(sum(islice(counts, fields)), sum(islice(counts, original))) for flat, fields, original in parts]

@@ -44,7 +44,8 @@ from compaction_app import chat
 from compaction_app.contrib.branch import NEWEST, FrameworkBranch, refuse_blocked_thread
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.messages.openai_format import NO_RESULT, content_with_attachments, made_id, parse_arguments
-from compaction_app.messages.originals import LANGCHAIN, storable
+from compaction_app.messages.originals import LANGCHAIN
+from compaction_app.messages.validation import storable
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.values import ContextMessage, Origin, Role
 
@@ -153,6 +154,9 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
         # A message is always stored after the one above it. Of those that were deleted nothing is left.
         tip = self._session.messages.filter(pk__in=sorted(tips)[-500:]).order_by("-pk").first()
         new = [one for one in new if one.additional_kwargs.get("lc_source") != "summarization"]
+        if not any(isinstance(one, AIMessage) for one in new):
+            # Nothing comes between a call and its results, whatever a tool adds to the state.
+            new.sort(key=lambda one: not isinstance(one, ToolMessage))
         return FrameworkBranch(self._session, tip, **self._options), known, new
 
     def _found(self, messages: Sequence[AnyMessage]) -> dict[str, Any]:
@@ -167,8 +171,8 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
                 known[str(data["data"].get("id"))] = (row.parent_message_id or 0, row.pk, _says(data))
         if rows and is_whole and not any(one.id in known for one in messages):
             raise InvalidMessage(
-                "There are replies among these messages, and none of the messages is known by its id: pass those of this "
-                'turn only, or result["messages"] of the last run and what is new.',
+                "There are replies among these messages, and none of the messages is known by its id: pass those of "
+                'this turn only, or result["messages"] of the last run and what is new.',
                 field="messages",
             )
         return {"tip": tip.pk if tip else 0, "known": known, "asked": []}

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from typing import Any
 
 LOW_DETAIL_TOKENS = 85
+#: For an attachment that a model is sent, of which nothing is known but an address: a middling picture.
+TOKENS_PER_ATTACHMENT = 1_000
 
 _MEDIA_TYPE = re.compile(r"data:([\w.+-]+/[\w.+-]+)[;,]", re.IGNORECASE)
 #: Of a ``data:`` URL no more is read. A JPEG has its size behind a preview and a colour profile.

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from compaction_app.exceptions import InvalidMessage
@@ -35,11 +35,18 @@ _FORBIDDEN_IN_FUNCTIONS = re.compile(r"[^\w-]+", re.ASCII)
 #: In place of a user's message, where a conversation must begin with one and does not.
 CONVERSATION_BEGINS = "[the conversation begins]"
 _LONGEST_SHOWN_NAME, _LONGEST_ADDRESS = 255, 100
-#: What a type says → what it is. Anthropic calls files documents.
-_LABELS = {"image": "image", "audio": "audio", "file": "file", "document": "file"}
-_PARTS = frozenset(_LABELS.values())
-#: Where content parts have an address or the bytes themselves.
+#: What a type or a media type says → what it is.
+_LABELS = {"image": "image", "screenshot": "image", "audio": "audio"}
+_FILES = ("file", "document", "binary", "media", "video", "resource", "inline")
+PARTS = frozenset({"image", "audio", "file"})
+#: Where content parts have an address or the bytes themselves, and objects inside that may have it for them.
 _ADDRESSES = ("url", "image_url", "file_data", "file_url", "data")
+_BYTES = ("data", "base64", "blob", "bytes", "result")
+_LINKS = ("uri", "file_uri", "fileUri")
+_INSIDE = ("source", "inline_data", "inlineData", "file_data", "fileData", "resource")
+_MEDIA_TYPES = ("media_type", "mime_type", "mimeType")
+#: How the base64 of pictures begins.
+_BEGINNINGS = {"iVBOR": "image/png", "/9j/": "image/jpeg", "R0lGO": "image/gif", "UklGR": "image/webp"}
 _SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 #: Of a message that came; what a reply's content parts have.
 _NOT_SENT_BACK = ("function_call", "name", "tool_call_id")
@@ -233,7 +240,7 @@ def attachment_of(part: Mapping[str, Any], number: int, count: int) -> dict[str,
     """The attachment of an image, a sound or a file. ``count``: how many attachments there are with it."""
     kind = str(part.get("type") or "")
     flat = described(part)
-    label = flat["type"] if flat["type"] in _PARTS else ""
+    label = flat["type"] if flat["type"] in PARTS else ""
     url = str(flat.get("url") or "")
     if not label or (label == "image" and not url):
         raise InvalidMessage(
@@ -247,7 +254,7 @@ def attachment_of(part: Mapping[str, Any], number: int, count: int) -> dict[str,
     if mime := media_type(url):
         attachment["mime_type"] = mime
     # The chat format has the payload of a part under its type; the forms of other APIs are translated.
-    is_translated = kind == "image" or (kind == "image_url" and isinstance(part.get(kind), str))
+    is_translated = kind in ("image", *_INSIDE) or (kind == "image_url" and isinstance(part.get(kind), str))
     if kind in part and not is_translated and content_part(attachment) != part:
         attachment["part"] = {**part, kind: _filled(part[kind], "")}
     return attachment
@@ -268,23 +275,41 @@ def _filled(inner: Any, address: str) -> Any:
 
 
 def described(attachment: Mapping[str, Any]) -> dict[str, Any]:
-    """An attachment, or a content part in any of the forms that APIs have for it, with the keys of an attachment."""
-    kind = str(attachment.get("type") or "")
+    """An attachment, or a content part in any of the forms that APIs have for it, with the keys of an attachment.
+
+    A form is told by its structure: a word for what it is, and its address, or its base64 and often a media type, in
+    the part or in an object inside.
+    """
+    kind = str(attachment.get("type") or attachment.get("kind") or "")
     inner = attachment.get(kind)
     flat: dict[str, Any] = dict(attachment)
-    for more in (inner, attachment.get("source")):
+    for more in (inner, *map(attachment.get, _INSIDE)):
         flat = {**more, **flat} if isinstance(more, Mapping) else flat
-    addresses = [flat.get(key) for key in _ADDRESSES if key != "data"]
-    url = next((one for one in (*addresses, inner) if isinstance(one, str) and one), "")
-    mime = flat.get("media_type") or flat.get("mime_type") or flat.get("mimeType") or ""
+    links = [link for link in map(flat.get, _LINKS) if str(link).startswith(("https://", "http://"))]
+    url = _first_text([*(flat.get(key) for key in _ADDRESSES if key != "data"), inner, *links])
+    data = _first_text(map(flat.get, _BYTES))
+    if url == flat.get("file_data") and ":" not in url[:200]:
+        url, data = "", url
+    mime = _first_text(map(flat.get, _MEDIA_TYPES))
     # Many clients call everything a file.
-    words = " ".join([kind, media_type(url) if kind in ("", "file") else "", "" if kind else str(mime)]).lower()
-    label = next((label for word, label in _LABELS.items() if word in words), kind)
-    if label == "audio" and not mime:
-        mime = f"audio/{flat.get('format') or 'wav'}"
-    if not url and mime and isinstance(data := flat.get("data"), str) and data:
+    words = (kind or " ".join(attachment.keys() & {*_INSIDE})).lower()
+    seen = media_type(url or data) or (mime if data or kind != "file" else "")
+    label = next((label for word, label in _LABELS.items() if word in words), "")
+    if not label and (not words or any(word in words for word in _FILES)):
+        label = next((label for word, label in _LABELS.items() if word in seen), "file" if words else "")
+    label = label or kind
+    if not url and data and (media_type(data) or label in PARTS):
+        begun = next((one for begin, one in _BEGINNINGS.items() if data.startswith(begin)), "")
+        other = {"image": "image/png", "audio": f"audio/{flat.get('format') or 'wav'}"}.get(label, "")
+        mime = mime or begun or other or "application/octet-stream"
         url = data if media_type(data) else f"data:{mime};base64,{data}"
+    if flat.get("source_type") == "id":
+        flat.setdefault("file_id", flat.get("id"))
     return {**flat, "type": label, "url": url}
+
+
+def _first_text(values: Iterable[Any]) -> str:
+    return next((one for one in values if isinstance(one, str) and one), "")
 
 
 def content_part(attachment: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -14,13 +14,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Literal
 
 from compaction_app.exceptions import InvalidMessage
-from compaction_app.messages.openai_format import attachment_of, made_id, sent_name, short_id, strings, with_address
+from compaction_app.messages.media import TOKENS_PER_ATTACHMENT, media_tokens
+from compaction_app.messages.openai_format import (
+    PARTS,
+    attachment_line,
+    attachment_of,
+    described,
+    made_id,
+    sent_name,
+    short_id,
+    strings,
+    with_address,
+)
 from compaction_app.messages.tool_calls import name_and_arguments, tool_marker
 from compaction_app.messages.truncate import in_brackets, one_line
 from compaction_app.messages.validation import FORMATS, check_list_of_dicts, sizes_of, storable
@@ -41,12 +52,14 @@ _SEALED = re.compile(r"encrypt|redact", re.IGNORECASE)
 _CALLS = frozenset({"tool_use", "tool-call", "tool_call", "function_call", "custom_tool_call"})
 _RESULTS = frozenset({"tool_result", "tool-return"})
 _REASONING_KEYS = ("reasoning", "reasoning_content", "thinking_blocks", "reasoning_details")
-_MEDIA = ("image", "audio", "file", "document", "binary")
 #: Keys of a message, of a part and of a call that the fields give back.
 _READ_KEYS = frozenset({"role", "content", "refusal", "reasoning", "tool_calls", "tool_call_id", "name", "index"})
 _PART_KEYS = frozenset({"type", "text", "refusal", "image_url", "file", "input_audio"})
 _OTHER_ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "function": "tool"}
 _LANGCHAIN_TYPES = frozenset({*_OTHER_ROLES, "tool", "system"})
+#: An attachment has the bytes that an original has, so that another endpoint can be sent them: all in all so many
+#: characters, or a message would be too large.
+_MOST_TWICE = 1_500_000
 #: Strings of an original that nobody reads as text: see :func:`original_texts`.
 _BLOB = re.compile(r"[A-Za-z0-9+/=_-]{200,}")
 #: What providers write beside the fields.
@@ -177,9 +190,23 @@ class Reading:
         elif isinstance(content, list | tuple):
             for number, part in enumerate(content, start=1):
                 self.read_part(part, number)
-        elif content is not None:
-            self.texts.append(json.dumps(content, ensure_ascii=False))
+        elif isinstance(content, Mapping) and _is_media(content):
+            self.read_part(content, 1)
             self.is_exact = False
+        elif content is not None:
+            self.texts.append(json.dumps(self._without_media(content), ensure_ascii=False))
+            self.is_exact = False
+
+    def _without_media(self, value: Any) -> Any:
+        """The value with a line in place of each picture, sound and file, which become attachments."""
+        if isinstance(value, list | tuple):
+            return [self._without_media(item) for item in value]
+        if not isinstance(value, Mapping):
+            return value
+        if _is_media(value) and described(value)["url"][:5] == "data:":
+            self.attachments.append(attachment_of(value, 1, len(self.attachments) + 1))
+            return attachment_line(self.attachments[-1])
+        return {key: self._without_media(item) for key, item in value.items()}
 
     def read_part(self, part: Any, number: int) -> None:
         if isinstance(part, str) and self.writer != "client":
@@ -193,7 +220,7 @@ class Reading:
         results, attachments = len(self.results), len(self.attachments)
         known = self.writer != "client" and self._read_known(part, kind)
         if not known:
-            text = part.get("text", part.get("refusal"))
+            text = _text_in(part)
             if isinstance(text, str):
                 self.texts.append(text)
             elif text is not None:
@@ -231,6 +258,8 @@ class Reading:
             del self.others[others:]
             return True
         elif kind == "server_tool_use" or kind.endswith(("_call", "builtin-tool-call")):
+            # A picture that a hosted tool made is in its call.
+            self._without_media(part)
             self.texts += [None, tool_marker({**part, "name": name or kind}, None)]
         else:
             return False
@@ -239,7 +268,7 @@ class Reading:
         return True
 
     def _read_media(self, part: Mapping[str, Any], kind: str, number: int) -> None:
-        if kind == "text" or any(label in kind for label in _MEDIA) or self.writer == "client":
+        if kind == "text" or _is_media(part) or self.writer == "client":
             try:
                 attachment = attachment_of(part, number, len(self.attachments) + 1)
             except InvalidMessage:
@@ -261,6 +290,7 @@ class Reading:
 
     def _mark(self, kind: str, part: Any) -> None:
         """One line that tells of a part that is not understood."""
+        part = self._without_media(part)
         texts = strings(part, keys=False, without=_UNREAD)
         words = " ".join(text for text in texts if text.strip() and not _is_blob(text))
         self.texts += [None, one_line(f"[{kind}: {words}" if words else f"[{kind}", _MARKER_CHARS - 1) + "]", None]
@@ -287,6 +317,19 @@ class Reading:
         own = {key: value for key, value in own.items() if value not in (None, [], {}) and key != "index"}
         if own != self.calls[-1] or short_id(call_id) != call_id:
             self.is_exact = False
+
+
+def _is_media(block: Mapping[str, Any], key: str = "") -> bool:
+    """Whether the block is a picture, a sound or a file; ``key``: of an object that does not say what it is."""
+    kind = block.get("type") or block.get("kind") or key
+    return described({**block, "type": kind} if key else block)["type"] in PARTS
+
+
+def _text_in(part: Mapping[str, Any]) -> Any:
+    """The text of a part, or of the text file in it."""
+    inner = next((one for key in ("source", "resource") if isinstance(one := part.get(key), Mapping)), {})
+    own = inner.get("data") if inner.get("type") == "text" else inner.get("text")
+    return part.get("text", part.get("refusal", own))
 
 
 def read_message(data: Mapping[str, Any], *, writer: Writer = "host", salt: str = "") -> Reading:
@@ -470,7 +513,7 @@ def messages_of(message: Mapping[str, Any], writer: Writer) -> list[dict[str, An
     stored: list[dict[str, Any]] = []
     for call_id, name, result, part in reading.results:
         texts = {"content": result.text(), "tool_call_id": call_id, "name": name}
-        with_it = {"attachments": result.attachments} if result.attachments else {}
+        with_it = {"attachments": _with_bytes_once(result.attachments)} if result.attachments else {}
         stored.append({"role": "tool", **texts, **with_it, "original": kept([part])})
     if not stored or reading.others:
         own = {**rest, "content": reading.text(str(rest.get("role"))), "tool_calls": reading.calls}
@@ -479,10 +522,21 @@ def messages_of(message: Mapping[str, Any], writer: Writer) -> list[dict[str, An
             own["reasoning"] = one_or_all(reading.reasoning)
         if not own.get("original") and writer != "client" and (form != OPENAI or not reading.is_exact):
             own["original"] = kept(reading.others)
+            own["attachments"] = [*attachments, *_with_bytes_once(reading.attachments)]
         stored.append(own)
     else:
         stored[-1] = {**rest, **stored[-1]}
     return stored
+
+
+def _with_bytes_once(attachments: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The attachments of a message whose original has the bytes, too: those that would make it too large without."""
+    total, kept = 0, list[dict[str, Any]]()
+    for one in attachments:
+        total += len(one.get("url", ""))
+        tokens = media_tokens(one["type"], one) or TOKENS_PER_ATTACHMENT
+        kept.append(one if total <= _MOST_TWICE else {**with_address(one, ""), "tokens": tokens})
+    return kept
 
 
 def _in_our_keys(message: Mapping[str, Any], form: str) -> Mapping[str, Any]:
@@ -521,15 +575,27 @@ def original_texts(original: Any) -> list[str]:
     """The texts that an original is sent as, for counting.
 
     Of a signature, of encrypted reasoning and of other base64 a quarter is counted: four of its characters stand for
-    three bytes, and the providers that read them back count about that. Addresses with data count with the attachment.
+    three bytes, and the providers that read them back count about that. Pictures and files count as attachments.
     """
     if not isinstance(original, Mapping):
         return []
     data = original.get("data")
-    if isinstance(data, Mapping):
-        data = {key: item for key, item in data.items() if key not in ("audio", "images")}
-    texts = strings(data, keys=False, without=_NOTED)
-    return [text[: len(text) // 4] if _is_blob(text) else text for text in texts if not text.startswith("data:")]
+    return list(_counted(data))
+
+
+def _counted(value: Any, key: str = "", in_media: bool = False) -> Iterator[str]:
+    if isinstance(value, str):
+        is_blob = _is_blob(value)
+        if not is_blob or not (in_media or value.startswith("data:")):
+            yield value[: len(value) // 4] if is_blob else value
+    elif isinstance(value, Mapping):
+        in_media = in_media or _is_media(value, key)
+        for name, item in value.items():
+            if name not in _NOTED:
+                yield from _counted(item, name, in_media)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _counted(item, key, in_media)
 
 
 def _is_blob(text: str) -> bool:

@@ -6,6 +6,7 @@ that the same input has the same outcome on both databases. Pure.
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import unicodedata
@@ -190,6 +191,8 @@ def storable(value: Any, depth: int = 0) -> Any:
         return None
     if isinstance(value, list | tuple):
         return [storable(item, depth + 1) for item in value]
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
     if isinstance(came := getattr(value, "model_fields_set", None), set):
         known = {name: getattr(value, name) for name in type(value).model_fields if name in came}
         value = {**known, **(value.model_extra or {})}

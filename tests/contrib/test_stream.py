@@ -77,6 +77,17 @@ def test_a_branch_made_in_the_page_is_a_branch_of_the_tree(page, server, session
 
 
 @BY_WSGI
+@pytest.mark.parametrize("data", [";base64,QmVydGggOS4K", ",Berth%209.%0A"])
+def test_a_text_file_is_sent_as_its_text(page, server, session, data):
+    file = {"type": "file", "mediaType": "text/markdown", "filename": "notes.md", "url": f"data:text/markdown{data}"}
+    page.ask(message={"id": "u1", "role": "user", "parts": [{"type": "text", "text": "Where?"}, file]})
+    sent = server.requests[-1]["messages"][-1]["content"]
+    assert sent == "Where?\n\n[notes.md]\nBerth 9.\n\n[attached: notes.md]"
+    shown = page.http.get("repository").json()["messages"][0]["message"]["parts"]
+    assert [part for part in shown if part["type"] == "file"] == [file]
+
+
+@BY_WSGI
 def test_tools_of_the_page_and_of_the_host(page, server, session):
     # Ids of which the first 255 characters are the same.
     c1, c2, c3 = (f"{'c' * 300}{number}" for number in (1, 2, 3))

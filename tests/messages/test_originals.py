@@ -390,9 +390,9 @@ class TestOtherFormats:
         assert message.original["data"]["content"] == parts
 
     def test_of_the_unknown_there_is_a_line(self, session, question):
-        parts = [{"type": "text", "text": "See:"}, {"type": "video", "video": {"url": "https://x/tide.mp4"}}]
+        parts = [{"type": "text", "text": "See:"}, {"type": "hologram", "hologram": {"url": "https://x/tide"}}]
         message = chat.append_message(session, question, role="user", content=parts)
-        assert message.content == "See:\n\n[video: https://x/tide.mp4]"
+        assert message.content == "See:\n\n[hologram: https://x/tide]"
         assert message.original["data"]["content"] == parts
 
 

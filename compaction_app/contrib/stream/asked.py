@@ -6,9 +6,11 @@ the user's, or has what the page's tools returned for calls that are open. Every
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
+from urllib.parse import unquote_to_bytes
 
 from django.db.models import Q
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,11 +21,15 @@ from compaction_app.contrib.stream.replies import settle
 from compaction_app.conversation.append import OwnKey, append_once
 from compaction_app.conversation.recall import answer_recalls, other_calls
 from compaction_app.exceptions import InvalidMessage
+from compaction_app.messages.media import media_type
+from compaction_app.messages.validation import make_storable
 from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.models.managers import fetch
 from compaction_app.tree.branches import database_of
 from compaction_app.values import Role
 
+#: Files of text whose media type does not say so.
+_TEXT_TYPES = frozenset({"application/json", "application/xml", "application/yaml", "application/x-yaml"})
 #: From the end of the list; the tree knows the nearest of them, unless replies have failed so often.
 _MOST_LOOKED_UP = 50
 
@@ -158,9 +164,10 @@ def _parent(tree: _Tree, body: Asking, above: Sequence[UIMessage]) -> ChatMessag
 def _append(session: ChatSession, parent: ChatMessage | None, message: UIMessage, external_id: str) -> ChatMessage:
     if _is_key(external_id):
         raise Problem(Code.INVALID_PARENT, "body.messages: There is no such message in this session.")
+    texts = [message.text, *filter(None, map(_text_of_file, message.files))]
     fields = {
         "role": Role.USER,
-        "content": message.text,
+        "content": "\n\n".join(filter(None, texts)),
         "attachments": [_attachment(part) for part in message.files] or None,
         "external_id": external_id,
     }
@@ -172,6 +179,20 @@ def _attachment(part: Mapping[str, Any]) -> dict[str, Any]:
     named = {"mime_type": part.get("mediaType"), "name": part.get("filename"), "url": part.get("url")}
     kept = {name: str(value) for name, value in named.items() if value}
     return {"type": kind if kind in ("image", "audio") else "file", **kept}
+
+
+def _text_of_file(part: Mapping[str, Any]) -> str:
+    """What a text file says: models take no such file, and only a text is redacted, found and summarized."""
+    url = str(part.get("url") or "")
+    kind = media_type(url) and str(part.get("mediaType") or media_type(url)).lower()
+    if not (kind.startswith("text/") or kind in _TEXT_TYPES):
+        return ""
+    head, _, data = url.partition(",")
+    try:
+        read = base64.b64decode(data) if head.lower().endswith(";base64") else unquote_to_bytes(data)
+    except ValueError:
+        raise InvalidMessage("A file's data: URL is not base64.", field="messages") from None
+    return f"[{part.get('filename') or 'file'}]\n{make_storable(read.decode(errors='replace'))}"
 
 
 def _append_results(row: ChatMessage, parts: Sequence[Mapping[str, Any]]) -> ChatMessage:
