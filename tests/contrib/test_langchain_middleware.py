@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 from langchain.agents import create_agent, middleware  # noqa: E402
 from langchain.agents.middleware import AgentMiddleware, after_model, before_model, hook_config  # noqa: E402
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy  # noqa: E402
-from langchain_core.decisions import BaseDecisionModel  # noqa: E402
+from langchain_core.decisions import BaseDecisionModel, ClassifierResponse  # noqa: E402
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage  # noqa: E402
 from langchain_core.tools import tool  # noqa: E402
 from langchain_openai import ChatOpenAI  # noqa: E402

@@ -1,4 +1,4 @@
-"""Each form of a picture or a file that APIs and frameworks document: it costs what a picture costs, and stays whole."""
+"""Each form of a picture or a file that APIs and frameworks document: what it costs, and that it stays whole."""
 
 from __future__ import annotations
 
