@@ -345,5 +345,5 @@ def _attachment(part: Mapping[str, Any]) -> dict[str, Any]:
     flat = described(part)
     kind = "image" if flat["type"] == "image" else str(part.get("type") or "file")
     # The part is sent whatever it is, so it is never only named.
-    tokens = attachment_tokens([{**flat, "url": flat["url"] or "?", "part": part}])
+    tokens = attachment_tokens([flat], is_whole=True)
     return {"type": kind, "tokens": tokens, **({"name": str(flat["filename"])} if flat.get("filename") else {})}

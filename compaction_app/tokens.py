@@ -69,10 +69,7 @@ def message_texts(message: Mapping[str, Any]) -> list[str]:
 
 
 def attachment_tokens(attachments: Iterable[Mapping[str, Any]], *, sent: bool = True, is_whole: bool = False) -> int:
-    """Their own ``tokens``; else the estimates of :mod:`messages.media`, where a model is ``sent`` them.
-
-    ``is_whole``: what came is sent, whatever it is.
-    """
+    """Their own ``tokens``; else the estimates of :mod:`messages.media`, where a model is ``sent`` them."""
     total = 0
     for attachment in attachments:
         if isinstance(own := attachment.get("tokens"), int):

@@ -45,8 +45,6 @@ _BYTES = ("data", "base64", "blob", "bytes", "result")
 _LINKS = ("uri", "file_uri", "fileUri")
 _INSIDE = ("source", "inline_data", "inlineData", "file_data", "fileData", "resource")
 _MEDIA_TYPES = ("media_type", "mime_type", "mimeType")
-#: How the base64 of pictures begins.
-_BEGINNINGS = {"iVBOR": "image/png", "/9j/": "image/jpeg", "R0lGO": "image/gif", "UklGR": "image/webp"}
 _SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 #: Of a message that came; what a reply's content parts have.
 _NOT_SENT_BACK = ("function_call", "name", "tool_call_id")
@@ -299,10 +297,9 @@ def described(attachment: Mapping[str, Any]) -> dict[str, Any]:
         label = next((label for word, label in _LABELS.items() if word in seen), "file" if words else "")
     label = label or kind
     if not url and data and (media_type(data) or label in PARTS):
-        begun = next((one for begin, one in _BEGINNINGS.items() if data.startswith(begin)), "")
-        other = {"image": "image/png", "audio": f"audio/{flat.get('format') or 'wav'}"}.get(label, "")
-        mime = mime or begun or other or "application/octet-stream"
-        url = data if media_type(data) else f"data:{mime};base64,{data}"
+        usual = {"image": "image/png", "audio": f"audio/{flat.get('format') or 'wav'}"}
+        url = f"data:{mime or usual.get(label, 'application/octet-stream')};base64,{data}"
+        url = data if media_type(data) else url
     if flat.get("source_type") == "id":
         flat.setdefault("file_id", flat.get("id"))
     return {**flat, "type": label, "url": url}

@@ -213,6 +213,17 @@ def test_an_approval_goes_on_where_it_was_interrupted(kind, before, server, sess
     assert result in paid["content"]
 
 
+def test_approvals_of_each_call(server, session):
+    saver = InMemorySaver()
+    gate = middleware.HumanInTheLoopMiddleware(interrupt_on={"pay": True}, interrupt_mode="per_call")
+    asked = calls(("c1", "pay", {"amount": 5}), ("c2", "pay", {"amount": 7}))
+    agent, _ = turns(server, session, asked, extra=[gate], checkpointer=saver)
+    waiting = agent.invoke(ask("Pay both"), THREAD)["__interrupt__"]
+    agent, tree = turns(server, session, steps.reply("Done."), extra=[gate], checkpointer=saver)
+    agent.invoke(Command(resume={one.id: {"type": "approve"} for one in waiting}), THREAD)
+    assert said(tree) == texts(agent) == ["Pay both", "", "Paid 5.", "Paid 7.", "Done."]
+
+
 def test_an_approval_that_nobody_gives(server, session):
     gate = middleware.HumanInTheLoopMiddleware(interrupt_on={"pay": True})
     asked = calls(("c1", "pay", {"amount": 5}))
