@@ -102,7 +102,6 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ExtendedModelResponse[Any]:
-        refuse_blocked_thread()
         branch, known = await sync_to_async(self._stored)(request.state)
         try:
             response = await handler(await sync_to_async(self._shown)(branch, request))
@@ -119,6 +118,7 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
         return {"tree": self._place(branch, known, asked=[*self._asked])}
 
     async def abefore_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
+        refuse_blocked_thread()
         return await sync_to_async(self.before_agent)(state, runtime)
 
     def after_agent(self, state: Any, runtime: Any) -> dict[str, Any]:

@@ -130,7 +130,7 @@ SHIPPED = {
     "SummarizationMiddleware": lambda of, house, helper: of(helper, trigger=("messages", 4), keep=("messages", 1)),
     "TodoListMiddleware": lambda of, house, helper: of(),
     "ToolCallLimitMiddleware": lambda of, house, helper: of(thread_limit=1, exit_behavior="end"),
-    "ToolErrorMiddleware": lambda of, house, helper: of(),
+    "ToolErrorMiddleware": lambda of, house, helper: of(str),
     "ToolRetryMiddleware": lambda of, house, helper: of(),
 }
 HOOKS = (trim_messages, delete_old_messages, keep_the_last_and_a_summary, note_after)
