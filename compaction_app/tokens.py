@@ -93,7 +93,7 @@ def count_messages(messages: Sequence[Mapping[str, Any]], count: Count) -> list[
         attachments, sent = message.get("attachments") or (), message.get("role", "user") == "user"
         fields += [attachment_line(one) for one in attachments if not (sent and content_part(one))]
         texts += fields + original
-        is_whole = bool(original) and message["original"].get("format") != OPENAI
+        is_whole = (message.get("original") or {}).get("format", OPENAI) != OPENAI
         pictures = attachment_tokens(attachments, sent=sent, is_whole=is_whole)
         parts.append((TOKENS_PER_MESSAGE + pictures, len(fields), len(original)))
     counts = iter(count(texts))

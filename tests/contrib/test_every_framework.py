@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import functools
 import importlib
 import json
+import random
 import sys
 from contextlib import suppress
 
@@ -22,13 +24,29 @@ from compaction_app.tasks import compact_branch
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.exchange import Exchange
-from tests.contrib.drivers import Turn, calls, framework
+from tests.contrib.drivers import AgentsSDK, LangChain, PydanticAI, Turn, calls, framework
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 __all__ = ["framework"]
 
 SECRET = "sk-proj-" + "a1" * 30
+
+
+def _of_agents(url):
+    return importlib.import_module("agents").ToolOutputImage(image_url=url)
+
+
+def _of_pydantic_ai(url):
+    return importlib.import_module("pydantic_ai").BinaryContent.from_data_uri(url)
+
+
+#: A picture, as a tool of each framework returns it.
+PICTURES = {
+    AgentsSDK: _of_agents,
+    PydanticAI: _of_pydantic_ai,
+    LangChain: lambda url: [{"type": "image", "base64": url.partition(",")[2], "mime_type": "image/png"}],
+}
 
 
 def weather(city: str) -> str:
@@ -80,6 +98,29 @@ def test_a_picture_comes_back_as_it_was_sent(framework, server, session):
     first, second = (one["messages"][1]["content"] for one in server.requests)
     assert first == second
     assert chat.get_branch(tip)[0].attachments[0]["url"] == "https://example.org/roof.jpg"
+
+
+def test_a_tool_that_returns_a_picture(framework, server, session):
+    """Of 200 KB, in a window of 32,000 tokens."""
+    url = "data:image/png;base64," + base64.b64encode(b"\x89PNG" + random.Random(1).randbytes(200_000)).decode()
+
+    def shot(city: str):
+        """A picture of a city."""
+        return PICTURES[type(framework)](url)
+
+    session.settings = {"CONTEXT_WINDOW": 32_000}
+    session.save()
+    server.script([calls(("c1", "shot", {"city": "Oslo"})), steps.reply("A roof."), steps.reply("Yes.")])
+    # In Chat Completions the SDK leaves it out.
+    how = {"tools": [shot], "responses": isinstance(framework, AgentsSDK)}
+    tip = turn(framework, session, None, "What is it?", **how)
+    turn(framework, session, tip, "Sure?", **how)
+    seen = chat.get_branch(tip)[2]
+    assert (seen.role, len(seen.attachments)) == ("tool", 1)
+    assert 1_000 <= seen.token_count <= 1_200
+    first, second = map(json.dumps, server.requests[1:])
+    assert url in first
+    assert url in second
 
 
 def test_a_redaction_between_two_runs(framework, server, session):
