@@ -88,13 +88,16 @@ def as_result(session, block, where="list"):
     call = {"id": "c1", "function": {"name": "shot", "arguments": "{}"}}
     asked = [{"role": "user", "content": "See"}, {"role": "assistant", "tool_calls": [call]}]
     tip = chat.append_messages(session, None, asked)[-1]
+    if where == "responses":
+        item = {"type": "function_call_output", "call_id": "c1", "output": [block]}
+        return chat.append_messages(session, tip, [item])[0]
     content = {"list": [block], "alone": block, "inside": {"shot": block, "ok": True}}[where]
     part = {"part_kind": "tool-return", "tool_name": "shot", "tool_call_id": "c1", "content": content}
     return chat.append_messages(session, tip, [{"kind": "request", "parts": [part]}])[0]
 
 
 @pytest.mark.parametrize("name", FORMS)
-@pytest.mark.parametrize("place", ["question", "list", "alone", "inside"])
+@pytest.mark.parametrize("place", ["question", "list", "alone", "inside", "responses"])
 def test_what_a_block_with_bytes_costs(session, name, place):
     block, tokens = FORMS[name]
     message = as_question(session, block) if place == "question" else as_result(session, block, place)
