@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, NoReturn, Required, TypedDict, Unpack
 
 from django.conf import settings as django_settings
@@ -71,6 +72,7 @@ def start_session(
     settings: Mapping[str, Any] | None = None,
     external_id: str | None = None,
     metadata: Mapping[str, Any] | None = None,
+    created_at: datetime | None = None,
     using: str | None = None,
 ) -> ChatSession:
     """Store a new conversation and return it; every argument is optional.
@@ -80,6 +82,7 @@ def start_session(
     - ``system_prompt``: sent first, never summarized.
     - ``settings``: overrides keys of ``COMPACTION``, such as ``{"TRIGGER_RATIO": 0.6}``.
     - ``external_id``: your own id, unique for this owner. ``metadata``: JSON of yours.
+    - ``created_at``: when it began, by default now.
     - ``using``: the database, by default that of the router.
 
     Raises :class:`InvalidMessage`, :class:`ConfigurationError`
@@ -90,6 +93,7 @@ def start_session(
     validation.check_text(external_id or "", "external_id")
     validation.check_dict(settings, "settings", "It overrides keys of COMPACTION.")
     validation.check_dict(metadata, "metadata")
+    began = _aware(created_at) or timezone.now()
     session = ChatSession(
         owner=owner,
         title=title,
@@ -98,6 +102,8 @@ def start_session(
         settings=dict(settings or {}),
         external_id=external_id or "",
         metadata=dict(metadata or {}),
+        created_at=began,
+        updated_at=min(began, timezone.now()),
     )
     using = using or database_of(session)
     same = ChatSession.objects.using(using).filter(owner=owner, external_id=session.external_id)
@@ -118,7 +124,8 @@ def _raise_typed(error: IntegrityError, same: QuerySet[Any]) -> NoReturn:
 
 
 def _duplicate(external_id: str) -> DuplicateExternalId:
-    return DuplicateExternalId(f"{DuplicateExternalId.__doc__} It is {external_id!r}.")
+    words = f"{DuplicateExternalId.__doc__} It is {external_id!r}."
+    return DuplicateExternalId(words, external_id=external_id)
 
 
 def append_message(
@@ -272,14 +279,14 @@ def append_messages(
     #: The message that each node is of.
     places: list[int] = []
     for place, message in items_joined(messages):
-        with validation.named(place):
+        with validation.named(place, external_id=message.get("external_id")):
             nodes += _nodes(session, message)
         places += [place] * (len(nodes) - len(places))
     using = database_of(session)
     system_prompt = None
     with transaction.atomic(using=using):
         if parent is None and nodes and nodes[0].role == Role.SYSTEM:
-            with validation.named(places[0]):
+            with validation.named(places[0], external_id=nodes[0].external_id):
                 becomes_prompt = _becomes_system_prompt(nodes[0], messages[0], using)
             if becomes_prompt:
                 system_prompt = nodes.pop(0).content
@@ -343,10 +350,8 @@ def _node(session: ChatSession, message: Mapping[str, Any]) -> ChatMessage:
     validation.check_dict(message.get("usage") or None, "usage", "Of the openai client, pass usage.model_dump().")
     validation.check_reasoning(message.get("reasoning"))
     validation.check_text(message.get("external_id") or "", "external_id")
-    validation.check_datetime(message.get("created_at"))
-    if "created_at" in values and django_settings.USE_TZ and timezone.is_naive(values["created_at"]):
-        # Like the days in summaries: in TIME_ZONE, not in the zone that a request happens to have activated.
-        values["created_at"] = timezone.make_aware(values["created_at"], timezone.get_default_timezone())
+    if "created_at" in values:
+        values["created_at"] = _aware(values["created_at"])
     for key in ("metadata", "usage"):
         if key in values and isinstance(values[key], Mapping):
             values[key] = dict(values[key])
@@ -355,6 +360,14 @@ def _node(session: ChatSession, message: Mapping[str, Any]) -> ChatMessage:
     # Assigned, it would have to be of the same database, and one that was read from a replica is not.
     node._state.fields_cache["session"] = session
     return node
+
+
+def _aware(created_at: Any) -> datetime | None:
+    """Like the days in summaries: in TIME_ZONE, not in the zone that a request happens to have activated."""
+    validation.check_datetime(created_at)
+    if created_at is None or not django_settings.USE_TZ or timezone.is_aware(created_at):
+        return created_at
+    return timezone.make_aware(created_at, timezone.get_default_timezone())
 
 
 def annotate_message(message: ChatMessage, /, **metadata: Any) -> ChatMessage:

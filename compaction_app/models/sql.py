@@ -279,6 +279,14 @@ DELETE FROM {MESSAGES} WHERE id IN ({SUBTREE_IDS})
 #: Makes a transaction the only writer of a session. As text, since making it costs Django as much as carrying it out.
 LOCK = f"UPDATE {SESSIONS} SET updated_at = %(now)s WHERE id = %(session)s"
 
+#: To append a message of that time: a conversation was used when its newest message was written, maybe years ago.
+LOCK_TO_APPEND = f"""
+UPDATE {SESSIONS} SET updated_at = CASE
+    WHEN updated_at > %(now)s AND EXISTS (SELECT 1 FROM {MESSAGES} m WHERE m.session_id = %(session)s)
+    THEN updated_at ELSE %(now)s END
+WHERE id = %(session)s
+"""
+
 #: The ids of the next rows: on PostgreSQL nobody else gets them, on SQLite while this transaction writes.
 RESERVE_IDS = {
     "postgresql": f"SELECT nextval(pg_get_serial_sequence('{MESSAGES}', 'id')) FROM generate_series(1, %s)",
