@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any, NoReturn, Required, TypedDict, Unpack
 
 from django.conf import settings as django_settings
@@ -72,7 +71,6 @@ def start_session(
     settings: Mapping[str, Any] | None = None,
     external_id: str | None = None,
     metadata: Mapping[str, Any] | None = None,
-    created_at: datetime | None = None,
     using: str | None = None,
 ) -> ChatSession:
     """Store a new conversation and return it; every argument is optional.
@@ -82,7 +80,6 @@ def start_session(
     - ``system_prompt``: sent first, never summarized.
     - ``settings``: overrides keys of ``COMPACTION``, such as ``{"TRIGGER_RATIO": 0.6}``.
     - ``external_id``: your own id, unique for this owner. ``metadata``: JSON of yours.
-    - ``created_at``: when it began, by default now.
     - ``using``: the database, by default that of the router.
 
     Raises :class:`InvalidMessage`, :class:`ConfigurationError`
@@ -93,7 +90,6 @@ def start_session(
     validation.check_text(external_id or "", "external_id")
     validation.check_dict(settings, "settings", "It overrides keys of COMPACTION.")
     validation.check_dict(metadata, "metadata")
-    began = _aware(created_at) or timezone.now()
     session = ChatSession(
         owner=owner,
         title=title,
@@ -102,8 +98,6 @@ def start_session(
         settings=dict(settings or {}),
         external_id=external_id or "",
         metadata=dict(metadata or {}),
-        created_at=began,
-        updated_at=min(began, timezone.now()),
     )
     using = using or database_of(session)
     same = ChatSession.objects.using(using).filter(owner=owner, external_id=session.external_id)
@@ -154,8 +148,9 @@ def append_message(
     - ``context``: what was sent to get this reply, of :func:`get_context`. It is recorded, with an event where messages
       had to be left out, and with ``usage`` it calibrates the token estimate for ``model``; anything in ``usage`` that
       is not a token count is stored and ignored.
-    - ``metadata``: JSON of yours. ``external_id``: your own id, unique in the session. ``created_at``: without a time
-      zone it is in ``TIME_ZONE``, whichever zone is active.
+    - ``metadata``: JSON of yours. ``external_id``: your own id, unique in the session. ``created_at``: by default now;
+      without a time zone it is in ``TIME_ZONE``, whichever zone is active. The session's dates follow those of its
+      messages: it began no later than the first one, and was used when the newest one was written.
     - ``idempotency_key``: with the same message again it returns the stored one, with another one it raises
       :class:`IdempotencyConflict`.
     - ``lenient``: a tool's result that answers no open call is stored as a quoted text of the user role. Else it is
@@ -228,6 +223,7 @@ def append_once(
             return Appended(found, is_new=False)
         rows = ChatMessage.objects.using(using)
         _raise_typed(error, rows.filter(session_id=node.session_id, external_id=node.external_id))
+    session.created_at = min(session.created_at, stored.created_at)
     return Appended(stored, is_new=True)
 
 
@@ -263,8 +259,8 @@ def append_messages(
     several results of tools (Anthropic's user message, a request of pydantic-ai) becomes a message for each.
     Returns the stored messages in order; the last one is the new tip. A system message that opens a conversation
     without a system prompt becomes the session's system prompt, and is not in the result; it may have no more than a
-    text. No model is asked, nothing is enqueued. Errors are those of :func:`append_message`, and say which message they
-    mean, from 0::
+    text, and an id, which is not kept. No model is asked, nothing is enqueued. Errors are those of :func:`append_message`, and say which message they
+    mean, by its ``external_id`` or its place from 0::
 
         chat.append_messages(session, None, [
             {"role": "user", "content": "Hello", "created_at": sent_at, "external_id": "m-1"},
@@ -302,8 +298,9 @@ def append_messages(
                 stored = objects.append_chain(parent, nodes, savepoint=False, lenient=lenient, places=places)
         except IntegrityError as error:
             _raise_typed(error, same)
+    # Not before: of a call that fails nothing is stored.
+    session.created_at = min([session.created_at, *(node.created_at for node in stored)])
     if system_prompt is not None:
-        # Not before: of a call that fails nothing is stored.
         session.system_prompt = system_prompt
     return stored
 
@@ -316,7 +313,9 @@ def _becomes_system_prompt(node: ChatMessage, given: Mapping[str, Any], using: s
         return False
     others = (key for key in _MESSAGE_KEYS if key not in ("role", "content", "original", "created_at"))
     # Keys of a client that nobody knows may go; what somebody wrote as metadata may not.
-    if lost := [key for key in others if getattr(node, key) and (key != "metadata" or given.get(key))]:
+    lost = [key for key in others if getattr(node, key) and (key != "metadata" or given.get(key))]
+    # Nor is a host's own id kept, which every message of a copied conversation has.
+    if lost not in ([], ["external_id"]):
         raise InvalidMessage(
             "A system message that opens a conversation becomes the session's system prompt, which is a text only: "
             f"leave out {', '.join(lost)}.",
@@ -350,8 +349,10 @@ def _node(session: ChatSession, message: Mapping[str, Any]) -> ChatMessage:
     validation.check_dict(message.get("usage") or None, "usage", "Of the openai client, pass usage.model_dump().")
     validation.check_reasoning(message.get("reasoning"))
     validation.check_text(message.get("external_id") or "", "external_id")
-    if "created_at" in values:
-        values["created_at"] = _aware(values["created_at"])
+    validation.check_datetime(message.get("created_at"))
+    if "created_at" in values and django_settings.USE_TZ and timezone.is_naive(values["created_at"]):
+        # Like the days in summaries: in TIME_ZONE, not in the zone that a request happens to have activated.
+        values["created_at"] = timezone.make_aware(values["created_at"], timezone.get_default_timezone())
     for key in ("metadata", "usage"):
         if key in values and isinstance(values[key], Mapping):
             values[key] = dict(values[key])
@@ -360,14 +361,6 @@ def _node(session: ChatSession, message: Mapping[str, Any]) -> ChatMessage:
     # Assigned, it would have to be of the same database, and one that was read from a replica is not.
     node._state.fields_cache["session"] = session
     return node
-
-
-def _aware(created_at: Any) -> datetime | None:
-    """Like the days in summaries: in TIME_ZONE, not in the zone that a request happens to have activated."""
-    validation.check_datetime(created_at)
-    if created_at is None or not django_settings.USE_TZ or timezone.is_aware(created_at):
-        return created_at
-    return timezone.make_aware(created_at, timezone.get_default_timezone())
 
 
 def annotate_message(message: ChatMessage, /, **metadata: Any) -> ChatMessage:

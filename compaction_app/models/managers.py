@@ -72,16 +72,16 @@ def lock_and_read(
 ) -> list[dict[str, Any]]:
     """:func:`lock_session`, and the rows of a statement that is executed under the lock.
 
-    The session is used now, or was when the newest of the messages to be ``appended`` was written.
+    ``appended``: the messages that follow, by whose dates the session began and was used.
     """
     from compaction_app.models import ChatSession
 
     connection, key, moment = connections[using], ChatSession._meta.pk, ChatSession._meta.get_field("updated_at")
-    used_at = min(timezone.now(), max((node.created_at for node in appended), default=timezone.now()))
-    locked = {
-        "session": key.get_db_prep_value(session_id, connection),
-        "now": moment.get_db_prep_value(used_at, connection),
-    }
+    now = timezone.now()
+    dates = [node.created_at for node in appended] or [now]
+    times = {"now": min(now, max(dates)), "first": min(dates)}
+    locked = {name: moment.get_db_prep_value(time, connection) for name, time in times.items()}
+    locked["session"] = key.get_db_prep_value(session_id, connection)
     with connection.cursor() as lock, connection.cursor() as other, _in_one_trip(connection) as end:
         lock.execute(sql.LOCK_TO_APPEND if appended else sql.LOCK, locked)
         if statement:
