@@ -259,8 +259,8 @@ def append_messages(
     several results of tools (Anthropic's user message, a request of pydantic-ai) becomes a message for each.
     Returns the stored messages in order; the last one is the new tip. A system message that opens a conversation
     without a system prompt becomes the session's system prompt, and is not in the result; it may have no more than a
-    text, and an id, which is not kept. No model is asked, nothing is enqueued. Errors are those of :func:`append_message`, and say which message they
-    mean, by its ``external_id`` or its place from 0::
+    text, and an id, which is not kept. No model is asked, nothing is enqueued. Errors are those of
+    :func:`append_message`, and say which message they mean, by its ``external_id`` or its place from 0::
 
         chat.append_messages(session, None, [
             {"role": "user", "content": "Hello", "created_at": sent_at, "external_id": "m-1"},

@@ -38,7 +38,13 @@ def user():
 
 def row(number: Any, parent: Any, role: str = "user", **others: Any) -> Row:
     minutes = timedelta(minutes=number) if isinstance(number, int) else timedelta()
-    return {"id": number, "parent_id": parent, "role": role, "text": f"{role} {number}", "time": MONDAY + minutes} | others
+    return {
+        "id": number,
+        "parent_id": parent,
+        "role": role,
+        "text": f"{role} {number}",
+        "time": MONDAY + minutes,
+    } | others
 
 
 def call(number: int, arguments: str = "{}") -> Row:
@@ -77,9 +83,17 @@ def stored(of: ChatSession) -> list[Any]:
 #: What is wrong with a row of the conversation above, by its place; the words of the error.
 WRONG: list[tuple[int, Row, str]] = [
     *((at, {"role": role}, "Unknown role") for at in (1, 5, 8) for role in ("bot", "", None, 5, ["user"], "User")),
-    *((at, {"text": f"a{bad}"}, words) for at in (0, 1, 4, 12) for bad, words in (("\0", "NUL"), ("\ud800", "surrogate"))),
+    *(
+        (at, {"text": f"a{bad}"}, words)
+        for at in (0, 1, 4, 12)
+        for bad, words in (("\0", "NUL"), ("\ud800", "surrogate"))
+    ),
     *((at, {"text": bad}, "content") for at in (1, 10) for bad in (5, {"a": 1}, b"bytes", [1])),
-    *((at, {"time": bad}, "created_at") for at in (1, 6) for bad in ("yesterday", 0, 10**400, datetime.max, datetime.min)),
+    *(
+        (at, {"time": bad}, "created_at")
+        for at in (1, 6)
+        for bad in ("yesterday", 0, 10**400, datetime(9999, 1, 1, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC))
+    ),
     *((at, {"time": None}, "no time") for at in (0, 1, 12)),
     *((at, {"parent_id": bad}, "is its parent") for at in (1, 7, 12) for bad in (99, 13, "x", 0)),
     *((at, {"id": bad}, "the id of another one") for at in (7, 10) for bad in (2, "2", 1)),
@@ -137,7 +151,9 @@ def test_tenants_with_the_same_ids_do_not_meet(adopt, user):
     chats = [(user, {"id": 7}), (other, {"id": 7}), (user, {"id": 7, "tenant": "north"}), (None, {"id": 7})]
     for number, (owner, old) in enumerate(chats):
         adopt(owner, {**old, "title": str(number)}, [row(1, None, text=f"of {number}")])
-    assert sorted(ChatMessage.objects.values_list("session__title", "content")) == [(str(n), f"of {n}") for n in range(4)]
+    assert sorted(ChatMessage.objects.values_list("session__title", "content")) == [
+        (str(n), f"of {n}") for n in range(4)
+    ]
 
 
 def test_the_same_conversation_through_each_door_is_the_same(adopt, user):

@@ -118,7 +118,8 @@ def repository(session: ChatSession, under_way: Mapping[int, int]) -> dict[str, 
     using = database_of(session)
     rows = list(ChatMessage.objects.using(using).in_session(session.pk).messages().values(*_COLUMNS))
     above_of, streamed = {row["id"]: row["parent"] for row in rows}, set[int]()
-    for question, at in under_way.items():
+    for question, newest in under_way.items():
+        at: int | None = newest
         while at in above_of and at != question:
             streamed.add(at)
             at = above_of[at]

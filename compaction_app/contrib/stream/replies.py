@@ -316,7 +316,9 @@ def under_way(session: ChatSession) -> dict[int, int]:
     except Exception as error:
         # Without a cache nobody can come back to a reply of another process.
         log_error(logger, error, step="share", session=session.pk)
-        return {key: reply.stored_to for key in here if isinstance(reply := _under_way.get(key_of(session, key)), Reply)}
+        return {
+            key: reply.stored_to for key in here if isinstance(reply := _under_way.get(key_of(session, key)), Reply)
+        }
 
 
 def settle(question: ChatMessage) -> None:

@@ -46,7 +46,8 @@ def stream_router(turn: Turn, *, at_once: int = 20) -> Router:
     """
     router = Router(tags=["stream"])
     path = "/sessions/{uuid:session_id}/stream"
-    codes = "invalid_message invalid_parent idempotency_conflict duplicate reply_under_way context_overflow model too_many_replies"
+    codes = "invalid_message invalid_parent idempotency_conflict duplicate reply_under_way too_many_replies"
+    codes += " context_overflow model"
 
     @operation(router, "POST", path, {200: None}, f"{codes} redaction_failed")
     def ask(request: HttpRequest, session_id: UUID, body: Asking) -> HttpResponseBase:
