@@ -13,12 +13,14 @@ from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
 from compaction_app.contrib.stream.asked import Asking, find_or_append
+from compaction_app.contrib.stream import replies
 from compaction_app.messages.transcript import RECALL_TOOL
 from compaction_app.models import ChatMessage, ReplyClaim
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from tests.contrib.drivers import calls
 from tests.contrib.streaming import Page, addresses, branches, processes, provider, reset_provider, soon, text_of, until  # noqa: F401
+from tests.databases import failing
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -408,3 +410,25 @@ def test_a_request_takes_the_same_queries_below_a_chain_of_any_length(session):
             )
         taken.append((len(after), len(again)))
     assert taken[0] == taken[1]
+
+
+def test_with_the_database_away_the_last_events_say_so(server, session, monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    is_away = []
+
+    def answer(exchange):
+        exchange.send_delta({"content": "Aye."})
+        is_away.append(True)
+        exchange.end_stream("stop")
+
+    server.script([answer])
+    question = chat.append_message(session, role="user", content="Ready?")
+    reply = replies.Reply(question, {"model": "house-model"})
+    with failing(lambda _: bool(is_away)):
+        reply.start(regenerate=False)
+        assert reply.over.wait(20)
+    assert text_of(reply.parts) == "Aye."
+    assert [part["type"] for part in reply.parts[-2:]] == ["error", "done"]
+    assert "could not store it" in reply.parts[-2]["errorText"]
+    soon(lambda: not ReplyClaim.objects.exists())

@@ -120,9 +120,9 @@ def repository(session: ChatSession, under_way: Mapping[int, int]) -> dict[str, 
     above_of, streamed = {row["id"]: row["parent"] for row in rows}, set[int]()
     for question, newest in under_way.items():
         at: int | None = newest
-        while at in above_of and at != question:
+        while at is not None and at != question:
             streamed.add(at)
-            at = above_of[at]
+            at = above_of.get(at)
     rows = [row for row in rows if row["id"] not in streamed]
     children = Counter(row["parent"] for row in rows)
     #: Of each row the message that it is in. Where the tree forks, a message ends.

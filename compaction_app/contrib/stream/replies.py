@@ -20,7 +20,7 @@ import openai
 from asgiref.sync import sync_to_async
 from django.core.cache import cache
 from django.core.handlers.asgi import ASGIRequest
-from django.db import connections
+from django.db import DatabaseError, InterfaceError, connections
 from django.http import HttpRequest, StreamingHttpResponse
 
 from compaction_app import chat
@@ -172,8 +172,7 @@ class Reply:
         """A step is a reply of the model, and the results of the host's tools that it calls."""
         stream, step = self._open(regenerate=regenerate), 0
         self._begun.set()
-        self._say(compaction_part(stream, self._tip))
-        release_connections()
+        self._say_compaction(stream)
         while True:
             self._say({"type": "start-step"})
             for part in parts_of_chunks(stream, step):
@@ -197,8 +196,16 @@ class Reply:
             if not ours or len(ours) < len(calls) or self._is_stopped:
                 break
             stream, step = self._open(), step + 1
-        self._say(compaction_part(stream, tip))
+        self._say_compaction(stream)
         self._say_end()
+
+    def _say_compaction(self, stream: ReplyStream) -> None:
+        try:
+            self._say(compaction_part(stream, self._tip))
+        except (DatabaseError, InterfaceError) as error:
+            # The reply is paid for, and goes on without these figures.
+            log_error(logger, error, step="figures", session=self.question.session_id, message=self.question.pk)
+        release_connections()
 
     def _say_end(self) -> None:
         last = None if self._tip is self.question else self._tip
@@ -251,7 +258,7 @@ class Reply:
     @property
     def stored_to(self) -> int:
         """The newest stored message of it; before there is one, the question."""
-        return self._tip.pk
+        return int(self._tip.pk)
 
     def _put(self) -> None:
         told = {self._key: list(self.parts), f"{self._key}.tip": self._tip.pk}
@@ -284,7 +291,8 @@ class _Elsewhere:
 
     @property
     def stored_to(self) -> int | None:
-        return cache.get(f"{self._key}.tip")
+        found: int | None = cache.get(f"{self._key}.tip")
+        return found
 
     @property
     def parts(self) -> list[Part]:
