@@ -71,10 +71,9 @@ def named(*place: int, external_id: Any = "") -> Iterator[None]:
     try:
         yield
     except InvalidMessage as error:
-        if isinstance(external_id, str):
-            error.external_id = error.external_id or external_id
-        shown = f"message {error.external_id[:_SHORT_TEXT]!r}: " if error.external_id else "messages[{}]: "
-        error.args = ("".join(shown.format(number) for number in place) + str(error),)
+        error.external_id = error.external_id or (external_id if isinstance(external_id, str) else "")
+        shown = [f"message {error.external_id[:_SHORT_TEXT]!r}: "] * len(place) if error.external_id else []
+        error.args = ("".join(shown or [f"messages[{number}]: " for number in place]) + str(error),)
         raise
 
 

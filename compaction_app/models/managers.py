@@ -83,7 +83,7 @@ def lock_and_read(
     locked = {name: moment.get_db_prep_value(time, connection) for name, time in times.items()}
     locked["session"] = key.get_db_prep_value(session_id, connection)
     with connection.cursor() as lock, connection.cursor() as other, _in_one_trip(connection) as end:
-        lock.execute(sql.LOCK_TO_APPEND if appended else sql.LOCK, locked)
+        lock.execute(sql.LOCK, locked)
         if statement:
             other.execute(statement, parameters)
         end()

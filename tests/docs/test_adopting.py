@@ -146,6 +146,13 @@ def test_it_copies_roles_calls_files_dates_and_branches_and_is_safe_to_run_again
     exec(COMPACT, {"chat": chat, "session": session})
 
 
+def test_an_id_of_any_form_is_named(adopt, user):
+    for own in ("{0}", "a'b", "x" * 255):
+        with pytest.raises(InvalidMessage, match="Unknown role") as caught:
+            adopt(user, {"id": 7, "title": ""}, [row(own, None, "bot")])
+        assert caught.value.external_id == own
+
+
 def test_tenants_with_the_same_ids_do_not_meet(adopt, user):
     other = get_user_model().objects.create_user("other")
     chats = [(user, {"id": 7}), (other, {"id": 7}), (user, {"id": 7, "tenant": "north"}), (None, {"id": 7})]
