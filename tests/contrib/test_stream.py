@@ -12,8 +12,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
-from compaction_app.contrib.stream.asked import Asking, find_or_append
 from compaction_app.contrib.stream import replies
+from compaction_app.contrib.stream.asked import Asking, find_or_append
 from compaction_app.messages.transcript import RECALL_TOOL
 from compaction_app.models import ChatMessage, ReplyClaim
 from compaction_app.testing import steps

@@ -186,10 +186,12 @@ def _append_results(
         for part in parts
         if part.get("state") in ("output-available", "output-error")
     }
-    row, answered = tip, set()
-    while row.role == Role.TOOL and row.parent:
-        answered.add(row.tool_call_id)
-        row = row.parent
+    row, answered = tip, set[str]()
+    if tip.role == Role.TOOL:
+        # Some results are stored: the server's, or those of an earlier request.
+        group = ChatMessage.objects.using(database_of(tip)).raw(sql.CALL_GROUP, {"parent": tip.pk})
+        *_, row = sorted((one for one in group if one.role != Role.TOOL), key=lambda one: one.depth)
+        answered = {one.tool_call_id for one in group}
     # The model's searches are answered here.
     tip = (answer_recalls(row) if row is tip else None) or tip
     for number, call in enumerate(other_calls(row)):
@@ -202,7 +204,7 @@ def _append_results(
             fields = {"role": Role.TOOL, "tool_call_id": call["id"], "content": text}
             fields["metadata"] = {"written_by": "client"}
             key = OwnKey(f"result-{row.pk}-{number}")
-            tip = append_once(row.session, tip, fields, idempotency_key=key, writer="client").message
+            tip = append_once(tip.session, tip, fields, idempotency_key=key, writer="client").message
     return tip
 
 
