@@ -66,7 +66,9 @@ class Asking(BaseModel):
         return self.trigger == "regenerate-message"
 
 
-def find_or_append(session: ChatSession, body: Asking, is_of_page: Callable[[Mapping[str, Any]], bool]) -> ChatMessage:
+def find_or_append(
+    session: ChatSession, body: Asking, is_of_page: Callable[[Mapping[str, Any]], bool] = lambda call: False
+) -> ChatMessage:
     """The message at which a model is asked; a new one is stored first, once for its id.
 
     ``is_of_page``: whether the page runs a call, and may say what it returned.
