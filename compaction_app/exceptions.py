@@ -28,10 +28,14 @@ class ConfigurationError(CompactionError):
 
 
 class InvalidMessage(CompactionError, ValueError):
-    """The message cannot be stored as it is; ``field`` names what is wrong."""
+    """The message cannot be stored as it is; ``field`` names what is wrong.
+
+    ``external_id`` is your own id of it, where it has one.
+    """
 
     code = "invalid_message"
     field: str = ""
+    external_id: str = ""
 
 
 class InvalidParent(InvalidMessage):
@@ -139,11 +143,21 @@ class EmptyReply(InvalidReply):
 class StreamInterrupted(InvalidReply):
     """A streamed reply ended early. Nothing was stored.
 
-    ``partial`` is the text received so far; the cause is the client's own error, if there is one.
+    ``partial`` is the text received so far, and ``reply`` has the rest of it too; of its calls the last may be half of
+    one. The cause is the client's own error, if there is one.
     """
 
     code = "stream_interrupted"
     partial: str = ""
+
+
+class ReplyNotStored(InvalidReply):
+    """The model's reply came, and the database could not store it: ask again, or append ``reply``.
+
+    The cause is the database's own error.
+    """
+
+    code = "reply_not_stored"
 
 
 class ReplyUnderWay(CompactionError):
@@ -156,6 +170,17 @@ class ReplyUnderWay(CompactionError):
     code = "reply_under_way"
     message_id: int | None = None
     expires_at: datetime | None = None
+
+
+class TooManyReplies(CompactionError):
+    """Too many replies to this user are under way: wait for one of them to end. Nothing was asked or stored.
+
+    ``at_once`` is how many may be, ``retry_after`` when to try again, in seconds.
+    """
+
+    code = "too_many_replies"
+    at_once: int = 0
+    retry_after: int = 5
 
 
 class RedactionFailed(CompactionError):

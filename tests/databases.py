@@ -6,12 +6,14 @@ import copy
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from django.db import connections
+from django.db import OperationalError, connections
+from django.db.backends.signals import connection_created
 
 from tests.plugin import FOLDER_VARIABLE
 
@@ -67,3 +69,24 @@ def _described(alias: str, test_name: str) -> Iterator[str]:
     connections[alias].close()
     del connections[alias]
     del connections.settings[alias]
+
+
+@contextmanager
+def failing(fails: Callable[[str], bool]) -> Iterator[None]:
+    """The database is away where ``fails`` says so of a statement: in all threads but that of the leases."""
+
+    def execute(execute: Any, sql: str, *others: Any) -> Any:
+        if not threading.current_thread().name.startswith("leases") and fails(sql):
+            raise OperationalError("the connection is lost")
+        return execute(sql, *others)
+
+    def listen(connection: Any, **_: Any) -> None:
+        if execute not in connection.execute_wrappers:
+            connection.execute_wrappers.append(execute)
+            stack.callback(connection.execute_wrappers.remove, execute)
+
+    with ExitStack() as stack:
+        connection_created.connect(listen)
+        stack.callback(connection_created.disconnect, listen)
+        listen(connections["default"])
+        yield

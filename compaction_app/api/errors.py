@@ -20,7 +20,7 @@ from ninja.types import TCallable
 from pydantic import Field
 
 from compaction_app.compaction.execute import CLAIMED
-from compaction_app.exceptions import CompactionError, CompactionFailed, CompactionRefused
+from compaction_app.exceptions import CompactionError, CompactionFailed, CompactionRefused, TooManyReplies
 from compaction_app.spending import describe_overspending
 from compaction_app.telemetry import log_error
 
@@ -65,6 +65,7 @@ class Code(StrEnum):
     MODE_OFF = "mode_off", 422, "Compaction is turned off for this session."
     THROTTLED = "throttled", 429, "Too many requests that cause compactions; try again after `Retry-After` seconds."
     SPEND = "spend", 429, "A limit of `SPENDING_LIMITS` is reached: nothing is compacted before `Retry-After` seconds."
+    TOO_MANY_REPLIES = "too_many_replies", 429, "Too many replies to this user are under way; wait for one to end."
     INTERNAL = "internal", 500, "The server failed; its log has the error."
     MODEL = "model", 502, "The chat model gave no answer; retry."
     COMPACTION_FAILED = "compaction_failed", 502, "No model returned a usable summary; nothing was changed."
@@ -190,7 +191,11 @@ def _answer_compaction_error(request: HttpRequest, error: Any) -> HttpResponse:
         return Problem(Code.COMPACTION_FAILED, f"{error} Run {error.run_id} has the details.").response()
     if error.code not in list(Code):
         return _answer_with(Code.INTERNAL, request, error)
-    return Problem(Code(error.code), str(error)).response()
+    return Problem(Code(error.code), str(error), headers=wait_of(error)).response()
+
+
+def wait_of(error: Exception) -> dict[str, str]:
+    return {"Retry-After": str(error.retry_after)} if isinstance(error, TooManyReplies) else {}
 
 
 # -- the OpenAPI document --------------------------------------------------------------------------------

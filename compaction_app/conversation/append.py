@@ -118,7 +118,8 @@ def _raise_typed(error: IntegrityError, same: QuerySet[Any]) -> NoReturn:
 
 
 def _duplicate(external_id: str) -> DuplicateExternalId:
-    return DuplicateExternalId(f"{DuplicateExternalId.__doc__} It is {external_id!r}.")
+    words = f"{DuplicateExternalId.__doc__} It is {external_id!r}."
+    return DuplicateExternalId(words, external_id=external_id)
 
 
 def append_message(
@@ -147,8 +148,9 @@ def append_message(
     - ``context``: what was sent to get this reply, of :func:`get_context`. It is recorded, with an event where messages
       had to be left out, and with ``usage`` it calibrates the token estimate for ``model``; anything in ``usage`` that
       is not a token count is stored and ignored.
-    - ``metadata``: JSON of yours. ``external_id``: your own id, unique in the session. ``created_at``: without a time
-      zone it is in ``TIME_ZONE``, whichever zone is active.
+    - ``metadata``: JSON of yours. ``external_id``: your own id, unique in the session. ``created_at``: by default now;
+      without a time zone it is in ``TIME_ZONE``, whichever zone is active. The session's dates follow those of its
+      messages: it began no later than the first one, and was used when the newest one was written.
     - ``idempotency_key``: with the same message again it returns the stored one, with another one it raises
       :class:`IdempotencyConflict`.
     - ``lenient``: a tool's result that answers no open call is stored as a quoted text of the user role. Else it is
@@ -221,6 +223,7 @@ def append_once(
             return Appended(found, is_new=False)
         rows = ChatMessage.objects.using(using)
         _raise_typed(error, rows.filter(session_id=node.session_id, external_id=node.external_id))
+    session.created_at = min(session.created_at, stored.created_at)
     return Appended(stored, is_new=True)
 
 
@@ -256,8 +259,8 @@ def append_messages(
     several results of tools (Anthropic's user message, a request of pydantic-ai) becomes a message for each.
     Returns the stored messages in order; the last one is the new tip. A system message that opens a conversation
     without a system prompt becomes the session's system prompt, and is not in the result; it may have no more than a
-    text. No model is asked, nothing is enqueued. Errors are those of :func:`append_message`, and say which message they
-    mean, from 0::
+    text, and an id, which is not kept. No model is asked, nothing is enqueued. Errors are those of
+    :func:`append_message`, and say which message they mean, by its ``external_id`` or its place from 0::
 
         chat.append_messages(session, None, [
             {"role": "user", "content": "Hello", "created_at": sent_at, "external_id": "m-1"},
@@ -272,14 +275,14 @@ def append_messages(
     #: The message that each node is of.
     places: list[int] = []
     for place, message in items_joined(messages):
-        with validation.named(place):
+        with validation.named(place, external_id=message.get("external_id")):
             nodes += _nodes(session, message)
         places += [place] * (len(nodes) - len(places))
     using = database_of(session)
     system_prompt = None
     with transaction.atomic(using=using):
         if parent is None and nodes and nodes[0].role == Role.SYSTEM:
-            with validation.named(places[0]):
+            with validation.named(places[0], external_id=nodes[0].external_id):
                 becomes_prompt = _becomes_system_prompt(nodes[0], messages[0], using)
             if becomes_prompt:
                 system_prompt = nodes.pop(0).content
@@ -295,8 +298,9 @@ def append_messages(
                 stored = objects.append_chain(parent, nodes, savepoint=False, lenient=lenient, places=places)
         except IntegrityError as error:
             _raise_typed(error, same)
+    # Not before: of a call that fails nothing is stored.
+    session.created_at = min([session.created_at, *(node.created_at for node in stored)])
     if system_prompt is not None:
-        # Not before: of a call that fails nothing is stored.
         session.system_prompt = system_prompt
     return stored
 
@@ -309,7 +313,9 @@ def _becomes_system_prompt(node: ChatMessage, given: Mapping[str, Any], using: s
         return False
     others = (key for key in _MESSAGE_KEYS if key not in ("role", "content", "original", "created_at"))
     # Keys of a client that nobody knows may go; what somebody wrote as metadata may not.
-    if lost := [key for key in others if getattr(node, key) and (key != "metadata" or given.get(key))]:
+    lost = [key for key in others if getattr(node, key) and (key != "metadata" or given.get(key))]
+    # Nor is a host's own id kept, which every message of a copied conversation has.
+    if lost not in ([], ["external_id"]):
         raise InvalidMessage(
             "A system message that opens a conversation becomes the session's system prompt, which is a text only: "
             f"leave out {', '.join(lost)}.",

@@ -362,7 +362,7 @@ class PartialReply:
         # Of a stream it is no overflow any more: a part of the answer was read.
         if overflow := overflow_of_report(self._error):
             raise ProviderOverflow(overflow)
-        return self._read(storable(message) if message is not None else {}, completion)
+        return self._checked(self._reply_of(storable(message) if message is not None else {}, completion))
 
     def _note(self, part: Any, name: str) -> Any:
         """What a completion or a chunk says beside the text; returns the message, or the delta, of its first choice."""
@@ -407,14 +407,16 @@ class PartialReply:
         self._newest |= {(index, current.id): current, (None, current.id): current}
 
     def reply(self) -> Reply:
-        """The whole reply; :class:`EmptyReply` if there is nothing in it."""
+        """The whole reply; raises where it is none, with what was received: :class:`EmptyReply` if that is nothing."""
+        return self._checked(self.so_far())
+
+    def so_far(self) -> Reply:
         data = merged(self._deltas) or {}
         if self._calls:
             data["tool_calls"] = [call.whole() for call in self._calls]
-        return self._read({"role": "assistant", **data})
+        return self._reply_of({"role": "assistant", **data})
 
-    def _read(self, data: Mapping[str, Any], completion: Any = None) -> Reply:
-        """A reply from what came; raises where it is none, with what was received."""
+    def _reply_of(self, data: Mapping[str, Any], completion: Any = None) -> Reply:
         fields = {
             **fields_of(data, source=self._source, salt=self._id),
             "usage": self._usage,
@@ -423,9 +425,12 @@ class PartialReply:
         }
         # The rest is for what is stored with it.
         fields = bounded(fields, site_setting("MAX_MESSAGE_BYTES") * 9 // 10)
-        reply = Reply(fields, self._context_management, completion)
-        ending = f" (finish_reason {fields['finish_reason']})" if fields["finish_reason"] else ""
-        if self._error or _NO_END.search(fields["finish_reason"].lower()):
+        return Reply(fields, self._context_management, completion)
+
+    def _checked(self, reply: Reply) -> Reply:
+        reason = reply.fields["finish_reason"]
+        ending = f" (finish_reason {reason})" if reason else ""
+        if self._error or _NO_END.search(reason.lower()):
             raise InvalidReply(f"The model's reply ended in an error or was taken back{ending}.", **reply.as_attributes)
         return reply.nonempty()
 

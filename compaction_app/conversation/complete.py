@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar
 
+from django.db import DatabaseError, InterfaceError
+
 from compaction_app.compaction.execute import wait_for_end
 from compaction_app.compaction.runs import give_back_connection
 from compaction_app.compaction.trigger import CompactionRequest
@@ -38,7 +40,7 @@ from compaction_app.exceptions import (
     InvalidMessage,
     InvalidParent,
     InvalidReply,
-    MessageNotFound,
+    ReplyNotStored,
 )
 from compaction_app.messages.open_calls import open_calls_at_end
 from compaction_app.messages.openai_format import strings
@@ -75,6 +77,7 @@ def complete(
     include_reasoning: bool = False,
     regenerate: bool = False,
     recall: bool = False,
+    at_once: int | None = None,
     **params: Any,
 ) -> ChatMessage:
     """Ask the chat model at ``tip`` and append its reply; the next compaction is requested, not awaited.
@@ -86,12 +89,14 @@ def complete(
     room for them. A prompt that the provider finds too long is compacted and sent again, at most three times, else
     :class:`ContextOverflow`. A reply is stored however it is written: arguments of a call need not be JSON. One without
     content and tool calls raises :class:`EmptyReply`, one that ended in an error or is none :class:`InvalidReply`,
-    which carries it; nothing is written. So does the :class:`MessageNotFound` of a tip that was deleted meanwhile.
+    which carries it; nothing is written. So do the :class:`ReplyNotStored` of a database that is away, and whatever
+    else is raised after the reply came, such as the :class:`MessageNotFound` of a tip that was deleted meanwhile.
     ``recall`` offers the model :func:`recall_tool`, unless the setting ``RECALL`` is off: its searches are answered and
     stored like any tool call, and the reply after them is returned. Where a reply calls your tools too, append their
     results below :func:`answer_recalls`, which returns the stored result of the search.
     While another call asks a model at ``tip``, :class:`ReplyUnderWay` is raised. Where the reply of an earlier call is
     stored, that is returned and no model is asked; ``regenerate=True`` asks for another one beside it.
+    With ``at_once``, :class:`TooManyReplies` is raised where so many replies to the session's owner are under way.
     The client's other errors (``openai.APIError``) are raised as they are: ``tip`` is stored, ask again from it.
     ``fallback_used`` of the reply says whether its prompt was cut to fit. A tip with open tool calls raises
     :class:`InvalidMessage`. Must not run inside a transaction: none is held while the model is called.
@@ -103,7 +108,7 @@ def complete(
         reserved_tokens=reserved_tokens,
         include_reasoning=include_reasoning,
     )
-    return without_waiting(_complete(Question(tip, BLOCKING, client, request, regenerate, recall, params)))
+    return without_waiting(_complete(Question(tip, BLOCKING, client, request, regenerate, recall, params, at_once)))
 
 
 def takes_the_arguments_of(other: Callable[P, Any]) -> Callable[[Callable[..., Answer]], Callable[P, Answer]]:
@@ -130,7 +135,7 @@ async def _complete(question: Question) -> ChatMessage:
 
 
 async def _reply_to(question: Question) -> ChatMessage:
-    claim, do = Claim(question.tip, question.params.get("timeout")), question.way.do
+    claim, do = question.claim(), question.way.do
     try:
         found = await claim_and_ask(question, claim, chat_model.ask)
         stored: ChatMessage = found if isinstance(found, ChatMessage) else await do(finish_turn, *found)
@@ -152,6 +157,8 @@ class Question:
     recall: bool
     #: For the provider, as they are.
     params: Mapping[str, Any]
+    #: Replies to the session's owner that may be under way; None: any number.
+    at_once: int | None = None
     #: How often it has searched.
     searches: int = 0
 
@@ -164,7 +171,11 @@ class Question:
     ) -> Question:
         """``options``: those of a turn, and the provider's."""
         own: Any = {name: options.pop(name) for name in TurnOptions.__annotations__ if name in options}
-        return cls(tip, AWAITED, client, ContextRequest(**own), regenerate, recall, options)
+        at_once = options.pop("at_once", None)
+        return cls(tip, AWAITED, client, ContextRequest(**own), regenerate, recall, options, at_once)
+
+    def claim(self) -> Claim:
+        return Claim(self.tip, self.params.get("timeout"), self.at_once)
 
     @property
     def is_last(self) -> bool:
@@ -395,12 +406,14 @@ def finish_turn(turn: Turn, reply: chat_model.Reply, finish_reason: str = "") ->
     }
     try:
         stored = append_once(turn.resolved.session, turn.tip, message, context=turn.context).message
-    except (InvalidParent, MessageNotFound) as error:
-        # The branch changed while the model answered; the reply itself is valid, and paid for.
+    except Exception as error:
+        # Whatever went wrong, the reply was paid for, and the error has it.
+        if isinstance(error, DatabaseError | InterfaceError):
+            raise ReplyNotStored(**reply.as_attributes) from error
+        if isinstance(error, InvalidMessage) and not isinstance(error, InvalidParent):
+            raise InvalidReply(f"The model's reply cannot be stored: {error}", **reply.as_attributes) from error
         vars(error).update(reply.as_attributes)
         raise
-    except InvalidMessage as error:
-        raise InvalidReply(f"The model's reply cannot be stored: {error}", **reply.as_attributes) from error
     try:
         resolved = resolve_request_at(stored, turn.request)
         # Some gateways report the sum of several prompts.

@@ -18,7 +18,6 @@ from compaction_app.compaction.runs import require_no_transaction
 from compaction_app.context.reading import ContextRequest
 from compaction_app.conversation import chat_model
 from compaction_app.conversation.chat_model import END, OpenedStream, PartialReply, Reply
-from compaction_app.conversation.claim import Claim
 from compaction_app.conversation.complete import Question, Turn, claim_and_ask, finish_turn, takes_the_arguments_of
 from compaction_app.exceptions import InvalidMessage, InvalidReply, StreamInterrupted
 from compaction_app.messages.transcript import RECALL_TOOL
@@ -50,6 +49,7 @@ def stream(
     regenerate: bool = False,
     recall: bool = False,
     on_stop: OnStop = "discard",
+    at_once: int | None = None,
     **params: Any,
 ) -> ReplyStream:
     """Ask the chat model at ``tip`` and yield its chunks; the reply is appended at the end.
@@ -69,7 +69,7 @@ def stream(
         reserved_tokens=reserved_tokens,
         include_reasoning=include_reasoning,
     )
-    question = Question(tip, BLOCKING, client, request, regenerate, recall, params)
+    question = Question(tip, BLOCKING, client, request, regenerate, recall, params, at_once)
     return ReplyStream(question, on_stop)
 
 
@@ -133,7 +133,7 @@ class _ReplyCollector:
 
     def _take(self, question: Question) -> None:
         self._question = question
-        self._claim = Claim(question.tip, question.params.get("timeout"))
+        self._claim = question.claim()
         self._draft = PartialReply()
         #: Chunks that are yielded once the reply is stored: from the one with ``finish_reason`` on, and calls before it
         #: that may be searches.
@@ -205,7 +205,10 @@ class _ReplyCollector:
                     self._last.append(chunk)
                 else:
                     return chunk
-        except Exception:
+        except Exception as error:
+            if self._opened and not hasattr(error, "reply"):
+                # Of a transaction, say, that the reader has opened between two chunks.
+                vars(error).update(self._draft.so_far().as_attributes)
             await self._end()
             raise
         except BaseException:
@@ -273,7 +276,8 @@ class _ReplyCollector:
 
     def _interrupted(self, cause: Exception | None = None) -> StreamInterrupted:
         how = "broke off" if cause else "ended without a finish_reason"
-        return StreamInterrupted(f"The model's reply {how}; nothing was stored.", partial=self.text)
+        came = self._draft.so_far().as_attributes
+        return StreamInterrupted(f"The model's reply {how}; nothing was stored.", partial=self.text, **came)
 
 
 class ReplyStream(_ReplyCollector):

@@ -67,12 +67,14 @@ def validate_message(message: Mapping[str, Any], *, max_bytes: int) -> None:
 
 
 @contextmanager
-def named(*place: int) -> Iterator[None]:
-    """Of several messages: errors say which one they mean, from 0."""
+def named(*place: int, external_id: Any = "") -> Iterator[None]:
+    """Of several messages: errors say which one they mean, by the host's own id, or from 0."""
     try:
         yield
     except InvalidMessage as error:
-        error.args = ("".join(f"messages[{number}]: " for number in place) + str(error),)
+        error.external_id = error.external_id or (external_id if isinstance(external_id, str) else "")
+        shown = [f"message {error.external_id[:_SHORT_TEXT]!r}: "] * len(place) if error.external_id else []
+        error.args = ("".join(shown or [f"messages[{number}]: " for number in place]) + str(error),)
         raise
 
 

@@ -47,6 +47,12 @@ def lock_session(session_id: Any, using: str) -> None:
     lock_and_read(session_id, using)
 
 
+def lock_name(name: str, using: str) -> None:
+    """Make this transaction the only one that has the name, until it ends: on SQLite, as the only one that writes."""
+    if connections[using].vendor == "postgresql":
+        fetch("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [name], using)
+
+
 def locked_message(message: ChatMessage, using: str) -> ChatMessage:
     """The message as it is stored now, with its session, which is locked."""
     lock_session(message.session_id, using)
@@ -57,16 +63,25 @@ def locked_message(message: ChatMessage, using: str) -> ChatMessage:
 
 
 def lock_and_read(
-    session_id: Any, using: str, statement: str = "", parameters: Mapping[str, Any] | None = None
+    session_id: Any,
+    using: str,
+    statement: str = "",
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    appended: Sequence[ChatMessage] = (),
 ) -> list[dict[str, Any]]:
-    """:func:`lock_session`, and the rows of a statement that is executed under the lock."""
+    """:func:`lock_session`, and the rows of a statement that is executed under the lock.
+
+    ``appended``: the messages that follow, by whose dates the session began and was used.
+    """
     from compaction_app.models import ChatSession
 
     connection, key, moment = connections[using], ChatSession._meta.pk, ChatSession._meta.get_field("updated_at")
-    locked = {
-        "session": key.get_db_prep_value(session_id, connection),
-        "now": moment.get_db_prep_value(timezone.now(), connection),
-    }
+    now = timezone.now()
+    dates = [node.created_at for node in appended] or [now]
+    times = {"now": min(now, max(dates)), "first": min(dates)}
+    locked = {name: moment.get_db_prep_value(time, connection) for name, time in times.items()}
+    locked["session"] = key.get_db_prep_value(session_id, connection)
     with connection.cursor() as lock, connection.cursor() as other, _in_one_trip(connection) as end:
         lock.execute(sql.LOCK, locked)
         if statement:
@@ -316,11 +331,11 @@ class ChatMessageManager(_NodeManager):
             return []
         self._prepare(parent, nodes, places)
         using = self._writing_to(parent or nodes[0])
-        with named(*places[:1]):
+        with named(*places[:1], external_id=nodes[0].external_id):
             if parent is not None and len(nodes) == 1 and self._append_at_once(parent, nodes[0], using, savepoint):
                 return list(nodes)
         with transaction.atomic(using=using, savepoint=savepoint):
-            position = _Position.below(parent, nodes[0], using)
+            position = _Position.below(parent, nodes, using)
             at_once = len(nodes) > 1 and not self._is_heard()
             # A child names its parent's id: with ids that are known before, all are inserted together.
             ids = _reserved_ids(len(nodes), using) if at_once else [node.pk for node in nodes]
@@ -329,7 +344,7 @@ class ChatMessageManager(_NodeManager):
                 if lenient and node.role == Role.TOOL and node.tool_call_id not in position.open_calls:
                     become_text(node)
                     node.token_count = count_messages([vars(node)], get_token_counter())[0]
-                with named(*places[number : number + 1]):
+                with named(*places[number : number + 1], external_id=node.external_id):
                     position.assign_to(node)
                     if not at_once:
                         node.save_base(using=using, force_insert=True)
@@ -357,7 +372,7 @@ class ChatMessageManager(_NodeManager):
         statement = sql.INSERT_BELOW.format(columns=columns, values=values)
         is_nested = connection.in_atomic_block and savepoint
         with transaction.atomic(using=using) if is_nested else nullcontext():
-            written = lock_and_read(node.session_id, using, statement, parameters)
+            written = lock_and_read(node.session_id, using, statement, parameters, appended=[node])
         for place in written:
             for column, value in place.items():
                 setattr(node, column, value)
@@ -371,7 +386,7 @@ class ChatMessageManager(_NodeManager):
             raise InvalidParent("A summary is a leaf: no message can follow it.", field="parent")
         max_bytes = site_setting("MAX_MESSAGE_BYTES")
         for number, node in enumerate(nodes):
-            with named(*places[number : number + 1]):
+            with named(*places[number : number + 1], external_id=node.external_id):
                 validate_message(vars(node), max_bytes=max_bytes)
         uncounted = [node for node in nodes if not node.token_count]
         counts = count_messages([vars(node) for node in uncounted], get_token_counter())
@@ -428,13 +443,14 @@ class _Position:
     has_messages: bool = False
 
     @classmethod
-    def below(cls, parent: ChatMessage | None, node: ChatMessage, using: str) -> _Position:
-        """Without a parent: a root's. Locks the session."""
+    def below(cls, parent: ChatMessage | None, nodes: Sequence[ChatMessage], using: str) -> _Position:
+        """For a chain of nodes; without a parent: a root's. Locks the session."""
+        node = nodes[0]
         if parent is None:
-            lock_session(node.session_id, using)
+            lock_and_read(node.session_id, using, appended=nodes)
             roots = type(node).objects.using(using).filter(session_id=node.session_id, parent__isnull=True)
             return cls(last_order=roots.aggregate(last=models.Max("sib_order"))["last"] or 0)
-        group = lock_and_read(node.session_id, using, sql.CALL_GROUP, {"parent": parent.pk})
+        group = lock_and_read(node.session_id, using, sql.CALL_GROUP, {"parent": parent.pk}, appended=nodes)
         if not group:
             raise MessageNotFound(f"Message {parent.pk} does not exist any more.")
         return cls.at(group, node, connections[using])

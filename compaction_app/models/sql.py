@@ -277,7 +277,15 @@ DELETE FROM {MESSAGES} WHERE id IN ({SUBTREE_IDS})
 """
 
 #: Makes a transaction the only writer of a session. As text, since making it costs Django as much as carrying it out.
-LOCK = f"UPDATE {SESSIONS} SET updated_at = %(now)s WHERE id = %(session)s"
+#: Of messages from %(first)s to %(now)s, maybe of years ago: a conversation began no later than its first message, and
+#: was used when its newest one was written.
+LOCK = f"""
+UPDATE {SESSIONS} SET
+    created_at = CASE WHEN created_at > %(first)s THEN %(first)s ELSE created_at END,
+    updated_at = CASE WHEN updated_at > %(now)s AND EXISTS (SELECT 1 FROM {MESSAGES} m WHERE m.session_id = %(session)s)
+                      THEN updated_at ELSE %(now)s END
+WHERE id = %(session)s
+"""
 
 #: The ids of the next rows: on PostgreSQL nobody else gets them, on SQLite while this transaction writes.
 RESERVE_IDS = {

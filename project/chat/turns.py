@@ -21,6 +21,7 @@ from compaction_app.exceptions import (
     ContextOverflow,
     EmptyReply,
     InvalidReply,
+    ReplyNotStored,
     ReplyUnderWay,
     StreamInterrupted,
 )
@@ -44,6 +45,7 @@ OWN_ERRORS: dict[type[Exception], str] = {
     ReplyUnderWay: "A reply to this message is already on its way.",
     EmptyReply: "The model's reply was empty.",
     StreamInterrupted: "The connection to the model broke off.",
+    ReplyNotStored: "The reply came, and could not be stored.",
     InvalidReply: "The model's endpoint answered with something that is no reply.",
     ConfigurationError: "There is no room for the conversation beside the instructions for the model.",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from socketserver import ThreadingMixIn
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
@@ -26,9 +27,20 @@ TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {"ty
 
 
 def turn(request, session, extra):
-    run_tool = {"run_tool": lambda call: "Rain."} if extra.get("hostsTools") else {}
     asked = {"model": "house-model", "tools": TOOLS, "max_tokens": 100, "recall": bool(extra.get("searches"))}
-    return {**asked, **run_tool}
+    if extra.get("hostsTools"):
+        asked["run_tool"] = run_tool
+    if extra.get("pageTools"):
+        asked["page_tools"] = extra["pageTools"]
+    return asked
+
+
+def run_tool(call):
+    name = call["function"]["name"]
+    if name == "broken":
+        raise RuntimeError(name)
+    time.sleep(2 if name == "slow" else 0)
+    return "Rain."
 
 
 def __getattr__(name):
@@ -47,7 +59,7 @@ def __getattr__(name):
         return HttpResponse(f'<div id="root" {told}></div><script type="module" src="/bundle/page.js"></script>')
 
     return [
-        path("api/v1/", include((api_urls(extra=[stream_router(turn)]), "compaction_api"))),
+        path("api/v1/", include((api_urls(extra=[stream_router(turn, at_once=3)]), "compaction_api"))),
         path("bundle/<path:path>", serve_file, {"document_root": f"{os.environ.get('FRONT_ENDS')}/pages"}),
         path("<slug:kind>/<uuid:session>", page),
     ]

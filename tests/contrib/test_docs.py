@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import itertools
+import json
+import logging
 import re
 import sys
 from pathlib import Path
@@ -12,11 +15,13 @@ import openai
 import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
+from django.http import JsonResponse
 
 from compaction_app import chat
 from compaction_app.models import ChatSession
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
+from tests.databases import failing
 from tests.plugin import NO_FRAMEWORKS
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -87,3 +92,28 @@ def test_the_gateway_of_the_readme(server, live_server, settings, monkeypatch):
     reply = client.chat.completions.create(model="gpt-4o-mini", messages=[question]).choices[0].message.content
     [end] = chat.tips(ChatSession.objects.get(owner=marit))
     assert [one.content for one in chat.get_branch(end)] == ["Hello", reply] == ["Hello", "Aye."]
+
+
+def test_the_view_of_the_frameworks_page_goes_on_where_it_broke(server, session, owner, rf):
+    pytest.importorskip("pydantic_ai", reason=NO_FRAMEWORKS)
+    from compaction_app.contrib.pydantic_ai import TreeHistory
+
+    page = (Path(__file__).parent.parent.parent / "docs" / "frameworks.md").read_text()
+    [view] = [one for one in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "def post_message" in one]
+    names = {"ChatSession": ChatSession, "TreeHistory": TreeHistory, "JsonResponse": JsonResponse, "logging": logging}
+    names |= pydantic_ai(server.url)
+    exec(view, names)  # our own document
+    server.script([steps.reply("Aye.")] * 2)
+    tip = grow(session, None, "u a")[-1]
+
+    def post(parent, **data):
+        request = rf.post("/", data)
+        request.user = owner
+        return json.loads(async_to_sync(names["post_message"])(request, session.pk, parent).content)
+
+    inserts = itertools.count(1)
+    with failing(lambda sql: sql.startswith('INSERT INTO "compaction_app_chatmessage') and next(inserts) == 2):
+        broken = post(tip.pk, content="Hello")
+    assert post(broken["id"])["content"] == "Aye."
+    [end] = chat.tips(session)
+    assert [one.content for one in chat.get_branch(end)][2:] == ["Hello", "Aye."]

@@ -12,6 +12,7 @@ import pytest
 from compaction_app.testing import steps
 from tests.browser.chromium import NoBrowser, started_chromium
 from tests.browser.conftest import session_cookie
+from tests.contrib.drivers import calls
 from tests.contrib.streaming import addresses, branches, processes, provider, reset_provider  # noqa: F401  # fixtures
 from tests.plugin import NO_FRAMEWORKS
 
@@ -109,6 +110,25 @@ def test_use_chat(open_page, server, session):
     server.script([steps.server_error()] * 3)
     say("And?", "Send")
     expect(page.locator("footer")).to_contain_text("The chat model gave no answer")
+
+
+def test_the_hosts_fields_arrive_and_a_reload_in_the_servers_loop_shows_a_call_once(open_page, server, session):
+    from playwright.sync_api import expect
+
+    looked = calls(("c1", "weather", {}))
+    server.script([looked, steps.stream_of("It is ", "wet", then=steps.hang()), steps.reply("Aye.")])
+    page = open_page("use-chat")
+    page.locator("input").fill("Weather?")
+    page.get_by_role("button", name="With tools").click()
+    expect(shown(page)).to_contain_text("It is wet")
+    page.reload()
+    expect(shown(page)).to_contain_text("It is wet")
+    expect(page.locator("code")).to_have_text(["c1"])
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator("main[data-status=ready]")).to_be_visible()
+    assert branches(session) == [["Weather?", "", "Rain.", "It is wet"]]
+    page.reload()
+    expect(page.locator("code")).to_have_text(["c1"])
 
 
 def test_assistant_ui(open_page, server, session):

@@ -21,10 +21,11 @@ from compaction_app import chat
 from compaction_app.contrib.gateway.models import BranchDigest
 from compaction_app.contrib.gateway.views import Gateway
 from compaction_app.messages.transcript import RECALL_TOOL
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun, ReplyClaim
 from compaction_app.tasks import compact_branch
 from compaction_app.testing import steps
 from tests.contrib.drivers import calls
+from tests.databases import failing
 from tests.small import anchored_summary
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls(__name__)]
@@ -494,3 +495,38 @@ def test_who_may_not_change_the_prompt_adds_to_it(server, settings, users):
 
 def prompts_are_ours(user, session, action):
     return action != "change"
+
+
+def test_replies_of_one_user_have_a_bound(api, server, monkeypatch):
+    monkeypatch.setattr(Gateway, "at_once", 2)
+    server.script([steps.stream_of("Half ", then=steps.hang())] * 2)
+    hanging = [api.chat.completions.create(model="house-model", messages=talk(f"Q{n}"), stream=True) for n in (1, 2)]
+    with pytest.raises(openai.RateLimitError) as caught:
+        ask(api, *talk("Q3"))
+    assert (caught.value.code, caught.value.response.headers["Retry-After"]) == ("too_many_replies", "5")
+    assert "wait for one of them" in caught.value.message
+    for one in hanging:
+        one.close()
+    server.wait_for_disconnects(2)
+    until = time.monotonic() + 20
+    while ReplyClaim.objects.exists():
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    assert ask(api, *talk("Q3"))
+
+
+def test_with_the_database_away_the_last_event_says_so(server):
+    is_away = []
+
+    def answer(exchange):
+        exchange.send_delta({"content": "Aye."})
+        is_away.append(True)
+        exchange.end_stream("stop")
+
+    server.script([answer])
+    headers = {"Authorization": "Bearer tiram"}
+    body = {"model": "house-model", "messages": talk("Ready?"), "stream": True}
+    response = Client(headers=headers).post("/blocking/chat/completions", body, content_type="application/json")
+    with failing(lambda _: bool(is_away)):
+        *_, last = [part.decode() for part in response.streaming_content]
+    assert json.loads(last.removeprefix("data: "))["error"]["code"] == "reply_not_stored"

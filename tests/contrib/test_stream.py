@@ -12,6 +12,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
+from compaction_app.contrib.stream import replies
 from compaction_app.contrib.stream.asked import Asking, find_or_append
 from compaction_app.messages.transcript import RECALL_TOOL
 from compaction_app.models import ChatMessage, ReplyClaim
@@ -19,6 +20,7 @@ from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from tests.contrib.drivers import calls
 from tests.contrib.streaming import Page, addresses, branches, processes, provider, reset_provider, soon, text_of, until  # noqa: F401
+from tests.databases import failing
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -114,6 +116,83 @@ def test_tools_of_the_page_and_of_the_host(page, server, session):
     assert kinds == ["step-start", "tool-weather", "tool-weather", "step-start", "text"]
     assert loaded[1]["message"]["parts"][1]["output"] == {"is": c1}
     assert loaded[3]["message"]["id"] == loaded[3]["message"]["metadata"]["id"] == seen[-1]["messageMetadata"]["id"]
+
+
+def result(key, output="Paid."):
+    return {"toolCallId": key, "state": "output-available", "output": output}
+
+
+@WSGI_TOO
+def test_what_a_page_says_of_a_call_that_the_server_runs_is_refused(page, server, session):
+    """The server stopped before it ran the tool: a result of the page's would be one that the model believes."""
+    both = calls(("c1", "broken", {}), ("c2", "confirm", {}))
+    server.script([both, both, calls(("c3", "weather", {}), ("c4", "confirm", {})), steps.reply("Rain.")])
+    for key, tools in (("u1", {"hostsTools": True}), ("u2", {"pageTools": ["confirm"]})):
+        page.send("Pay?", key, **tools)
+        last = ChatMessage.objects.filter(session=session).latest("pk")
+        assert last.tool_calls
+        page.messages[-1] |= {"id": str(last.pk), "parts": [result("c1")], "metadata": None}
+        status, said = page.problem(messageId=str(last.pk), **tools)
+        assert (status, said["code"]) == (422, "invalid_message")
+        assert "'c1'" in said["detail"]
+        assert not session.messages.filter(role="tool").exists()
+        page.messages.pop()
+    # Each has its own: the server's is stored first, and what the page repeats of it is not believed either.
+    tools = {"hostsTools": True, "pageTools": ["confirm"]}
+    seen = page.send("Pay and look?", "u3", **tools)
+    assert [one["toolCallId"] for one in seen if one["type"] == "tool-output-available"] == ["c3"]
+    page.messages[-1]["parts"] = [result("c3", "Sun."), result("c4", "Yes.")]
+    assert text_of(page.ask(messageId=page.messages[-1]["id"], **tools)) == "Rain."
+    rows = session.messages.filter(role="tool").order_by("pk").values_list("content", "metadata")
+    assert list(rows) == [("Rain.", {}), ("Yes.", {"written_by": "client"})]
+    assert branches(session)[-1][-4:] == ["", "Rain.", "Yes.", "Rain."]
+
+
+@pytest.mark.parametrize("tool", ["weather", "slow"])
+def test_a_reload_in_the_loop_of_the_servers_tools_has_each_call_once(serve, owner, server, session, tool):
+    """While the model is asked again, and while the tool runs; at this process and at another one."""
+    pages = [Page(serve(kind), owner, session) for kind in ("asgi", "wsgi")]
+    server.script([calls(("c1", tool, {})), steps.stream_of(*HANGING, then=steps.hang())])
+    pages[0].messages = [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": "When?"}]}]
+    with pages[0].asked(hostsTools=True) as events:
+        next(one for one in events if one["type"] == "tool-input-available")
+        if tool == "weather":
+            until(events, "is in")
+        for page in pages:
+            # Another process learns of it half a second later.
+            loaded = soon(lambda at=page: (found := at.http.get("repository").json())["messages"][1:] == [] and found)
+            assert loaded["underWay"] == [loaded["headId"]]
+            with page.coming_back() as again:
+                shown = until(again, "is in")
+            assert [one["toolCallId"] for one in shown if one["type"] == "tool-input-available"] == ["c1"]
+        pages[0].http.post("stream/stop")
+        list(events)
+    for page in pages:
+        loaded = soon(lambda at=page: (found := at.http.get("repository").json())["underWay"] == [] and found)
+        kinds = [part["type"] for part in loaded["messages"][1]["message"]["parts"]]
+        assert kinds == ["step-start", f"tool-{tool}", "step-start", "text"]
+
+
+@WSGI_TOO
+def test_replies_of_one_user_have_a_bound(page, server, session, owner):
+    server.script([steps.stream_of(*HANGING, then=steps.hang())] * 3)
+    tabs = []
+    with ExitStack() as stack:
+        for number in range(3):
+            tab = Page(str(page.http.base_url).partition("/api")[0], owner, chat.start_session(owner=owner))
+            tab.messages = [{"id": f"u{number}", "role": "user", "parts": [{"type": "text", "text": "When?"}]}]
+            until(stack.enter_context(tab.asked()), "is in")
+            tabs.append(tab)
+        page.messages = [{"id": "u9", "role": "user", "parts": [{"type": "text", "text": "Hello"}]}]
+        answer = page.http.post("stream", json={"messages": page.messages})
+        assert (answer.status_code, answer.json()["code"]) == (429, "too_many_replies")
+        assert int(answer.headers["Retry-After"]) > 0
+        assert answer.json()["question_id"] == session.messages.get().pk
+        for tab in tabs:
+            tab.http.post("stream/stop")
+    soon(lambda: not ReplyClaim.objects.exists())
+    assert text_of(page.ask()) == "Aye."
+    assert branches(session) == [["Hello", "Aye."]]
 
 
 @pytest.mark.parametrize("who", ["host", "page"])
@@ -342,3 +421,25 @@ def test_a_request_takes_the_same_queries_below_a_chain_of_any_length(session):
             )
         taken.append((len(after), len(again)))
     assert taken[0] == taken[1]
+
+
+def test_with_the_database_away_the_last_events_say_so(server, session, monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    is_away = []
+
+    def answer(exchange):
+        exchange.send_delta({"content": "Aye."})
+        is_away.append(True)
+        exchange.end_stream("stop")
+
+    server.script([answer])
+    question = chat.append_message(session, role="user", content="Ready?")
+    reply = replies.Reply(question, {"model": "house-model"})
+    with failing(lambda _: bool(is_away)):
+        reply.start(regenerate=False)
+        assert reply.over.wait(20)
+    assert text_of(reply.parts) == "Aye."
+    assert [part["type"] for part in reply.parts[-2:]] == ["error", "done"]
+    assert "could not store it" in reply.parts[-2]["errorText"]
+    soon(lambda: not ReplyClaim.objects.exists())

@@ -7,26 +7,28 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from typing import Any
 
 import openai
 import pytest
 from asgiref.sync import async_to_sync
-from django.db import connection
+from django.contrib.auth import get_user_model
+from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from compaction_app import chat, tasks
 from compaction_app.compaction import lease
 from compaction_app.conversation import claim
-from compaction_app.exceptions import InvalidMessage, MessageNotFound, ReplyUnderWay
+from compaction_app.exceptions import InvalidMessage, MessageNotFound, ReplyNotStored, ReplyUnderWay, TooManyReplies
 from compaction_app.models import ChatMessage, ChatSession, ReplyClaim
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.exchange import Exchange, Step
 from tests.conversation.asking import EACH, aclient_of, client_of, closing, completed
+from tests.databases import failing
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -241,3 +243,64 @@ def test_many_at_once_buy_one(tip, server):
         outcomes = [future.result() for future in [pool.submit(closing(ask)) for _ in range(4)]]
     assert len(server.requests) == 1
     assert {pk for pk in outcomes if pk} == {ChatMessage.objects.get(role="assistant").pk}
+
+
+@EACH
+def test_a_database_that_is_away_when_the_reply_comes_loses_neither_it_nor_the_question(tip, server, ask):
+    usage = {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11}
+    is_away = []
+
+    def answer(exchange: Exchange) -> None:
+        is_away.append(True)
+        steps.reply("Aye.", usage=usage)(exchange)
+
+    server.script([answer])
+    with failing(lambda _: bool(is_away)), pytest.raises(ReplyNotStored) as caught:
+        ask(tip, server)
+    came = caught.value.reply
+    assert (came["content"], came["usage"]["prompt_tokens"], caught.value.code) == ("Aye.", 9, "reply_not_stored")
+    assert isinstance(caught.value.__cause__, OperationalError)
+    # The lease is a minute.
+    until = time.monotonic() + 20
+    while ReplyClaim.objects.exists():
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    assert chat.append_message(tip.session, tip, role="assistant", **came).content == "Aye."
+    assert ask(tip, server).content == "Aye."
+    assert len(server.requests) == 2
+
+
+class TestRepliesAtOnce:
+    def test_of_one_user_so_many_are_under_way(self, server):
+        marit, other = (get_user_model().objects.create_user(name) for name in ("marit", "other"))
+        mine = [question_of(marit) for _ in range(3)]
+        server.script([steps.stream_of("A", then=steps.hang())] * 2)
+        with client_of(server) as client, ExitStack() as stack:
+            for one in mine[:2]:
+                stack.enter_context(chat.stream(one, client=client, at_once=2))
+            with pytest.raises(TooManyReplies) as caught:
+                completed(mine[2], server, at_once=2)
+            assert (caught.value.at_once, caught.value.retry_after) == (2, 5)
+            assert completed(question_of(other), server, at_once=2).content == "Aye."
+            assert completed(question_of(None), server, at_once=0).content == "Aye."
+            assert completed(question_of(marit), server).content == "Aye."
+        assert completed(mine[2], server, at_once=2).content == "Aye."
+
+    def test_however_many_come_at_once(self, server):
+        marit = get_user_model().objects.create_user("marit")
+        questions = [question_of(marit) for _ in range(8)]
+        server.script([steps.late(2)] * 8)
+
+        def ask(question: ChatMessage) -> bool:
+            try:
+                return bool(completed(question, server, at_once=3))
+            except TooManyReplies:
+                return False
+
+        with ThreadPoolExecutor(8) as pool:
+            outcomes = [one.result() for one in [pool.submit(closing(lambda q=q: ask(q))) for q in questions]]
+        assert outcomes.count(True) == len(server.requests) == 3
+
+
+def question_of(owner: Any) -> ChatMessage:
+    return chat.append_message(chat.start_session(owner=owner, model="house-model"), role="user", content="Well?")

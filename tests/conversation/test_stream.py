@@ -201,7 +201,7 @@ class TestAborted:
         server.script([step])
         with pytest.raises(StreamInterrupted) as caught:
             drain(tip, server, timeout=0.3)
-        assert caught.value.partial == partial
+        assert caught.value.partial == caught.value.reply["content"] == partial
         assert (caught.value.__cause__ is not None) is has_cause
         assert partial not in str(caught.value) or not partial
         assert ChatMessage.objects.count() == 1
@@ -311,6 +311,32 @@ class TestLeft:
                 next(stream)
         assert (stream.text, stream.message, replies()) == ("Half a reply", None, [])
         assert chat.complete(tip, client=client_of(server)).content == "Aye, aye, Sir."
+
+    def test_an_error_in_between_has_all_that_came(self, tip, server):
+        """A call may be half of one."""
+
+        def answer(exchange: Exchange) -> None:
+            exchange.send_delta({"content": "Half a"})
+            call = {"index": 0, "id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"at'}}
+            exchange.send_delta({"tool_calls": [call]})
+            exchange.send_event({"id": "x", "object": "chat.completion.chunk", "choices": [], "usage": usage})
+            exchange.hang_up()
+
+        usage = {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11}
+
+        server.script([answer] * 2)
+        stream = chat.stream(tip, client=client_of(server))
+        with pytest.raises(StreamInterrupted) as caught:
+            list(stream)
+        came = caught.value.reply
+        assert [one["function"]["arguments"] for one in came["tool_calls"]] == ['{"at']
+        assert (came["content"], came["usage"]) == ("Half a", usage)
+        stream = chat.stream(tip, client=client_of(server))
+        next(stream)
+        with transaction.atomic(), pytest.raises(DurableTransactionRequired) as refused:
+            next(stream)
+        assert refused.value.reply["content"] == "Half a"
+        assert not ReplyClaim.objects.exists()
 
     def test_on_stop_has_two_values(self, tip, server):
         for door in (chat.stream, chat.astream):

@@ -1,7 +1,6 @@
-"""The guide, the quickstart, the page on adoption and the README: every example runs, in order, with a real server."""
+"""The guide, the quickstart and the README: every example runs, in order, with a real server."""
 
 import contextlib
-import datetime
 import io
 import itertools
 import re
@@ -19,14 +18,12 @@ from django.urls import include, path
 
 from compaction_app import chat, tasks
 from compaction_app.conf import find_problems
-from compaction_app.exceptions import InvalidMessage
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from tests.conftest import REPOSITORY
 
 GUIDE = REPOSITORY / "docs" / "guide.md"
-ADOPTING = REPOSITORY / "docs" / "adopting.md"
 QUICKSTART = REPOSITORY / "docs" / "quickstart.md"
 #: The files of the quickstart, and a line that only this one has.
 FILES = {
@@ -119,43 +116,6 @@ def test_the_quickstart_prints_what_it_says(settings, monkeypatch):
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         exec(files["third"], {})
     assert printed.getvalue().endswith("Room 1.\n")
-
-
-def test_adopting_copies_branches_and_is_safe_to_run_again():
-    copy, compact = examples(ADOPTING)
-    known: dict[str, Any] = {}
-    exec(copy, known)
-    known["BATCH"] = 3
-    user = get_user_model().objects.create_user("marit")
-    monday = datetime.datetime(2025, 1, 6, 9, 30, tzinfo=datetime.UTC)
-
-    def row(number: int, parent: int | None) -> dict[str, Any]:
-        when = monday + datetime.timedelta(minutes=number)
-        return {"id": number, "parent_id": parent, "role": "user", "text": f"message {number}", "time": when}
-
-    # 1 to 8 in a line, an edit of 4 with an answer below it, and another beginning.
-    rows = [row(number, number - 1 or None) for number in range(1, 9)] + [row(9, 3), row(10, 9), row(11, None)]
-    old = {"id": 7, "title": "Roof"}
-    with pytest.raises(InvalidMessage):
-        known["adopt"](user, old, [*rows[:7], {**rows[7], "role": "nobody"}])
-    with pytest.raises(ValueError, match="Chat 7: no row before message 10 is its parent 9"):
-        known["adopt"](user, old, [row(1, None), row(10, 9)])
-    session = known["adopt"](user, old, rows[:9])
-    again = known["adopt"](user, old, rows)
-    assert again == known["adopt"](user, old, rows) == session
-    branches = [[message.external_id for message in chat.get_branch(tip)] for tip in chat.tips(session)]
-    assert branches == [list("12345678"), ["1", "2", "3", "9", "10"], ["11"]]
-    assert session.messages.count() == len(rows)
-    assert session.messages.get(external_id="9").created_at == rows[8]["time"]
-    exec(compact, {"chat": chat, "session": session})
-
-    # Two beginnings below a system message, which is no message here.
-    rows = [{**row(1, None), "role": "system", "text": "Be brief."}, row(2, 1), row(3, 2), row(4, 1)]
-    briefly = known["adopt"](user, {"id": 8, "title": ""}, rows)
-    assert briefly == known["adopt"](user, {"id": 8, "title": ""}, rows)
-    assert briefly.system_prompt == "Be brief."
-    branches = [[message.external_id for message in chat.get_branch(tip)] for tip in chat.tips(briefly)]
-    assert branches == [["2", "3"], ["4"]]
 
 
 class TestTheChatView:

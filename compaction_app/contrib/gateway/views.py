@@ -120,6 +120,8 @@ class Gateway:
     user_header = "X-OpenWebUI-User-Id"
     #: The model may search what is summarized.
     recall = False
+    #: Replies to one user that may be under way at once, counted in the database with those of all other doors.
+    at_once = 20
     #: What a client may say to the provider. Parameters that ``openai`` does not know may be added.
     parameters: Collection[str] = PARAMETERS
 
@@ -226,6 +228,7 @@ class Gateway:
         new = {"model": asked.model, "system_prompt": asked.instructions, "using": using}
         found: Place = await way.do(place, asked.user, asked.turns, asked.external_id, asked.is_retry, **new)
         options = {**asked.params, "client": client, "model": asked.model, "tools": asked.tools, "recall": self.recall}
+        options["at_once"] = self.at_once
         if asked.instructions not in ("", found.session.system_prompt):
             # Whoever may not change the session's prompt adds to it.
             options["contributions"] = [{"role": Role.SYSTEM, "content": asked.instructions}]
@@ -377,7 +380,11 @@ def _streamed(read: Step, close: Step, asked: Asked, way: Way, headers: Mapping[
         except Exception as error:
             yield f"data: {json.dumps(_refusal_of(error).content)}\n\n"
         finally:
-            await close()
+            try:
+                await close()
+            except Exception as error:
+                # Raised, it would break what the client was just told.
+                log_error(logger, error, step="close")
 
     made = events() if way.is_awaited else _blocking(events())
     # A proxy would keep the chunks until there are many.
@@ -404,6 +411,8 @@ _ANSWERS: list[tuple[Any, int, str, str | None]] = [
     (exceptions.ContextOverflow, 400, "", "context_length_exceeded"),
     ((exceptions.InvalidMessage, exceptions.ConfigurationError), 400, "", None),
     ((exceptions.MessageNotFound, exceptions.ReplyUnderWay), 409, "", None),
+    (exceptions.TooManyReplies, 429, "", None),
+    (exceptions.ReplyNotStored, 503, "", None),
     (exceptions.InvalidReply, 502, "", None),
     (exceptions.RedactionFailed, 503, "", None),
 ]
@@ -417,8 +426,10 @@ def _refusal_of(error: Exception, request: HttpRequest | None = None) -> Refused
         return _refusal_of_provider(error)
     for kinds, status, words, code in _ANSWERS:
         if isinstance(error, kinds):
-            own = code or getattr(error, "code", None)
-            return Refused(status, words or str(error), code=own, param=getattr(error, "field", None))
+            own, after = code or getattr(error, "code", None), getattr(error, "retry_after", None)
+            return Refused(
+                status, words or str(error), code=own, param=getattr(error, "field", None), retry_after=after
+            )
     log_error(logger, error, step="gateway")
     if isinstance(error, OperationalError | InterfaceError):
         return Refused(503, "The database is busy.", retry_after=1)

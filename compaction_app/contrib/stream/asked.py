@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 from urllib.parse import unquote_to_bytes
 
@@ -72,8 +72,13 @@ class Asking(BaseModel):
         return self.trigger == "regenerate-message"
 
 
-def find_or_append(session: ChatSession, body: Asking) -> ChatMessage:
-    """The message at which a model is asked; a new one is stored first, once for its id."""
+def find_or_append(
+    session: ChatSession, body: Asking, is_of_page: Callable[[Mapping[str, Any]], bool] = lambda call: False
+) -> ChatMessage:
+    """The message at which a model is asked; a new one is stored first, once for its id.
+
+    ``is_of_page``: whether the page runs a call, and may say what it returned.
+    """
     *above, last = [*body.messages, *([body.message] if body.message else [])][-_MOST_LOOKED_UP:] or [UIMessage()]
     tree = _Tree(session, [*above, last], body.message_id, body.parent_id)
     if body.is_again:
@@ -84,7 +89,7 @@ def find_or_append(session: ChatSession, body: Asking) -> ChatMessage:
             settle(question)
     elif last.role == Role.ASSISTANT:
         found = tree.row_of(last)
-        question = _append_results(found, last.parts) if found else None
+        question = _append_results(found, last.parts, is_of_page) if found else None
     elif last.role != Role.USER:
         raise Problem(Code.INVALID, "body.messages: The last one must be the user's.")
     elif not last.text.strip() and not last.files:
@@ -195,22 +200,34 @@ def _text_of_file(part: Mapping[str, Any]) -> str:
     return f"[{part.get('filename') or 'file'}]\n{make_storable(read.decode(errors='replace'))}"
 
 
-def _append_results(row: ChatMessage, parts: Sequence[Mapping[str, Any]]) -> ChatMessage:
-    """What the page's tools returned for the calls of a reply, each once."""
+def _append_results(
+    tip: ChatMessage, parts: Sequence[Mapping[str, Any]], is_of_page: Callable[[Mapping[str, Any]], bool]
+) -> ChatMessage:
+    """What the page's tools returned for the calls of a reply, each once; ``tip``: the reply, or a result below it."""
     outputs = {
         part.get("toolCallId"): part.get("output") if part.get("state") == "output-available" else part.get("errorText")
         for part in parts
         if part.get("state") in ("output-available", "output-error")
     }
+    row, answered = tip, set[str]()
+    if tip.role == Role.TOOL:
+        # Some results are stored: the server's, or those of an earlier request.
+        group = ChatMessage.objects.using(database_of(tip)).raw(sql.CALL_GROUP, {"parent": tip.pk})
+        *_, row = sorted((one for one in group if one.role != Role.TOOL), key=lambda one: one.depth)
+        answered = {one.tool_call_id for one in group}
     # The model's searches are answered here.
-    tip = answer_recalls(row) or row
+    tip = (answer_recalls(row) if row is tip else None) or tip
     for number, call in enumerate(other_calls(row)):
-        if call["id"] in outputs:
+        if call["id"] in outputs and call["id"] not in answered:
+            if not is_of_page(call):
+                words = f"The result of {call['id'][:100]!r} is not the page's to say: the server runs this tool."
+                raise InvalidMessage(words, field="messages")
             output = outputs[call["id"]]
             text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
             fields = {"role": Role.TOOL, "tool_call_id": call["id"], "content": text}
+            fields["metadata"] = {"written_by": "client"}
             key = OwnKey(f"result-{row.pk}-{number}")
-            tip = append_once(row.session, tip, fields, idempotency_key=key, writer="client").message
+            tip = append_once(tip.session, tip, fields, idempotency_key=key, writer="client").message
     return tip
 
 

@@ -110,10 +110,20 @@ def _id(key: int | None) -> str | None:
 # -- stored messages -------------------------------------------------------------------------------------
 
 
-def repository(session: ChatSession) -> dict[str, Any]:
-    """Every message of a session with its parent, as assistant-ui loads them: two queries."""
+def repository(session: ChatSession, under_way: Mapping[int, int]) -> dict[str, Any]:
+    """Every message of a session with its parent, as assistant-ui loads them: two queries.
+
+    ``under_way``: questions, and how far their replies are stored. That is left out: their streams begin with it.
+    """
     using = database_of(session)
     rows = list(ChatMessage.objects.using(using).in_session(session.pk).messages().values(*_COLUMNS))
+    above_of, streamed = {row["id"]: row["parent"] for row in rows}, set[int]()
+    for question, newest in under_way.items():
+        at: int | None = newest
+        while at is not None and at != question:
+            streamed.add(at)
+            at = above_of.get(at)
+    rows = [row for row in rows if row["id"] not in streamed]
     children = Counter(row["parent"] for row in rows)
     #: Of each row the message that it is in. Where the tree forks, a message ends.
     holders: dict[int, Part] = {}
@@ -128,10 +138,11 @@ def repository(session: ChatSession) -> dict[str, Any]:
         holders[row["id"]] = message
         _add(row, message, above)
     claims = ReplyClaim.objects.using(using).filter(message__session=session, lease_expires_at__gt=timezone.now())
+    asked = {*under_way, *claims.values_list("pk", flat=True)} - streamed
     return {
         "headId": holders[rows[-1]["id"]]["id"] if rows else None,
         "messages": [{"parentId": above["id"] if above else None, "message": message} for above, message in parents],
-        "underWay": [str(key) for key in claims.values_list("pk", flat=True)],
+        "underWay": [str(key) for key in sorted(asked)],
     }
 
 

@@ -13,13 +13,14 @@ import threading
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import openai
 from asgiref.sync import sync_to_async
 from django.core.cache import cache
 from django.core.handlers.asgi import ASGIRequest
-from django.db import connections
+from django.db import DatabaseError, InterfaceError, connections
 from django.http import HttpRequest, StreamingHttpResponse
 
 from compaction_app import chat
@@ -78,6 +79,12 @@ def explain(error: Exception) -> tuple[Code, str]:
     return Code.INTERNAL, Code.INTERNAL.meaning
 
 
+def is_of_page(call: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
+    """Whether the page runs a call, by the options of a turn: what else it says of calls is not believed."""
+    named = options.get("page_tools")
+    return call["function"]["name"] in named if named is not None else options.get("run_tool") is None
+
+
 class Reply:
     """What a model answers at ``tip``; :meth:`start` asks it."""
 
@@ -88,6 +95,8 @@ class Reply:
         self._options = dict(options)
         #: Calls a tool of the host: takes the call, returns the result. None: the page does, or nobody.
         self._run_tool = self._options.pop("run_tool", None)
+        self._options.pop("page_tools", None)
+        self._is_of_page = partial(is_of_page, options=options)
         self._stream: ReplyStream | None = None
         self._is_stopped, self._message_id = False, message_id
         #: The newest stored message of it, and what went wrong before the first chunk.
@@ -145,10 +154,14 @@ class Reply:
         except Exception as error:
             if self._begun.is_set():
                 code, sentence = explain(error)
-                log_error(logger, error, session=self.question.session_id, message=self.question.pk, code=code)
+                about = {"session": self.question.session_id, "message": self.question.pk}
+                log_error(logger, error, code=code, **about)
                 self._say({"type": "error", "errorText": sentence})
-                if self._stream is not None:
-                    self.stop()
+                try:
+                    if self._stream is not None:
+                        self.stop()
+                except Exception as another:
+                    log_error(logger, another, step="close", **about)
             else:
                 self._error = error
         finally:
@@ -159,8 +172,7 @@ class Reply:
         """A step is a reply of the model, and the results of the host's tools that it calls."""
         stream, step = self._open(regenerate=regenerate), 0
         self._begun.set()
-        self._say(compaction_part(stream, self._tip))
-        release_connections()
+        self._say_compaction(stream)
         while True:
             self._say({"type": "start-step"})
             for part in parts_of_chunks(stream, step):
@@ -171,19 +183,29 @@ class Reply:
             for part in parts_of_reply(stream.message):
                 self._say(part)
             goes_on = stream.message and self._run_tool and step < _MOST_STEPS and not self._is_stopped
-            calls = other_calls(tip) if goes_on else None
-            tip = (chat.answer_recalls(tip) or tip) if calls else tip
-            for call in calls or ():
+            calls = other_calls(tip) if goes_on else []
+            ours = [call for call in calls if not self._is_of_page(call)]
+            tip = (chat.answer_recalls(tip) or tip) if ours else tip
+            for call in ours:
                 result = self._run_tool(call)
                 tip = chat.append_message(tip.session, tip, role="tool", tool_call_id=call["id"], content=result)
                 self._tip = tip
                 self._say({"type": "tool-output-available", "toolCallId": call["id"], "output": result})
             self._say({"type": "finish-step"})
-            if not calls or self._is_stopped:
+            # The page asks again with the results of its own.
+            if not ours or len(ours) < len(calls) or self._is_stopped:
                 break
             stream, step = self._open(), step + 1
-        self._say(compaction_part(stream, tip))
+        self._say_compaction(stream)
         self._say_end()
+
+    def _say_compaction(self, stream: ReplyStream) -> None:
+        try:
+            self._say(compaction_part(stream, self._tip))
+        except (DatabaseError, InterfaceError) as error:
+            # The reply is paid for, and goes on without these figures.
+            log_error(logger, error, step="figures", session=self.question.session_id, message=self.question.pk)
+        release_connections()
 
     def _say_end(self) -> None:
         last = None if self._tip is self.question else self._tip
@@ -233,9 +255,14 @@ class Reply:
             log_error(logger, error, step="share", session=self.question.session_id)
         release_connections()
 
+    @property
+    def stored_to(self) -> int:
+        """The newest stored message of it; before there is one, the question."""
+        return int(self._tip.pk)
+
     def _put(self) -> None:
-        cache.set(self._key, list(self.parts), _LOST_SECONDS)
-        cache.set(key_of(self.question.session), self.question.pk, _LOST_SECONDS)
+        told = {self._key: list(self.parts), f"{self._key}.tip": self._tip.pk}
+        cache.set_many({**told, key_of(self.question.session): self.question.pk}, _LOST_SECONDS)
 
 
 @atexit.register
@@ -263,6 +290,11 @@ class _Elsewhere:
         self._key, self._parts = key, parts
 
     @property
+    def stored_to(self) -> int | None:
+        found: int | None = cache.get(f"{self._key}.tip")
+        return found
+
+    @property
     def parts(self) -> list[Part]:
         self._parts = cache.get(self._key) or [*self._parts, {"type": "error", "errorText": _INTERRUPTED}, END]
         release_connections()
@@ -281,6 +313,20 @@ def find(session: ChatSession, question_id: int | None) -> Reply | _Elsewhere | 
     key = key_of(session, question_id)
     parts = cache.get(key) if question_id else None
     return _Elsewhere(key, parts) if parts and parts[-1] != END else None
+
+
+def under_way(session: ChatSession) -> dict[int, int]:
+    """The questions that are being answered, as far as this process and the cache know, and how far this is stored."""
+    here = [one.question.pk for one in list(_under_way.values()) if one.question.session_id == session.pk]
+    try:
+        found = {key: find(session, key) for key in (*here, cache.get(key_of(session))) if key}
+        return {key: stored for key, reply in found.items() if reply and (stored := reply.stored_to)}
+    except Exception as error:
+        # Without a cache nobody can come back to a reply of another process.
+        log_error(logger, error, step="share", session=session.pk)
+        return {
+            key: reply.stored_to for key in here if isinstance(reply := _under_way.get(key_of(session, key)), Reply)
+        }
 
 
 def settle(question: ChatMessage) -> None:

@@ -12,7 +12,7 @@ from django.http.response import HttpResponseBase
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from compaction_app.api.errors import Problem, logger, operation
+from compaction_app.api.errors import Problem, logger, operation, wait_of
 from compaction_app.api.lookup import find_session
 from compaction_app.api.permissions import Action
 from compaction_app.api.schemas import Body, Id, InQuery
@@ -24,6 +24,7 @@ from compaction_app.telemetry import log_error
 
 #: Of a request, its session and the fields of its body that are not the protocol's: the keywords of ``chat.stream``.
 #: ``run_tool``, beside them, calls a tool of the host: takes the model's call, returns the result's text.
+#: ``page_tools``: names of the tools that the page runs, by default all where there is no ``run_tool``, else none.
 Turn = Callable[[HttpRequest, ChatSession, Mapping[str, Any]], Mapping[str, Any]]
 
 
@@ -38,18 +39,22 @@ class Stopping(Schema):
     stopping: bool = Field(description="Whether a reply is under way, as far as this process and the cache know.")
 
 
-def stream_router(turn: Turn) -> Router:
-    """The router to pass to ``api_urls(extra=[…])``. ``turn``: which model answers, and how; it may cost money."""
+def stream_router(turn: Turn, *, at_once: int = 20) -> Router:
+    """The router to pass to ``api_urls(extra=[…])``. ``turn``: which model answers, and how; it may cost money.
+
+    ``at_once``: replies to one user that may be under way, counted in the database with those of all other doors.
+    """
     router = Router(tags=["stream"])
     path = "/sessions/{uuid:session_id}/stream"
-    codes = "invalid_message invalid_parent idempotency_conflict duplicate reply_under_way context_overflow model"
+    codes = "invalid_message invalid_parent idempotency_conflict duplicate reply_under_way too_many_replies"
+    codes += " context_overflow model"
 
     @operation(router, "POST", path, {200: None}, f"{codes} redaction_failed")
     def ask(request: HttpRequest, session_id: UUID, body: Asking) -> HttpResponseBase:
         """Stores the new message, asks the model and streams its reply, in the AI SDK's UI message stream protocol."""
         session = find_session(request, session_id, Action.APPEND)
-        options = turn(request, session, body.model_extra or {})
-        question = find_or_append(session, body)
+        options = {"at_once": at_once, **turn(request, session, body.model_extra or {})}
+        question = find_or_append(session, body, lambda call: replies.is_of_page(call, options))
         last = body.messages[-1] if body.messages else None
         # What the page's tools returned goes on with the message that called them.
         goes_on = last is not None and last.role == "assistant" and not body.is_again
@@ -59,7 +64,7 @@ def stream_router(turn: Turn) -> Router:
         except (openai.OpenAIError, CompactionError) as error:
             code, sentence = replies.explain(error)
             log_error(logger, error, session=session.pk, message=question.pk, code=code)
-            raise Problem(code, sentence, question_id=question.pk) from error
+            raise Problem(code, sentence, headers=wait_of(error), question_id=question.pk) from error
         return replies.response(request, reply)
 
     @operation(router, "GET", path, {200: None, 204: None})
@@ -81,6 +86,7 @@ def stream_router(turn: Turn) -> Router:
     @operation(router, "GET", "/sessions/{uuid:session_id}/repository", {200: None})
     def load(request: HttpRequest, session_id: UUID) -> HttpResponse:
         """Every message with its parent, as assistant-ui's history adapters take them, and what is being answered."""
-        return JsonResponse(parts.repository(find_session(request, session_id, Action.READ)))
+        session = find_session(request, session_id, Action.READ)
+        return JsonResponse(parts.repository(session, replies.under_way(session)))
 
     return router

@@ -37,6 +37,7 @@ function UseChat() {
       {chat.messages.map((message) => (
         <article key={message.id} data-role={message.role}>
           <p>{text(message)}</p>
+          {message.parts.filter((part) => part.toolCallId).map((part, at) => <code key={at}>{part.toolCallId}</code>)}
           {message.role === "user" && (
             <button onClick={() => chat.sendMessage({ text: draft, messageId: message.id })}>Edit</button>
           )}
@@ -49,6 +50,7 @@ function UseChat() {
       {chat.error && <footer>{chat.error.message}</footer>}
       <input value={draft} onChange={(event) => setDraft(event.target.value)} />
       <button onClick={() => chat.sendMessage({ text: draft })}>Send</button>
+      <button onClick={() => chat.sendMessage({ text: draft }, { body: { hostsTools: true } })}>With tools</button>
       <button
         onClick={() => fetch(`${address}/stream/stop`, { method: "POST", headers: { "X-CSRFToken": csrf } })}
       >
