@@ -67,7 +67,7 @@ class TreeSession:
         #: What the SDK goes on with: what a run read when it began, and what was added since. None: another object's
         #: run began, and is resumed here.
         self._known: list[Any] | None = None
-        #: A run has begun, and its input was not added yet: a streamed one is asked first. What is stored of that input.
+        #: A run has begun, and its input was not added yet: a streamed one is asked first. What is stored of it.
         self._is_begun = False
         self._early: list[str] = []
         #: Of the run of now: its options, the usage of each request; of the last request: how many were before it, what
@@ -75,7 +75,7 @@ class TreeSession:
         self._run: Mapping[str, Any] = {}
         self._counted: list[RequestUsage] = []
         self._requests = 0
-        self._fit_again: Callable[[], None] | None = None
+        self._fit_again: Callable[[], Any] | None = None
         self._retry: ModelRetrySettings | None = None
 
     @property
@@ -93,7 +93,7 @@ class TreeSession:
     async def get_items(self, limit: int | None = None, wrapper: Any = None) -> list[Item]:
         """The items of the context at the tip; with a ``limit`` the newest that are stored.
 
-        With a limit the SDK also looks at the end, when it resumes a run or takes a step back: it goes on with what it has.
+        With a limit the SDK also looks at the end, when it resumes a run for example, and goes on with what it has.
         """
         refuse_blocked_thread()
         limit = resolve_session_limit(limit, self.session_settings)
@@ -242,7 +242,7 @@ def items_of(messages: Sequence[ContextMessage]) -> list[Item]:
             kind = "custom_tool_call_output" if message.tool_call_id in custom else "function_call_output"
             items.append({"type": kind, "call_id": message.tool_call_id, "output": message.content})
             continue
-        if content := content_with_attachments(message):
+        if (content := content_with_attachments(message)) or message.role == Role.USER:
             parts = content if isinstance(content, str) else list(map(_input_part, content))
             items.append({"role": str(message.role), "content": parts})
         for call in message.tool_calls:
