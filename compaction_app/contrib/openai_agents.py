@@ -159,8 +159,11 @@ class TreeSession:
                 self._known = [*given] if is_same else None
             else:
                 known = Counter(map(_key, _answered(self._known)))
+                before = set(known)
                 new = _without(given, known)
-                is_same = not known.total() and (self._is_begun or not new)
+                # What a callback repeats is not added.
+                is_repeated = "session_input_callback" in self._run and not before.isdisjoint(map(_key, new))
+                is_same = not known.total() and (not new or (self._is_begun and not is_repeated))
                 if is_same and new:
                     self._add(new)
                     # The SDK adds them when its request is on the way.
@@ -234,9 +237,7 @@ def items_of(messages: Sequence[ContextMessage]) -> list[Item]:
         original = message.original
         if isinstance(original, Mapping) and original.get("format") == RESPONSES:
             data = original["data"]
-            # A result without its call is a message of the user.
-            are_items = message.role in (Role.TOOL, Role.ASSISTANT) or any(map(_is_item, data))
-            items += [dict(one) for one in data] if are_items else [{"role": message.role, "content": data}]
+            items += [{"role": message.role, "content": data}] if all(map(_is_part, data)) else map(dict, data)
             continue
         if message.role == Role.TOOL:
             kind = "custom_tool_call_output" if message.tool_call_id in custom else "function_call_output"
@@ -262,9 +263,10 @@ def _input_part(part: Mapping[str, Any]) -> Item:
     return {"type": "input_file", **part["file"]} if part["type"] == "file" else dict(part)
 
 
-def _is_item(part: Mapping[str, Any]) -> bool:
-    """Not a part of a message's content."""
-    return part.get("type") == "message" or "call_id" in part
+def _is_part(item: Mapping[str, Any]) -> bool:
+    """A part of a message's content, and no item."""
+    kind = str(item.get("type"))
+    return kind.startswith("input_") or kind in ("output_text", "refusal", "text")
 
 
 def _answered(items: Sequence[Any]) -> list[Any]:

@@ -111,9 +111,9 @@ class Talk:
             how = {"session": self.kept, "run_config": self.config(**config or {}), **options}
             return await Runner.run(agent, given, **how)
 
-    async def stream(self, agent: Agent, given: Any, cancelled: Any = None, **options: Any) -> Any:
+    async def stream(self, agent: Agent, given: Any, cancelled: Any = None, **config: Any) -> Any:
         with self.noted():
-            result = Runner.run_streamed(agent, given, session=self.kept, run_config=self.config(), **options)
+            result = Runner.run_streamed(agent, given, session=self.kept, run_config=self.config(**config))
             async for _ in result.stream_events():
                 if cancelled:
                     result.cancel(cancelled)
@@ -326,6 +326,13 @@ async def a_callback_that_adds(talk: Talk) -> None:
 
 
 @scenario
+async def a_callback_that_repeats(talk: Talk) -> None:
+    callback = {"session_input_callback": lambda known, new: [*known, *known[:1], *new]}
+    await talk.run(talk.agent(DONE), "One?", callback)
+    await talk.stream(talk.agent(WEATHER, DONE, tools=[weather]), "Two?", **callback)
+
+
+@scenario
 async def the_newest_items(talk: Talk) -> None:
     await talk.run(talk.agent(WEATHER, DONE, tools=[weather]), "One?", {"session_settings": SessionSettings(limit=3)})
     talk.kept.session_settings = SessionSettings(limit=1)
@@ -441,7 +448,7 @@ async def both_turns(talk: Talk, run: Callable[[Talk], Any], earlier: int) -> An
     for number in range(1, earlier):
         call = {"type": "function_call", "call_id": f"c{number}", "name": "weather", "arguments": "{}"}
         result = {"type": "function_call_output", "call_id": f"c{number}", "output": "Rain."}
-        reply = {"role": "assistant", "content": "Done."}
+        reply = {"role": "assistant", "content": [{"type": "output_text", "text": "Done."}]}
         await talk.kept.add_items([ask("The same question."), call, result, reply])
     if earlier:
         await talk.run(talk.agent(WEATHER, DONE, tools=[weather]), "The same question.")
