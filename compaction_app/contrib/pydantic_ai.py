@@ -12,7 +12,7 @@ the question at the tip once more. Two runs at once make two branches.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -126,15 +126,16 @@ class TreeHistory(AbstractCapability[Any]):
     async def after_run(self, ctx: RunContext[Any], *, result: Any) -> Any:
         # The result of the tool that ended the run is in no request.
         messages = result.all_messages()
-        reply = messages[-1]
-        is_open = isinstance(reply, ModelResponse) and reply.state == "complete" and reply.tool_calls
-        if is_open and not isinstance(result.output, DeferredToolRequests):
-            messages = [*messages, ModelRequest(self._results_beside(reply), run_id=ctx.run_id)]
+        reply, output = messages[-1], result.output
+        if isinstance(reply, ModelResponse) and reply.state == "complete":
+            waiting = [*output.calls, *output.approvals] if isinstance(output, DeferredToolRequests) else []
+            beside = self._results_beside(reply, {call.tool_call_id for call in waiting})
+            messages = [*messages, *([ModelRequest(beside, run_id=ctx.run_id)] if beside else [])]
         await sync_to_async(self._store_new)(messages, ctx.run_id)
         return result
 
-    def _results_beside(self, reply: ModelResponse) -> list[Any]:
-        """What ``run_stream`` adds to its own messages alone, when the output was read: a result for each call."""
+    def _results_beside(self, reply: ModelResponse, waiting: Collection[str]) -> list[Any]:
+        """What ``run_stream`` adds to its own messages alone, when the output was read: a result for each other call."""
         outputs = {tool.name for tool in self._parameters.output_tools}
         ends = (
             part
@@ -143,7 +144,7 @@ class TreeHistory(AbstractCapability[Any]):
             or (isinstance(part, ToolCallPart) and part.tool_name in outputs)
         )
         end = next(ends, None)
-        calls = list(reply.tool_calls)
+        calls = [call for call in reply.tool_calls if call.tool_call_id not in waiting]
         if not any(call.tool_call_id in self._returned for call in calls):
             calls.sort(key=lambda call: call.tool_name not in outputs)
         parts, said = list[Any](), list[Any]()
@@ -199,7 +200,9 @@ class TreeHistory(AbstractCapability[Any]):
         system = [part for message in ctx.messages for part in message.parts if isinstance(part, SystemPromptPart)]
         if not system and ctx.agent:
             # The framework gives none to a run that is given messages: it takes them from there.
-            system = await ctx.agent.system_prompt_parts(deps=ctx.deps, prompt=ctx.prompt, usage=ctx.usage)
+            system = await ctx.agent.system_prompt_parts(
+                deps=ctx.deps, model=request.model, prompt=ctx.prompt, usage=ctx.usage
+            )
         parameters = self._parameters = request.model_request_parameters
         instructions = [part.content for part in (*system, *(parameters.instruction_parts or ()))]
         tools = [
@@ -235,8 +238,18 @@ def _key(part: Any) -> Any:
 
 
 def messages_of(shown: Sequence[ContextMessage]) -> list[ModelMessage]:
-    """As they came, where that was kept and nothing was left out, else made of the fields."""
-    return [_message_of(one) for one in shown]
+    """As they came, where that was kept and nothing was left out, else made of the fields.
+
+    The results of one reply are one message: an answer to a call is looked for in that alone.
+    """
+    messages: list[ModelMessage] = []
+    for one in shown:
+        message = _message_of(one)
+        if messages and one.role == Role.TOOL and isinstance(last := messages[-1], ModelRequest):
+            messages[-1] = replace(last, parts=[*last.parts, *message.parts])
+        else:
+            messages.append(message)
+    return messages
 
 
 def _message_of(shown: ContextMessage) -> ModelMessage:
