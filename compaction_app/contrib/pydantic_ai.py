@@ -135,7 +135,7 @@ class TreeHistory(AbstractCapability[Any]):
         return result
 
     def _results_beside(self, reply: ModelResponse, waiting: Collection[str]) -> list[Any]:
-        """What ``run_stream`` adds to its own messages alone, when the output was read: a result for each other call."""
+        """What ``run_stream`` adds to its own messages alone, as its output was read: a result for each other call."""
         outputs = {tool.name for tool in self._parameters.output_tools}
         ends = (
             part
