@@ -235,7 +235,7 @@ def _compact(
         draft = SummaryDraft(text=answer or "") if isinstance(answer, str | None) else answer
         if wrong := wrong_draft(draft):
             raise InvalidMessage(f"summarize must return a text or a SummaryDraft, not {wrong}.", field="summarize")
-        draft = prose_draft(mended(draft), request.previous_ledger)
+        draft = prose_draft(mended(draft, request.max_output_tokens), request.previous_ledger)
         return draft, str(refuse_draft(draft, request, most, count) or "")
 
     draft, failure = ask(request)

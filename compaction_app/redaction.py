@@ -17,7 +17,7 @@ from compaction_app.exceptions import RedactionFailed
 from compaction_app.messages.openai_format import made_id, strings
 from compaction_app.messages.secrets import redact_secrets
 from compaction_app.messages.transcript import count_summary
-from compaction_app.messages.validation import is_storable
+from compaction_app.messages.validation import is_storable, make_storable
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count, count_messages
 from compaction_app.values import Branch, ContextMessage, Json, Message, Summary
 
@@ -41,15 +41,16 @@ def redactor_of(settings: Settings) -> Redact | None:
             # Loaded at the first use: importing it, or making an instance of a class, may raise too.
             if not loaded:
                 loaded.append(load_function(path))
-            result = loaded[0](text)
+            result = loaded[0](shown := make_storable(text))
         except Exception as error:
             raise RedactionFailed(f"REDACTOR raised {type(error).__name__}; nothing was sent.") from error
         if not isinstance(result, str):
             raise RedactionFailed(f"REDACTOR must return a string, not {type(result).__name__}; nothing was sent.")
-        if result is not text and not is_storable(result):
+        if not is_storable(result):
             # A summary would quote it, and no database could store that.
             raise RedactionFailed("REDACTOR returned a string with a NUL or a lone surrogate; nothing was sent.")
-        return result
+        # In arguments, JSON may escape what is not storable; only what is redacted is written anew.
+        return text if result == shown else result
 
     return redact
 
@@ -148,10 +149,10 @@ def _redact_arguments(arguments: str, redact: Redact) -> str:
     """Arguments that were JSON are JSON afterwards; others are redacted as text."""
     try:
         parsed = json.loads(arguments)
+        redacted = redact_json(parsed, redact, pair=_redact_pair)
+        return arguments if redacted == parsed else make_storable(json.dumps(redacted, ensure_ascii=False))
     except (ValueError, RecursionError):
         return redact(arguments)
-    redacted = redact_json(parsed, redact, pair=_redact_pair)
-    return arguments if redacted == parsed else json.dumps(redacted, ensure_ascii=False)
 
 
 def _redact_pair(key: str, value: Json, redact: Redact) -> Any:

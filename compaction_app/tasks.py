@@ -15,6 +15,7 @@ from typing import Any
 from celery import current_app, shared_task
 from django.conf import settings as django_settings
 from django.db import InterfaceError, OperationalError, connections, router
+from django.db.models import Count, Min, Q
 from django.utils import timezone
 
 from compaction_app.compaction import runs
@@ -236,6 +237,12 @@ def _recover(using: str, found: dict[str, Any], schemas: list[str]) -> None:
             code = ErrorCode.TIME_LIMIT if run.status == RunStatus.RUNNING else ErrorCode.PROVIDER_ERROR
             detail = f"Abandoned after {run.attempts} attempts."
             found["given_up"] += runs.fail(claimed, run.error_code or code, detail)
+    now = timezone.now()
+    late = Q(due__lt=now - runs.late_after(using))
+    seen = CompactionRun.objects.using(using).waiting().filter(late).aggregate(runs=Count("pk"), since=Min("due"))
+    if seen["runs"]:
+        seconds = int((now - seen["since"]).total_seconds())
+        log(logger, logging.WARNING, "late", database=using, runs=seen["runs"], seconds=seconds)
     found["events"] += _delete_old_events(using)
     # What killed processes left at questions that nobody asked again.
     ReplyClaim.objects.using(using).filter(lease_expires_at__lt=timezone.now() - timedelta(hours=1)).delete()

@@ -42,6 +42,7 @@ def _histogram(name: str, unit: str, description: str, buckets: Sequence[float])
 _counter = _meter.create_counter
 _runs = _counter("compaction.runs", "{run}", "Runs that ended.")
 _run_seconds = _histogram("compaction.run.duration", "s", "From the last claim of a run to its end.", _SECONDS)
+_wait_seconds = _histogram("compaction.run.wait", "s", "From the creation of a run to its first claim.", _SECONDS)
 _input_tokens = _counter("compaction.input_tokens", "{token}", "Input tokens of summarizers, refused drafts included.")
 _output_tokens = _counter(
     "compaction.output_tokens", "{token}", "Output tokens of summarizers, refused drafts included."
@@ -169,6 +170,11 @@ def count_run(run: Any) -> None:
         _run_seconds.record(max(0.0, (run.finished_at - run.started_at).total_seconds()), attributes)
     if run.messages_compacted:
         _messages.record(run.messages_compacted, {"compaction.layer": str(run.strategy)})
+
+
+def count_wait(run: Any) -> None:
+    """How long a run has waited for a worker."""
+    _wait_seconds.record(max(0.0, (run.started_at - run.created_at).total_seconds()), _labels(run))
 
 
 def count_tokens(run: Any, calls: Sequence[ModelCall]) -> None:

@@ -497,8 +497,9 @@ class ChatContext:
     #: The pins that are shown beside the summary, in order.
     pin_ids: tuple[int, ...] = ()
     first_shown_depth: int | None = None
-    #: The name of the model that it is meant for, "" for none.
+    #: The name of the model that it is meant for, "" for none; and where that is asked, "" for the default address.
     model: str = ""
+    endpoint: str = ""
     #: Names of the tools that are offered with it.
     tool_names: tuple[str, ...] = ()
     #: Consecutive messages of one role are sent as one.

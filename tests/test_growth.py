@@ -188,7 +188,7 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     drafts: [
         drafts.is_error_text,
         lambda text: drafts.tells_nothing(text[:1_500], text),
-        lambda text: drafts.mended(SummaryDraft(text=text)),
+        lambda text: drafts.mended(SummaryDraft(text=text), len(text)),
     ],
     prompts: [prompts._escape],
     placing: [placing._shown],

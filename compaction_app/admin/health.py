@@ -13,8 +13,8 @@ from typing import Any
 
 from celery import current_app
 from django.conf import settings as django_settings
+from django.db import router
 from django.db.models import Count, F, Min, Q, QuerySet
-from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.http import urlencode
@@ -23,14 +23,12 @@ from django.utils.translation import gettext as _
 from compaction_app import tasks
 from compaction_app.admin import display
 from compaction_app.admin.display import counted
+from compaction_app.compaction.runs import late_after
 from compaction_app.conf import Mode
 from compaction_app.models import CompactionRun
-from compaction_app.models.managers import LOST_AFTER_SECONDS
 from compaction_app.models.words import why_it_failed, words
-from compaction_app.values import OPEN_RUN_STATUSES, RunStatus
+from compaction_app.values import RunStatus
 
-#: A run that is due for longer than this has missed more than one sweep that looks for lost tasks.
-LATE_SECONDS = 3 * LOST_AFTER_SECONDS
 #: Open runs of each status that are counted.
 MOST_OPEN = 1000
 #: Days of which failed runs are counted, and the newest runs among which they are.
@@ -107,13 +105,10 @@ def _broker() -> Iterator[dict[str, Any]]:
 
 
 def _open_runs(now: datetime) -> Iterator[dict[str, Any]]:
-    late = Q(due__lt=now - timedelta(seconds=LATE_SECONDS))
+    late = Q(due__lt=now - late_after(router.db_for_read(CompactionRun)))
     # Most overdue first, in the order of the index: those are counted where not all are.
-    due = Coalesce("next_attempt_at", "started_at", "created_at")
-    # By the condition of their partial index.
-    waiting, claimed = (CompactionRun.objects.open().filter(status=one) for one in OPEN_RUN_STATUSES)
-    waiting = waiting.annotate(due=due).order_by("next_attempt_at")
-    claimed = claimed.annotate(due=F("lease_expires_at"))
+    waiting = CompactionRun.objects.waiting().order_by("next_attempt_at")
+    claimed = CompactionRun.objects.open().filter(status=RunStatus.RUNNING).annotate(due=F("lease_expires_at"))
     for status, rows in ((RunStatus.READY, waiting), (RunStatus.RUNNING, claimed)):
         found = rows[: MOST_OPEN + 1].aggregate(late=Count("pk", filter=late), since=Min("due", filter=late))
         if not found["late"]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -20,9 +19,8 @@ from django.utils.translation import gettext_lazy
 from compaction_app.admin import display, records
 from compaction_app.admin.compacting import compact_branch, told_of_compacting
 from compaction_app.admin.display import column
-from compaction_app.admin.health import LATE_SECONDS
 from compaction_app.admin.links import Links
-from compaction_app.compaction.runs import MAX_ATTEMPTS
+from compaction_app.compaction.runs import MAX_ATTEMPTS, late_after
 from compaction_app.models import CompactionEvent, CompactionRun
 from compaction_app.models.words import why_it_failed, words
 from compaction_app.tree.branches import database_of
@@ -153,7 +151,7 @@ class CompactionRunAdmin(records.RecordAdmin):
             due = obj.next_attempt_at or obj.started_at or obj.created_at
             again = format_html(_("The next attempt is at {}."), display.moment(due))
             reasons.append(again if due > now else _("It has been due for {}.").format(timesince(due, now)))
-        elif obj.status == RunStatus.RUNNING and (obj.lease_expires_at or now) < now - timedelta(seconds=LATE_SECONDS):
+        elif obj.status == RunStatus.RUNNING and (obj.lease_expires_at or now) < now - late_after(database_of(obj)):
             reasons.append(_("Its worker is gone: the lease expired, and no sweep has reassigned the run."))
         elif obj.status == RunStatus.SUCCEEDED and obj.error_code:
             reasons = [_("No model wrote a summary, so an extract was stored.")]

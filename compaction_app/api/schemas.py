@@ -84,7 +84,7 @@ def page(rows: Any, limit: int, cursor_of: Callable[[Any], Any]) -> dict[str, An
 
 def parse_cursor(cursor: str) -> int:
     """Return the id, depth or generation that a cursor names."""
-    if not (cursor.isascii() and cursor.isdecimal() and int(cursor) <= MAX_ID):
+    if not (len(cursor) < 20 and cursor.isascii() and cursor.isdecimal() and int(cursor) <= MAX_ID):
         raise invalid_cursor()
     return int(cursor)
 

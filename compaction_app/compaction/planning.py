@@ -18,8 +18,8 @@ from functools import cached_property
 from compaction_app.conf import Lookahead, Settings
 from compaction_app.context.budget import get_compaction_params
 from compaction_app.context.pruning import newest_within, pins_and_room
+from compaction_app.messages.open_calls import open_calls_at_end
 from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS, largest_saving_summary
-from compaction_app.messages.validation import open_calls_at_end
 from compaction_app.summarizers.prompts import OVERSIZE_FACTOR, SummarizerLimit
 from compaction_app.telemetry import log
 from compaction_app.values import Branch, Budget, CompactionPlan, Message, Role, Skip, SkipReason, Summary, pins_beside

@@ -22,6 +22,7 @@ from compaction_app import signals, telemetry
 from compaction_app.conf import Settings, settings_from_snapshot
 from compaction_app.exceptions import ConfigurationError, DurableTransactionRequired
 from compaction_app.models import CompactionEvent, CompactionRun
+from compaction_app.models.managers import LOST_AFTER_SECONDS
 from compaction_app.summarizers import cascade
 from compaction_app.telemetry import log
 from compaction_app.tree.branches import database_of
@@ -38,6 +39,8 @@ LOCAL_SECONDS = 600.0
 #: A worker that lives renews its lease (see :mod:`lease`); one that was killed is replaced after this.
 LEASE_SECONDS = 60.0
 BACKOFF_SECONDS = 2.0
+#: A run that is due for so long is late, however slow its queue is; and of how many runs is seen how slow it is.
+MOST_LATE_SECONDS, _NEWEST = 240.0, 100
 MAX_BACKOFF_SECONDS = 300.0
 
 
@@ -98,6 +101,14 @@ def time_limit_of(run: CompactionRun) -> float:
         return time_limit(Settings())
 
 
+def late_after(using: str) -> timedelta:
+    """How long a run may be due before it is late: three times as long as half of the newest runs waited at most."""
+    newest = CompactionRun.objects.using(using).order_by("-id").values_list("created_at", "started_at", "attempts")
+    waits = sorted(started - created for created, started, tried in newest[:_NEWEST] if started and tried == 1)
+    usual = waits[len(waits) // 2] if waits else timedelta()
+    return min(max(3 * usual, timedelta(seconds=LOST_AFTER_SECONDS)), timedelta(seconds=MOST_LATE_SECONDS))
+
+
 def claim(run_id: int, using: str, lease: float | None = None) -> CompactionRun | None:
     """Take ownership of a run for ``lease`` seconds; None where another worker has it, or it is finished or deleted."""
     now = timezone.now()
@@ -112,6 +123,8 @@ def claim(run_id: int, using: str, lease: float | None = None) -> CompactionRun 
     )
     # It may be deleted right after it was claimed.
     run = rows.select_related("session").first() if claimed else None
+    if run and run.attempts == 1:
+        telemetry.count_wait(run)
     if run is None:
         log(logger, logging.INFO, "skip", run=run_id, reason="gone" if claimed else "not_claimable")
     return run

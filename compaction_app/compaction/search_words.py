@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache, lru_cache
 
 from compaction_app.memory.word_tables import STOP
@@ -24,13 +24,20 @@ _PLURAL = re.compile(r"(?:(?<=[sxz])es|(?<=[cs]h)es|(?<=\w\w[^\W\ds])s)$")
 
 def words_in(text: str) -> Iterator[tuple[int, str]]:
     """The words of a text as they are compared, each with the place where it begins."""
-    folded, places = _folded(text)
+    # One letter may unfold to eighteen, so no list has an item for each.
+    is_plain = text.isascii()
+    folded = text.lower() if is_plain else "".join(map(_letters, text))
+    place = end = 0
     for match in _WORD.finditer(folded):
-        word, start = match[0], match.start()
-        if match["signs"]:
-            yield from ((places[start + at], word[at : at + 2]) for at in range(max(1, len(word) - 1)))
-        else:
-            yield places[start], stem(_PLURAL.sub("", word.translate(_SEPARATORS)))
+        word = match[0]
+        for at in range(max(1, len(word) - 1) if match["signs"] else 1):
+            start = match.start() + at
+            if is_plain:
+                place = start
+            else:
+                while end + (width := len(_letters(text[place]))) <= start:
+                    place, end = place + 1, end + width
+            yield place, word[at : at + 2] if match["signs"] else stem(_PLURAL.sub("", word.translate(_SEPARATORS)))
 
 
 def words_of_query(text: str) -> set[str]:
@@ -42,14 +49,6 @@ def words_of_query(text: str) -> set[str]:
 @cache
 def _small_words() -> set[str]:
     return {word for small in STOP for _, word in words_in(small)}
-
-
-def _folded(text: str) -> tuple[str, Sequence[int]]:
-    """The text as it is compared, and of each letter the place in the text."""
-    if text.isascii():
-        return text.lower(), range(len(text))
-    pairs = [(letter, place) for place, sign in enumerate(text) for letter in _letters(sign)]
-    return "".join(letter for letter, _ in pairs), [place for _, place in pairs]
 
 
 @lru_cache(maxsize=10_000)

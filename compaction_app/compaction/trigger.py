@@ -27,6 +27,7 @@ from compaction_app.compaction.planning import plan_compaction
 from compaction_app.conf import Mode, load_function
 from compaction_app.context.budget import calibration_of
 from compaction_app.context.reading import ResolvedRequest, pruned_history_tokens
+from compaction_app.context.windows import name_of
 from compaction_app.messages.validation import is_storable
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.models.managers import lock_session
@@ -165,7 +166,7 @@ def open_under_lock(request: CompactionRequest) -> Decision:
         follow_up=request.previous is not None,
     )
     if (open_run_id := _open_run_in_the_way(request, branch, plan)) is not None:
-        return replace(_suppress(request, Suppression.OPEN_RUN), open_run_id=open_run_id)
+        return _wait_for(open_run_id, request)
     if isinstance(plan, Skip):
         return _nothing_to_compact(request, branch)
     # A follow-up run does not wait for the cool-down: it would leave the work half done.
@@ -193,6 +194,15 @@ def _open_run_in_the_way(request: CompactionRequest, branch: Branch, plan: Compa
     tips = [run.tip_id for run in others if run.tip_id is not None]
     below = tips_at_or_below(plan.anchor_id, tips, request.using)
     return next((run.pk for run in others if run.tip_id in below), None)
+
+
+def _wait_for(open_run_id: int, request: CompactionRequest) -> Decision:
+    """The open run is in the way. That is recorded once: while workers are busy each turn of the branch meets it."""
+    open_run = CompactionRun(pk=open_run_id)
+    events = CompactionEvent.objects.using(request.using).filter(run=open_run, kind=EventKind.SUPPRESSED)
+    if request.by_threshold and events.exists():
+        return Decision(None, Suppression.OPEN_RUN, repeated=True, open_run_id=open_run_id)
+    return replace(_suppress(request, Suppression.OPEN_RUN, run=open_run), open_run_id=open_run_id)
 
 
 def _nothing_to_compact(request: CompactionRequest, branch: Branch) -> Decision:
@@ -223,7 +233,12 @@ def _nothing_to_compact(request: CompactionRequest, branch: Branch) -> Decision:
     return Decision(None, Suppression.IRREDUCIBLE, numbers, repeated=True)
 
 
-def _suppress(request: CompactionRequest, reason: Suppression, numbers: dict[str, Any] | None = None) -> Decision:
+def _suppress(
+    request: CompactionRequest,
+    reason: Suppression,
+    numbers: dict[str, Any] | None = None,
+    run: CompactionRun | None = None,
+) -> Decision:
     """No run, for this reason. It leaves an event where the threshold asked for it, or where a limit was reached."""
     numbers = numbers or {}
     if request.by_threshold or reason == Suppression.SPEND:
@@ -231,6 +246,7 @@ def _suppress(request: CompactionRequest, reason: Suppression, numbers: dict[str
             request.tip.session_id,
             EventKind.SUPPRESSED,
             using=request.using,
+            run=run,
             message_id=request.tip.pk,
             payload={"reason": reason, **numbers},
         )
@@ -246,7 +262,7 @@ def _create(request: CompactionRequest, branch: Branch, plan: CompactionPlan) ->
     if request.by_threshold and not request.below_threshold:
         budget = request.resolved.budget
         tokens = max(branch.history_tokens, request.with_reasoning)
-        known, model = request.resolved.session.token_calibration, request.resolved.model
+        known, model = request.resolved.session.token_calibration, name_of(request.resolved.place)
         numbers = {
             "history_tokens": tokens,
             "threshold": budget.threshold,

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from compaction_app.messages.originals import storable
-from compaction_app.messages.validation import token_count
+from compaction_app.messages.validation import storable, token_count
 
 #: A smaller window than this is a misread number, or a gateway's mistake: instructions alone take a thousand tokens.
 SMALLEST_WINDOW = 1_000

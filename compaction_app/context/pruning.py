@@ -176,10 +176,9 @@ def fit(branch: Branch, *, available: int, preserve: int, max_bytes: int, count:
     fitting.drop(older, available, step, at_least=int(cut_short), begun=bool(unread))
     fitting.drop([[group] for group in newest], available, step, begun=bool(unread and not older))
     # Shorten results further before dropping preserved messages, the turn's request, the summary or pins.
-    limit = max_bytes
-    while fitting.total() > available and limit > SMALLEST_RESULT_BYTES:
-        limit = max(limit // 4, SMALLEST_RESULT_BYTES)
-        fitting.shorten_results(limit, available)
+    fitting.fit_results(max_bytes, available, step)
+    if fitting.total() <= available:
+        return fitting.result()
     fitting.drop([[group] for group in fitting.groups[:-1] if group is not fitting.newest_user], available)
     # If the tail has no user message, the request is the newest one, and the newest one always stays.
     if fitting.newest_user is not None and fitting.total() > available:
@@ -194,6 +193,7 @@ def fit(branch: Branch, *, available: int, preserve: int, max_bytes: int, count:
         needed = fitting.summary_tokens if is_empty else fitting.total()
         what = "The summary alone takes" if is_empty else "The newest user message and the last group alone take"
         raise ContextOverflow(f"{what} {needed} tokens; {available} are available.", needed=needed, available=available)
+    fitting.fit_results(max_bytes, available, step)
     return fitting.result()
 
 
@@ -266,14 +266,14 @@ class _Fitting:
         """Leave out the oldest of these units, each as a whole, while the history is over ``limit``.
 
         Where any have to go, or older ones were left out before (``begun``), as many more go as make the boundary the
-        roundest within a ``step`` of tokens.
+        roundest, while no more than a ``step`` of the tokens within ``limit`` becomes free.
         """
         # A pinned message stays, beside the summary.
         pinned = {pin.id for pin in self.pins}
         sizes = [sum(one.tokens for group in unit for one in group if one.id not in pinned) for unit in units]
         totals = list(accumulate(sizes, operator.sub, initial=self.total()))
         least = next((n for n in range(at_least, len(units)) if totals[n] <= limit), len(units))
-        enough = [n for n in range(least, len(units) + 1) if totals[n] >= totals[least] - step]
+        enough = [n for n in range(least, len(units) + 1) if totals[n] >= min(totals[least], limit - step)]
         if not (least or begun):
             return
         # Of a unit that was not read whole the first depth is not known.
@@ -281,7 +281,17 @@ class _Fitting:
         gone = {id(group) for unit in units[:chosen] for group in unit}
         self.groups = [group for group in self.groups if id(group) not in gone]
 
-    def shorten_results(self, max_bytes: int, limit: int, step: int = 1) -> None:
+    def fit_results(self, max_bytes: int, limit: int, step: int) -> None:
+        """Show whole what was shortened, and then shorten no more than the turns that are left need."""
+        whole = {message.id: message for message in self.branch.tail}
+        # A group without results stays the same object.
+        self.groups = [[whole[one.id] for one in group] if group[0].tool_calls else group for group in self.groups]
+        self.shorten_results(max_bytes, limit, step)
+        while self.total() > limit and max_bytes > SMALLEST_RESULT_BYTES:
+            max_bytes = max(max_bytes // 4, SMALLEST_RESULT_BYTES)
+            self.shorten_results(max_bytes, limit, step)
+
+    def shorten_results(self, max_bytes: int, limit: int, step: int) -> None:
         """Tool results head-and-tail while the history is over ``limit``: the largest first, of like size the oldest.
 
         What is saved is rounded up to a step, so that a turn more does not shorten one result more.

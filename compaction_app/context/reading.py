@@ -132,7 +132,7 @@ def resolve_request(
         # Compaction will be frequent.
         values = {"session": session.pk, "reserved": parts.total, "window": window, "reason": "over_half_the_window"}
         log(logger, logging.WARNING, "reserve", once_for=session.pk, **values)
-    calibration = budget.calibration_of(session.token_calibration, model)
+    calibration = budget.calibration_of(session.token_calibration, windows.name_of(place))
     is_narrowed = window < configured and not request.window
     try:
         made = budget.make_budget(window, parts.total, settings, calibration.ratio, calibration.offset, limit)
@@ -219,7 +219,7 @@ def context_at(tip: ChatMessage, resolved: ResolvedRequest, branch: Branch | Non
     if resolved.request.include_reasoning:
         room = None if resolved.settings.mode == Mode.OFF else context.available_tokens - context.history_tokens
         context = with_reasoning_that_fits(context, resolved.count, room=room)
-    return replace(context, model=resolved.model)
+    return replace(context, model=resolved.model, endpoint=resolved.place[0])
 
 
 def _assembled(branch: Branch, resolved: ResolvedRequest) -> ChatContext:

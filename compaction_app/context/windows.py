@@ -31,6 +31,8 @@ Answer = TypeVar("Answer")
 #: Where the client asks that is given no address.
 OPENAI_URL = "https://api.openai.com/v1"
 REMEMBERED_SECONDS = 60 * 60
+#: What a client adds to its address.
+_OPERATIONS = ("/chat/completions", "/completions", "/responses")
 #: Of a window, a quarter is for the reply, as for ``RESERVED_TOKENS``.
 OUTPUT_SHARE = 4
 #: Two shares of requests are the same if they differ by less than this share. The second request is smaller by more.
@@ -128,8 +130,21 @@ def endpoint_of(url: str = "") -> str:
     return f"{parts.scheme}://{host}{parts.path.rstrip('/')}" if host else ""
 
 
+def endpoint_of_request(url: str) -> str:
+    """The address of the client that sent a request to this one."""
+    endpoint = endpoint_of(url)
+    return next((endpoint.removesuffix(end) for end in _OPERATIONS if endpoint.endswith(end)), endpoint)
+
+
+def name_of(place: Place) -> str:
+    """By which a session keeps how a model counts: its name, with the address where that is not the default one."""
+    url, model = place
+    return model if url in ("", endpoint_of()) else f"{model} at {url}"
+
+
 def _key(url: str, model: str, kind: str = "window") -> str:
-    place = f"{endpoint_of(url)}\0{model}"
+    # A client without an address has not asked the default one.
+    place = f"{url and endpoint_of(url)}\0{model}"
     return f"compaction_app.{kind}." + hashlib.sha256(place.encode("utf-8", "surrogatepass")).hexdigest()
 
 

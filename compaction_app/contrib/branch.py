@@ -38,6 +38,8 @@ class FrameworkBranch:
         #: What was shown last and has no reply yet; the model that it was for.
         self._shown: ChatContext | None = None
         self._model: str | None = None
+        #: Where the framework asks its model: what is learned is kept under that address. None: it does not say.
+        self._endpoint: str | None = None
         #: The window that the provider has named, by our count.
         self._window: int | None = None
 
@@ -51,16 +53,21 @@ class FrameworkBranch:
     def tip(self, tip: ChatMessage | None) -> None:
         self._tip = tip
 
-    def show(self, *instructions: str, model: str | None = None, **options: Any) -> list[ContextMessage]:
+    def show(
+        self, *instructions: str, model: str | None = None, url: Any = None, **options: Any
+    ) -> list[ContextMessage]:
         """What is sent at the tip beside these instructions of the framework, which are only counted.
 
-        ``model``: the framework's. Neither a transaction nor a connection is held: a model is asked next.
+        ``model``, ``url``: the framework's, and where it is asked. Neither a transaction nor a connection is held: a
+        model is asked next.
         """
         require_no_transaction(self.using)
         if self.tip is None:
             return []
         counted = [{"role": Role.SYSTEM, "content": text} for text in instructions if text]
-        options = {"model": model, "window": self._window, **self._options, "contributions": counted, **options}
+        self._endpoint = windows.endpoint_of(str(url)) if url else self._endpoint
+        asked = {"model": model, "window": self._window, "endpoint": self._endpoint}
+        options = {**asked, **self._options, "contributions": counted, **options}
         self._shown = chat.get_context(self.tip, **options).with_addresses()
         self._model = self._shown.model
         give_back_connection(self.using)
@@ -98,9 +105,10 @@ class FrameworkBranch:
         """Whether a provider finds the prompt too long and names its window: what is shown next is fitted to that."""
         raised = next((one for one in (error, error.__cause__) if isinstance(one, openai.APIError)), None)
         overflow = overflow_of_error(raised) if raised else None
-        if not (overflow and overflow.window and self._shown) or overflow.is_rate:
+        if not (raised and overflow and overflow.window and self._shown) or overflow.is_rate:
             return False
-        place = (windows.endpoint_of(), self._shown.model)
+        self._endpoint = windows.endpoint_of_request(str(raised.request.url))
+        place = (self._endpoint, self._shown.model)
         windows.remember_window(place, overflow.window, windows.learned_of(place))
         # It may count more tokens than we do.
         self._window = int(overflow.window / max(1.0, (overflow.sent or 0) / max(1, self._shown.tokens)))
@@ -110,7 +118,7 @@ class FrameworkBranch:
     def compact(self) -> None:
         """Ask for a compaction in the background, where one is due."""
         if self.tip is not None:
-            chat.request_compaction(self.tip, **{"model": self._model, **self._options})
+            chat.request_compaction(self.tip, **{"model": self._model, "endpoint": self._endpoint, **self._options})
 
     def take_off(self, tip: ChatMessage) -> None:
         """Go up by one message, which is deleted where no other branch has it."""

@@ -132,7 +132,8 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
     def _shown(self, branch: FrameworkBranch, request: ModelRequest[Any]) -> ModelRequest[Any]:
         tools = [one if isinstance(one, dict) else convert_to_openai_tool(one) for one in request.tools]
         named = request.model._get_ls_params().get("ls_model_name")  # noqa: SLF001  # as its own tracing finds it
-        shown = branch.show(request.system_prompt or "", model=named, tools=tools)
+        url = getattr(request.model, "openai_api_base", None)
+        shown = branch.show(request.system_prompt or "", model=named, url=url, tools=tools)
         system = [one.content for one in shown if one.origin == Origin.SYSTEM]
         if system and request.system_message is not None:
             system.append(request.system_message.text)

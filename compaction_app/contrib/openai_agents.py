@@ -142,10 +142,11 @@ class TreeSession:
         tools = [tool_schema(one.name, one.description, one.params_json_schema) for one in functions]
         asked = self._run.get("model") or data.agent.model or get_default_model()
         model = asked if isinstance(asked, str) else getattr(asked, "model", None)
+        url = getattr(getattr(asked, "_client", None), "base_url", None)
 
         def show() -> list[ContextMessage]:
             self._requests = len(self._counted)
-            shown = self.branch.show(instructions or "", model=model, tools=tools)
+            shown = self.branch.show(instructions or "", model=model, url=url, tools=tools)
             items = _answered(items_of(shown))
             is_same = Counter(map(_key, items)) == Counter(map(_key, given))
             sent.input = given if is_same else items

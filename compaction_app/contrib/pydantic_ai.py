@@ -208,8 +208,8 @@ class TreeHistory(AbstractCapability[Any]):
         tools = [
             tool_schema(one.name, one.description, one.parameters_json_schema) for one in parameters.function_tools
         ]
-        show = sync_to_async(self.branch.show)
-        shown = messages_of(await show(*instructions, model=request.model.model_name, tools=tools))
+        named = {"model": request.model.model_name, "url": request.model.base_url}
+        shown = messages_of(await sync_to_async(self.branch.show)(*instructions, **named, tools=tools))
         return [ModelRequest(system), *shown] if system else shown
 
     def _store_reply(self, response: ModelResponse) -> None:

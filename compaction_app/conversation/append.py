@@ -49,8 +49,17 @@ class MessageFields(TypedDict, total=False):
 
 
 _MESSAGE_KEYS = tuple(MessageFields.__annotations__)
+#: Begins the idempotency keys that this app makes. A client's key may not, or its message would be taken for ours.
+_OWN_KEYS = "compaction_app:"
 #: What a redaction does not change: all that can still be compared on a redacted message.
 _KEPT_BY_REDACTION = ("role", "tool_call_id", "model", "external_id")
+
+
+class OwnKey(str):
+    """An idempotency key that this app makes, of names and numbers of its own: what a client wrote may be too long."""
+
+    def __new__(cls, text: str) -> OwnKey:
+        return super().__new__(cls, _OWN_KEYS + text)
 
 
 def start_session(
@@ -193,6 +202,8 @@ def append_once(
         check_instance(parent, ChatMessage, "parent")
     if idempotency_key:
         validation.check_text(idempotency_key, "idempotency_key", longest=255)
+        if idempotency_key.startswith(_OWN_KEYS) and not isinstance(idempotency_key, OwnKey):
+            raise InvalidMessage(f"Keys that begin with {_OWN_KEYS} are the app's own.", field="idempotency_key")
         node.idempotency_key = idempotency_key
         if (found := _stored_before(node, parent, using)) is not None:
             return Appended(found, is_new=False)

@@ -12,7 +12,8 @@ import os
 import re
 import socket
 import threading
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections import deque
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -24,8 +25,8 @@ from compaction_app.context import windows
 from compaction_app.context.overflow import Overflow, overflow_of_error, overflow_of_report
 from compaction_app.exceptions import EmptyReply, InvalidMessage, InvalidReply
 from compaction_app.messages.openai_format import parse_arguments
-from compaction_app.messages.originals import bounded, fields_of, merged, read_message, storable
-from compaction_app.messages.validation import make_storable, sizes_of, token_count
+from compaction_app.messages.originals import bounded, fields_of, is_name, merged, read_message
+from compaction_app.messages.validation import MAX_JSON_DEPTH, make_storable, sizes_of, storable, token_count
 from compaction_app.summarizers.endpoint import MOST_BYTES, async_http_client, http_client, is_unreadable, openai
 from compaction_app.summarizers.waiting import Way
 
@@ -50,9 +51,11 @@ class Reply:
         """The attributes of the :class:`InvalidReply` that carries it."""
         return {"reply": self.fields, "completion": self.completion, "finish_reason": self.fields["finish_reason"]}
 
-    @property
-    def without_calls(self) -> Reply:
-        return replace(self, fields={**self.fields, "tool_calls": [], "original": None})
+    def without_calls(self, of: str = "") -> Reply:
+        """Without its calls ``of`` one tool, or of all."""
+        called = self.fields["tool_calls"] or []
+        kept = [call for call in called if of and call["function"]["name"] != of]
+        return replace(self, fields={**self.fields, "tool_calls": kept, "original": None}) if kept != called else self
 
     def nonempty(self) -> Reply:
         """Raises :class:`EmptyReply`: an empty reply would be an empty message in every later prompt."""
@@ -130,6 +133,65 @@ async def ask(client: Any, request: Mapping[str, Any], way: Way) -> Reply:
     return PartialReply(endpoint_of(client), request["model"]).whole(completion)
 
 
+class _HalfCharacters:
+    """Holds back the first half of a character that was cut between two chunks, until the other half comes.
+
+    JSON may write an emoji as two escapes, and servers that count in such halves cut between them. Each text of each
+    choice is put together by itself. A half that stays alone is U+FFFD, at the latest before its choice ends.
+    """
+
+    def __init__(self) -> None:
+        #: By the place of its text: keys and indexes from the chunk on.
+        self._held: dict[tuple[str | int, ...], str] = {}
+        #: Choices that the chunk is the last one of.
+        self._ended: set[int] = set()
+
+    def joined(self, chunk: Any) -> list[Any]:
+        """The chunk, behind another one for each half that is left of a choice that ends."""
+        choices = getattr(chunk, "choices", None)
+        numbered = _numbered(choices) if isinstance(choices, list) else []
+        self._ended = {number for number, one in numbered if getattr(one, "finish_reason", None)}
+        self._join(chunk, ())
+        alone = [place for place in self._held if place[1] in self._ended]
+        for place in alone:
+            del self._held[place]
+        return [*(_chunk_at(place, chunk) for place in alone), chunk]
+
+    def _join(self, value: Any, place: tuple[str | int, ...]) -> Any:
+        if isinstance(value, str):
+            text = self._held.pop(place, "") + value if value else ""
+            goes_on = place[2:3] == ("delta",) and place[1] not in self._ended and not is_name(str(place[-1]))
+            if goes_on and "\ud800" <= text[-1:] <= "\udbff":
+                text, self._held[place] = text[:-1], text[-1]
+            return make_storable(text)
+        if len(place) > MAX_JSON_DEPTH:
+            return value
+        if isinstance(value, list):
+            return [self._join(item, (*place, number)) for number, item in _numbered(value)]
+        if isinstance(value, Mapping):
+            return {key: self._join(item, (*place, key)) for key, item in value.items()}
+        for name, item in {**getattr(value, "__dict__", {}), **(getattr(value, "model_extra", None) or {})}.items():
+            # What did not come must not look as if it had.
+            if (whole := self._join(item, (*place, name))) != item:
+                setattr(value, name, whole)
+        return value
+
+
+def _numbered(items: Sequence[Any]) -> list[tuple[int, Any]]:
+    """Parts of a chunk with the index that they name, else with their position."""
+    named = [(item.get("index") if isinstance(item, Mapping) else getattr(item, "index", None)) for item in items]
+    return [(own if isinstance(own, int) else at, items[at]) for at, own in enumerate(named)]
+
+
+def _chunk_at(place: tuple[str | int, ...], like: Any) -> Any:
+    """A chunk of the same reply with one U+FFFD at a place."""
+    made: Any = "\N{REPLACEMENT CHARACTER}"
+    for step in reversed(place):
+        made = {step: made} if isinstance(step, str) else [{"index": step, **made} if isinstance(made, dict) else made]
+    shared = {name: getattr(like, name, None) for name in ("id", "object", "created", "model")}
+    return openai.types.chat.ChatCompletionChunk.construct(**shared, **made)
+
+
 @dataclass(slots=True)
 class OpenedStream:
     """A provider's stream with its first chunk read: an overflow is reported before it, or never."""
@@ -138,15 +200,19 @@ class OpenedStream:
     client: Any
     source: Any
     way: Way
-    #: Until the first chunk is taken: that chunk, or :data:`END`.
-    first: list[Any] = field(default_factory=list)
+    #: Chunks that were received and not taken; after the last one :data:`END`.
+    ready: deque[Any] = field(default_factory=deque)
+    _halves: _HalfCharacters = field(default_factory=_HalfCharacters)
     #: Held by a thread while it waits for a chunk.
     _being_read: threading.Lock = field(default_factory=threading.Lock)
 
     async def read(self) -> Any:
         """The next chunk; :data:`END` after the last one."""
-        if self.first:
-            return self.first.pop()
+        if not self.ready:
+            self.ready.extend(self._halves.joined(await self._receive()))
+        return self.ready.popleft()
+
+    async def _receive(self) -> Any:
         if self.way.is_awaited:
             return await anext(self.source, END)
         with self._being_read:
@@ -189,7 +255,7 @@ async def open_stream(client: Any, request: Mapping[str, Any], way: Way) -> Open
         source = await way.call(client.chat.completions.create, **asked)
         opened = OpenedStream(client, source, way)
         try:
-            opened.first = [await opened.read()]
+            opened.ready.appendleft(await opened.read())
         except BaseException:
             await opened.close()
             raise

@@ -40,7 +40,11 @@ from compaction_app.exceptions import (
     InvalidReply,
     MessageNotFound,
 )
-from compaction_app.messages.validation import open_calls_at_end, token_count
+from compaction_app.messages.open_calls import open_calls_at_end
+from compaction_app.messages.openai_format import strings
+from compaction_app.messages.tool_calls import name_and_arguments
+from compaction_app.messages.transcript import RECALL_TOOL
+from compaction_app.messages.validation import token_count
 from compaction_app.models import ChatMessage
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
 from compaction_app.telemetry import log, log_error
@@ -55,7 +59,7 @@ logger = logging.getLogger("compaction_app.complete")
 #: Refused prompts that are fitted anew: to what the provider names, once more where it then names less, and at last to
 #: the newest turn alone.
 _MOST_REFUSALS = 3
-#: Rounds of searches before an answer is asked for.
+#: Rounds of searches that are offered. One more that a model makes all the same is answered, and then no tool is sent.
 _MOST_SEARCHES = 3
 _REPLY_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
@@ -163,24 +167,48 @@ class Question:
         return cls(tip, AWAITED, client, ContextRequest(**own), regenerate, recall, options)
 
     @property
-    def offering(self) -> ContextRequest:
-        """The request with the tool for searches, where that is wanted, and possible."""
-        own = self.request
-        is_offered = self.recall and get_settings(self.tip.session.settings).recall
-        return replace(own, tools=[*(own.tools or ()), recall_tool()]) if is_offered else own
+    def is_last(self) -> bool:
+        return self.searches > _MOST_SEARCHES
+
+    def as_sent(self) -> tuple[ContextRequest, Mapping[str, Any]]:
+        """The request, with the tool for searches as long as it is offered, and the parameters that go with its tools.
+
+        What the caller says about its own tools stays.
+        """
+        if not self.recall:
+            return self.request, self.params
+        tool, params = recall_tool(), dict(self.params)
+        tools = [one for one in self.request.tools or () if one != tool]
+        if any(name_and_arguments(one)[0] == RECALL_TOOL for one in tools):
+            words = f"With recall=True, {RECALL_TOOL} is the app's own: give your tool another name."
+            raise InvalidMessage(words, field="tools")
+        is_offered = self.searches < _MOST_SEARCHES and get_settings(self.tip.session.settings).recall
+        tools = [] if self.is_last else [*tools, *[tool] * is_offered]
+        choice = params.pop("tool_choice", None)
+        if not is_offered or self.searches:
+            # Of one search that the caller demands, the model is free after it.
+            choice = _without_search(choice)
+        # Providers refuse both where no tool is sent.
+        if not tools:
+            params.pop("parallel_tool_calls", None)
+        elif choice is not None:
+            params["tool_choice"] = choice
+        return replace(self.request, tools=tools), params
 
     def after_searches(self, reply: ChatMessage) -> Question | None:
-        """The question below the results of the searches that a reply calls for; None where a caller goes on.
+        """The question below the results of the searches that a reply calls for; None where a caller goes on."""
+        if self.is_last or (tip := answer_recalls(reply)) is None or other_calls(reply):
+            return None
+        return replace(self, tip=tip, regenerate=False, searches=self.searches + 1)
 
-        At last the model is asked to answer with what it has found.
-        """
-        if self.searches == _MOST_SEARCHES or (tip := answer_recalls(reply)) is None:
-            return None
-        if other_calls(reply):
-            return None
-        searches = self.searches + 1
-        params = {**self.params, "tool_choice": "none"} if searches == _MOST_SEARCHES else self.params
-        return replace(self, tip=tip, regenerate=False, params=params, searches=searches)
+
+def _without_search(choice: Any) -> Any:
+    """A ``tool_choice`` that does not name the tool for searches; None where it names nothing else."""
+    allowed = choice.get("allowed_tools") if isinstance(choice, Mapping) else None
+    if isinstance(allowed, Mapping):
+        tools = [one for one in allowed.get("tools") or () if RECALL_TOOL not in strings(one)]
+        return {**choice, "allowed_tools": {**allowed, "tools": tools}} if tools else None
+    return None if RECALL_TOOL in strings(choice) else choice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,6 +222,8 @@ class Turn:
     resolved: ResolvedRequest
     params: Mapping[str, Any]
     context: ChatContext
+    #: A search that is called all the same would be answered by nobody.
+    ends_searches: bool = False
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -219,7 +249,7 @@ async def claim_and_ask(
 
 def start_turn(question: Question) -> Turn:
     """Read everything that the model's call needs, and give the connection back."""
-    tip, params = question.tip, question.params
+    tip, (request, params) = question.tip, question.as_sent()
     # Parameters of a chat completion that would be silently overwritten.
     if params.get("stream"):
         raise InvalidMessage(
@@ -232,7 +262,7 @@ def start_turn(question: Question) -> Turn:
         )
     using = database_of(tip)
     endpoint = chat_model.endpoint_of(question.client)
-    request = replace(question.offering, endpoint=endpoint, reply_tokens=_longest_reply(params))
+    request = replace(request, endpoint=endpoint, reply_tokens=_longest_reply(params))
     resolved, branch = resolve_and_read(tip, request)
     if not resolved.model:
         raise InvalidMessage("Name a model: pass model=, or set it on the session.", field="model")
@@ -249,7 +279,8 @@ def start_turn(question: Question) -> Turn:
         declared = resolved.settings.provider_context_management
         record_double_configured(tip.session_id, params, declared, using)
     give_back_connection(using)
-    return Turn(tip=tip, request=request, resolved=resolved, params=params, context=context)
+    ends = question.is_last
+    return Turn(tip=tip, request=request, resolved=resolved, params=params, context=context, ends_searches=ends)
 
 
 def _longest_reply(params: Mapping[str, Any]) -> int:
@@ -352,7 +383,9 @@ def finish_turn(turn: Turn, reply: chat_model.Reply, finish_reason: str = "") ->
     """Append the reply and request the next compaction. ``finish_reason``: in place of the provider's."""
     if turn.params.get("tool_choice") == "none" and reply.fields["tool_calls"]:
         # There are models that call nevertheless. Nobody would answer, and the branch could not go on.
-        reply = reply.without_calls.nonempty()
+        reply = reply.without_calls().nonempty()
+    if turn.ends_searches:
+        reply = reply.without_calls(RECALL_TOOL).nonempty()
     message = {
         **reply.fields,
         "role": Role.ASSISTANT,

@@ -15,6 +15,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import groupby
 from typing import Any
 from urllib.parse import unquote
 
@@ -70,6 +71,8 @@ _TURKISH = {0x307: None, 0x131: "i"}
 _ESCAPE = re.compile(r"(?:\\(?:u[0-9a-fA-F]{4}|[\"\\/bfnrt]))+|&(?:#\w{1,8}|[a-zA-Z]{2,8});|(?:%[0-9a-fA-F]{2})+")
 #: JSON is written in JSON no more often.
 _MOST_LEVELS = 8
+#: Many in a row, of which each belongs to the letter before it; two of them count as letters.
+_ACCENTS = re.compile("(?:[^\\w\0-\x7f]|[\uff9e\uff9f]){30,}")
 _DATA = re.compile(r"data:[^,\s]{0,200};base64,([A-Za-z0-9+/_-]+)=*")
 
 
@@ -455,8 +458,15 @@ def _without(value: Any, kept: Any) -> list[str]:
 
 
 def _folded(text: str) -> str:
-    folded = unicodedata.normalize("NFKC", _UNSEEN.sub("", text)).casefold()
+    folded = unicodedata.normalize("NFKC", _ACCENTS.sub(_in_order, _UNSEEN.sub("", text))).casefold()
     return " ".join(unicodedata.normalize("NFKC", folded).translate(_TURKISH).split())
+
+
+def _in_order(accents: re.Match[str]) -> str:
+    """In the order that normalizing gives them: it takes sixteen times as long for four times as many."""
+    signs = "".join(unicodedata.normalize("NFKD", sign) for sign in accents[0])
+    runs = groupby(signs, lambda sign: unicodedata.combining(sign) > 0)
+    return "".join(sign for _, run in runs for sign in sorted(run, key=unicodedata.combining))
 
 
 def _texts_in(value: Any) -> Iterator[str]:

@@ -17,7 +17,7 @@ from compaction_app.compaction.search_index import RECALLED, searched_text, term
 from compaction_app.compaction.search_words import words_in, words_of_query
 from compaction_app.conf import get_settings, get_token_counter
 from compaction_app.context.budget import window_or_default
-from compaction_app.conversation.append import append_message
+from compaction_app.conversation.append import OwnKey, append_once
 from compaction_app.exceptions import ConfigurationError, InvalidMessage
 from compaction_app.messages.openai_format import parse_arguments
 from compaction_app.messages.transcript import RECALL_TOOL, escape
@@ -133,17 +133,18 @@ def answer_recalls(reply: ChatMessage) -> ChatMessage | None:
     calls = [call for call in reply.tool_calls or () if call["function"]["name"] == RECALL_TOOL]
     if not calls:
         return None
-    keys = [f"recall-{reply.pk}-{number}" for number in range(len(calls))]
+    keys = [OwnKey(f"recall-{reply.pk}-{number}") for number in range(len(calls))]
     rows = ChatMessage.objects.using(database_of(reply)).filter(session_id=reply.session_id, idempotency_key__in=keys)
     # Of an earlier call at the same question, or of a process that was killed.
-    known = {row.idempotency_key: row for row in rows.select_related("session")}
+    known = {(one.idempotency_key, one.parent_message_id): one for one in rows.select_related("session")}
     tip = reply
     for key, call in zip(keys, calls, strict=True):
-        arguments = parse_arguments(call["function"]["arguments"]) or {}
-        answered = {"tool_call_id": call["id"], "name": RECALL_TOOL, "idempotency_key": key}
-        tip = known.get(key) or append_message(
-            reply.session, tip, role=Role.TOOL, content=recall_text(tip, str(arguments.get("query") or "")), **answered
-        )
+        if (stored := known.get((key, tip.pk))) is None:
+            arguments = parse_arguments(call["function"]["arguments"]) or {}
+            text = recall_text(tip, str(arguments.get("query") or ""))
+            fields = {"role": Role.TOOL, "tool_call_id": call["id"], "name": RECALL_TOOL, "content": text}
+            stored = append_once(reply.session, tip, fields, idempotency_key=key).message
+        tip = stored
     return tip
 
 

@@ -187,7 +187,7 @@ class _ReplyCollector:
             return None
         if self._draft.finish_reason:
             return reply, ""
-        return (reply.without_calls, STOPPED) if self.text.strip() else None
+        return (reply.without_calls(), STOPPED) if self.text.strip() else None
 
     async def _advance(self) -> Any:
         """The next chunk; :data:`END` after the last one."""

@@ -22,6 +22,7 @@ from compaction_app import signals, telemetry
 from compaction_app.compaction.runs import record_event
 from compaction_app.conf import Mode, get_settings
 from compaction_app.context.budget import calibration_of, observe_calibration
+from compaction_app.context.windows import name_of
 from compaction_app.messages.validation import token_count
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent
 from compaction_app.telemetry import log
@@ -128,7 +129,7 @@ def sent_context(context: ChatContext, counted: int | None, calibrations: Mappin
 
 
 def _estimate_error(context: ChatContext, calibrations: Mapping[str, Any], counted: int) -> float:
-    estimate = calibration_of(calibrations, context.model).of(context.tokens)
+    estimate = calibration_of(calibrations, name_of((context.endpoint, context.model))).of(context.tokens)
     return round((estimate - counted) / counted, 4)
 
 
@@ -170,7 +171,9 @@ def _calibrate(session: ChatSession, counted: int, context: ChatContext, using: 
     values = {"session": session.pk, "model": model, "counted": counted, "estimated": context.tokens, "error": error}
     log(logger, logging.DEBUG, "estimate", **values)
     if context.tokens > 0 and context.attachment_tokens <= _MOST_ATTACHED * context.tokens:
-        calibration = observe_calibration(row.token_calibration, model, counted, context.tokens)
+        calibration = observe_calibration(
+            row.token_calibration, name_of((context.endpoint, model)), counted, context.tokens
+        )
         ChatSession.objects.using(using).filter(pk=session.pk).update(token_calibration=calibration)
         session.token_calibration = calibration
 

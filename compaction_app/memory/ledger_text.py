@@ -13,6 +13,8 @@ from compaction_app.values import LEDGER_HEADING, SummaryDraft, with_ledger
 
 #: The ledger's name, as a summarizer is told it.
 LEDGER_NAME = LEDGER_HEADING.lstrip("# ")
+#: Characters of a line that may be nothing but headings.
+_LONGEST_HEADING = 500
 #: The first line of an extract.
 EXTRACT_HEADING = "## Quoted from the conversation"
 
@@ -44,6 +46,8 @@ def prose_draft(draft: SummaryDraft, previous_ledger: str = "") -> SummaryDraft:
 
 def _is_named(line: str, heading: str) -> bool:
     """Whether a line is nothing but a heading of ours, in whatever signs, letters and repetitions."""
+    if len(line) > _LONGEST_HEADING:
+        return False
     written, name = (
         "".join(filter(str.isalpha, unicodedata.normalize("NFKC", text).casefold())) for text in (line, heading)
     )

@@ -19,6 +19,7 @@ from typing import Any
 
 from compaction_app.messages.tool_calls import name_and_arguments
 from compaction_app.messages.truncate import one_line
+from compaction_app.messages.validation import storable
 from compaction_app.tokens import Count
 from compaction_app.values import Message, Role
 
@@ -149,7 +150,7 @@ def _parsed(given: Any) -> Any:
     """An object or list, also from a text; None where it is none."""
     if isinstance(given, str) and given.lstrip().startswith(("{", "[")) and len(given) <= _CHARACTERS:
         try:
-            return json.loads(given)
+            return storable(json.loads(given))
         except (ValueError, RecursionError):
             return None
     return given if isinstance(given, Mapping | list) else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -59,44 +60,46 @@ def to_openai(
     ``offered``: names of the tools that are sent with it; they are the host's, and stay as they are.
     """
     endpoint = str(endpoint or "").rstrip("/")  # the base URL of an openai client ends with a slash
-    result: list[dict[str, Any]] = []
-    #: Of the calls without a result, in order: the stored id → the ids that were sent for it.
-    waiting: dict[str, list[str]] = {}
-    #: Where the calls are that have no result at all yet: calls that follow at once are of the same message.
-    asking: dict[str, Any] | None = None
-    reasons = False
+    #: Those of a list become one message.
+    result: list[list[dict[str, Any]]] = []
+    #: Of the calls without a result, in order: the stored id → the ids that were sent for it; and all of those.
+    waiting: dict[str, deque[str]] = {}
+    used: set[str] = set()
+    #: No call has a result yet: calls that follow at once are of the same message.
+    is_asking = reasons = False
     for message in messages:
         whole = _whole(message, endpoint, model)
         data = _openai_message(message, whole, include_reasoning, offered)
         if message.role == "tool":
-            sent = waiting.get(message.tool_call_id) or [short_id(message.tool_call_id, endpoint)]
-            data["tool_call_id"] = sent.pop(0)
+            sent = waiting.get(message.tool_call_id) or deque([short_id(message.tool_call_id, endpoint)])
+            data["tool_call_id"] = sent.popleft()
+            used.discard(data["tool_call_id"])
             if not sent:
                 waiting.pop(message.tool_call_id, None)
-            result.append(data)
-            asking = None
+            result.append([data])
+            is_asking = False
             continue
-        if asking is None or not message.tool_calls:
+        if not (is_asking and message.tool_calls):
             missing = (one for ids in waiting.values() for one in ids)
-            result.extend({"role": "tool", "tool_call_id": one, "content": NO_RESULT} for one in missing)
-            waiting, asking = {}, None
-        used = {one for ids in waiting.values() for one in ids}
+            result.extend([{"role": "tool", "tool_call_id": one, "content": NO_RESULT}] for one in missing)
+            waiting, used, is_asking = {}, set(), False
         for call, made in zip(message.tool_calls, data.get("tool_calls", ()), strict=False):
             stored = str(call.get("id", ""))
             made["id"] = _unused(made["id"] if whole else short_id(stored, endpoint), used)
-            waiting.setdefault(stored, []).append(made["id"])
+            waiting.setdefault(stored, deque()).append(made["id"])
         if not data["content"] and not message.tool_calls and not data.get("audio"):
             continue
         # DeepSeek refuses a prompt in which some replies have this key and later ones have not.
         reasons = reasons or "reasoning_content" in data
         if reasons and message.role == "assistant":
             data.setdefault("reasoning_content", "")
-        if asking is not None:
-            data = _joined(asking, data)
-            result.pop()
-        result.append(data)
-        asking = data if message.tool_calls else None
-    return _alternating(result) if alternate else result
+        if is_asking:
+            result[-1].append(data)
+        else:
+            result.append([data])
+        is_asking = bool(message.tool_calls)
+    joined = list(map(_joined, result))
+    return _alternating(joined) if alternate else joined
 
 
 def _whole(message: ContextMessage, endpoint: str, model: str) -> Mapping[str, Any] | None:
@@ -135,42 +138,42 @@ def short_id(call_id: str, endpoint: str = "") -> str:
 
 def _alternating(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Chat templates such as Llama's, Mistral's and Gemma's refuse two messages of one role in a row."""
-    result: list[dict[str, Any]] = []
+    result: list[list[dict[str, Any]]] = []
     for message in messages:
-        last = result[-1] if result else {}
+        last = result[-1][-1] if result else {}
         if message["role"] == "assistant" and last.get("role") in (None, "system", "developer"):
-            result.append({"role": "user", "content": CONVERSATION_BEGINS})
+            result.append([{"role": "user", "content": CONVERSATION_BEGINS}])
             last = {}
         # Results of tools answer one call each, and nothing may come between a call and its result.
         if message["role"] != last.get("role") or message["role"] == "tool" or last.get("tool_calls"):
-            result.append(message)
+            result.append([message])
         else:
-            result[-1] = _joined(last, message)
-    return result
+            result[-1].append(message)
+    return list(map(_joined, result))
 
 
-def _joined(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Two messages of one role as one."""
-    joined = {**first, **second, "content": _both(first["content"], second["content"])}
-    for key in first.keys() & second.keys() - {"role", "content", "name"}:
-        one, other = first[key], second[key]
-        if isinstance(one, list) and isinstance(other, list):
-            joined[key] = one + other
-        elif isinstance(one, str) and isinstance(other, str):
-            joined[key] = _both(one, other)
-    if first.get("name") != second.get("name"):
-        joined.pop("name", None)
-    return joined
+def _joined(messages: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Messages of one role as one, all at once: joined one by one, the first would be copied for each."""
+    if len(messages) == 1:
+        return messages[0]
+    values: dict[str, list[Any]] = {}
+    for message in messages:
+        for key, value in message.items():
+            values.setdefault(key, []).append(value)
+    role, names = values.pop("role"), values.pop("name", [])
+    joined = {"role": role[-1], **{key: _all_of(given, key == "content") for key, given in values.items()}}
+    is_of_one = len(names) == len(messages) and len(set(names)) == 1
+    return {**joined, "name": names[0]} if is_of_one else joined
 
 
-def _both(first: Any, second: Any) -> Any:
-    """Two contents as one: texts with an empty line between them, or the parts of both."""
-    if not first or not second:
-        return first or second
-    if isinstance(first, str) and isinstance(second, str):
-        return f"{first}\n\n{second}"
-    parts = ([{"type": "text", "text": one}] if isinstance(one, str) else one for one in (first, second))
-    return [part for both in parts for part in both]
+def _all_of(given: Sequence[Any], are_contents: bool) -> Any:
+    """Values of one key as one: texts with an empty line between, the items of all lists; of others the last."""
+    found = [one for one in given if one] or given[-1:]
+    if all(isinstance(one, str) for one in found):
+        return "\n\n".join(found)
+    if are_contents:
+        found = [[{"type": "text", "text": one}] if isinstance(one, str) else one for one in found]
+    return [item for one in found for item in one] if all(isinstance(one, list) for one in found) else found[-1]
 
 
 def _openai_message(

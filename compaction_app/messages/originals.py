@@ -13,7 +13,6 @@ attachment is the form of one content part, which goes to any endpoint.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from compaction_app.exceptions import InvalidMessage
 from compaction_app.messages.openai_format import attachment_of, made_id, sent_name, short_id, strings, with_address
 from compaction_app.messages.tool_calls import name_and_arguments, tool_marker
 from compaction_app.messages.truncate import in_brackets, one_line
-from compaction_app.messages.validation import FORMATS, MAX_JSON_DEPTH, check_list_of_dicts, make_storable, sizes_of
+from compaction_app.messages.validation import FORMATS, check_list_of_dicts, sizes_of, storable
 
 #: Who wrote what is read: a client of the JSON API may send only what its documentation names; a host may send
 #: anything that does not contradict itself; a model anything at all.
@@ -70,32 +69,7 @@ _NOTED = _UNREAD | frozenset(
 )
 
 
-# -- one plain, storable value ------------------------------------------------------------------------------
-
-
-def storable(value: Any, depth: int = 0) -> Any:
-    """The JSON of any value that both databases take, as near to it as can be.
-
-    Of a client's own objects it has what came: the keys that the client does not know, and none that it made up.
-    """
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return make_storable(value)
-    if isinstance(value, int | float):
-        small = math.isfinite(value) if isinstance(value, float) else value.bit_length() <= 64
-        return value if small else str(value)[:80] if isinstance(value, float) else hex(value)[:80]
-    # Inside ``original`` there are levels above it.
-    if depth > MAX_JSON_DEPTH - 5:
-        return None
-    if isinstance(value, list | tuple):
-        return [storable(item, depth + 1) for item in value]
-    if isinstance(came := getattr(value, "model_fields_set", None), set):
-        known = {name: getattr(value, name) for name in type(value).model_fields if name in came}
-        value = {**known, **(value.model_extra or {})}
-    elif not isinstance(value, Mapping):
-        value = getattr(value, "__dict__", None) or {"text": str(value)}
-    return {make_storable(str(key)): storable(item, depth + 1) for key, item in value.items()}
+# -- one value of the pieces of a stream -------------------------------------------------------------------
 
 
 def merged(pieces: Iterable[Any]) -> Any:
@@ -116,8 +90,13 @@ def merged(pieces: Iterable[Any]) -> Any:
     return given[-1]
 
 
+def is_name(key: str) -> bool:
+    """Whether the value of a key comes whole in each piece of a stream that has it."""
+    return key in _NAMES or key.endswith(_NAME_ENDS)
+
+
 def _merged_key(key: str, pieces: list[Any]) -> Any:
-    if key in _NAMES or key.endswith(_NAME_ENDS):
+    if is_name(key):
         return next((piece for piece in reversed(pieces) if piece not in (None, "")), pieces[-1])
     return merged(pieces)
 
@@ -170,6 +149,7 @@ class Reading:
     #: Texts in order; None where something that is no text stood between two.
     texts: list[str | None] = field(default_factory=list)
     calls: list[dict[str, Any]] = field(default_factory=list)
+    _ids: set[str] = field(default_factory=set)
     #: Of results: the call's id, the tool's name, the text, the attachments, and the part itself.
     results: list[tuple[str, str, Reading, Any]] = field(default_factory=list)
     reasoning: list[Any] = field(default_factory=list)
@@ -296,8 +276,9 @@ class Reading:
         text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
         name = name if isinstance(name, str) and name else "unnamed"
         call_id = given.get("id")
-        if not isinstance(call_id, str) or not call_id.strip() or any(call_id == one["id"] for one in self.calls):
+        if not isinstance(call_id, str) or not call_id.strip() or call_id in self._ids:
             call_id = made_id(json.dumps([salt, len(self.calls), name, text]))
+        self._ids.add(call_id)
         function = {"name": name, "arguments": text}
         made = {"id": call_id, "type": "custom" if is_custom else "function", "function": function}
         # What a client of the API writes beside them is nowhere else.

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from compaction_app.messages.openai_format import parse_arguments
 from compaction_app.messages.truncate import one_line
+from compaction_app.messages.validation import storable
 
 logger = logging.getLogger("compaction_app.messages")
 
@@ -290,7 +291,7 @@ def _json_fields(result: str) -> Mapping[str, Any]:
     """The fields of a result that is a JSON object, else none."""
     text = result.strip() if len(result) <= _JSON_CHARS else ""
     try:
-        fields = json.loads(text) if text.startswith("{") else {}
+        fields = storable(json.loads(text)) if text.startswith("{") else {}
     except (ValueError, RecursionError):
         return {}
     return fields if isinstance(fields, Mapping) else {}

@@ -11,6 +11,7 @@ summary whose text has any of these tags, or the marker, repeats its prompt.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -133,7 +134,7 @@ def cut_leaks(text: str) -> str:
         start, end = tag.span()
         begins, ends = prose[start - 1 : start] in ("", "\n"), prose[end : end + 1] in ("", "\n")
         if opened and tag[1] and tag[2] == opened[2]:
-            cuts = [*cuts[:inside], (opened.start(), end)]
+            cuts[inside:] = [(opened.start(), end)]
             opened = None
         elif tag[2] in OWN_TAGS or (tag[1] and ends and not opened):
             cuts.append((start, end))
@@ -194,16 +195,16 @@ def _answers(messages: Sequence[Message]) -> dict[int, tuple[int, int]]:
     Providers number calls per request, so ids repeat along a branch: a result belongs to the nearest call before it.
     """
     answers: dict[int, tuple[int, int]] = {}
-    open_calls: dict[str, list[tuple[int, int]]] = {}
+    open_calls: dict[str, deque[tuple[int, int]]] = {}
     for i, message in enumerate(messages):
         if message.role == Role.TOOL:
             if waiting := open_calls.get(message.tool_call_id):
-                answers[i] = waiting.pop(0)
+                answers[i] = waiting.popleft()
             continue
         if not (message.tool_calls and i and messages[i - 1].tool_calls):
             open_calls = {}
         for n, call in enumerate(message.tool_calls):
-            open_calls.setdefault(str(call.get("id", "")), []).append((i, n))
+            open_calls.setdefault(str(call.get("id", "")), deque()).append((i, n))
     return answers
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import math
 import unicodedata
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, NoReturn
 
 from compaction_app.exceptions import InvalidMessage
-from compaction_app.values import ContextMessage, Role
+from compaction_app.values import Role
 
 #: Of ``original``: OpenAI's chat format is ``openai``.
 FORMATS = ("openai", "openai-responses", "anthropic", "pydantic-ai", "langchain")
@@ -82,51 +81,6 @@ def validate_session(session: Mapping[str, Any]) -> None:
         check_text(str(session.get(name, "")), name, longest=longest)
     for name in _SESSION_JSON:
         check_json(session.get(name), name)
-
-
-class _JustCalled(tuple[str, ...]):
-    """Open calls of which none is answered yet: an assistant message that follows adds its own."""
-
-
-def open_calls_after(open_calls: Sequence[str], message: Mapping[str, Any]) -> Sequence[str]:
-    """The ids of calls without a result after ``message``, given those before it.
-
-    Raises where a tool message answers none of them. Any other message closes all open calls for good, unless it goes
-    on calling right after them: some clients append the calls of one reply one by one.
-    """
-    if message.get("role") != Role.TOOL:
-        called = tuple(str(call.get("id")) for call in message.get("tool_calls") or ())
-        return _JustCalled((*open_calls, *called) if goes_on_calling(open_calls, message) else called)
-    answered = str(message.get("tool_call_id"))
-    if answered not in open_calls:
-        waiting = ", ".join(open_calls) or "none"
-        raise InvalidMessage(
-            f"No open call {answered!r} here; open calls on this path: {waiting}. Append the message that calls first; "
-            "in Python lenient=True stores a result without its call as a text.",
-            field="tool_call_id",
-        )
-    left = list(open_calls)
-    left.remove(answered)
-    return tuple(left)
-
-
-def goes_on_calling(open_calls: Sequence[str] | None, message: Mapping[str, Any]) -> bool:
-    """Whether a message's calls are of one group with those of the message before."""
-    return isinstance(open_calls, _JustCalled) and bool(open_calls) and bool(message.get("tool_calls"))
-
-
-def open_calls_at_end(messages: Sequence[ContextMessage]) -> list[str]:
-    """The ids of the calls of the last call group that still wait for a result."""
-    answered: Counter[str] = Counter()
-    called: list[str] = []
-    for message in reversed(messages):
-        if message.role == Role.TOOL and not called:
-            answered[message.tool_call_id] += 1
-        elif message.tool_calls:
-            called[:0] = [str(call.get("id")) for call in message.tool_calls]
-        else:
-            break
-    return list((Counter(called) - answered).elements())
 
 
 def check_json(value: Any, field: str) -> None:
@@ -208,8 +162,40 @@ def visible(text: str) -> str:
 
 
 def make_storable(text: str) -> str:
-    """The text with what no database accepts replaced, for what a provider or a host's code returned."""
-    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+    """The text with what no database accepts replaced, for what a provider or a host's code returned.
+
+    Two halves of a character that stand together are the character; a half alone is U+FFFD.
+    """
+    if is_storable(text):
+        return text
+    halves = text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-16", "surrogatepass")
+    return halves.decode("utf-16", "replace")
+
+
+def storable(value: Any, depth: int = 0) -> Any:
+    """The JSON of any value that both databases take, as near to it as can be: also of JSON that was read from a text,
+    whose escapes may stand for what they do not take.
+
+    Of a client's own objects it has what came: the keys that the client does not know, and none that it made up.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return make_storable(value)
+    if isinstance(value, int | float):
+        small = math.isfinite(value) if isinstance(value, float) else value.bit_length() <= 64
+        return value if small else str(value)[:80] if isinstance(value, float) else hex(value)[:80]
+    # Inside ``original`` there are levels above it.
+    if depth > MAX_JSON_DEPTH - 5:
+        return None
+    if isinstance(value, list | tuple):
+        return [storable(item, depth + 1) for item in value]
+    if isinstance(came := getattr(value, "model_fields_set", None), set):
+        known = {name: getattr(value, name) for name in type(value).model_fields if name in came}
+        value = {**known, **(value.model_extra or {})}
+    elif not isinstance(value, Mapping):
+        value = getattr(value, "__dict__", None) or {"text": str(value)}
+    return {make_storable(str(key)): storable(item, depth + 1) for key, item in value.items()}
 
 
 def token_count(value: Any) -> int | None:

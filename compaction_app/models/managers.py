@@ -18,6 +18,7 @@ from django.db import connections, models, router, transaction
 from django.db.models import Q
 from django.db.models.deletion import Collector
 from django.db.models.expressions import RawSQL
+from django.db.models.functions import Coalesce
 from django.db.models.signals import post_save, pre_save
 from django.utils import timezone
 from treebeard.al_tree import AL_NodeManager
@@ -25,8 +26,9 @@ from treebeard.utils import check_create_args
 
 from compaction_app.conf import MAX_INTEGER, get_token_counter, site_setting
 from compaction_app.exceptions import ImmutableTree, InvalidMessage, InvalidParent, MessageNotFound
+from compaction_app.messages.open_calls import NONE_OPEN, OpenCalls, goes_on_calling, open_calls_after
 from compaction_app.messages.originals import become_text
-from compaction_app.messages.validation import goes_on_calling, named, open_calls_after, validate_message
+from compaction_app.messages.validation import named, validate_message
 from compaction_app.models import sql
 from compaction_app.tokens import TOKENS_PER_MISSING_RESULT, count_messages
 from compaction_app.values import Kind, Role, RunStatus
@@ -137,6 +139,11 @@ class CompactionRunQuerySet(models.QuerySet["CompactionRun"]):
         due = Q(next_attempt_at__isnull=True) | Q(next_attempt_at__lte=now)
         stalled = Q(status=RunStatus.RUNNING, lease_expires_at__lt=now)
         return self.open().filter((Q(status=RunStatus.READY) & due) | stalled)
+
+    def waiting(self) -> CompactionRunQuerySet:
+        """Those without a worker, with when they were ``due``."""
+        due = Coalesce("next_attempt_at", "started_at", "created_at")
+        return self.open().filter(status=RunStatus.READY).annotate(due=due)
 
     def left_behind(self, now: Any) -> CompactionRunQuerySet:
         """Claimable, and in no broker's queue: never enqueued, enqueued long ago, or stalled."""
@@ -414,7 +421,7 @@ class _Position:
     depth: int = 0
     path_tokens: int = 0
     last_order: int = 0
-    open_calls: Sequence[str] = ()
+    open_calls: OpenCalls = NONE_OPEN
     #: The parent's lane; None above a root.
     lane_id: int | None = None
     #: Whether the parent has a message already: another one begins a lane of its own.
@@ -442,7 +449,7 @@ class _Position:
             raise InvalidParent("The parent belongs to another session.", field="parent")
         if last["kind"] == Kind.SUMMARY:
             raise InvalidParent("A summary is a leaf: append to a message, such as its anchor.", field="parent")
-        open_calls: Sequence[str] = ()
+        open_calls = NONE_OPEN
         for member in group:
             called = calls.from_db_value(member["tool_calls"], None, connection)
             open_calls = open_calls_after(open_calls, {**member, "tool_calls": called})

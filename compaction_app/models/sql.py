@@ -224,6 +224,22 @@ PATH_PAGE = (
 #: Its first row only: the path is walked by id, and one row is read.
 ROOT_ROW = PATH_ROWS + " WHERE m.parent_message_id IS NULL"
 PATH_IDS = PATH + "SELECT id, depth FROM path"
+#: The user's message at or above one.
+TURN_REQUEST = (
+    PATH
+    + f"SELECT m.id FROM path JOIN {MESSAGES} m ON m.id = path.id WHERE m.role = 'user' ORDER BY m.depth DESC LIMIT 1"
+)
+#: The last message of the newest reply below one, else that one. A child's id is higher than its parent's.
+REPLY_END = f"""
+WITH RECURSIVE reply(id) AS (
+    SELECT m.id FROM {MESSAGES} m WHERE m.id = %(node)s
+    UNION ALL
+    SELECT (SELECT c.id FROM {MESSAGES} c WHERE c.parent_message_id = reply.id AND c.kind = 'message'
+            AND c.role IN ('assistant', 'tool') ORDER BY c.id DESC LIMIT 1)
+    FROM reply WHERE reply.id IS NOT NULL
+)
+SELECT max(id) FROM reply
+"""
 
 _PLACE = "m.id, m.depth, m.token_count, m.path_tokens"
 _JOINED = f"FROM path JOIN {MESSAGES} m ON m.id = path.id "

@@ -368,6 +368,17 @@ class ChatMessage(AL_Node):
         """Of a reply: whether its prompt was cut to fit, because compaction was late or failing."""
         return (self.sent_context or {}).get("strategy") == Strategy.TRUNCATED
 
+    # treebeard 8 has them in its manager alone.
+    def get_ancestors(self) -> list[ChatMessage]:
+        return type(self).objects.get_ancestors(self)
+
+    def get_descendants(self, include_self: bool = False, max_depth: int | None = None) -> Any:
+        objects: Any = type(self).objects
+        return objects.get_descendants(self, include_self, max_depth)
+
+    def get_siblings(self) -> Any:
+        return type(self).objects.get_siblings(self)
+
     def get_depth(self, update: bool = False) -> int:
         if update:
             self.refresh_from_db(fields=["depth"])

@@ -95,7 +95,7 @@ class Drafting:
                 self.fail(answer)
                 return None
             self.calls += answer.paid_calls
-            answer = mended(answer)
+            answer = mended(answer, self.request.max_output_tokens)
             # It counts with a host's counter.
             with errors_of(model, did="wrote a draft whose check raised"):
                 code = self.accept(answer) if self.accept else None

@@ -172,7 +172,7 @@ class OpenAISummarizer(Summarizer):
         ratio, is_plain = windows.ratio_after(answer.input_tokens, size, habits.ratio), habits.is_plain
         if answer.output_tokens:
             read = replace(answer, text=make_storable(answer.text))
-            written = _BESIDE * ratio * self._count([mended(read).text])[0] + _FEW
+            written = _BESIDE * ratio * self._count([mended(read, request.max_output_tokens).text])[0] + _FEW
             is_plain = answer.output_tokens <= written and is_plain is not False
         self._habits[entry.place] = Habits(ratio, is_plain)
         if not is_plain and most < entry.max_output_tokens and answer.finish_reason not in NORMAL_ENDS:

@@ -43,12 +43,14 @@ _MARK = re.compile(
 )
 #: Signs of a model's format before and after its answer.
 _SIGNS = r"(?:<\|[a-zA-Z_]{1,20}\|>|<end_of_turn>|</?s>)"
-_EDGES = re.compile(rf"\A{_SIGNS}+|{_SIGNS}+\Z")
+_RUN_OF_SIGNS = re.compile(rf"{_SIGNS}+")
 #: In what models like to put a whole answer.
 _WRAPPED = re.compile(
     r"(?s)<(answer|summary|response|output|final|assistant|message)>(?P<tagged>.*)</\1>"
     r"|```(?:markdown|md|text)?\n(?P<fenced>(?:(?!```).)*)```"
 )
+#: Of them around one another.
+_MOST_WRAPPERS = 5
 
 #: A longer text is a summary; so is a shorter one with headings and a line that is longer than a placeholder.
 _LONGEST, _LONGEST_PLACEHOLDER = 400, 40
@@ -86,17 +88,32 @@ def wrong_draft(answer: Any) -> str:
     return "" if isinstance(text, str) else f"one whose text is of the type {type(text).__name__}"
 
 
-def mended(draft: SummaryDraft) -> SummaryDraft:
-    """The draft with the answer alone. An extract quotes the conversation, so all of it is kept."""
+def mended(draft: SummaryDraft, most_tokens: int) -> SummaryDraft:
+    """The draft with the answer alone. An extract quotes the conversation, so all of it is kept.
+
+    What is longer than any reply of ``most_tokens`` is cut: it is refused, and no pattern need read it.
+    """
     if draft.is_extract:
         return draft
-    text = _EDGES.sub("", _without_thinking(draft.text.strip()).strip()).strip()
-    while wrapped := _WRAPPED.fullmatch(text):
-        text = (wrapped["tagged"] or wrapped["fenced"] or "").strip()
+    longest = CHARACTERS_A_TOKEN * most_tokens
+    if len(draft.text) > longest:
+        return replace(draft, text=draft.text[: longest + 1])
+    text = _without_signs(_without_thinking(draft.text.strip()).strip())
+    for _ in range(_MOST_WRAPPERS):
+        if wrapped := _WRAPPED.fullmatch(text):
+            text = (wrapped["tagged"] or wrapped["fenced"] or "").strip()
     if leaks_wrapper(text, ""):
         # Where nothing else is left it was no answer, and is refused as what it is.
         text = cut_leaks(text) or text
     return replace(draft, text=text)
+
+
+def _without_signs(text: str) -> str:
+    """Without those at both ends: each run is read once, wherever it ends."""
+    at_an_end = (0, len(text))
+    return _RUN_OF_SIGNS.sub(
+        lambda run: "" if run.start() in at_an_end or run.end() in at_an_end else run[0], text
+    ).strip()
 
 
 def _without_thinking(text: str) -> str:

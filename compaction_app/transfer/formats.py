@@ -22,8 +22,8 @@ from itertools import chain, repeat
 from typing import Any
 
 from compaction_app.exceptions import ImportFailed, InvalidMessage
-from compaction_app.messages.originals import PROVIDER_KEYS, bounded, messages_of, storable
-from compaction_app.messages.validation import check_datetime, sizes_of, validate_message, validate_session
+from compaction_app.messages.originals import PROVIDER_KEYS, bounded, messages_of
+from compaction_app.messages.validation import check_datetime, sizes_of, storable, validate_message, validate_session
 from compaction_app.values import Role
 
 #: A conversation of another format as a document of the OpenAI chat format; None for what is not in this format.

@@ -86,7 +86,7 @@ def replay(bundle: Bundle, summarizer: Summarizer, count: Count) -> Replay:
     answer = ask_summarizer(summarizer, bundle.request)
     if isinstance(answer, Failure):
         return Replay(**asked, model=answer.model, code=answer.code, detail=answer.detail)
-    draft = prose_draft(mended(answer), bundle.request.previous_ledger)
+    draft = prose_draft(mended(answer, bundle.request.max_output_tokens), bundle.request.previous_ledger)
     # A draft with a lone surrogate is refused, and can be neither counted nor written as it is.
     text = make_storable(draft.text)
     # The target that its run had, also where the request asked for less.

@@ -22,8 +22,9 @@ from django.db.models import Q
 
 from compaction_app.conf import get_token_counter
 from compaction_app.exceptions import InvalidMessage
+from compaction_app.messages.open_calls import NONE_OPEN, OpenCalls, goes_on_calling, open_calls_after
 from compaction_app.messages.transcript import summary_message
-from compaction_app.messages.validation import goes_on_calling, open_calls_after, validate_message
+from compaction_app.messages.validation import validate_message
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin
 from compaction_app.tokens import TOKENS_PER_MESSAGE, TOKENS_PER_MISSING_RESULT, Count, count_messages
 from compaction_app.values import Kind, Role, RunStatus, with_ledger
@@ -114,7 +115,7 @@ class _Node:
         #: whose count is wrong, and in every row that another counter counted.
         self.sums: tuple[int, int] = (0, 0)
         #: Calls without a result yet; None where a wrong row makes that unknown.
-        self.open_calls: Sequence[str] | None = ()
+        self.open_calls: OpenCalls | None = NONE_OPEN
         #: The user message at or above.
         self.turn: _Node | None = self if row["role"] == Role.USER else up.turn if up else None
         self.cutoff: _Node | None = None
@@ -316,11 +317,11 @@ class _Verification:
 
     def _with_missing_results(self, node: _Node, row: dict[str, Any], tokens: int | None, valid: bool) -> int | None:
         """A message's own tokens, and those of the results supplied for the calls that it leaves unanswered."""
-        waiting = node.up.open_calls if node.up else ()
+        waiting = node.up.open_calls if node.up else NONE_OPEN
         node.open_calls = None
         if valid and (waiting is not None or node.role != Role.TOOL):
             try:
-                node.open_calls = open_calls_after(waiting or (), row)
+                node.open_calls = open_calls_after(waiting or NONE_OPEN, row)
             except InvalidMessage as error:
                 self._wrong(Finding.TOOL_RESULT, str(error), node=node)
         if tokens is None or node.role == Role.TOOL or goes_on_calling(waiting, row):

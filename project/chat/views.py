@@ -459,6 +459,8 @@ def _whole_number(text: Any) -> int | None:
     """A number above 0 that the database can store, or None for no text; 404 for anything else."""
     if not text:
         return None
-    if not (isinstance(text, str) and text.isascii() and text.isdigit() and 0 < int(text[:20]) < 2**63):
+    digits = text.lstrip("0") if isinstance(text, str) and text.isascii() and text.isdigit() else ""
+    # The length first: Python refuses to read thousands of digits.
+    if not (0 < len(digits) < 20 and int(digits) < 2**63):
         raise Http404("This is not a number.")
-    return int(text)
+    return int(digits)

@@ -1,5 +1,7 @@
 """Shortening what is shown: prune and fit."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -115,6 +117,32 @@ class TestFit:
         assert len(set(starts)) <= 12
         shown = [sum(m.tokens for m in fitted("u a " * turns, 8_000).tail) for turns in range(60, 100)]
         assert min(shown) >= 7_000
+
+    def test_a_document_that_goes_leaves_its_room_to_the_turns_after_it(self):
+        """With it went seven turns that fitted, and their room stayed free until it was full again."""
+        document = "u(60000) a " + "u(700) a(700) " * 43
+        assert fitted(document, 119_808).dropped == 2
+        starts = [ids(fitted(document + "u(700) a(700) " * more, 119_808).tail)[0] for more in range(100)]
+        assert starts == sorted(starts)
+        # A hundred turns are nine steps, and a few places more while the room that the document left fills up.
+        assert len(set(starts)) <= 13
+
+    def test_results_are_whole_again_where_a_turn_that_went_left_them_room(self):
+        """They were cut to 4,096 bytes, and nine tenths of the room stayed free."""
+        messages = conversation(*["big " * 3_000] * 2)
+        huge = replace(messages[0], id=0, depth=0, tokens=20_000)
+        result = fitted([huge, *messages], 10_000, count=ExactTokenCounter())
+        assert (ids(result.tail), shortened(result.tail)) == ([1, 2, 3, 4, 5, 6], [])
+
+    @given(
+        sizes=st.lists(st.one_of(st.integers(1, 300), st.integers(1, 3_000)), min_size=2, max_size=60),
+        available=st.integers(3_000, 9_000),
+    )
+    def test_no_more_is_left_out_than_has_to_be_and_a_step(self, sizes, available):
+        messages = [replace(one, tokens=size) for one, size in zip(messages_of("u " * len(sizes)), sizes, strict=True)]
+        gone = fitted(messages, available).dropped
+        least = next(n for n in range(len(sizes)) if sum(sizes[n:]) <= available)
+        assert gone == least or (gone > least and sum(sizes[gone:]) >= available - available // 8)
 
     def test_the_summary_goes_only_when_all_else_is_gone(self):
         result = fitted("u(300) a(300) u(300) c(100) t(100)", 900, summary_tokens=300)

@@ -110,15 +110,15 @@ def test_both_ways_to_an_approval(server, session, package, made, title):
     asked = whole[: re.search(r"\n\n|(?<=\n)result = await agent.run\(m", whole).start()]
     names = {**made(server.url), "chat_session": session}
 
-    async def run(*code):
-        for one in code:
-            block = compile(one, "frameworks.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-            if (awaited := eval(block, names)) is not None:
-                await awaited
+    async def run():
+        for ways in ([whole], [asked, other_way]):
+            server.script([steps.tool_call("pay", '{"amount": 5}', f"c{len(ways)}"), steps.reply("Paid.")])
+            for one in ways:
+                block = compile(one, "frameworks.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+                if (awaited := eval(block, names)) is not None:
+                    await awaited
 
-    for ways in ([whole], [asked, other_way]):
-        server.script([steps.tool_call("pay", '{"amount": 5}', f"c{len(ways)}"), steps.reply("Paid.")])
-        async_to_sync(run)(*ways)
+    async_to_sync(run)()
     [end] = chat.tips(session)
     turn = [("user", "Pay 5."), ("assistant", ""), ("tool", "5 paid."), ("assistant", "Paid.")]
     assert [(one.role, one.content) for one in chat.get_branch(end)] == turn * 2

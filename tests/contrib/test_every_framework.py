@@ -14,6 +14,7 @@ from asgiref.sync import ThreadSensitiveContext, async_to_sync, sync_to_async
 from django.db import transaction
 
 from compaction_app import chat
+from compaction_app.context import windows
 from compaction_app.contrib.branch import NEWEST
 from compaction_app.exceptions import DurableTransactionRequired
 from compaction_app.models import CompactionRun
@@ -229,7 +230,11 @@ def test_a_prompt_that_the_provider_finds_too_long_is_sent_once_more(
     first, second = (len(one["messages"]) for one in server.requests)
     assert second < first
     assert [one.content for one in chat.get_branch(tip)[-2:]] == ["Ready?", "Aye."]
-    assert chat.get_context(tip, model="house-model").window == 4_000
+    assert windows.learned_of((windows.endpoint_of(server.url), "house-model")).window == 4_000
+    assert chat.get_context(tip, model="house-model").window > 4_000, "the default endpoint said nothing"
+    server.script([steps.reply("Aye.")])
+    tip = turn(framework, session, tip, "And?")
+    assert len(server.requests[-1]["messages"]) < first
     server.script([refused, refused])
     with pytest.raises(Exception, match="maximum context length"):
         turn(framework, session, tip, "Again?")

@@ -89,6 +89,9 @@ def api(request, settings):
 BY_EITHER = pytest.mark.parametrize("api", ["live_server", "asgi_server"], indirect=True)
 
 
+HALF = {"content": "c\ud83d"}
+
+
 def talk(*texts):
     """A person and a model in turn."""
     return [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(texts)]
@@ -257,6 +260,14 @@ class TestOpenWebUI:
             assert post(*talk(text), **about) == (200, "Tide Times")
             assert ChatMessage.objects.count() == 2
             assert (server.requests[-1]["seed"], secret in str(server.requests[-1])) == (7, False)
+
+    def test_a_character_that_is_cut_arrives_whole(self, server):
+        for body in ({}, {"metadata": {"task": "title_generation"}}):
+            server.script(
+                [steps.stream_of("a\ud83d", "\ude00b\ud83d"), lambda one: one.send_message(HALF, finish_reason="stop")]
+            )
+            answers = [post(*talk(f"Tide? {n}"), stream=stream, **body) for n, stream in enumerate((True, False))]
+            assert answers == [(200, "a😀b\ufffd"), (200, "c\ufffd")]
 
     def test_several_models_at_once(self, server):
         """One chat, one question, a request for each model; each goes on below its own reply."""

@@ -20,6 +20,7 @@ from compaction_app import chat
 from compaction_app.contrib import histories
 from compaction_app.contrib.histories import files
 from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.testing.builders import grow
 from compaction_app.transfer import importing
 from compaction_app.transfer.formats import Conversation, moment
 from compaction_app.tree.verify import verify_session
@@ -358,6 +359,16 @@ def test_a_continued_conversation_is_one_and_two_with_equal_words_are_two():
     assert drawn(again.session) == ["u Q", " a A", "  u Q2", " a B", "u R"]
     assert (again.already_there, sum(again.notes.values())) == (True, 3)
     assert [one.session for one in stored(histories.document_of(again.session))] == [again.session]
+
+
+def test_an_id_of_a_client_that_looks_like_ours_is_not_ours():
+    first, second = grow(chat.start_session(), None, "u a")
+    ChatMessage.objects.filter(pk=first.pk).update(external_id=f"message-{second.pk}")
+    read = histories.document_of(first.session)["messages"]
+    assert [(one["id"], one["parent"]) for one in read] == [
+        (f"message-{second.pk}", None),
+        (f"message-{second.pk}-", f"message-{second.pk}"),
+    ]
 
 
 def talk(text: str) -> dict[str, Any]:

@@ -8,8 +8,11 @@ from contextlib import ExitStack
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
+from compaction_app.contrib.stream.asked import Asking, find_or_append
 from compaction_app.messages.transcript import RECALL_TOOL
 from compaction_app.models import ChatMessage, ReplyClaim
 from compaction_app.testing import steps
@@ -75,16 +78,21 @@ def test_a_branch_made_in_the_page_is_a_branch_of_the_tree(page, server, session
 
 @BY_WSGI
 def test_tools_of_the_page_and_of_the_host(page, server, session):
-    asked = calls(("c1", "weather", {"city": "Kiel"}), ("c2", "weather", {}))
+    # Ids of which the first 255 characters are the same.
+    c1, c2, c3 = (f"{'c' * 300}{number}" for number in (1, 2, 3))
+    asked = calls((c1, "weather", {"city": "Kiel \ud83d"}), (c2, "weather", {}))
     server.script([asked, steps.reply("Both."), asked, steps.reply("Rain.")])
     seen = page.send("Weather?", "u1")
-    assert [one["input"] for one in seen if one["type"] == "tool-input-available"] == [{"city": "Kiel"}, {}]
+    assert [one["input"] for one in seen if one["type"] == "tool-input-available"] == [
+        {"city": "Kiel \ufffd"},
+        {},
+    ]
     assert seen[-1]["finishReason"] == "tool-calls"
-    outputs = [{"toolCallId": key, "state": "output-available", "output": {"is": key}} for key in ("c1", "c2", "c3")]
+    outputs = [{"toolCallId": key, "state": "output-available", "output": {"is": key}} for key in (c1, c2, c3)]
     page.messages[-1]["parts"] = outputs
     again = page.ask(messageId=page.messages[-1]["id"])
     assert again[0]["messageId"] == seen[0]["messageId"]
-    assert branches(session) == [["Weather?", "", '{"is": "c1"}', '{"is": "c2"}', "Both."]]
+    assert branches(session) == [["Weather?", "", json.dumps({"is": c1}), json.dumps({"is": c2}), "Both."]]
     seen = page.send("And now?", "u2", hostsTools=True)
     assert [one["output"] for one in seen if one["type"] == "tool-output-available"] == ["Rain.", "Rain."]
     assert branches(session)[0][-3:] == ["Rain.", "Rain.", "Rain."]
@@ -93,7 +101,7 @@ def test_tools_of_the_page_and_of_the_host(page, server, session):
     assert [one["message"]["role"] for one in loaded] == ["user", "assistant"] * 2
     kinds = [part["type"] for part in loaded[1]["message"]["parts"]]
     assert kinds == ["step-start", "tool-weather", "tool-weather", "step-start", "text"]
-    assert loaded[1]["message"]["parts"][1]["output"] == {"is": "c1"}
+    assert loaded[1]["message"]["parts"][1]["output"] == {"is": c1}
     assert loaded[3]["message"]["id"] == loaded[3]["message"]["metadata"]["id"] == seen[-1]["messageMetadata"]["id"]
 
 
@@ -108,6 +116,13 @@ def test_a_search_beside_a_tool_is_answered_above_it_and_not_shown(page, server,
         page.ask(messageId=page.messages[-1]["id"])
     [[_, _, searched, result, last]] = branches(session)
     assert ("No summarized message" in searched, result, last) == (True, "Rain." if who == "host" else "Wet", "Rain.")
+
+
+@WSGI_TOO
+def test_a_character_that_is_cut_arrives_whole(page, server, session):
+    """The page lost its connection at it."""
+    server.script([steps.stream_of("a\ud83d", "\ude00b\ud83d")])
+    assert text_of(page.send("Hello", "u1")) == "a😀b\ufffd" == branches(session)[0][-1]
 
 
 @BY_WSGI
@@ -293,3 +308,26 @@ def test_the_page_is_told_what_is_summarized_and_left_out(page, server, session,
     seen = page.send("And on", "u2")
     last = [one["data"] for one in seen if one["type"] == "data-compaction"][-1]
     assert (last["dropped"] > 0, last["fallbackUsed"], last["underWay"]) == (True, True, True)
+
+
+def test_a_request_takes_the_same_queries_below_a_chain_of_any_length(session):
+    """An agent's steps are messages of one reply: a query for each was 800 for one click."""
+    taken = []
+    for length in (3, 40):
+        question = chat.append_message(session, role="user", content="Go on.")
+        end = chat.append_messages(session, question, [{"role": "assistant", "content": "Step."}] * length)[-1]
+        asked, stopped = {"id": str(question.pk), "role": "user"}, {"questionId": str(question.pk)}
+        below = {"id": f"new {length}", "role": "user", "parts": [{"type": "text", "text": "And now?"}]}
+        reply = {"id": "unknown", "role": "assistant", "metadata": stopped}
+        with CaptureQueriesContext(connection) as after:
+            assert find_or_append(session, Asking(messages=[asked, reply, below])).parent_message_id == end.pk
+        reply = {"id": str(end.pk), "role": "assistant"}
+        with CaptureQueriesContext(connection) as again:
+            assert (
+                find_or_append(
+                    session, Asking(trigger="regenerate-message", messages=[asked, reply], messageId=str(end.pk))
+                )
+                == question
+            )
+        taken.append((len(after), len(again)))
+    assert taken[0] == taken[1]

@@ -91,6 +91,7 @@ ODD: dict[str, dict[str, Any]] = {
         "tool_calls": [{"id": "c1", "type": "custom", "custom": {"name": "sh", "input": "ls"}}]
     },
     "NUL and half a character": {"content": "a\x00b\ud800", "note": ["\x00"]},
+    "what JSON escapes": {"tool_calls": [call(arguments='{"path": "a\\ud83d", "b": "\\u0000"}')]},
     "content of parts": {"content": [{"type": "text", "text": "Aye."}]},
     "a part without text": {"content": [{"type": "text"}, {"type": "image_url"}, 5, "Aye."]},
     "reasoning with NUL": {"content": "Aye.", "reasoning": "hm\x00"},

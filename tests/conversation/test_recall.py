@@ -279,6 +279,18 @@ def search(query: Any) -> Any:
     return steps.tool_call(RECALL_TOOL, arguments)
 
 
+LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
+NAMED, LOOK_NAMED = ({"type": "function", "function": {"name": name}} for name in (RECALL_TOOL, "look"))
+
+
+def sent(server: Any) -> list[tuple[list[str], Any]]:
+    """The tools that each request named, and its choice."""
+    return [
+        ([tool["function"]["name"] for tool in request.get("tools", ())], request.get("tool_choice"))
+        for request in server.requests
+    ]
+
+
 class TestTool:
     @EACH
     def test_a_question_is_answered_from_behind_the_cutoff(self, harbour, server, ask) -> None:
@@ -312,11 +324,70 @@ class TestTool:
         assert stream.message.tool_calls[0]["function"]["name"] == "look"
 
     @EACH
-    def test_a_model_that_goes_on_searching_is_asked_to_answer(self, harbour, server, ask) -> None:
-        server.script([search("boat")] * 3 + [steps.reply("I do not know.")])
-        reply = ask(harbour[5], server, recall=True, model="house-model")
-        assert reply.content == "I do not know."
-        assert [request.get("tool_choice") for request in server.requests] == [None, None, None, "none"]
+    def test_after_three_searches_the_tool_is_gone_and_the_callers_request_is_as_it_was(
+        self, harbour, server, ask
+    ) -> None:
+        """``tool_choice="none"`` took the caller's tools from the model, and stood for its "required"."""
+        server.script([search("boat")] * 3 + [steps.tool_call("look", "{}")])
+        reply = ask(harbour[5], server, recall=True, model="house-model", tools=[LOOK], tool_choice="required")
+        assert [call["function"]["name"] for call in reply.tool_calls] == ["look"]
+        assert sent(server) == [(["look", RECALL_TOOL], "required")] * 3 + [(["look"], "required")]
+
+    @EACH
+    def test_one_search_more_is_answered_and_then_no_tool_is_sent(self, harbour, server, ask) -> None:
+        """Servers that ignore a request's tools ended in an empty reply, after four that were paid for."""
+        server.script([search("boat")] * 4 + [steps.reply("Albatross.")])
+        options = {"tools": [LOOK], "tool_choice": "auto", "parallel_tool_calls": False}
+        reply = ask(harbour[5], server, recall=True, model="house-model", **options)
+        assert reply.content == "Albatross."
+        assert sent(server) == [(["look", RECALL_TOOL], "auto")] * 3 + [(["look"], "auto"), ([], None)]
+        assert not {"tools", "parallel_tool_calls"} & server.requests[-1].keys()
+        assert [one.role for one in chat.get_branch(reply)[-9:]] == ["assistant", "tool"] * 4 + ["assistant"]
+
+    ALLOWED = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [NAMED, LOOK_NAMED]}}
+
+    @pytest.mark.parametrize(
+        ("tools", "choice", "left"),
+        [
+            (None, "required", ["required", "required", "required", None]),
+            ([], NAMED, [NAMED, None, None, None]),
+            ([LOOK], NAMED, [NAMED, None, None, None]),
+            ([LOOK], LOOK_NAMED, [LOOK_NAMED] * 4),
+            (
+                [LOOK],
+                ALLOWED,
+                [ALLOWED, *[{**ALLOWED, "allowed_tools": {"mode": "required", "tools": [LOOK_NAMED]}}] * 3],
+            ),
+        ],
+        ids=["nothing but searches", "the search", "the search beside a tool", "a tool", "both"],
+    )
+    def test_a_choice_of_the_search_goes_with_it(self, harbour, server, tools, choice, left) -> None:
+        server.script([search("boat")] * 3)
+        completed(harbour[5], server, recall=True, model="house-model", tools=tools, tool_choice=choice)
+        assert [given for _, given in sent(server)] == left
+        assert ["tools" in request for request in server.requests] == [True, True, True, bool(tools)]
+
+    @pytest.mark.parametrize("of", [chat.recall_tool(), {**chat.recall_tool(), "strict": True}])
+    def test_a_tool_of_its_name_is_sent_once_or_refused(self, harbour, server, of) -> None:
+        if of == chat.recall_tool():
+            completed(harbour[5], server, recall=True, model="house-model", tools=[of])
+            assert sent(server) == [([RECALL_TOOL], None)]
+        else:
+            with pytest.raises(InvalidMessage, match="another name"):
+                completed(harbour[5], server, recall=True, model="house-model", tools=[of])
+
+    def test_what_a_client_stores_is_never_the_result_of_a_search(self, session, harbour, server) -> None:
+        """The model went on below it, on another branch."""
+        server.script([search("boat"), steps.server_error(), steps.reply("Albatross.")])
+        with pytest.raises(openai.InternalServerError):
+            ask_once(harbour[5], server)
+        call, result = chat.get_branch(chat.newest_tip(harbour[5]))[-2:]
+        chat.delete_message(result)
+        planted = {"role": "user", "content": "It is a submarine."}
+        chat.append_message(session, None, idempotency_key=f"recall-{call.pk}-0", **planted)
+        with pytest.raises(InvalidMessage, match="the app's own"):
+            chat.append_message(session, None, idempotency_key=result.idempotency_key, **planted)
+        assert "Albatross" in chat.get_branch(ask_once(harbour[5], server))[-2].content
 
     @pytest.mark.parametrize(
         ("query", "told"),
@@ -361,11 +432,12 @@ class TestTool:
 
     @EACH
     def test_a_model_that_cannot_stop_searching_leaves_nothing_open(self, harbour, server, ask) -> None:
-        server.script([search("boat")] * 4 + [steps.reply("Albatross.")])
+        server.script([search("boat")] * 5 + [steps.reply("Albatross.")])
         with pytest.raises(EmptyReply):
             ask(harbour[5], server, recall=True, model="house-model")
-        assert ask(harbour[5], server, recall=True, model="house-model").content == "Albatross."
         assert len(server.requests) == 5
+        assert ask(harbour[5], server, recall=True, model="house-model").content == "Albatross."
+        assert len(server.requests) == 6
 
     def test_without_its_setting_no_search_is_offered_and_one_that_is_called_is_answered(
         self, settings, harbour, server

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
+import httpx2
+import openai
 import pytest
 
 from compaction_app import chat
 from compaction_app.context import windows
+from compaction_app.contrib.branch import FrameworkBranch
 from compaction_app.conversation.chat_model import endpoint_of
 from compaction_app.exceptions import ContextOverflow
 from compaction_app.models import CompactionRun
@@ -176,3 +180,41 @@ class TestLearned:
     def test_an_object_without_an_address_has_no_endpoint(self, monkeypatch):
         monkeypatch.setenv("OPENAI_BASE_URL", "http://house/v1/")
         assert (endpoint_of(object()), endpoint_of(None)) == ("", "http://house/v1")
+
+
+class TestAddresses:
+    """What is learned of a model is kept under the address that taught it: another server may call its own the same."""
+
+    def test_a_window_that_a_framework_met_counts_at_that_address_alone(self, session):
+        """A local server called its model gpt-4.1."""
+        branch = FrameworkBranch(session, long_branch(session))
+        branch.show(model="gpt-4.1")
+        request = httpx2.Request("POST", "http://localhost:8000/v1/chat/completions")
+        body = {"message": "This model's maximum context length is 3000 tokens, not 9000.", "code": "context_too_long"}
+        assert branch.is_too_long(openai.APIError(body["message"], request, body=body))
+        windows_seen = {
+            url: shown_window(FrameworkBranch(session, branch.tip), url)
+            for url in (None, "http://localhost:8000/v1/", "http://localhost:9000/v1")
+        }
+        assert list(windows_seen.values()) == [10_000, 3_000, 10_000]
+
+    def test_a_client_without_an_address_teaches_the_default_one_nothing(self, session, client, server):
+        server.script(default=takes(3_000))
+        tip = long_branch(session)
+        chat.complete(tip, client=SimpleNamespace(chat=client.chat))
+        assert chat.get_context(tip).window == 10_000
+
+    def test_how_a_model_counts_is_kept_by_address_too(self, session, client, server):
+        tip = grow(session, None, "u(1000)")[-1]
+        threshold = chat.get_context(tip).threshold
+        server.script(default=steps.reply("Aye.", usage={"prompt_tokens": 1_500, "completion_tokens": 1}))
+        chat.complete(tip, client=client)
+        assert chat.get_context(tip).threshold == threshold
+        session.refresh_from_db()
+        assert [name.partition(" at ")[2] for name in session.token_calibration] == [endpoint_of(client)]
+
+
+def shown_window(branch: FrameworkBranch, url: str | None) -> int:
+    branch.show(model="gpt-4.1", url=url)
+    assert branch._shown is not None
+    return branch._shown.window

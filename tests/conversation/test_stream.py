@@ -85,6 +85,81 @@ class TestWhole:
         assert [(reply.content, reply.usage) for reply in replies()] == [("Aye.", {})]
 
 
+def of_call(arguments: str, **begins: Any) -> dict[str, Any]:
+    named = {"name": "look"} if begins else {}
+    return {"tool_calls": [{"index": 0, **begins, "function": {**named, "arguments": arguments}}]}
+
+
+#: The pieces of a reply, and its texts, of each kind that is in its chunks.
+CUT: dict[str, tuple[list[Any], dict[str, str]]] = {
+    "in two": (["a\ud83d", "", "\ude00b"], {"content": "a😀b"}),
+    "twice": (["a\ud83d", "\ude00\ud83d", "\ude01b"], {"content": "a😀😁b"}),
+    "alone at the end": (["a\ud83d"], {"content": "a\ufffd"}),
+    "alone in the middle": (["a\ud83d", "b", "\ude00"], {"content": "a\ufffdb\ufffd"}),
+    "in two texts at once": (
+        ["a\ud83d", {"reasoning": "\ude00b\ud83d"}, "\ude00c", {"reasoning": "\ude01"}],
+        {"content": "a😀c", "reasoning": "\ufffdb😁"},
+    ),
+    "in blocks": (
+        [{"reasoning_details": [{"type": "reasoning.text", "text": text}]} for text in ("a\ud83d", "\ude00")] + ["b"],
+        {"content": "b", "reasoning_details": "a😀"},
+    ),
+    "in a refusal": ([{"refusal": "No \ud83d"}, {"refusal": "\ude00"}], {"refusal": "No 😀"}),
+    "in arguments": (
+        [of_call('{"a": "\ud83d', id="c1\ud83d"), of_call('\ude00"}')],
+        {"arguments": '{"a": "😀"}'},
+    ),
+    "alone in arguments": ([of_call('{"a": "', id="c1"), of_call("\ud83d")], {"arguments": '{"a": "\ufffd'}),
+}
+
+
+def texts_of(delta: Any) -> dict[str, str]:
+    """Texts in a chunk or a stored message, by the last key that leads to each."""
+    found = {name: delta.get(name) or "" for name in ("content", "refusal", "reasoning")}
+    found["reasoning_details"] = "".join(one["text"] for one in delta.get("reasoning_details") or ())
+    found["arguments"] = "".join(one["function"]["arguments"] for one in delta.get("tool_calls") or ())
+    return {name: text for name, text in found.items() if text}
+
+
+@BOTH_STREAMS
+@pytest.mark.parametrize("case", CUT)
+def test_a_character_that_is_cut_between_two_chunks_is_whole(tip, server, drain, case):
+    """It became two question marks, and chunks that no program can write. infiniflow/ragflow#9246"""
+    pieces, texts = CUT[case]
+    server.script([steps.stream_of(*pieces)])
+    chunks, stream = drain(tip, server)
+    shown = [texts_of(chunk.choices[0].delta.model_dump(exclude_unset=True)) for chunk in chunks if chunk.choices]
+    assert {name: "".join(one.get(name, "") for one in shown) for name in texts} == texts
+    assert all(chunk.model_dump_json() for chunk in chunks)
+    kept = {"content": texts.get("content") or texts.get("refusal", ""), "tool_calls": stream.message.tool_calls}
+    assert texts_of(vars(stream.message) | {"reasoning": ""}) == texts_of(kept)
+    if thoughts := texts.get("reasoning") or texts.get("reasoning_details"):
+        assert thoughts in str(stream.message.reasoning)
+
+
+@BOTH_STREAMS
+def test_each_choice_and_what_is_beside_its_text_is_whole(tip, server, drain):
+    def of_two(exchange: Exchange) -> None:
+        for texts, ending in ((("a\ud83d", "\ude01\ud83d"), None), (("\ude00", "\ude02"), None), (("", ""), "stop")):
+            choices = [
+                {
+                    "index": at,
+                    "delta": {"content": text},
+                    "finish_reason": ending,
+                    "logprobs": {"content": [{"token": text}]},
+                }
+                for at, text in enumerate(texts)
+            ]
+            exchange.send_event({"id": "x", "object": "chat.completion.chunk", "created": 0, "choices": choices})
+        exchange.end_stream(None)
+
+    server.script([of_two])
+    chunks, stream = drain(tip, server)
+    each = ["".join(chunk.choices[at].delta.content for chunk in chunks) for at in (0, 1)]
+    assert (each, stream.message.content) == (["a😀", "\ufffd😂"], "a😀")
+    assert all(chunk.model_dump_json() for chunk in chunks)
+
+
 @BOTH_STREAMS
 class TestTooLong:
     def test_what_stays_too_long_is_an_overflow(self, session, server, drain):

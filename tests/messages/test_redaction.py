@@ -21,7 +21,7 @@ from compaction_app.redaction import UNREADABLE, apply_redactor, redact_secrets
 from compaction_app.testing.builders import grow, words
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.values import Message, Role
-from tests.small import anchored_summary, small
+from tests.small import anchored_summary, small, tool_call
 from tests.steps import echoing_validation_error
 
 MIB = 1024 * 1024
@@ -224,6 +224,10 @@ def doubling(text: str) -> str:
     return text.replace("secret", "secret " * 3)
 
 
+def by_words(text: str) -> str:
+    return " ".join("[removed]" if word == "secret" else word for word in text.split(" "))
+
+
 def raising(text: str) -> str:
     raise ValueError(f"can not read {text}")
 
@@ -383,6 +387,18 @@ class TestCounts:
         assert context.tokens == sum(sizes)
         assert context.tokens + 2_000 <= context.window
         assert context.dropped > 0
+
+
+@pytest.mark.django_db
+def test_what_arguments_escape_is_no_error_of_the_redactor(settings):
+    """A redactor that returns a new text was said to have returned it, in each turn from then on."""
+    settings.COMPACTION = small(REDACTOR=f"{__name__}.by_words")
+    tip = grow(chat.start_session(model="m"), None, "u")[0]
+    arguments = ['{"a": "b \\ud83d \\u0000"}', '{"a": "secret \\ud83d"}']
+    calls = [tool_call(f"c{n}", arguments=one) for n, one in enumerate(arguments)]
+    tip = chat.append_message(tip.session, tip, role="assistant", tool_calls=calls)
+    shown = [call["function"]["arguments"] for call in chat.get_context(tip).messages[-1].tool_calls]
+    assert shown == [arguments[0], '{"a": "[removed] \ufffd"}']
 
 
 @pytest.mark.django_db(transaction=True)

@@ -212,7 +212,7 @@ SPOKEN_OF = [
 
 
 def text_of(written: str) -> str:
-    return mended(SummaryDraft(text=written)).text
+    return mended(SummaryDraft(text=written), 20_000).text
 
 
 @pytest.mark.parametrize("written", [*THOUGHTS, *LEAKS])
@@ -237,7 +237,7 @@ def test_a_leak_that_cannot_be_cut_out_stays_and_is_refused(written):
 
 def test_an_extract_is_left_alone():
     extract = SummaryDraft(text="user: why </think>\n\nagain?", model=EXTRACTIVE_MODEL, is_extract=True)
-    assert mended(extract) is extract
+    assert mended(extract, 20_000) is extract
 
 
 TALKS = Path(__file__).resolve().parent.parent / "conversations"

@@ -81,6 +81,17 @@ class TestLogs:
         said = [record for record in caplog.records if record.getMessage().startswith("skip ")]
         assert [(f" reason={reason} " in f"{one.getMessage()} ", one.levelname) for one in said] == [(True, level)]
 
+    def test_a_run_that_is_in_the_way_is_told_once(self, lines, session):
+        """407 lines and events beside 107 runs, while workers were busy."""
+        tip = grow(session, None, "u a " * 26)[-1]
+        run = chat.request_compaction(tip)
+        for _ in range(3):
+            tip = grow(session, tip, "u a")[-1]
+            assert chat.request_compaction(tip) is None
+        [said] = run.events.filter(kind="suppressed")
+        assert said.payload == {"reason": "open_run"}
+        assert len(lines("skip")) == 1
+
     @pytest.mark.parametrize(
         ("values", "said"),
         [

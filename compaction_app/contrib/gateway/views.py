@@ -36,7 +36,7 @@ from compaction_app.contrib.gateway.placing import Fields, Place, fields_of, pla
 from compaction_app.conversation.chat_model import END, ProviderOverflow, ask, endpoint_of, open_stream
 from compaction_app.conversation.recall import other_calls
 from compaction_app.messages.openai_format import to_openai
-from compaction_app.messages.validation import check_json, check_list_of_dicts, named, validate_message
+from compaction_app.messages.validation import check_json, check_list_of_dicts, named, storable, validate_message
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.redaction import apply_redactor, redactor_of
 from compaction_app.summarizers.error_details import safe_code, safe_message
@@ -249,7 +249,9 @@ class Gateway:
         headers = {"X-Compaction-Session": str(found.session.pk), "X-Compaction-Message": str(found.tip.pk)}
         if not asked.is_streamed:
             await way.do(remember_reply, found, reply, using)
-            return JsonResponse(_completion(reply), headers=headers)
+            return JsonResponse(
+                _completion(reply, other_calls(reply) if self.recall else reply.tool_calls), headers=headers
+            )
 
         is_known = False
 
@@ -323,7 +325,7 @@ class Gateway:
         arguments = await way.do(_task_arguments, asked, client)
         if not asked.is_streamed:
             reply = await ask(client, arguments, way)
-            return JsonResponse(reply.completion.model_dump(exclude_unset=True, warnings=False))
+            return JsonResponse(storable(reply.completion))
         opened = await open_stream(client, arguments, way)
         return _streamed(opened.read, opened.close, asked, way, {})
 
@@ -344,14 +346,14 @@ def _task_arguments(asked: Asked, client: Any) -> dict[str, Any]:
     return {**asked.params, **sent, **({"tools": asked.tools} if asked.tools else {})}
 
 
-def _completion(reply: ChatMessage) -> dict[str, Any]:
-    """A stored reply as a provider gives one, with what came beside its text. Searches are answered here."""
+def _completion(reply: ChatMessage, calls: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
+    """A stored reply as a provider gives one, with what came beside its text, and these of its calls."""
     original = reply.original or {}
     message = {**(original.get("data") or {}), "role": reply.role, "content": reply.content or None}
     if reply.reasoning and not original:
         message["reasoning"] = reply.reasoning
     if reply.tool_calls:
-        message["tool_calls"] = other_calls(reply)
+        message["tool_calls"] = calls
     ending = reply.finish_reason or ("tool_calls" if reply.tool_calls else "stop")
     return {
         "id": f"chatcmpl-{reply.pk}",

@@ -8,6 +8,7 @@ are seen to contain: a key that is missing or of another type is as absent, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,11 @@ def document_of(session: ChatSession) -> dict[str, Any]:
     """
     messages: list[dict[str, Any]] = []
     ids: dict[int | None, str] = {}
+    # A client's own ids may look like those that are made here.
+    alike = set(session.messages.filter(external_id__startswith="message-").values_list("external_id", flat=True))
     for row in session.messages.filter(kind=Kind.MESSAGE).order_by("pk").iterator(chunk_size=500):
-        ids[row.pk] = row.external_id or f"message-{row.pk}"
+        made = (f"message-{row.pk}{'-' * number}" for number in count())
+        ids[row.pk] = row.external_id or next(one for one in made if one not in alike)
         place = {"id": ids[row.pk], "parent": ids.get(row.parent_message_id), "created_at": row.created_at.isoformat()}
         place |= {"redacted_at": row.redacted_at.isoformat()} if row.redacted_at else {}
         messages.append({**place, **{key: getattr(row, key) for key in _KEYS.split() if getattr(row, key)}})

@@ -16,10 +16,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from compaction_app.api.errors import Code, Problem
 from compaction_app.api.schemas import MAX_ID, JsonObject
 from compaction_app.contrib.stream.replies import settle
-from compaction_app.conversation.append import append_once
+from compaction_app.conversation.append import OwnKey, append_once
 from compaction_app.conversation.recall import answer_recalls, other_calls
 from compaction_app.exceptions import InvalidMessage
-from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.models import ChatMessage, ChatSession, sql
+from compaction_app.models.managers import fetch
 from compaction_app.tree.branches import database_of
 from compaction_app.values import Role
 
@@ -124,17 +125,17 @@ class _Tree:
     def end_of_reply(self, row: ChatMessage) -> ChatMessage:
         """The last message of the newest reply, which is stopped first; without one, the question itself."""
         settle(row)
-        replies = self.rows.filter(role__in=(Role.ASSISTANT, Role.TOOL)).select_related("session", "parent")
-        while below := replies.filter(parent=row).order_by("-pk").first():
-            row = below
-        return row
+        return self._first_of(sql.REPLY_END, row) or row
 
     def question_of(self, message: UIMessage) -> ChatMessage | None:
         """The user's message that a reply answers, above the tools that it called."""
         row = self.row_of(message)
-        while row is not None and row.role != Role.USER:
-            row = row.parent
-        return row
+        return row if row is None or row.role == Role.USER else self._first_of(sql.TURN_REQUEST, row)
+
+    def _first_of(self, statement: str, row: ChatMessage) -> ChatMessage | None:
+        """The message that a statement finds from a row: one query, however long the chain between them is."""
+        found = fetch(statement, {"node": row.pk, "min_depth": 1}, self.rows.db)
+        return self.rows.filter(pk__in=[pk for (pk,) in found]).select_related("session", "parent").first()
 
 
 def _parent(tree: _Tree, body: Asking, above: Sequence[UIMessage]) -> ChatMessage | None:
@@ -182,12 +183,12 @@ def _append_results(row: ChatMessage, parts: Sequence[Mapping[str, Any]]) -> Cha
     }
     # The model's searches are answered here.
     tip = answer_recalls(row) or row
-    for call in other_calls(row):
+    for number, call in enumerate(other_calls(row)):
         if call["id"] in outputs:
             output = outputs[call["id"]]
             text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
             fields = {"role": Role.TOOL, "tool_call_id": call["id"], "content": text}
-            key = f"{row.pk} {call['id']}"[:255]
+            key = OwnKey(f"result-{row.pk}-{number}")
             tip = append_once(row.session, tip, fields, idempotency_key=key, writer="client").message
     return tip
 

@@ -22,6 +22,7 @@ from compaction_app.messages.openai_format import with_address
 from compaction_app.messages.originals import read_message
 from compaction_app.messages.tool_calls import name_and_arguments
 from compaction_app.messages.transcript import reasoning_text
+from compaction_app.messages.validation import storable
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, ReplyClaim
 from compaction_app.tree.branches import database_of, is_on_branch
 from compaction_app.values import Role
@@ -174,7 +175,7 @@ def _call_in(message: Part | None, call_id: str) -> Part | None:
 def _output(text: str) -> Any:
     """An object or a list, as a page's tool gave it; any other text stays one."""
     try:
-        return json.loads(text) if text[:1] in ("{", "[") else text
+        return storable(json.loads(text)) if text[:1] in ("{", "[") else text
     except (ValueError, RecursionError):
         return text
 
