@@ -19,7 +19,7 @@ from compaction_app.conversation.append import append_once
 from compaction_app.messages.originals import items_joined, messages_of
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.models.managers import lock_session
-from compaction_app.tree.branches import database_of, path_ids
+from compaction_app.tree.branches import database_of, message_value, path_ids
 from compaction_app.values import ChatContext, ContextMessage, Origin, Role
 
 #: In place of a tip: that of the branch that was used last.
@@ -72,6 +72,14 @@ class FrameworkBranch:
         self._model = self._shown.model
         give_back_connection(self.using)
         return [message for message in self._shown.messages if message.origin != Origin.CONTRIBUTION]
+
+    def unanswered(self) -> list[ContextMessage]:
+        """What is stored below the last reply, in order."""
+        rows, row = [], self.tip
+        while row is not None and row.role != Role.ASSISTANT:
+            rows.append(row)
+            row = row.parent
+        return [message_value(one) for one in reversed(rows)]
 
     def store(self, given: Sequence[Mapping[str, Any]], **reply: Any) -> None:
         """Store messages in any format below the tip, all of them or none.

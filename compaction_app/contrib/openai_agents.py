@@ -36,12 +36,12 @@ from compaction_app.messages.openai_format import content_with_attachments, sent
 from compaction_app.messages.originals import RESPONSES
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tree.branches import load_path
-from compaction_app.values import ContextMessage, Role
+from compaction_app.values import ContextMessage, Origin, Role
 
 Item = dict[str, Any]
 
 #: Of an item, what the SDK and providers change on the way.
-_UNSTABLE = frozenset({"id", "status", "provider_data"})
+_UNSTABLE = frozenset({"id", "status", "provider_data", "created_by", "_agents_tool_description", "_agents_tool_title"})
 
 
 class TreeSession:
@@ -64,15 +64,18 @@ class TreeSession:
         self.branch = FrameworkBranch(session, tip, model=model, reserved_tokens=reserved_tokens)
         self.session_id = session.external_id or str(session.pk)
         self.session_settings = session_settings
-        #: What the SDK has of this session since it was read; of that, what is stored and will be added once more.
-        self._known: list[Any] = []
+        #: What the SDK goes on with: what a run read when it began, and what was added since. None: another object's
+        #: run began, and is resumed here.
+        self._known: list[Any] | None = None
+        #: A run has begun, and its input was not added yet: a streamed one is asked first. What is stored of it.
+        self._is_begun = False
         self._early: list[str] = []
-        #: Of the run of now: its model, the usage of each request; of the last request: how many were before it, what
+        #: Of the run of now: its options, the usage of each request; of the last request: how many were before it, what
         #: fits it once more, its agent's own retries.
-        self._model: Any = None
+        self._run: Mapping[str, Any] = {}
         self._counted: list[RequestUsage] = []
         self._requests = 0
-        self._fit_again: Callable[[], None] | None = None
+        self._fit_again: Callable[[], Any] | None = None
         self._retry: ModelRetrySettings | None = None
 
     @property
@@ -82,24 +85,35 @@ class TreeSession:
 
     def run_config(self, model_settings: ModelSettings | None = None, **options: Any) -> RunConfig:
         """A ``RunConfig`` of these options whose input filter and policy of retries are this session's."""
-        self._model = options.get("model")
+        self._run = options
         # As many as an agent's own policy may want.
         own = ModelSettings(retry=ModelRetrySettings(max_retries=10, policy=self.retry))
         return RunConfig(call_model_input_filter=self.fit, model_settings=own.resolve(model_settings), **options)
 
     async def get_items(self, limit: int | None = None, wrapper: Any = None) -> list[Item]:
-        """The items of the context at the tip; with a ``limit`` the newest that are stored."""
+        """The items of the context at the tip; with a ``limit`` the newest that are stored.
+
+        With a limit the SDK also looks at the end, when it resumes a run for example, and goes on with what it has.
+        """
         refuse_blocked_thread()
-        self._counted, self._requests = wrapper.usage.request_usage_entries if wrapper else [], 0
-        self._known = await sync_to_async(self._newest)(resolve_session_limit(limit, self.session_settings))
-        return [*self._known]
+        limit = resolve_session_limit(limit, self.session_settings)
+        items = await sync_to_async(self._newest)(limit)
+        if wrapper is not None and limit is None:
+            self._known, self._is_begun, self._early = [*items], True, []
+        self._count(wrapper)
+        return items
 
     async def add_items(self, items: Sequence[Any], wrapper: Any = None) -> None:
+        self._count(wrapper)
+        self._is_begun = False
         await sync_to_async(self._add)(items)
 
     async def pop_item(self, wrapper: Any = None) -> Item | None:
         """Take the last item off this branch; its message is deleted where no other branch has it."""
-        return await sync_to_async(self._pop)()
+        item = await sync_to_async(self._pop)()
+        if item and self._known:
+            self._known = _without(self._known[::-1], Counter([_key(item)]))[::-1]
+        return item
 
     async def clear_session(self, wrapper: Any = None) -> None:
         """Begin anew. What no other branch shares is deleted."""
@@ -114,33 +128,56 @@ class TreeSession:
             await chat.acompact(tip)
 
     async def fit(self, data: CallModelData[Any]) -> ModelInputData:
-        """An input filter: what is new in the run is stored, and the context at the tip, as it is now, is sent.
+        """An input filter: the context at the tip, as it is now, is sent, with the input of a run that begins stored.
 
-        Where a handoff or a callback took something out, the run's own list is sent.
+        Where the run's own list is another one, since a handoff or a callback changed it for example, that is sent.
         """
         given, instructions = data.model_data.input, data.model_data.instructions
-        known = Counter(map(_key, self._known))
-        new = _without(given, known)
-        limit = resolve_session_limit(None, self.session_settings)
         sent = ModelInputData(input=given, instructions=instructions)
         self._fit_again, self._retry = None, data.agent.model_settings.retry
-        if known.total() or limit is not None:
+        settings = SessionSettings().resolve(self.session_settings).resolve(self._run.get("session_settings"))
+        if settings.limit is not None:
             return sent
         functions = [one for one in data.agent.tools if isinstance(one, FunctionTool)]
         tools = [tool_schema(one.name, one.description, one.params_json_schema) for one in functions]
-        asked = self._model or data.agent.model or get_default_model()
+        asked = self._run.get("model") or data.agent.model or get_default_model()
         model = asked if isinstance(asked, str) else getattr(asked, "model", None)
         url = getattr(getattr(asked, "_client", None), "base_url", None)
 
-        def store_and_fit(new: Sequence[Any] = ()) -> None:
-            self._add(new)
-            # The SDK adds them when the turn ends.
-            self._early += map(_key, new)
+        def show() -> list[ContextMessage]:
             self._requests = len(self._counted)
-            sent.input = items_of(self.branch.show(instructions or "", model=model, url=url, tools=tools))
+            shown = self.branch.show(instructions or "", model=model, url=url, tools=tools)
+            items = _answered(items_of(shown))
+            is_same = Counter(map(_key, items)) == Counter(map(_key, given))
+            sent.input = given if is_same else items
+            return shown
 
-        self._fit_again = store_and_fit
-        await sync_to_async(store_and_fit)(new)
+        def fit_if_same() -> None:
+            if self._known is None:
+                own = _answered(items_of([one for one in show() if one.origin != Origin.SUMMARY]))
+                marks = Counter(map(_mark, given))
+                is_same = bool(own) and _mark(given[-1]) in map(_mark, own) and Counter(map(_mark, own)) <= marks
+                self._known = [*given] if is_same else None
+            else:
+                known = Counter(map(_key, _answered(self._known)))
+                before = set(known)
+                new = _without(given, known)
+                # What a callback repeats is not added.
+                is_repeated = "session_input_callback" in self._run and not before.isdisjoint(map(_key, new))
+                is_same = not known.total() and (not new or (self._is_begun and not is_repeated))
+                if is_same and new:
+                    self._add(new)
+                    # The SDK adds them when its request is on the way.
+                    self._early += map(_key, new)
+                if is_same:
+                    show()
+            self._is_begun = False
+            if is_same:
+                self._fit_again = show
+            else:
+                sent.input = given
+
+        await sync_to_async(fit_if_same)()
         return sent
 
     async def retry(self, failed: RetryPolicyContext) -> Any:
@@ -152,6 +189,12 @@ class TreeSession:
         if own and own.policy and failed.attempt <= (own.max_retries or 0):
             return await retry_policies.any(own.policy)(failed)
         return False
+
+    def _count(self, wrapper: Any) -> None:
+        """The requests of this run. Those that a resumed one has were before."""
+        if wrapper is not None and wrapper.usage.request_usage_entries is not self._counted:
+            self._counted = wrapper.usage.request_usage_entries
+            self._requests = len(self._counted)
 
     def _newest(self, limit: int | None) -> list[Item]:
         if limit is None:
@@ -169,7 +212,8 @@ class TreeSession:
         used = next((one for one in self._counted[self._requests :] if one.total_tokens), None)
         usage = used and {"prompt_tokens": used.input_tokens, "completion_tokens": used.output_tokens}
         self.branch.store([_as_stored(item) for item in new], usage=usage)
-        self._known += new
+        if self._known is not None:
+            self._known += new
         # A model that asks for a tool is asked again at once.
         if self.tip and self.tip.role == Role.ASSISTANT and not self.tip.tool_calls:
             self.branch.compact()
@@ -194,14 +238,13 @@ def items_of(messages: Sequence[ContextMessage]) -> list[Item]:
         original = message.original
         if isinstance(original, Mapping) and original.get("format") == RESPONSES:
             data = original["data"]
-            are_items = message.role in (Role.TOOL, Role.ASSISTANT) or any(one.get("type") == "message" for one in data)
-            items += [dict(one) for one in data] if are_items else [{"role": message.role, "content": data}]
+            items += [{"role": message.role, "content": data}] if all(map(_is_part, data)) else map(dict, data)
             continue
         if message.role == Role.TOOL:
             kind = "custom_tool_call_output" if message.tool_call_id in custom else "function_call_output"
             items.append({"type": kind, "call_id": message.tool_call_id, "output": message.content})
             continue
-        if content := content_with_attachments(message):
+        if (content := content_with_attachments(message)) or message.role == Role.USER:
             parts = content if isinstance(content, str) else list(map(_input_part, content))
             items.append({"role": str(message.role), "content": parts})
         for call in message.tool_calls:
@@ -219,6 +262,33 @@ def _input_part(part: Mapping[str, Any]) -> Item:
         image = part["image_url"]
         return {"type": "input_image", "image_url": image["url"], "detail": image.get("detail") or "auto"}
     return {"type": "input_file", **part["file"]} if part["type"] == "file" else dict(part)
+
+
+def _is_part(item: Mapping[str, Any]) -> bool:
+    """A part of a message's content, and no item."""
+    kind = str(item.get("type"))
+    return kind.startswith("input_") or kind in ("output_text", "refusal", "text")
+
+
+def _answered(items: Sequence[Any]) -> list[Any]:
+    """Without the calls that have no result, and the reasoning before them: the SDK sends none of them."""
+    results = {(str(one.get("type")), one.get("call_id")) for one in map(_plain, items)}
+    kept: list[Any] = []
+    for item in items:
+        kind, call_id = str(_plain(item).get("type")), _plain(item).get("call_id")
+        outputs = {(f"{kind}_output", call_id), (f"{kind.removesuffix('_call')}_output", call_id)}
+        if not call_id or not kind.endswith("_call") or outputs & results:
+            kept.append(item)
+        else:
+            while kept and _plain(kept[-1]).get("type") == "reasoning":
+                kept.pop()
+    return kept
+
+
+def _mark(item: Any) -> tuple[Any, ...]:
+    """What an item is known by where its words may be others by now: redacted, or left out."""
+    plain = _plain(item)
+    return plain.get("type", "message"), plain.get("role"), plain.get("call_id")
 
 
 def _without(items: Sequence[Any], known: Counter[str]) -> list[Any]:

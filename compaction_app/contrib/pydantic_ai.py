@@ -11,7 +11,9 @@ the question at the tip once more. Two runs at once make two branches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -19,7 +21,7 @@ from asgiref.sync import sync_to_async
 from compaction_app.contrib import INSTALL
 
 try:
-    from pydantic_ai import RetryModelRequest, RunContext
+    from pydantic_ai import DeferredToolRequests, ModelRetry, RetryModelRequest, RunContext, ToolReturn
 except ImportError as error:
     raise ImportError(INSTALL.format("pydantic-ai")) from error
 from pydantic_ai.capabilities import AbstractCapability, WrapModelRequestHandler
@@ -30,19 +32,25 @@ from pydantic_ai.messages import (
     ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
+    RetryPromptPart,
     SystemPromptPart,
     TextPart,
     ToolCallPart,
     ToolReturnPart,
     UserPromptPart,
 )
-from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
 
 from compaction_app.contrib.branch import NEWEST, FrameworkBranch, refuse_blocked_thread, tool_schema
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.originals import PYDANTIC_AI
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.values import ContextMessage, Role
+
+#: What the framework answers to the calls beside which it ended a run.
+_IS_RESULT = "Final result processed."
+_IS_NO_RESULT = "Output tool not used - a final result was already processed."
+_NOT_EXECUTED = "Tool not executed - a final result was already processed."
 
 
 class TreeHistory(AbstractCapability[Any]):
@@ -59,10 +67,13 @@ class TreeHistory(AbstractCapability[Any]):
         self._reserved = reserved_tokens
         #: The host's own, of which each run has a copy.
         self._of = self
-        #: The messages that the next run is given are those of :meth:`history`.
-        self._is_read = False
-        #: How many of the messages that the run has are stored, or were not its own.
-        self._stored = 0
+        #: What :meth:`history` gave below the last reply: the next run may have it, in other words than it is stored.
+        self._read: list[ModelMessage] = []
+        #: Of a run, what was stored since the last reply; None: nothing was asked yet.
+        self._asked: list[ModelMessage] | None = None
+        #: What its tools returned, by their calls, and what its last request could be answered with.
+        self._returned: dict[str, Any] = {}
+        self._parameters = ModelRequestParameters()
 
     @property
     def tip(self) -> ChatMessage | None:
@@ -71,20 +82,21 @@ class TreeHistory(AbstractCapability[Any]):
 
     async def history(self) -> list[ModelMessage]:
         """The context at the tip, for ``message_history``: without a prompt the model answers what is asked there."""
-        self._is_read = True
-        return messages_of(await sync_to_async(self.branch.show)())
+        shown = messages_of(await sync_to_async(self.branch.show)())
+        self._read = _after_reply(shown)
+        return shown
 
     async def for_run(self, ctx: RunContext[Any]) -> TreeHistory:
         refuse_blocked_thread()
         run = TreeHistory(self.branch.session, await sync_to_async(lambda: self.tip)(), reserved_tokens=self._reserved)
-        run._of, run._is_read, self._is_read = self._of, self._is_read, False
+        run._of, run._read, self._read = self._of, self._read, []
         return run
 
     async def wrap_model_request(
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, handler: WrapModelRequestHandler
     ) -> ModelResponse:
         await sync_to_async(self._store_new)(ctx.messages, ctx.run_id)
-        request_context.messages[:] = await sync_to_async(self._shown)(ctx, request_context)
+        request_context.messages[:] = await self._shown(ctx, request_context)
         response = await handler(request_context)
         await sync_to_async(self._store_reply)(response)
         return response
@@ -93,7 +105,7 @@ class TreeHistory(AbstractCapability[Any]):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         if request_context.attempt > 1:
-            request_context.messages[:] = await sync_to_async(self._shown)(ctx, request_context)
+            request_context.messages[:] = await self._shown(ctx, request_context)
         return request_context
 
     async def on_model_request_error(
@@ -103,20 +115,77 @@ class TreeHistory(AbstractCapability[Any]):
             raise RetryModelRequest
         raise error
 
+    async def wrap_tool_execute(self, ctx: RunContext[Any], *, call: ToolCallPart, handler: Any, **options: Any) -> Any:
+        try:
+            self._returned[call.tool_call_id] = returned = await handler(options["args"])
+        except ModelRetry as error:
+            self._returned[call.tool_call_id] = error.message
+            raise
+        return returned
+
     async def after_run(self, ctx: RunContext[Any], *, result: Any) -> Any:
         # The result of the tool that ended the run is in no request.
-        await sync_to_async(self._store_new)(result.all_messages(), ctx.run_id)
+        messages = result.all_messages()
+        reply, output = messages[-1], result.output
+        if isinstance(reply, ModelResponse) and reply.state == "complete":
+            waiting = [*output.calls, *output.approvals] if isinstance(output, DeferredToolRequests) else []
+            beside = self._results_beside(reply, {call.tool_call_id for call in waiting})
+            messages = [*messages, *([ModelRequest(beside, run_id=ctx.run_id)] if beside else [])]
+        await sync_to_async(self._store_new)(messages, ctx.run_id)
         return result
 
+    def _results_beside(self, reply: ModelResponse, waiting: Collection[str]) -> list[Any]:
+        """What ``run_stream`` adds to its own messages alone, as its output was read: a result for each other call."""
+        outputs = {tool.name for tool in self._parameters.output_tools}
+        ends = (
+            part
+            for part in reply.parts
+            if (isinstance(part, TextPart) and self._parameters.allow_text_output)
+            or (isinstance(part, ToolCallPart) and part.tool_name in outputs)
+        )
+        end = next(ends, None)
+        calls = [call for call in reply.tool_calls if call.tool_call_id not in waiting]
+        if not any(call.tool_call_id in self._returned for call in calls):
+            calls.sort(key=lambda call: call.tool_name not in outputs)
+        parts, said = list[Any](), list[Any]()
+        for call in calls:
+            unused = _IS_RESULT if call is end else _IS_NO_RESULT if call.tool_name in outputs else _NOT_EXECUTED
+            returned = self._returned.get(call.tool_call_id, unused)
+            metadata = None
+            if isinstance(returned, ToolReturn):
+                said += [UserPromptPart(returned.content)] if returned.content else []
+                returned, metadata = returned.return_value, returned.metadata
+            parts.append(ToolReturnPart(call.tool_name, returned, call.tool_call_id, metadata=metadata))
+        return [*parts, *said]
+
     def _store_new(self, messages: Sequence[ModelMessage], run_id: str | None) -> None:
-        """Of what a front end sends along, which has all of the conversation, only what has no reply yet is new."""
-        if self._stored == 0:
-            own = next((at for at, one in enumerate(messages) if one.run_id == run_id), len(messages))
-            while not self._is_read and own and isinstance(messages[own - 1], ModelRequest):
-                own -= 1
-            self._stored = own
-        self._store(*messages[self._stored :])
-        self._stored = len(messages)
+        """What comes after the last reply is new, as far as the run did not ask it before.
+
+        Of what a run is given, and a front end gives all of the conversation, that is without what is stored there.
+        """
+        new = _after_reply(messages)
+        if self._asked is None:
+            given = [one for one in new if one.run_id != run_id]
+            new = [*(self._unstored(given) if given else ()), *new[len(given) :]]
+            self._asked = given
+        new = [one for one in new if not any(one is asked for asked in self._asked)]
+        self._store(*new)
+        self._asked += new
+
+    def _unstored(self, given: Sequence[ModelRequest]) -> list[ModelRequest]:
+        """What is given without what is stored below the last reply: the results of its calls, and what was asked."""
+        stored = messages_of(self.branch.unanswered())
+        known = Counter(_keys(stored)) | Counter(_keys(self._read))
+        others = []
+        for message in given:
+            parts = []
+            for part in message.parts:
+                if known[key := _key(part)]:
+                    known[key] -= 1
+                else:
+                    parts.append(part)
+            others.append(replace(message, parts=parts))
+        return others
 
     def _store(self, *messages: ModelMessage, **reply: Any) -> None:
         dumped = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
@@ -127,28 +196,60 @@ class TreeHistory(AbstractCapability[Any]):
         self.branch.store([one for one in dumped if one["parts"]], **reply)
         self._of.branch.tip = self.branch.tip
 
-    def _shown(self, ctx: RunContext[Any], request: ModelRequestContext) -> list[ModelMessage]:
+    async def _shown(self, ctx: RunContext[Any], request: ModelRequestContext) -> list[ModelMessage]:
         system = [part for message in ctx.messages for part in message.parts if isinstance(part, SystemPromptPart)]
-        parameters = request.model_request_parameters
+        if not system and ctx.agent:
+            # The framework gives none to a run that is given messages: it takes them from there.
+            system = await ctx.agent.system_prompt_parts(
+                deps=ctx.deps, model=request.model, prompt=ctx.prompt, usage=ctx.usage
+            )
+        parameters = self._parameters = request.model_request_parameters
         instructions = [part.content for part in (*system, *(parameters.instruction_parts or ()))]
         tools = [
             tool_schema(one.name, one.description, one.parameters_json_schema) for one in parameters.function_tools
         ]
         named = {"model": request.model.model_name, "url": request.model.base_url}
-        shown = messages_of(self.branch.show(*instructions, **named, tools=tools))
+        shown = messages_of(await sync_to_async(self.branch.show)(*instructions, **named, tools=tools))
         return [ModelRequest(system), *shown] if system else shown
 
     def _store_reply(self, response: ModelResponse) -> None:
         usage = response.usage
         counted = {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens}
         self._store(response, usage=counted if usage.input_tokens else None, model=response.model_name or "")
-        self._stored += 1
+        self._asked = []
         self.branch.compact()
 
 
+def _after_reply(messages: Sequence[ModelMessage]) -> list[ModelRequest]:
+    replies = (at for at, one in enumerate(messages, start=1) if isinstance(one, ModelResponse))
+    return [one for one in messages[max(replies, default=0) :] if isinstance(one, ModelRequest)]
+
+
+def _keys(messages: Iterable[ModelMessage]) -> list[Any]:
+    return [_key(part) for message in messages for part in message.parts]
+
+
+def _key(part: Any) -> Any:
+    """What a part of a request is known by: the call of a result, or what was said."""
+    if isinstance(part, ToolReturnPart | RetryPromptPart) and part.tool_name:
+        return part.tool_call_id
+    said = getattr(part, "content", "")
+    return part.part_kind, *(getattr(one, "identifier", one) for one in ([said] if isinstance(said, str) else said))
+
+
 def messages_of(shown: Sequence[ContextMessage]) -> list[ModelMessage]:
-    """As they came, where that was kept and nothing was left out, else made of the fields."""
-    return [_message_of(one) for one in shown]
+    """As they came, where that was kept and nothing was left out, else made of the fields.
+
+    The results of one reply are one message: an answer to a call is looked for in that alone.
+    """
+    messages: list[ModelMessage] = []
+    for one in shown:
+        message = _message_of(one)
+        if messages and one.role == Role.TOOL and isinstance(last := messages[-1], ModelRequest):
+            messages[-1] = replace(last, parts=[*last.parts, *message.parts])
+        else:
+            messages.append(message)
+    return messages
 
 
 def _message_of(shown: ContextMessage) -> ModelMessage:

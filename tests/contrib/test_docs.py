@@ -26,7 +26,8 @@ from tests.plugin import NO_FRAMEWORKS
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-README = (Path(__file__).parent.parent.parent / "README.md").read_text()
+ROOT = Path(__file__).parent.parent.parent
+README = (ROOT / "README.md").read_text()
 
 
 def agents_sdk(url):
@@ -73,6 +74,59 @@ def test_the_readme(server, session, package, door, made):
     async_to_sync(run)()
     [end] = chat.tips(session)
     assert [one.content for one in chat.get_branch(end)][2:] == ["Hello", "Aye."]
+
+
+def pay(amount: int) -> str:
+    """Pay it."""
+    return f"{amount} paid."
+
+
+def agents_with_approval(url):
+    from agents import Runner, RunState, function_tool
+
+    from compaction_app.contrib.openai_agents import TreeSession
+
+    agent = agents_sdk(url)["agent"]
+    agent.tools = [function_tool(pay, needs_approval=True)]
+    return {"agent": agent, "Runner": Runner, "RunState": RunState, "TreeSession": TreeSession}
+
+
+def pydantic_ai_with_approval(url):
+    from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, Tool
+
+    from compaction_app.contrib.pydantic_ai import TreeHistory
+
+    model = pydantic_ai(url)["agent"].model
+    agent = Agent(model, tools=[Tool(pay, requires_approval=True)], output_type=[str, DeferredToolRequests])
+    return {"agent": agent, "DeferredToolResults": DeferredToolResults, "TreeHistory": TreeHistory}
+
+
+@pytest.mark.parametrize(
+    ("package", "made", "title"),
+    [
+        ("agents", agents_with_approval, "OpenAI's Agents SDK"),
+        ("pydantic_ai", pydantic_ai_with_approval, "pydantic-ai"),
+    ],
+)
+def test_both_ways_to_an_approval(server, session, package, made, title):
+    pytest.importorskip(package, reason=NO_FRAMEWORKS)
+    section = (ROOT / "docs" / "frameworks.md").read_text().split(f"## {title}\n")[1].split("\n## ")[0]
+    whole, other_way = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    asked = whole[: re.search(r"\n\n|(?<=\n)result = await agent.run\(m", whole).start()]
+    names = {**made(server.url), "chat_session": session}
+
+    async def run():
+        for ways in ([whole], [asked, other_way]):
+            server.script([steps.tool_call("pay", '{"amount": 5}', f"c{len(ways)}"), steps.reply("Paid.")])
+            for one in ways:
+                block = compile(one, "frameworks.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+                if (awaited := eval(block, names)) is not None:
+                    await awaited
+
+    async_to_sync(run)()
+    [end] = chat.tips(session)
+    turn = [("user", "Pay 5."), ("assistant", ""), ("tool", "5 paid."), ("assistant", "Paid.")]
+    assert [(one.role, one.content) for one in chat.get_branch(end)] == turn * 2
 
 
 def test_the_gateway_of_the_readme(server, live_server, settings, monkeypatch):
