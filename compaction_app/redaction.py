@@ -1,8 +1,8 @@
 """What ``REDACTOR`` does to a message before it is sent to any model, whole and before anything is shortened.
 
 It applies to what the chat model is sent (``get_context``, so also ``complete``, ``stream`` and a host's own client)
-and to what a summarizer is sent. These are copies; what is stored stays as it is. Tool schemas are the host's own
-code and are not redacted. ``redact_secrets`` is the redactor that ships with the app: see ``messages.secrets``.
+and to what a summarizer is sent. These are copies; what is stored stays as it is. Tools and parameters of a request
+are redacted too: a client may have written them. ``redact_secrets`` ships with the app: see ``messages.secrets``.
 """
 
 from __future__ import annotations
@@ -112,6 +112,12 @@ def apply_redactor(message: AnyMessage, redact: Redact | None) -> AnyMessage:
     return redacted if is_clean else replace(redacted, original=None)
 
 
+def redact_parameters(params: Mapping[str, Any], redact: Redact | None) -> dict[str, Any]:
+    """What goes to a provider beside the messages. Headers and query have the host's own keys."""
+    kept = ("extra_headers", "extra_query")
+    return {key: params[key] if redact is None or key in kept else redact_json(params[key], redact) for key in params}
+
+
 def redact_json(value: Json, redact: Redact, *, pair: Callable[[str, Json, Redact], Any] | None = None) -> Any:
     """Every string in ``value``, keys too. ``pair``: redacts a value that has a name."""
     if isinstance(value, str):
@@ -173,4 +179,13 @@ def _redact_pair(key: str, value: Json, redact: Redact) -> Any:
     return changed
 
 
-__all__ = ["UNREADABLE", "Redact", "apply_redactor", "redact_branch", "redact_json", "redact_secrets", "redactor_of"]
+__all__ = [
+    "UNREADABLE",
+    "Redact",
+    "apply_redactor",
+    "redact_branch",
+    "redact_json",
+    "redact_parameters",
+    "redact_secrets",
+    "redactor_of",
+]

@@ -42,6 +42,7 @@ class TurnOptions(TypedDict, total=False):
     contributions: Sequence[Mapping[str, Any]]
     reserved_tokens: int | None
     include_reasoning: bool
+    system_prompt: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,11 +62,14 @@ class ContextRequest:
     window: int | None = None
     #: Reasoning blocks will be sent back: they are counted.
     include_reasoning: bool = False
+    #: In place of the session's, which another request may change meanwhile.
+    system_prompt: str | None = None
     #: How long the request lets the reply be; 0 means unknown. It counts where ``reserved_tokens`` is not given.
     reply_tokens: int = 0
 
     def __post_init__(self) -> None:
         check_budget_arguments(self.model, self.tools, self.reserved_tokens)
+        check_text(self.system_prompt or "", "system_prompt")
         check_list_of_dicts(self.contributions, "contributions", "messages (dicts with role and content)")
         for contribution in self.contributions:
             if contribution.get("role") not in _CONTRIBUTION_ROLES:
@@ -119,7 +123,8 @@ def resolve_request(
     configured = window = budget.window_or_default(model, settings)
     if learned.window and (believed or request.window):
         window = budget.window_or_default(model, settings, learned.window)
-    parts = budget.count_reserved_parts(session.system_prompt, request.contributions, request.tools, count)
+    prompt = session.system_prompt if request.system_prompt is None else request.system_prompt
+    parts = budget.count_reserved_parts(prompt, request.contributions, request.tools, count)
     reply = budget.reply_reserve(configured, settings, request.reserved_tokens)
     if window < configured:
         reply = min(reply, window // 4)
@@ -164,6 +169,7 @@ def get_context(tip: ChatMessage, **options: Unpack[TurnOptions]) -> ChatContext
     - ``reserved_tokens``: kept free for the reply, by default ``RESERVED_TOKENS``.
     - ``include_reasoning``: send the reasoning blocks of tail messages back, the newest first, while there is room for
       them; they are counted.
+    - ``system_prompt``: for this request, in place of the session's.
 
     ``get_context(tip).to_openai()`` is the list for a client. ``REDACTOR`` has been applied, if one is set; if it
     raises, so does this, with :class:`RedactionFailed`. Raises :class:`ContextOverflow` only if the newest user message

@@ -48,6 +48,7 @@ from compaction_app.messages.tool_calls import name_and_arguments
 from compaction_app.messages.transcript import RECALL_TOOL
 from compaction_app.messages.validation import token_count
 from compaction_app.models import ChatMessage
+from compaction_app.redaction import redact_parameters, redactor_of
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
 from compaction_app.telemetry import log, log_error
 from compaction_app.tree.branches import database_of
@@ -75,6 +76,7 @@ def complete(
     contributions: Sequence[Mapping[str, Any]] = (),
     reserved_tokens: int | None = None,
     include_reasoning: bool = False,
+    system_prompt: str | None = None,
     regenerate: bool = False,
     recall: bool = False,
     at_once: int | None = None,
@@ -86,11 +88,12 @@ def complete(
     ``reserved_tokens`` is not given, a ``max_tokens`` above ``RESERVED_TOKENS`` is reserved. Of the
     default client ``timeout`` (600 s) is also the longest that each attempt at a reply may take in all.
     ``include_reasoning`` sends the reasoning blocks of tail messages back, the newest first, while the prompt has
-    room for them. A prompt that the provider finds too long is compacted and sent again, at most three times, else
-    :class:`ContextOverflow`. A reply is stored however it is written: arguments of a call need not be JSON. One without
-    content and tool calls raises :class:`EmptyReply`, one that ended in an error or is none :class:`InvalidReply`,
-    which carries it; nothing is written. So do the :class:`ReplyNotStored` of a database that is away, and whatever
-    else is raised after the reply came, such as the :class:`MessageNotFound` of a tip that was deleted meanwhile.
+    room for them. ``system_prompt`` takes the place of the session's. A prompt that the provider finds too long is
+    compacted and sent again, at most three times, else :class:`ContextOverflow`. A reply is stored however it is
+    written: arguments of a call need not be JSON. One without content and tool calls raises :class:`EmptyReply`, one
+    that ended in an error or is none :class:`InvalidReply`, which carries it; nothing is written. So do the
+    :class:`ReplyNotStored` of a database that is away, and whatever else is raised after the reply came, such as the
+    :class:`MessageNotFound` of a tip that was deleted meanwhile.
     ``recall`` offers the model :func:`recall_tool`, unless the setting ``RECALL`` is off: its searches are answered and
     stored like any tool call, and the reply after them is returned. Where a reply calls your tools too, append their
     results below :func:`answer_recalls`, which returns the stored result of the search.
@@ -107,6 +110,7 @@ def complete(
         contributions=contributions,
         reserved_tokens=reserved_tokens,
         include_reasoning=include_reasoning,
+        system_prompt=system_prompt,
     )
     return without_waiting(_complete(Question(tip, BLOCKING, client, request, regenerate, recall, params, at_once)))
 
@@ -289,6 +293,9 @@ def start_turn(question: Question) -> Turn:
     if resolved.settings.mode != Mode.OFF:
         declared = resolved.settings.provider_context_management
         record_double_configured(tip.session_id, params, declared, using)
+    redact = redactor_of(resolved.settings)
+    request = replace(request, **redact_parameters({"tools": request.tools}, redact))
+    params = redact_parameters(params, redact)
     give_back_connection(using)
     ends = question.is_last
     return Turn(tip=tip, request=request, resolved=resolved, params=params, context=context, ends_searches=ends)

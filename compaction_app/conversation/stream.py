@@ -46,6 +46,7 @@ def stream(
     contributions: Sequence[Mapping[str, Any]] = (),
     reserved_tokens: int | None = None,
     include_reasoning: bool = False,
+    system_prompt: str | None = None,
     regenerate: bool = False,
     recall: bool = False,
     on_stop: OnStop = "discard",
@@ -68,6 +69,7 @@ def stream(
         contributions=contributions,
         reserved_tokens=reserved_tokens,
         include_reasoning=include_reasoning,
+        system_prompt=system_prompt,
     )
     question = Question(tip, BLOCKING, client, request, regenerate, recall, params, at_once)
     return ReplyStream(question, on_stop)

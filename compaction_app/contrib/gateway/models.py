@@ -15,7 +15,7 @@ _BATCH = 500
 
 
 class BranchDigest(models.Model):
-    """Of a message that the gateway stored: a keyed digest of it and all above it, and of its owner.
+    """Of a message that the gateway stored: keyed digests of it and all above it, of it alone, and of its owner.
 
     It is gone as soon as any of these is redacted: whoever has the key could test guesses at the erased text.
     """
@@ -24,11 +24,16 @@ class BranchDigest(models.Model):
         ChatMessage, on_delete=models.CASCADE, primary_key=True, related_name="gateway_digest"
     )
     digest = models.CharField(max_length=64)
+    #: Of the message alone; "" of one that was stored by an earlier version.
+    own = models.CharField(max_length=64, default="", db_default="")
     #: Whether a reply that we gave is at or above the message. What a client says that we replied is none.
     has_reply = models.BooleanField()
 
     class Meta:
-        indexes = [models.Index(fields=["digest"], name="compaction_gateway_digest")]
+        indexes = [
+            models.Index(fields=["digest"], name="compaction_gateway_digest"),
+            models.Index(fields=["own"], name="compaction_gateway_own"),
+        ]
 
     def __str__(self) -> str:
         return f"Digest of the branch at message {self.message_id}"

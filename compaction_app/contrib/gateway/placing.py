@@ -1,50 +1,66 @@
-"""Where in the tree a sent list goes on: below the longest beginning of it that is stored.
+"""Where in the tree a sent list goes on: below the longest beginning of it that is stored, or below a reply of ours.
 
-Each message that is stored here gets a digest of itself and all above it, under a key made of ``SECRET_KEY``, in the
-transaction that stores it. The digests of a list are made the same way, so that one indexed query over them finds its
-longest known beginning, however long the conversation is. What follows is stored below it, as a branch.
+Each message that is stored here gets two digests, in the transaction that stores it: of itself and all above it, and of
+itself alone (see :mod:`identity`). The digests of a list are made the same way. One indexed query finds its longest
+beginning, however long the conversation is; what follows is stored below it, as a branch.
 
-Without a conversation's id such a beginning has a reply of ours, or everybody's "Hi" would be one chat. Two requests
-with the same new message store it twice, and each has a reply of its own: nothing is waited for, nothing lost.
+A client may leave messages out, or change what it sent before. Where replies follow that are not below that beginning,
+the last of them that a model gave here is looked for by itself: its words or calls, or its question and what came of
+it. It counts if the list says nothing above it that the branch does not say, but for a reminder at its newest messages:
+all else is an edit. What the client left out is still on the branch, so the model sees that or its summary. Once found,
+the reply is known under the client's own list.
+
+Without a conversation's id a beginning has a reply of ours, or everybody's "Hi" would be one chat; and a branch with
+questions that the list has not is believed only where what both have is much, and no other conversation has as much of
+it: the model would be shown another one's words. Two requests with the same new message store it twice, and each has a
+reply of its own: nothing is waited for, nothing lost.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import groupby, islice
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
-from django.db.models import Q, QuerySet
-from django.utils.crypto import salted_hmac
+from django.db.models import F, Q
 
 from compaction_app import chat
 from compaction_app.api.permissions import Action, is_allowed
+from compaction_app.contrib.gateway.identity import (
+    Fields,
+    digests_of,
+    is_alike,
+    is_same_reply,
+    own_digest,
+    says_no_more,
+    weight_of,
+)
 from compaction_app.contrib.gateway.models import BranchDigest
 from compaction_app.conversation.recall import other_calls
 from compaction_app.conversation.stream import STOPPED
 from compaction_app.exceptions import DuplicateExternalId, MessageNotFound
-from compaction_app.messages.openai_format import parse_arguments
-from compaction_app.messages.originals import messages_of
-from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.models.managers import lock_session
+from compaction_app.models import ChatMessage, ChatSession, sql
+from compaction_app.models.managers import fetch, lock_session
 from compaction_app.values import Role
 
-Fields = dict[str, Any]
-
-_SALT = "compaction_app.contrib.gateway"
-_READ = ("role", "content", "refusal", "tool_calls", "tool_call_id", "name")
 _COPIED = ("role", "content", "tool_calls", "tool_call_id", "name", "attachments", "metadata")
-#: Messages at the end of a list that are looked up first.
+#: Messages at the end of a list that are looked up first; replies of it that are looked for by themselves.
 _LAST_TURN = 16
+_LAST_REPLIES = 8
+#: Stored messages that are compared with one reply of a list, and with what is above it.
+_MOST_CANDIDATES = 8
+_MOST_COMPARED = 500
+#: Of a branch with more questions than the list: letters, or messages, that both have.
+_ENOUGH_LETTERS, _ENOUGH_MESSAGES = 40, 4
+#: A single message is a common phrase more easily.
+_ENOUGH_ALONE = 200
 #: Noted on what a client says that the model, a tool or the host wrote.
 BY_CLIENT = {"written_by": "client"}
-#: Open WebUI shows reasoning in such a block, or takes it out of the text that a model put it in.
-_DETAILS, _END_OF_DETAILS = '<details type="reasoning"', "</details>"
-_THOUGHT = re.compile(r"\A\s*<(think(?:ing)?|reason(?:ing)?|thought)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+_INSTRUCTIONS = (Role.SYSTEM, Role.DEVELOPER)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,53 +74,31 @@ class Place:
     has_reply: bool
     #: All of the list was stored before: another reply is wanted.
     is_known: bool = False
+    #: What this request is answered under: another one may change the session's prompt meanwhile.
+    system_prompt: str = ""
+    contributions: Sequence[Mapping[str, str]] = ()
 
 
-def fields_of(sent: Mapping[str, Any]) -> Fields:
-    """A message of a client in the keywords of ``append_message``.
+@dataclass(frozen=True, kw_only=True)
+class Beginning:
+    """A stored message that the list goes on below."""
 
-    Only what the chat format says is read; reasoning that the client sends back is that of a reply which we have.
-    """
-    [read] = messages_of({key: sent[key] for key in _READ if sent.get(key) is not None}, "client")
-    calls = [{key: call[key] for key in ("id", "type", "function")} for call in read["tool_calls"]]
-    return {**read, "tool_calls": calls}
-
-
-def digests_of(messages: Sequence[Mapping[str, Any]], start: str) -> Iterator[str]:
-    """``start``: the digest of the message above, or the owner's id above a first one."""
-    for message in messages:
-        start = salted_hmac(_SALT, start + _identity(message), algorithm="sha256").hexdigest()
-        yield start
-
-
-def _identity(message: Mapping[str, Any]) -> str:
-    """What two requests have in common of one message, whatever a client does to it in between."""
-    role, text = message["role"], message.get("content") or ""
-    calls = [
-        (call["id"], call["function"]["name"], parse_arguments(arguments) or arguments)
-        for call in message.get("tool_calls") or ()
-        for arguments in [call["function"].get("arguments")]
-    ]
-    files = [{key: one.get(key) for key in ("url", "file_id")} for one in message.get("attachments") or ()]
-    if role == Role.ASSISTANT:
-        # Clients join its parts, and show a picture in a form of their own.
-        text, files = _shown(text), []
-    return json.dumps([role, text.strip(), calls, message.get("tool_call_id") or "", files], sort_keys=True)
-
-
-def _shown(text: str) -> str:
-    """What clients have in common of a reply's text: without reasoning, on one line."""
-    *blocks, rest = text.split(_END_OF_DETAILS)
-    kept = [block.partition(_DETAILS)[0] if _DETAILS in block else block + _END_OF_DETAILS for block in blocks]
-    return " ".join(_THOUGHT.sub("", "".join([*kept, rest])).split())
+    message: ChatMessage
+    has_reply: bool
+    #: Messages of the list up to it.
+    count: int
+    #: It was found by itself, and the branch above it says all that the list says there.
+    is_renamed: bool = False
+    #: Instructions of the list above it that the branch does not have.
+    instructions: Sequence[Mapping[str, str]] = ()
 
 
 def place(user: Any, messages: Sequence[Fields], external_id: str, again: bool, **made_with: Any) -> Place:
     """Find where the list goes on, and store what is new of it: all of that or nothing.
 
     ``external_id``: the conversation's id, or "". ``again``: the client got no answer to this list and repeats it.
-    ``made_with``: of a new session. An older one gets its ``system_prompt``: what the client sends now is what counts,
-    and the admin shows it.
+    ``made_with``: of a new session. An older one gets its ``system_prompt`` from a list that goes on with a reply of
+    its own: any other may be a request for a title. Whoever may not change it adds to it.
     """
     try:
         found = _place(user, messages, external_id, again, made_with)
@@ -112,62 +106,187 @@ def place(user: Any, messages: Sequence[Fields], external_id: str, again: bool, 
         # Another request made the session meanwhile, or somebody deleted what was found.
         found = _place(user, messages, external_id, again, made_with)
     session, prompt = found.session, made_with["system_prompt"]
-    if session.system_prompt != prompt and is_allowed(user, session, Action.CHANGE):
+    if session.system_prompt == prompt:
+        return replace(found, system_prompt=prompt)
+    if not is_allowed(user, session, Action.CHANGE):
+        added = [{"role": Role.SYSTEM, "content": prompt}] if prompt else []
+        return replace(found, system_prompt=session.system_prompt, contributions=[*added, *found.contributions])
+    if found.has_reply:
         session.system_prompt = prompt
         ChatSession.objects.using(made_with["using"]).filter(pk=session.pk).update(system_prompt=prompt)
-    return found
+    return replace(found, system_prompt=prompt)
 
 
 def _place(user: Any, messages: Sequence[Fields], external_id: str, again: bool, made_with: Mapping[str, Any]) -> Place:
-    digests, using = list(digests_of(messages, str(user.pk))), made_with["using"]
-    session, found = None, None
-    if external_id:
-        session = ChatSession.objects.using(using).filter(owner=user, external_id=external_id).first()
-    if session or not external_id:
-        known = BranchDigest.objects.using(using).filter(message__session__owner=user)
-        unanswered = Q(digest=digests[-1], message__children_set=None) if again else Q()
-        known = known.filter(Q(message__session=session) if session else Q(has_reply=True) | unanswered)
-        known = known.select_related("message__session").order_by("-message__depth", "-message_id")
-        # Most lists go on with the last turn.
-        parts = (digests[-_LAST_TURN:], digests[:-_LAST_TURN])
-        found = next((row for part in parts for row in known.filter(digest__in=part)[:1]), None)
-    if found:
-        session = found.message.session
-    own = ChatMessage.objects.using(using).filter(**{"session": session} if external_id else {"session__owner": user})
+    using = made_with["using"]
+    sessions = ChatSession.objects.using(using).filter(owner=user)
+    session = sessions.filter(external_id=external_id).first() if external_id else None
+    sent = _SentList(user, messages, session, using)
+    found = sent.find(again) if session or not external_id else None
+    session = found.message.session if found else session
     if not is_allowed(user, session, Action.APPEND if session else Action.CREATE):
         raise PermissionDenied
-    known_count = digests.index(found.digest) + 1 if found else 0
-    if stopped := _stopped_reply(messages, digests, known_count, own):
-        at, content = stopped
-        messages = [*messages[:at], {**messages[at], "content": content}, *messages[at + 1 :]]
-        return _place(user, messages, external_id, again, made_with)
-    has_reply = bool(found and found.has_reply)
-    if found and session and known_count == len(digests):
-        return Place(session=session, tip=found.message, digest=found.digest, has_reply=has_reply, is_known=True)
+    count, has_reply = (found.count, found.has_reply) if found else (0, False)
+    ended = {"digest": sent.digests[-1], "has_reply": has_reply, "contributions": found.instructions if found else ()}
+    if found and session and count == len(messages):
+        return Place(session=session, tip=found.message, is_known=True, **ended)
     with transaction.atomic(using=using):
         if session is None:
             session = chat.start_session(owner=user, external_id=external_id, **made_with)
-        new = [one if one["role"] == Role.USER else {**one, "metadata": BY_CLIENT} for one in messages[known_count:]]
+        new = [one if one["role"] == Role.USER else {**one, "metadata": BY_CLIENT} for one in messages[count:]]
         # A result whose call is not there becomes a quoted text.
         rows = chat.append_messages(session, found.message if found else None, new, lenient=True)
-        _remember(rows, digests[known_count:], has_reply, rows[0].parent_message_id, using)
-    return Place(session=session, tip=rows[-1], digest=digests[-1], has_reply=has_reply)
+        _remember(rows, sent.digests[count:], has_reply, rows[0].parent_message_id, using)
+        if found and found.is_renamed:
+            named = BranchDigest.objects.using(using).filter(pk=found.message.pk)
+            named.update(digest=sent.digests[count - 1])
+    return Place(session=session, tip=rows[-1], **ended)
 
 
-def _stopped_reply(
-    messages: Sequence[Fields], digests: Sequence[str], known_count: int, own: QuerySet[ChatMessage]
-) -> tuple[int, str] | None:
-    """The first unknown reply of the list, if it is the beginning of one that was stopped: its place, and all of it.
+class _SentList:
+    """A list of a client, and what of it is stored for its user: in one session, or with ``session`` None in any."""
 
-    A client that hangs up has not seen the last chunks, or not all of what was sent when that was noticed.
-    """
-    at = next((at for at in range(max(known_count, 1), len(messages)) if messages[at]["role"] == Role.ASSISTANT), None)
-    if at is None or messages[at]["tool_calls"]:
+    def __init__(self, user: Any, messages: Sequence[Fields], session: ChatSession | None, using: str) -> None:
+        self.messages, self._owner_id, self._session, self._using = messages, user.pk, session, using
+        self.digests = list(digests_of(messages, str(user.pk)))
+        stored = BranchDigest.objects.using(using).select_related("message__session")
+        mine = {"message__session": session} if session else {"message__session__owner": user}
+        self._stored = stored.filter(**mine)
+
+    @cached_property
+    def _own(self) -> list[set[str]]:
+        """The digests that each message may have by itself: a reply is one of ours, or what the client says is one."""
+        return [
+            {self._own_of(one, is_reply=is_reply) for is_reply in {False, one["role"] == Role.ASSISTANT}}
+            for one in self.messages
+        ]
+
+    def _own_of(self, message: Fields, *, is_reply: bool) -> str:
+        return own_digest(message, self._owner_id, is_reply=is_reply)
+
+    def find(self, again: bool) -> Beginning | None:
+        beginning = self._longest_beginning(again)
+        known = beginning.count if beginning else 0
+        replies = [at for at in range(known, len(self.messages)) if self.messages[at]["role"] == Role.ASSISTANT]
+        # The first one, too: a client may go on without us behind a reply that it stopped.
+        places = sorted({*replies[:1], *replies[-_LAST_REPLIES:]}, reverse=True)
+        if not places:
+            return beginning
+        found = self._last_of(self._same_replies(places), beginning)
+        return found or self._last_of(self._replies_to_the_same(places), beginning) or beginning
+
+    def _longest_beginning(self, again: bool) -> Beginning | None:
+        unanswered = Q(digest=self.digests[-1], message__children_set=None) if again else Q()
+        known = self._stored if self._session else self._stored.filter(Q(has_reply=True) | unanswered)
+        known = known.order_by("-message__depth", "-message_id")
+        # Most lists go on with the last turn.
+        for part in (self.digests[-_LAST_TURN:], self.digests[:-_LAST_TURN]):
+            for row in known.filter(digest__in=part)[:1]:
+                count = self.digests.index(row.digest) + 1
+                return Beginning(message=row.message, has_reply=row.has_reply, count=count)
         return None
-    kept = own.filter(parent__gateway_digest__digest=digests[at - 1], finish_reason=STOPPED)
-    texts = kept.exclude(gateway_digest=None).order_by("-pk").values_list("content", flat=True)
-    begun = _shown(messages[at]["content"])
-    return next(((at, text) for text in texts[:_LAST_TURN] if _shown(text).startswith(begun)), None)
+
+    def _same_replies(self, places: Sequence[int]) -> Iterator[tuple[int, ChatMessage]]:
+        at = {self._own_of(self.messages[place], is_reply=True): place for place in reversed(places)}
+        for row in self._stored.filter(own__in=at).order_by("-message_id")[: _MOST_CANDIDATES * _LAST_REPLIES]:
+            yield at[row.own], row.message
+
+    def _replies_to_the_same(self, places: Sequence[int]) -> Iterator[tuple[int, ChatMessage]]:
+        """Replies to the message above, of which the list has what a client may have made."""
+        at = {own: place for place in reversed(places) if place for own in self._own[place - 1]}
+        asked = self._stored.filter(message__parent__gateway_digest__own__in=at)
+        rows = asked.annotate(own_above=F("message__parent__gateway_digest__own")).order_by("-message_id")
+        for row in rows[: _MOST_CANDIDATES * _LAST_REPLIES]:
+            place = at[row.own_above]
+            if row.message.role == Role.ASSISTANT and _is_reply(self.messages[place], row.message):
+                yield place, row.message
+
+    def _last_of(self, found: Iterable[tuple[int, ChatMessage]], beginning: Beginning | None) -> Beginning | None:
+        """Below the last reply of the list that is stored, on the branch that has most of what is above it."""
+        newest_first = sorted(found, key=lambda one: (one[0], one[1].pk), reverse=True)
+        for at, group in groupby(newest_first, key=lambda one: one[0]):
+            compared = [self._compare(at, reply, beginning) for _, reply in islice(group, _MOST_CANDIDATES)]
+            same = sorted((one for one in compared if one), key=lambda one: one.shared, reverse=True)
+            if same and (self._session or same[0].is_certain(same[1:])):
+                best = same[0]
+                return Beginning(
+                    message=best.reply,
+                    has_reply=True,
+                    count=at + 1,
+                    is_renamed=not best.instructions,
+                    instructions=best.instructions,
+                )
+        return None
+
+    def _compare(self, at: int, reply: ChatMessage, beginning: Beginning | None) -> _Match | None:
+        """What the branch above a reply and the list above its place have in common; None: the list has an edit."""
+        path = dict(fetch(sql.PATH_IDS, {"node": reply.pk, "min_depth": 1}, self._using))
+        floor, first = 0, 0
+        if beginning and beginning.message.pk in path:
+            # What is known of the list from its beginning is the same.
+            floor, first = path[beginning.message.pk], beginning.count
+        ids = [pk for pk, depth in path.items() if depth > floor and pk != reply.pk]
+        rows = ChatMessage.objects.using(self._using).filter(pk__in=ids).exclude(role=Role.TOOL).order_by("-depth")
+        above = list(rows.values_list("pk", "role", "gateway_digest__own"))
+        stored, sent = {own for *_, own in above}, set[str]().union(*self._own[first:at])
+        others = [pk for pk, _, own in above if own not in sent][:_MOST_COMPARED]
+        is_there = {place: not stored.isdisjoint(self._own[place]) for place in range(first, at)}
+        # Read only where the list has something else.
+        texts = rows.in_bulk(others) if not all(is_there.values()) else {}
+        left = {role: iter([texts[pk] for pk in others if pk in texts and texts[pk].role == role]) for role in Role}
+        match = _Match(reply, is_below_reply=bool(floor and beginning and beginning.has_reply))
+        match.add(self.messages[at])
+        is_changed, questions = True, 0
+        for place in reversed(range(first, at)):
+            message = self.messages[place]
+            role = message["role"]
+            if role in _INSTRUCTIONS and not is_there[place]:
+                match.instructions.insert(0, {"role": role, "content": message["content"]})
+            elif role == Role.USER:
+                # A machine changes the newest messages. Above one that is as it was, a person did.
+                same = is_alike if is_changed else says_no_more
+                if not is_there[place] and not any(same(message, vars(row)) for row in left[role]):
+                    return None
+                is_changed, questions = is_changed and not is_there[place], questions + 1
+                match.add(message)
+            elif role == Role.ASSISTANT:
+                if not is_there[place] and not any(_is_reply(message, row) for row in left[role]):
+                    return None
+                match.add(message)
+        match.has_more = sum(role == Role.USER for _, role, _ in above) > questions
+        return match
+
+
+def _is_reply(sent: Fields, stored: ChatMessage) -> bool:
+    is_ours = stored.metadata != BY_CLIENT
+    return is_ours and is_same_reply(sent, vars(stored), is_stopped=stored.finish_reason == STOPPED)
+
+
+@dataclass(eq=False)
+class _Match:
+    """A stored reply that is at a place of a list, as far as both say the same."""
+
+    reply: ChatMessage
+    #: The list begins as the branch does, with another reply of ours.
+    is_below_reply: bool
+    shared: int = 0
+    weight: int = 0
+    #: The branch has questions that the list does not have.
+    has_more: bool = False
+    instructions: list[Mapping[str, str]] = field(default_factory=list)
+
+    def add(self, message: Fields) -> None:
+        self.shared += 1
+        self.weight += weight_of(message)
+
+    def is_certain(self, others: Sequence[_Match]) -> bool:
+        """Whether it cannot be of another conversation, of which the model would be shown more than was sent."""
+        if self.is_below_reply or not self.has_more:
+            return True
+        if any(one.shared == self.shared and one.reply.session_id != self.reply.session_id for one in others):
+            return False
+        enough = _ENOUGH_ALONE if self.shared == 1 else _ENOUGH_LETTERS
+        return self.weight >= enough or self.shared >= _ENOUGH_MESSAGES
 
 
 def place_beside(at: Place, using: str) -> Place:
@@ -181,12 +300,14 @@ def place_beside(at: Place, using: str) -> Place:
 
 def remember_reply(at: Place, reply: ChatMessage, using: str) -> None:
     """Have the reply found when it is sent back. A client was shown no searches, and goes on below their results."""
-    [digest] = digests_of([{**vars(reply), "tool_calls": other_calls(reply)}], at.digest)
-    _remember([chat.answer_recalls(reply) or reply], [digest], True, at.tip.pk, using)
+    shown = {**vars(reply), "tool_calls": other_calls(reply)}
+    [digest] = digests_of([shown], at.digest)
+    own = own_digest(shown, at.session.owner_id, is_reply=True)
+    _remember([chat.answer_recalls(reply) or reply], [digest], True, at.tip.pk, using, own)
 
 
 def _remember(
-    rows: Sequence[ChatMessage], digests: Sequence[str], has_reply: bool, above: int | None, using: str
+    rows: Sequence[ChatMessage], digests: Sequence[str], has_reply: bool, above: int | None, using: str, own: str = ""
 ) -> None:
     """Not where any of what they are made of was redacted meanwhile: a redaction has the session's lock too."""
     top = rows[0]
@@ -194,8 +315,11 @@ def _remember(
         lock_session(top.session_id, using)
         stored = ChatMessage.objects.using(using).filter(pk=top.pk, redacted_at=None)
         if stored and (above is None or BranchDigest.objects.using(using).filter(message=above)):
-            made = zip(rows, digests, strict=True)
-            BranchDigest.objects.using(using).bulk_create(
-                [BranchDigest(message=row, digest=digest, has_reply=has_reply) for row, digest in made],
-                ignore_conflicts=True,
-            )
+            owner_id = top.session.owner_id
+            made = [
+                BranchDigest(
+                    message=row, digest=digest, has_reply=has_reply, own=own or own_digest(vars(row), owner_id)
+                )
+                for row, digest in zip(rows, digests, strict=True)
+            ]
+            BranchDigest.objects.using(using).bulk_create(made, ignore_conflicts=True)

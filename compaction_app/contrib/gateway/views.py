@@ -10,7 +10,6 @@ import json
 import logging
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import dropwhile
 from typing import Any
 
@@ -26,19 +25,28 @@ from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path
 from django.utils.crypto import constant_time_compare
 from django.views.decorators.csrf import csrf_exempt
-from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 
 from compaction_app import chat, exceptions
 from compaction_app.api.permissions import Action, is_allowed
 from compaction_app.compaction.runs import give_back_connection
-from compaction_app.conf import get_settings, site_setting
-from compaction_app.contrib.gateway.placing import Fields, Place, fields_of, place, place_beside, remember_reply
+from compaction_app.conf import get_settings
+from compaction_app.contrib.gateway.asked import (
+    IGNORED,
+    PARAMETERS,
+    Asked,
+    Refused,
+    read_body,
+    read_messages,
+    read_params,
+)
+from compaction_app.contrib.gateway.identity import fields_of
+from compaction_app.contrib.gateway.placing import Place, place, place_beside, remember_reply
 from compaction_app.conversation.chat_model import END, ProviderOverflow, ask, endpoint_of, open_stream
 from compaction_app.conversation.recall import other_calls
 from compaction_app.messages.openai_format import to_openai
-from compaction_app.messages.validation import check_json, check_list_of_dicts, named, storable, validate_message
+from compaction_app.messages.validation import storable
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.redaction import apply_redactor, redactor_of
+from compaction_app.redaction import apply_redactor, redact_parameters, redactor_of
 from compaction_app.summarizers.error_details import safe_code, safe_message
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
 from compaction_app.telemetry import log_error
@@ -48,12 +56,6 @@ Step = Callable[[], Awaitable[Any]]
 logger = logging.getLogger("compaction_app.gateway")
 
 _INSTRUCTIONS = (Role.SYSTEM, Role.DEVELOPER)
-#: Parameters of an answer; those that cost otherwise, or send text past the redactor, are left out.
-PARAMETERS = frozenset(
-    "frequency_penalty logit_bias max_completion_tokens max_tokens parallel_tool_calls presence_penalty"
-    " prompt_cache_key reasoning_effort response_format safety_identifier seed stop temperature tool_choice top_p user"
-    " verbosity".split()
-)
 #: How Open WebUI and LibreChat ask for titles, tags and the like where they do not say that they do.
 TASKS = re.compile(
     r"### Task:\n(?=[\s\S]*(?:<chat_history>|### Messages Being Compacted))|Your task is to reflect the speaker's"
@@ -64,41 +66,6 @@ UNSAVED = ("temporary:", "local:")
 #: What clients send before a conversation has an id; so is a placeholder that was not filled in.
 NO_IDS = ("", "new", "null", "undefined")
 MAX_ID = 255
-MAX_MESSAGES = 10_000
-
-
-class Refused(Exception):
-    """An error to answer with, in OpenAI's shape. ``headers``: of the answer, ``retry_after=1``."""
-
-    def __init__(
-        self, status: int, message: str, *, code: str | None = None, param: str | None = None, **headers: Any
-    ) -> None:
-        super().__init__(message)
-        self.status = status
-        kind = "invalid_request_error" if status < 500 else "server_error"
-        self.content = {"error": {"message": message, "type": kind, "param": param, "code": code}}
-        self.headers = {name.replace("_", "-"): str(value) for name, value in headers.items() if value}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """A request that was read and may be answered."""
-
-    user: Any
-    model: str
-    #: In the keywords of ``append_message``: all, and those behind the leading instructions.
-    messages: Sequence[Fields]
-    turns: Sequence[Fields]
-    instructions: str
-    is_task: bool
-    external_id: str
-    #: For the provider.
-    params: Mapping[str, Any]
-    tools: Sequence[Mapping[str, Any]] | None
-    is_streamed: bool
-    wants_usage: bool
-    #: The client sends a request again that got no answer.
-    is_retry: bool
 
 
 class Gateway:
@@ -124,6 +91,8 @@ class Gateway:
     at_once = 20
     #: What a client may say to the provider. Parameters that ``openai`` does not know may be added.
     parameters: Collection[str] = PARAMETERS
+    #: What clients say to themselves: left out. All else is refused.
+    ignored: Collection[str] = IGNORED
 
     def user_of(self, key: str) -> Any:
         """The user whose key this is; None: nobody's. Keys of ``server_keys`` do not come here."""
@@ -228,10 +197,8 @@ class Gateway:
         new = {"model": asked.model, "system_prompt": asked.instructions, "using": using}
         found: Place = await way.do(place, asked.user, asked.turns, asked.external_id, asked.is_retry, **new)
         options = {**asked.params, "client": client, "model": asked.model, "tools": asked.tools, "recall": self.recall}
+        options |= {"system_prompt": found.system_prompt, "contributions": found.contributions}
         options["at_once"] = self.at_once
-        if asked.instructions not in ("", found.session.system_prompt):
-            # Whoever may not change the session's prompt adds to it.
-            options["contributions"] = [{"role": Role.SYSTEM, "content": asked.instructions}]
         call: Any = chat.acomplete if way.is_awaited else chat.complete
         if asked.is_streamed:
             # The client sends back what it was shown of a reply that it stops.
@@ -278,33 +245,11 @@ class Gateway:
 
     def _read(self, request: HttpRequest) -> Asked:
         user = self._user(request, "POST")
-        try:
-            body = json.loads(request.body.decode())
-        except (ValueError, RecursionError) as error:
-            raise Refused(400, "The body is not JSON.") from error
-        if not isinstance(body, dict):
-            raise Refused(400, "The body must be an object.")
-        check_json(body, "body")
+        body = read_body(request)
         model = str(body.get("model"))
         _check_model(model, self.models_of(user))
-        if body.get("n") not in (None, 1):
-            raise Refused(400, "A branch has one reply: only n=1 is supported.", code="unsupported_value", param="n")
-        sent: Any = body.get("messages")
-        check_list_of_dicts(sent, "messages", "messages (dicts in the OpenAI chat format)")
-        if not 0 < len(sent) <= MAX_MESSAGES:
-            raise Refused(400, f"There must be from 1 to {MAX_MESSAGES:,} messages.", param="messages")
-        messages = []
-        for number, one in enumerate(sent):
-            with named(number):
-                messages.append(fields_of(one))
-                validate_message(messages[-1], max_bytes=site_setting("MAX_MESSAGE_BYTES"))
-        last = messages[-1]
-        if last["role"] == Role.USER and not last["content"].strip() and not last.get("attachments"):
-            raise Refused(400, "The last message is empty.", param="messages")
-        params = {key: body[key] for key in self.parameters if body.get(key) is not None}
-        known = CompletionCreateParamsBase.__annotations__
-        if others := {key: params.pop(key) for key in list(params) if key not in known}:
-            params["extra_body"] = others
+        params = read_params(body, self.parameters, self.ignored)
+        messages = read_messages(body.get("messages"))
         turns = list(dropwhile(lambda one: one["role"] in _INSTRUCTIONS, messages))
         leading = messages[: len(messages) - len(turns)]
         streamed_with = body.get("stream_options")
@@ -343,10 +288,11 @@ def _task_arguments(asked: Asked, client: Any) -> dict[str, Any]:
     if not is_allowed(asked.user, None, Action.CREATE):
         raise PermissionDenied
     redact = redactor_of(get_settings({}))
+    params = redact_parameters({**asked.params, **({"tools": asked.tools} if asked.tools else {})}, redact)
     shown = [apply_redactor(ContextMessage(tokens=0, **one), redact) for one in asked.messages]
     give_back_connection(router.db_for_write(ChatSession))
-    sent = {"model": asked.model, "messages": to_openai(shown, endpoint=endpoint_of(client), model=asked.model)}
-    return {**asked.params, **sent, **({"tools": asked.tools} if asked.tools else {})}
+    messages = to_openai(shown, endpoint=endpoint_of(client), model=asked.model)
+    return {**params, "model": asked.model, "messages": messages}
 
 
 def _completion(reply: ChatMessage, calls: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:

@@ -1,0 +1,151 @@
+"""Reading a request: what it asks, or why it is refused.
+
+What the answer would not follow is refused by name, as OpenAI does it, and never left out in silence. A value that asks
+for what happens anyway (``n=1``, ``store=false``) is no reason to refuse a client that writes it out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest
+from openai.types.chat.completion_create_params import CompletionCreateParamsBase
+
+from compaction_app.conf import site_setting
+from compaction_app.contrib.gateway.identity import Fields, fields_of
+from compaction_app.messages.validation import check_json, check_list_of_dicts, named, validate_message
+from compaction_app.values import Role
+
+#: Parameters that reach the provider. What they say passes ``REDACTOR``.
+PARAMETERS = frozenset(
+    "frequency_penalty logit_bias max_completion_tokens max_tokens parallel_tool_calls presence_penalty"
+    " prompt_cache_key reasoning_effort response_format safety_identifier seed stop temperature tool_choice top_p user"
+    " verbosity".split()
+)
+#: Read here.
+_READ = frozenset(("messages", "model", "stream", "stream_options", "tools"))
+#: What front ends say to themselves.
+IGNORED = frozenset(
+    "background_tasks chat_id features filter_ids id session_id tool_ids tool_servers variables".split()
+)
+#: Values that ask for nothing but what happens anyway.
+_USUAL: dict[str, Collection[Any]] = {
+    "n": (1,),
+    "logprobs": (False,),
+    "top_logprobs": (0,),
+    "store": (False,),
+    "modalities": (["text"], []),
+    "functions": ([],),
+    "function_call": ("auto", "none"),
+    "service_tier": ("auto", "default"),
+    "prompt_cache_retention": ("in_memory", "in-memory"),
+    "metadata": ({},),
+}
+#: An address that a provider may open. A model's server beside this one could open a file.
+_ADDRESS = re.compile(r"https?://|data:(?:(?![^,]*;base64,)|[^,]*,[\w+/=%-]*\Z)", re.IGNORECASE | re.ASCII)
+#: Those who open an address leave these out.
+_BLANKS = re.compile(r"[\x00-\x20\x7f-\xa0\u2000-\u200f\u2028-\u202f\ufeff]+")
+MAX_MESSAGES = 10_000
+
+
+class Refused(Exception):
+    """An error to answer with, in OpenAI's shape. ``headers``: of the answer, ``retry_after=1``."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        code: str | None = None,
+        param: str | None = None,
+        kind: str = "",
+        **headers: Any,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        kind = kind or {429: "rate_limit_error"}.get(
+            status, "invalid_request_error" if status < 500 else "server_error"
+        )
+        self.content = {"error": {"message": message, "type": kind, "param": param, "code": code}}
+        self.headers = {name.replace("_", "-"): str(value) for name, value in headers.items() if value}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A request that was read and may be answered."""
+
+    user: Any
+    model: str
+    #: In the keywords of ``append_message``: all, and those behind the leading instructions.
+    messages: Sequence[Fields]
+    turns: Sequence[Fields]
+    instructions: str
+    is_task: bool
+    external_id: str
+    #: For the provider.
+    params: Mapping[str, Any]
+    tools: Sequence[Mapping[str, Any]] | None
+    is_streamed: bool
+    wants_usage: bool
+    #: The client sends a request again that got no answer.
+    is_retry: bool
+
+
+def read_body(request: HttpRequest) -> dict[str, Any]:
+    try:
+        body = json.loads(request.body.decode())
+    except (ValueError, RecursionError) as error:
+        raise Refused(400, "The body is not JSON.") from error
+    if not isinstance(body, dict):
+        raise Refused(400, "The body must be an object.")
+    check_json(body, "body")
+    return body
+
+
+def read_messages(sent: Any) -> list[Fields]:
+    """The list of a request, each message in the keywords of ``append_message``."""
+    check_list_of_dicts(sent, "messages", "messages (dicts in the OpenAI chat format)")
+    if not 0 < len(sent) <= MAX_MESSAGES:
+        raise Refused(400, f"There must be from 1 to {MAX_MESSAGES:,} messages.", param="messages")
+    messages = []
+    for number, one in enumerate(sent):
+        with named(number):
+            messages.append(fields_of(one))
+            validate_message(messages[-1], max_bytes=site_setting("MAX_MESSAGE_BYTES"))
+        for file in messages[-1].get("attachments") or ():
+            url = file.get("url") or ""
+            if url and not _ADDRESS.match(_BLANKS.sub("", url)):
+                message = f"messages[{number}]: the address of a picture, sound or file begins with https: or data:."
+                raise Refused(400, message, code="invalid_value", param="messages")
+    last = messages[-1]
+    if last["role"] == Role.USER and not last["content"].strip() and not last.get("attachments"):
+        raise Refused(400, "The last message is empty.", param="messages")
+    return messages
+
+
+def read_params(body: Mapping[str, Any], parameters: Collection[str], ignored: Collection[str]) -> dict[str, Any]:
+    """What of a request goes to the provider as it is; :class:`Refused` names what would have no effect."""
+    params = {}
+    for key, value in body.items():
+        if value is None or key in _READ:
+            continue
+        if key in parameters:
+            params[key] = value
+        elif key == "n" and value != 1:
+            raise Refused(400, "A branch has one reply: only n=1 is supported.", code="unsupported_value", param="n")
+        elif not (key in ignored or any(value == usual for usual in _USUAL.get(key, ())) or _names_task(key, value)):
+            message = f"{key[:255]!r} has no effect here, so it is not accepted: leave it out."
+            raise Refused(400, message, code="unsupported_parameter", param=key[:255])
+    known = CompletionCreateParamsBase.__annotations__
+    if others := {key: params.pop(key) for key in list(params) if key not in known}:
+        params["extra_body"] = others
+    return params
+
+
+def _names_task(key: str, value: Any) -> bool:
+    """Of metadata what :meth:`Gateway.is_task` reads; a provider keeps the rest with what it stores."""
+    return key == "metadata" and isinstance(value, Mapping) and bool(value.get("task"))
