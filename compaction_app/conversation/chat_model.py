@@ -12,6 +12,7 @@ import os
 import re
 import socket
 import threading
+import uuid
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -312,6 +313,8 @@ def _errors_translated() -> Iterator[None]:
         raise
 
 
+#: Characters of an id that is made: every provider accepts it.
+_MADE_ID = 9
 #: Arguments of one call, of which each piece may be the last, are not read again and again for ever.
 _MOST_REREAD = 5_000_000
 #: To read a piece again costs as much as reading this many characters more.
@@ -332,6 +335,7 @@ class PartialReply:
         self._room = MOST_BYTES
         self._texts: dict[str, list[str]] = {"content": [], "refusal": []}
         self._calls: list[_CallDraft] = []
+        self._ids: set[str] = set()
         #: By index, and by index and id; under None whatever index they have.
         self._newest: dict[Any, _CallDraft] = {}
         self._usage: dict[str, Any] = {}
@@ -352,7 +356,11 @@ class PartialReply:
         delta = self._note(chunk, "delta")
         # After the end only reports are expected: more text would be of a reply that nobody was shown.
         if delta is not None and not is_over:
-            self._add_delta(storable(delta))
+            drafts = self._add_delta(storable(delta))
+            pieces = getattr(delta, "tool_calls", None)
+            for piece, draft in zip(pieces if isinstance(pieces, list) else (), drafts, strict=False):
+                if isinstance(piece, openai.BaseModel) and draft is not None:
+                    draft.show_id(piece)
 
     def whole(self, completion: Any) -> Reply:
         """The reply of a completion; :class:`InvalidReply` or :class:`EmptyReply` with what was received."""
@@ -380,9 +388,10 @@ class PartialReply:
         self._context_management = reported or self._context_management
         return message
 
-    def _add_delta(self, delta: Any) -> None:
+    def _add_delta(self, delta: Any) -> list[_CallDraft | None]:
+        """Returns the call of each piece of one."""
         if not isinstance(delta, Mapping):
-            return
+            return []
         self._room -= len(str(delta))
         if self._room < 0:
             raise InvalidReply(f"The model's reply has more than {MOST_BYTES} characters; nothing was stored.")
@@ -390,21 +399,23 @@ class PartialReply:
         self._deltas.append({key: value for key, value in delta.items() if key != "tool_calls"})
         for key, texts in self._texts.items():
             texts.append(read_message({"role": "user", "content": delta.get(key)}, writer="model").text())
-        for call in [calls] if isinstance(calls, Mapping) else calls if isinstance(calls, list) else ():
-            if isinstance(call, Mapping):
-                self._add_call(call)
+        pieces = [calls] if isinstance(calls, Mapping) else calls if isinstance(calls, list) else ()
+        return [self._add_call(one) if isinstance(one, Mapping) else None for one in pieces]
 
-    def _add_call(self, piece: Mapping[str, Any]) -> None:
+    def _add_call(self, piece: Mapping[str, Any]) -> _CallDraft:
         """A chunk has at most one piece of each call."""
         index, call_id, chunk = piece.get("index"), _text_of(piece.get("id")), len(self._deltas)
         index = index if isinstance(index, int | str) else None
         current = (self._newest.get((index, call_id)) if call_id else None) or self._newest.get(index)
         if current is None or current.is_followed_by(piece, in_one_chunk=current.chunk == chunk):
-            current = _CallDraft(chunk)
+            is_free = bool(call_id.strip()) and call_id not in self._ids
+            current = _CallDraft(chunk, call_id if is_free else uuid.uuid4().hex[:_MADE_ID])
+            self._ids.add(current.stored_id)
             self._calls.append(current)
             self._newest |= {index: current, None: current}
         current.add(piece)
         self._newest |= {(index, current.id): current, (None, current.id): current}
+        return current
 
     def reply(self) -> Reply:
         """The whole reply; raises where it is none, with what was received: :class:`EmptyReply` if that is nothing."""
@@ -441,9 +452,11 @@ class _CallDraft:
     Its arguments come as parts of a text, as a text that grows with each piece, as one text, or as an object.
     """
 
-    def __init__(self, chunk: int) -> None:
+    def __init__(self, chunk: int, stored_id: str) -> None:
         #: In which it began.
         self.chunk = chunk
+        #: That of its first piece, or one that is made where that has none, or another call's.
+        self.stored_id = stored_id
         self.id = ""
         self.name = ""
         self._pieces: list[dict[str, Any]] = []
@@ -463,6 +476,13 @@ class _CallDraft:
             {"function": {key: inner[key] for key in inner if key != "arguments"}} if "custom" not in piece else {}
         )
         self._pieces.append({**{key: piece[key] for key in piece if key != "function"}, **function})
+
+    def show_id(self, piece: Any) -> None:
+        """Have a reader of the stream see the id that is stored, and no other that comes later."""
+        if len(self._pieces) == 1:
+            piece.id = self.stored_id
+        elif piece.id and piece.id != self.stored_id:
+            piece.id = None
 
     def is_followed_by(self, piece: Mapping[str, Any], *, in_one_chunk: bool) -> bool:
         """Whether a piece under the same index begins another call: some servers number none, or all of them 0."""
@@ -510,7 +530,7 @@ class _CallDraft:
         data.pop("index", None)
         if "function" in data:
             data["function"] = {**(data["function"] or {}), "name": self.name, "arguments": self._whole_arguments}
-        return {"id": self.id, "type": "function", **data}
+        return {"type": "function", **data, "id": self.stored_id}
 
 
 def _inner(piece: Mapping[str, Any]) -> Mapping[str, Any]:

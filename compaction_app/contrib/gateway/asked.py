@@ -67,9 +67,8 @@ class Refused(Exception):
     ) -> None:
         super().__init__(message)
         self.status = status
-        kind = kind or {429: "rate_limit_error"}.get(
-            status, "invalid_request_error" if status < 500 else "server_error"
-        )
+        if not kind:
+            kind = "rate_limit_error" if status == 429 else "invalid_request_error" if status < 500 else "server_error"
         self.content = {"error": {"message": message, "type": kind, "param": param, "code": code}}
         self.headers = {name.replace("_", "-"): str(value) for name, value in headers.items() if value}
 

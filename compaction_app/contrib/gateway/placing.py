@@ -127,7 +127,8 @@ def _place(user: Any, messages: Sequence[Fields], external_id: str, again: bool,
     if not is_allowed(user, session, Action.APPEND if session else Action.CREATE):
         raise PermissionDenied
     count, has_reply = (found.count, found.has_reply) if found else (0, False)
-    ended = {"digest": sent.digests[-1], "has_reply": has_reply, "contributions": found.instructions if found else ()}
+    ended: Any = {"digest": sent.digests[-1], "has_reply": has_reply}
+    ended["contributions"] = found.instructions if found else ()
     if found and session and count == len(messages):
         return Place(session=session, tip=found.message, is_known=True, **ended)
     with transaction.atomic(using=using):

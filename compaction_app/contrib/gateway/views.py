@@ -368,8 +368,12 @@ def _refusal_of(error: Exception, request: HttpRequest | None = None) -> Refused
     """The answer to an error. One that neither the client nor the provider made is logged, without its text."""
     if isinstance(error, Refused):
         return error
+    broke_off = isinstance(error, exceptions.StreamInterrupted)
+    if said := _said_by_provider(error.__cause__ if broke_off else error):
+        return said
     if isinstance(error, openai.APIError):
-        return _refusal_of_provider(error)
+        log_error(logger, error, step="provider", status=getattr(error, "status_code", None))
+        return Refused(502, "The model's provider cannot be reached, or failed.")
     for kinds, status, words, code in _ANSWERS:
         if isinstance(error, kinds):
             own, after = code or getattr(error, "code", None), getattr(error, "retry_after", None)
@@ -384,12 +388,16 @@ def _refusal_of(error: Exception, request: HttpRequest | None = None) -> Refused
     return Refused(500, "The server failed; its log has the error.")
 
 
-def _refusal_of_provider(error: openai.APIError) -> Refused:
+def _said_by_provider(error: BaseException | None) -> Refused | None:
     """Where it is the client's mistake, or too much; what else a provider refuses is a matter of the host's."""
-    status = getattr(error, "status_code", None)
-    if status in (400, 413, 422, 429):
-        message = safe_message(error.message, "") or "The model's provider refused the request."
-        after = error.response.headers.get("Retry-After") if isinstance(error, openai.APIStatusError) else None
-        return Refused(status, message, code=safe_code(error.code) or None, retry_after=after)
-    log_error(logger, error, step="provider", status=status)
-    return Refused(502, "The model's provider cannot be reached, or failed.")
+    if not isinstance(error, openai.APIError):
+        return None
+    said = error.body if isinstance(error.body, Mapping) else {}
+    code, kind = safe_code(error.code), safe_code(error.type)
+    status = getattr(error, "status_code", None) or (429 if "rate_limit" in code + kind else said.get("code"))
+    if status not in (400, 413, 422, 429):
+        return None
+    # The client's own message has the whole body in it.
+    message = safe_message(str(said.get("message") or ""), "") or "The model's provider refused the request."
+    after = error.response.headers.get("Retry-After") if isinstance(error, openai.APIStatusError) else None
+    return Refused(status, message, code=code or None, kind=kind, retry_after=after)
