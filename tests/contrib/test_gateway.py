@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import openai
 import pytest
 import uvicorn
 from django.contrib.auth import get_user_model
 from django.core.asgi import get_asgi_application
+from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import include, path
 
 from compaction_app import chat
+from compaction_app.contrib.gateway import placing, views
 from compaction_app.contrib.gateway.models import BranchDigest
 from compaction_app.contrib.gateway.views import Gateway
 from compaction_app.messages.transcript import RECALL_TOOL
@@ -434,6 +439,14 @@ def test_a_first_question_that_is_sent_again_is_stored_once(api, server):
 REFUSED = [
     ({"model": "gpt-unknown"}, 404, "model_not_found"),
     ({"n": 2}, 400, "unsupported_value"),
+    ({"logprobs": True}, 400, "unsupported_parameter"),
+    ({"functions": [{"name": "f"}]}, 400, "unsupported_parameter"),
+    ({"modalities": ["text", "audio"]}, 400, "unsupported_parameter"),
+    ({"store": True}, 400, "unsupported_parameter"),
+    ({"service_tier": "flex"}, 400, "unsupported_parameter"),
+    ({"web_search_options": {}}, 400, "unsupported_parameter"),
+    ({"top_k": 5}, 400, "unsupported_parameter"),
+    ({"metadata": {"a": "b"}}, 400, "unsupported_parameter"),
     ({"messages": []}, 400, None),
     ({"messages": [{"role": "user", "content": None}]}, 400, None),
     ({"headers": {"X-Conversation-Id": "x" * 256}}, 400, None),
@@ -464,6 +477,83 @@ def test_errors_have_openais_shape(server):
         found, error = post(*talk("q"))
         assert (found, error["code"]) == (status, code)
         assert "none" not in error["message"], "the host's key"
+
+
+def test_an_error_says_what_the_provider_said_once_and_with_its_type(api, server):
+    server.script(default=steps.rate_limited())
+    with pytest.raises(openai.RateLimitError) as refused:
+        ask(api, *talk("q"))
+    assert refused.value.body["message"] == "Rate limit reached for requests."
+    assert (refused.value.type, str(refused.value).count("Error code")) == ("requests", 1)
+    limit = steps.error_event("Rate limit reached", type="rate_limit_error", code=429)
+    server.script([steps.stream_of("No", then=limit)])
+    with pytest.raises(openai.APIError, match="Rate limit reached") as broken:
+        ask(api, *talk("q"), stream=True)
+    assert broken.value.type == "rate_limit_error"
+
+
+ADDRESSES = [
+    "file:///etc/passwd",
+    " FILE:/etc/passwd",
+    "fi\nle:///etc/passwd",
+    "\u2028/etc/passwd",
+    "ftp://x",
+    "//x",
+    "a.png",
+]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_an_address_that_a_models_server_might_open_is_refused(server, address):
+    for part in (
+        {"type": "image_url", "image_url": {"url": address}},
+        {"type": "image_url", "image_url": address},
+        {"type": "file", "file": {"file_data": address, "filename": "a.pdf"}},
+        {"type": "input_audio", "input_audio": {"data": address, "format": "wav"}},
+    ):
+        for about in ({}, {"metadata": {"task": "title_generation"}}):
+            status, error = post({"role": "user", "content": [{"type": "text", "text": "q"}, part]}, **about)
+            assert (status, error["code"]) == (400, "invalid_value"), part
+    assert (ChatMessage.objects.count(), server.requests) == (0, [])
+
+
+def test_addresses_that_are_none_of_the_servers_own_files(server):
+    parts = [
+        {"type": "image_url", "image_url": {"url": "HTTPS://example.org/a.png"}},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}},
+        {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}},
+    ]
+    assert post({"role": "user", "content": [{"type": "text", "text": "q"}, *parts]})[0] == 200
+    assert server.requests[0]["messages"][0]["content"][1:] == parts
+
+
+SECRET = "sk-proj-" + "a1" * 30
+FUNCTION = {"name": "f", "description": SECRET, "parameters": {"properties": {"x": {"enum": [SECRET]}, SECRET: {}}}}
+SAID = {
+    "tools": [{"type": "function", "function": FUNCTION}],
+    "tool_choice": {"type": "function", "function": {"name": SECRET}},
+    "response_format": {"type": "json_schema", "json_schema": {"name": "x", "description": SECRET, "schema": {}}},
+    "stop": ["end", SECRET],
+    "logit_bias": {SECRET: 1},
+    **dict.fromkeys(("user", "prompt_cache_key", "safety_identifier"), SECRET),
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("name", SAID)
+def test_all_that_a_client_says_passes_the_redactor(server, settings, name, stream):
+    settings.COMPACTION = {**settings.COMPACTION, "REDACTOR": "compaction_app.redaction.redact_secrets"}
+    server.script(default=steps.reply("Aye."))
+    for about in ({}, {"metadata": {"task": "title_generation"}}):
+        assert post(*talk("q"), stream=stream, **about, **{name: SAID[name]}) == (200, "Aye.")
+        assert SECRET not in json.dumps(server.requests[-1])
+        assert name in server.requests[-1]
+
+
+def test_values_that_ask_for_what_happens_anyway_are_no_reason_to_refuse(server):
+    usual = {"n": 1, "logprobs": False, "top_logprobs": None, "store": False, "modalities": ["text"]}
+    assert post(*talk("q"), **usual, service_tier="auto", metadata=None, chat_id="7d0e")[0] == 200
+    assert set(server.requests[0]) == {"model", "messages"}
 
 
 def test_who_may(server, settings, users):
@@ -531,3 +621,256 @@ def test_with_the_database_away_the_last_event_says_so(server):
     with failing(lambda _: bool(is_away)):
         *_, last = [part.decode() for part in response.streaming_content]
     assert json.loads(last.removeprefix("data: "))["error"]["code"] == "reply_not_stored"
+
+
+class TestPrompts:
+    """A request is answered under the instructions that it sent."""
+
+    def test_another_request_comes_in_between(self, server, monkeypatch):
+        said = steps.reply_with(lambda body: f"as {body['messages'][0]['content']}")
+        server.script(default=said)
+        about = {"headers": {"X-Conversation-Id": "c1"}}
+        first = post({"role": "system", "content": "P0"}, *talk("hello"), **about)[1]
+        place, between = views.place, []
+
+        def meanwhile(*args, **options):
+            at = place(*args, **options)
+            if not between:
+                between.append(None)
+                between[0] = post({"role": "system", "content": "lawyer"}, *talk("hello", first, "B"), **about)[1]
+            return at
+
+        monkeypatch.setattr(views, "place", meanwhile)
+        for texts in (["A"], ["hello", first, "A"]):
+            between.clear()
+            assert post({"role": "system", "content": "pirate"}, *talk(*texts), **about)[1] == "as pirate"
+            assert between == ["as lawyer"]
+
+    def test_a_list_that_goes_on_with_no_reply_leaves_the_sessions_prompt(self, server):
+        about = {"headers": {"X-Conversation-Id": "c1"}}
+        roofer, other = ({"role": "system", "content": text} for text in ("A roofer.", "Another roofer."))
+        reply = post(roofer, *talk("How old?"), **about)[1]
+        session = ChatSession.objects.get()
+        for prompt in ([], [{"role": "system", "content": "Titles only."}]):
+            post(*prompt, *talk(f"User: How old?\nAI: {reply}"), **about)
+            post(*prompt, *talk("How old?"), **about)
+            session.refresh_from_db()
+            assert session.system_prompt == "A roofer."
+        post(other, *talk("How old?", reply, "And now?"), **about)
+        session.refresh_from_db()
+        assert session.system_prompt == "Another roofer."
+
+    def test_a_prompt_is_counted_with_the_request_that_has_it(self, server, settings):
+        settings.COMPACTION = {**settings.COMPACTION, "CONTEXT_WINDOW": 6000}
+        about = {"headers": {"X-Conversation-Id": "c1"}}
+        post({"role": "system", "content": "Brief."}, *talk("q"), **about)
+        post({"role": "system", "content": "word " * 1500}, *talk("q2"), **about)
+        small, large = (one.sent_context["tokens"] for one in ChatMessage.objects.filter(role="assistant"))
+        assert large - small > 1400
+
+
+def without_tools(messages):
+    return [one for one in messages if one["role"] != "tool" and not one.get("tool_calls")]
+
+
+def newest_question(messages):
+    return max(place for place, one in enumerate(messages) if one["role"] == "user")
+
+
+def with_reminder(messages):
+    """At the newest question, whatever has come after it."""
+    at = newest_question(messages)
+    changed = {**messages[at], "content": f"<reminder>It is {len(messages)}.</reminder>\n{messages[at]['content']}"}
+    return [*messages[:at], changed, *messages[at + 1 :]]
+
+
+def changed(messages, role, **values):
+    return [
+        {**one, **{key: made(one) for key, made in values.items()}} if one["role"] == role else one for one in messages
+    ]
+
+
+def with_arguments(text):
+    def call(one):
+        return {**one, "function": {**one["function"], "arguments": text}}
+
+    return lambda messages: [
+        {**one, "tool_calls": [call(each) for each in one["tool_calls"]]} if one.get("tool_calls") else one
+        for one in messages
+    ]
+
+
+#: What clients do to their list before they send it.
+CLIENTS = {
+    "as it is": lambda messages: messages,
+    "without tool messages": lambda messages: [*without_tools(messages[:-3]), *messages[-3:]],
+    "a reminder before the newest question": with_reminder,
+    "a system message before the newest": lambda messages: [
+        *messages[: (at := newest_question(messages))],
+        {"role": "system", "content": f"It is {at}."},
+        *messages[at:],
+    ],
+    "the last eight": lambda messages: messages[-8:],
+    "the first and the last six": lambda messages: messages if len(messages) < 8 else [messages[0], *messages[-6:]],
+    "the last eight, with a reminder": lambda messages: with_reminder(messages[-8:]),
+    "a name before each reply": lambda messages: changed(
+        messages, "assistant", content=lambda one: one["content"] and f"[house] {one['content']}"
+    ),
+    "a time before each earlier question": lambda messages: [
+        *changed(messages[:-4], "user", content=lambda one: f"[12:00] {one['content']}"),
+        *messages[-4:],
+    ],
+    "empty arguments": with_arguments(""),
+    "arguments that are an empty object": with_arguments("{}"),
+    "arguments that were no JSON": with_arguments('"{no"'),
+    "results in another order": lambda messages: [
+        *messages[:-2],
+        *(messages[:-3:-1] if messages[-1]["role"] == "tool" else messages[-2:]),
+    ],
+    "no text beside calls": lambda messages: [
+        {**one, "content": None} if one.get("tool_calls") else one for one in messages
+    ],
+    "parts": lambda messages: changed(
+        messages, "user", content=lambda one: [{"type": "text", "text": word} for word in one["content"].split(". ")]
+    ),
+}
+
+
+@pytest.mark.parametrize("header", [False, True])
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_client_that_writes_its_list_its_own_way_has_one_session(server, name, header):
+    """Each turn has two calls, two results and a reply; what is stored grows by the turn and not by the list."""
+    about = {"headers": {"X-Conversation-Id": "c1"}} if header else {}
+    messages, stored, turns = [], [], 8
+    for turn in range(turns):
+        asked = [("look", "{no" if "no JSON" in name else "{}", f"call_{turn}_{number}_of_ours") for number in (1, 2)]
+        made = [{"id": each, "type": "function", "function": {"name": f, "arguments": text}} for f, text, each in asked]
+        calling = {"content": "Let me see.", "tool_calls": made}
+        reply = f"The tide of day {turn} is high at noon, and the boats leave the harbour after that."
+        server.script(
+            [lambda exchange, said=calling: exchange.send_message(said, finish_reason="tool_calls"), steps.reply(reply)]
+        )
+        messages.append({"role": "user", "content": f"Tide of day {turn}? We sail from berth {turn}. Is there wind?"})
+        assert post(*CLIENTS[name](messages), **about)[0] == 200
+        messages += [{"role": "assistant", **calling}]
+        messages += [{"role": "tool", "tool_call_id": each, "content": f"Result {each}"} for *_, each in asked]
+        assert post(*CLIENTS[name](messages), **about) == (200, reply)
+        messages.append({"role": "assistant", "content": reply})
+        stored.append(ChatMessage.objects.count())
+    assert ChatSession.objects.count() == 1
+    grown = {after - before for before, after in pairwise(stored)}
+    assert max(grown) <= 8
+    assert ChatMessage.objects.filter(content=messages[-1]["content"]).count() == 1
+    newest = [one for one in server.requests[-1]["messages"] if one["role"] == "tool"][-2:]
+    assert {one["content"] for one in newest} == {one["content"] for one in messages[-3:-1]}
+
+
+def test_an_edit_above_replies_that_stay_is_a_branch(server):
+    server.script(default=steps.reply_with(lambda body: f"Answer {len(server.requests)} about the tides of that day."))
+    texts = ["Which tide is on Monday?"]
+    for question in ("And on Tuesday?", "And on Friday?"):
+        texts += [post(*talk(*texts))[1], question]
+    texts += [post(*talk(*texts))[1], "Thanks."]
+    edited = [*texts[:2], "What about the ferry at night?", *texts[3:]]
+    reply = post(*talk(*edited))[1]
+    assert server.requests[-1]["messages"] == talk(*edited)
+    assert branches() == [texts[:-1], [*edited, reply]]
+
+
+def test_instructions_above_a_reply_that_the_branch_does_not_have_are_stored_below_it(server):
+    long = "The tide of that day is high at noon, and the boats leave after that."
+    server.script(default=steps.reply(long))
+    post(*talk("Tide?"))
+    note = {"role": "developer", "content": "Say it in German."}
+    first, *rest = talk("Tide?", long, "And tomorrow?", long, "And on Friday?")
+    for sent in ([first, note, *rest[:2]], [first, note, *rest[:2]], [first, note, *rest]):
+        post(*sent)
+        shown = [one for one in server.requests[-1]["messages"] if one != note]
+        assert (shown, server.requests[-1]["messages"].count(note)) == ([first, *sent[2:]], 1)
+    assert ChatSession.objects.count() == 1
+
+
+CHATTER = ("OK.", "Hi! How can I help you today?", "I'm sorry, but I can't assist with that. Is there anything else?")
+SAYS = ("yes", "Hi", "go on", "Thanks. ")
+TRIMMING = ("the last eight", "the first and the last six", "the last eight, with a reminder")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_request_is_shown_another_conversation(server, seed):
+    """Of chats that say the same most of the time: their clients trim, edit and add to their lists, at random."""
+    chance = random.Random(seed)
+    server.script(
+        default=steps.reply_with(lambda body: chance.choice([*CHATTER, f"Of berth {chance.random()} nothing."]))
+    )
+    named = (*TRIMMING, "as it is", "a reminder before the newest question", "a system message before the newest")
+    chats = [(chance.choice(named), chance.choice(("tiram", "tiram", "sanoj")), []) for _ in range(8)]
+    for turn in range(60):
+        number = chance.randrange(len(chats))
+        name, key, messages = chats[number]
+        questions = [at for at, one in enumerate(messages) if one["role"] == "user"]
+        if questions and chance.random() < 0.1:
+            # Asked anew from there, or changed where it is.
+            at = chance.choice(questions)
+            del messages[at if chance.random() < 0.5 else len(messages) :]
+            messages[at : at + 1] = [{"role": "user", "content": f"chat-{number}- changed {chance.random()}"}] * (
+                at < len(messages)
+            )
+        said = chance.choice(SAYS) if chance.random() < 0.5 else f"chat-{number}- question {turn}"
+        messages.append({"role": "user", "content": said})
+        sent = CLIENTS[name](messages)
+        status, reply = post(*sent, key=key)
+        shown = server.requests[-1]["messages"]
+        assert (status, shown[-1]) == (200, sent[-1])
+        assert set(re.findall(r"chat-\d+-", json.dumps(shown))) <= {f"chat-{number}-"}
+        messages.append({"role": "assistant", "content": reply})
+
+
+def test_stopped_replies_one_after_another_cost_no_query_each(users):
+    """Their clients have seen the beginning of each."""
+
+    def queries(count):
+        session, sent, tip = chat.start_session(owner=users[0], external_id=f"of {count}"), [], None
+        start, has_reply = str(users[0].pk), False
+        for number in range(count):
+            question, whole = talk(f"q{number}", f"Reply {number} and all of its words")
+            [start] = placing.digests_of([{**question, "tool_calls": []}], start)
+            [tip] = chat.append_messages(session, tip, [question])
+            placing._remember([tip], [start], has_reply, tip.parent_message_id, "default")
+            at = placing.Place(session=session, tip=tip, digest=start, has_reply=has_reply)
+            tip, has_reply = chat.append_message(session, tip, finish_reason="stopped", **whole), True
+            placing.remember_reply(at, tip, "default")
+            start = BranchDigest.objects.get(pk=tip.pk).digest
+            sent += talk(f"q{number}", f"Reply {number} and")
+        with CaptureQueriesContext(connection) as captured:
+            assert post(*sent, *talk("next"), headers={"X-Conversation-Id": f"of {count}"})[0] == 200
+        assert len(branches(session)) == 1
+        return len(captured)
+
+    assert queries(160) <= queries(5) + 1
+
+
+def test_a_stream_shows_the_ids_of_calls_that_are_stored(server):
+    """Whether a provider sends none, one twice, or one too late."""
+    piece = {"index": 0, "type": "function", "function": {"name": "f", "arguments": '{"x": '}}
+    rest = {"index": 0, "id": "late", "function": {"arguments": "1}"}}
+    twice = [{**piece, "index": at, "id": "c", "function": {"name": "f", "arguments": "{}"}} for at in (0, 1)]
+    for pieces in ([piece, rest], [{**piece, "id": ""}, rest], [{**piece, "id": "c1"}, rest], twice):
+        server.script([steps.stream_of(*({"tool_calls": [one]} for one in pieces), finish_reason="tool_calls")])
+        user = get_user_model().objects.first()
+        tip = chat.append_message(chat.start_session(owner=user, model="m"), role="user", content="q")
+        with chat.stream(tip) as chunks:
+            shown = [one for chunk in chunks for choice in chunk.choices for one in choice.delta.tool_calls or ()]
+        stored = [call["id"] for call in chunks.message.tool_calls]
+        assert [one.id for one in shown if one.id] == stored
+        assert len(set(stored)) == len(stored)
+
+
+def test_own_digests_come_and_go_with_their_migration(server):
+    """What an earlier version stored is still found by its beginning."""
+    server.script(map(steps.reply, ("one", "two")))
+    post(*talk("q1"))
+    for target in ("0001", "0002"):
+        call_command("migrate", "compaction_gateway", target, verbosity=0)
+    assert set(BranchDigest.objects.values_list("own", flat=True)) == {""}
+    post(*talk("q1", "one", "q2"))
+    assert branches() == [["q1", "one", "q2", "two"]]

@@ -45,10 +45,12 @@ _USUAL: dict[str, Collection[Any]] = {
     "prompt_cache_retention": ("in_memory", "in-memory"),
     "metadata": ({},),
 }
-#: An address that a provider may open. A model's server beside this one could open a file.
-_ADDRESS = re.compile(r"https?://|data:(?:(?![^,]*;base64,)|[^,]*,[\w+/=%-]*\Z)", re.IGNORECASE | re.ASCII)
+#: An address that a provider may open: a model's server beside this one could open a file.
+_ADDRESS = re.compile(r"https?://|data:(?![^,]*;base64,)|data:[^,]*,(?P<base64>[\w+/-]*=*)\Z", re.IGNORECASE | re.ASCII)
 #: Those who open an address leave these out.
 _BLANKS = re.compile(r"[\x00-\x20\x7f-\xa0\u2000-\u200f\u2028-\u202f\ufeff]+")
+#: No path of a file is as long; a shorter one is written with the letters of base64, but seldom of its length.
+_LONGEST_PATH = 4096
 MAX_MESSAGES = 10_000
 
 
@@ -116,14 +118,19 @@ def read_messages(sent: Any) -> list[Fields]:
             messages.append(fields_of(one))
             validate_message(messages[-1], max_bytes=site_setting("MAX_MESSAGE_BYTES"))
         for file in messages[-1].get("attachments") or ():
-            url = file.get("url") or ""
-            if url and not _ADDRESS.match(_BLANKS.sub("", url)):
+            if (url := file.get("url")) and not _is_address(url):
                 message = f"messages[{number}]: the address of a picture, sound or file begins with https: or data:."
                 raise Refused(400, message, code="invalid_value", param="messages")
     last = messages[-1]
     if last["role"] == Role.USER and not last["content"].strip() and not last.get("attachments"):
         raise Refused(400, "The last message is empty.", param="messages")
     return messages
+
+
+def _is_address(url: str) -> bool:
+    found = _ADDRESS.match(_BLANKS.sub("", url))
+    payload = (found["base64"] or "") if found else ""
+    return bool(found) and (len(payload) % 4 == 0 or len(payload) > _LONGEST_PATH)
 
 
 def read_params(body: Mapping[str, Any], parameters: Collection[str], ignored: Collection[str]) -> dict[str, Any]:

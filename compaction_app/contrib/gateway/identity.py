@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from enum import IntEnum
 from itertools import takewhile
 from typing import Any
 
@@ -30,7 +31,7 @@ _THOUGHT = re.compile(r"\A\s*<(think(?:ing)?|reason(?:ing)?|thought)>.*?</\1>", 
 #: Letters that a client writes before a reply of ours: a name, a time.
 _MOST_BEFORE = 40
 #: No two calls have one id of so many characters; it counts as so many letters.
-_LONG_ID, _UNIQUE = 16, 200
+_LONG_ID, _UNIQUE = 9, 200
 
 
 def fields_of(sent: Mapping[str, Any]) -> Fields:
@@ -135,20 +136,32 @@ def is_same_reply(sent: Mapping[str, Any], stored: Mapping[str, Any], *, is_stop
     return has_name or bool(one and whole.endswith(one))
 
 
-def says_no_more(sent: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
-    """Whether all of a message is in the stored one: a client that added a reminder to it has dropped that."""
-    one, whole = _letters(sent), _letters(stored)
-    return one in whole if one else not whole
+class Likeness(IntEnum):
+    """How a message that a client changed is like the stored one."""
+
+    OTHER = 0
+    #: Half of the shorter one is in both: the same question, with another reminder before or behind it.
+    ALIKE = 1
+    #: It has more words: a reminder, a time.
+    MORE = 2
+    #: It has fewer: a client that added a reminder has dropped it.
+    LESS = 3
+    SAME = 4
 
 
-def is_alike(sent: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
-    """Whether half of the shorter one is in both: the same question, with another reminder before or behind it."""
+def likeness(sent: Mapping[str, Any], stored: Mapping[str, Any]) -> Likeness:
     one, other = _letters(sent), _letters(stored)
-    if not one or not other or one in other or other in one:
-        return bool(one) == bool(other)
-    both = (zip(one, other, strict=False), zip(reversed(one), reversed(other), strict=False))
-    same = sum(1 for pairs in both for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-    return 2 * same >= min(len(one), len(other))
+    if one == other:
+        return Likeness.SAME
+    if not one or not other:
+        return Likeness.OTHER
+    if one in other:
+        return Likeness.LESS
+    if other in one:
+        return Likeness.MORE
+    pairs = (zip(one, other, strict=False), zip(reversed(one), reversed(other), strict=False))
+    same = sum(1 for ends in pairs for _ in takewhile(lambda pair: pair[0] == pair[1], ends))
+    return Likeness.ALIKE if 2 * same >= min(len(one), len(other)) else Likeness.OTHER
 
 
 def weight_of(message: Mapping[str, Any]) -> int:

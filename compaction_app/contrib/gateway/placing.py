@@ -7,8 +7,8 @@ beginning, however long the conversation is; what follows is stored below it, as
 A client may leave messages out, or change what it sent before. Where replies follow that are not below that beginning,
 the last of them that a model gave here is looked for by itself: its words or calls, or its question and what came of
 it. It counts if the list says nothing above it that the branch does not say, but for a reminder at its newest messages:
-all else is an edit. What the client left out is still on the branch, so the model sees that or its summary. Once found,
-the reply is known under the client's own list.
+all else is an edit. What the client left out is still on the branch, so the model sees that or its summary. What is not
+on the branch of the instructions there is stored below the reply, which is known under the client's own list then.
 
 Without a conversation's id a beginning has a reply of ours, or everybody's "Hi" would be one chat; and a branch with
 questions that the list has not is believed only where what both have is much, and no other conversation has as much of
@@ -32,11 +32,11 @@ from compaction_app import chat
 from compaction_app.api.permissions import Action, is_allowed
 from compaction_app.contrib.gateway.identity import (
     Fields,
+    Likeness,
     digests_of,
-    is_alike,
     is_same_reply,
+    likeness,
     own_digest,
-    says_no_more,
     weight_of,
 )
 from compaction_app.contrib.gateway.models import BranchDigest
@@ -56,7 +56,7 @@ _MOST_CANDIDATES = 8
 _MOST_COMPARED = 500
 #: Of a branch with more questions than the list: letters, or messages, that both have.
 _ENOUGH_LETTERS, _ENOUGH_MESSAGES = 40, 4
-#: A single message is a common phrase more easily.
+#: Where that is one message, or a question was changed: common phrases would do.
 _ENOUGH_ALONE = 200
 #: Noted on what a client says that the model, a tool or the host wrote.
 BY_CLIENT = {"written_by": "client"}
@@ -87,10 +87,9 @@ class Beginning:
     has_reply: bool
     #: Messages of the list up to it.
     count: int
-    #: It was found by itself, and the branch above it says all that the list says there.
+    #: It was found by itself. Instructions that the list has above it, and the branch has not.
     is_renamed: bool = False
-    #: Instructions of the list above it that the branch does not have.
-    instructions: Sequence[Mapping[str, str]] = ()
+    instructions: Sequence[Fields] = ()
 
 
 def place(user: Any, messages: Sequence[Fields], external_id: str, again: bool, **made_with: Any) -> Place:
@@ -110,7 +109,7 @@ def place(user: Any, messages: Sequence[Fields], external_id: str, again: bool, 
         return replace(found, system_prompt=prompt)
     if not is_allowed(user, session, Action.CHANGE):
         added = [{"role": Role.SYSTEM, "content": prompt}] if prompt else []
-        return replace(found, system_prompt=session.system_prompt, contributions=[*added, *found.contributions])
+        return replace(found, system_prompt=session.system_prompt, contributions=added)
     if found.has_reply:
         session.system_prompt = prompt
         ChatSession.objects.using(made_with["using"]).filter(pk=session.pk).update(system_prompt=prompt)
@@ -127,21 +126,24 @@ def _place(user: Any, messages: Sequence[Fields], external_id: str, again: bool,
     if not is_allowed(user, session, Action.APPEND if session else Action.CREATE):
         raise PermissionDenied
     count, has_reply = (found.count, found.has_reply) if found else (0, False)
-    ended: Any = {"digest": sent.digests[-1], "has_reply": has_reply}
-    ended["contributions"] = found.instructions if found else ()
     if found and session and count == len(messages):
-        return Place(session=session, tip=found.message, is_known=True, **ended)
+        digest = sent.digests[-1]
+        return Place(session=session, tip=found.message, digest=digest, has_reply=has_reply, is_known=True)
     with transaction.atomic(using=using):
         if session is None:
             session = chat.start_session(owner=user, external_id=external_id, **made_with)
-        new = [one if one["role"] == Role.USER else {**one, "metadata": BY_CLIENT} for one in messages[count:]]
+        above: Sequence[Fields] = found.instructions if found else ()
+        new = [*above, *messages[count:]]
+        new = [one if one["role"] == Role.USER else {**one, "metadata": BY_CLIENT} for one in new]
         # A result whose call is not there becomes a quoted text.
         rows = chat.append_messages(session, found.message if found else None, new, lenient=True)
-        _remember(rows, sent.digests[count:], has_reply, rows[0].parent_message_id, using)
+        # No list has those instructions there.
+        digests = [*[""] * len(above), *sent.digests[count:]]
+        _remember(rows, digests, has_reply, rows[0].parent_message_id, using)
         if found and found.is_renamed:
             named = BranchDigest.objects.using(using).filter(pk=found.message.pk)
             named.update(digest=sent.digests[count - 1])
-    return Place(session=session, tip=rows[-1], **ended)
+    return Place(session=session, tip=rows[-1], digest=digests[-1], has_reply=has_reply)
 
 
 class _SentList:
@@ -210,13 +212,8 @@ class _SentList:
             same = sorted((one for one in compared if one), key=lambda one: one.shared, reverse=True)
             if same and (self._session or same[0].is_certain(same[1:])):
                 best = same[0]
-                return Beginning(
-                    message=best.reply,
-                    has_reply=True,
-                    count=at + 1,
-                    is_renamed=not best.instructions,
-                    instructions=best.instructions,
-                )
+                known = {"count": at + 1, "has_reply": True, "is_renamed": True}
+                return Beginning(message=best.reply, instructions=best.instructions, **known)
         return None
 
     def _compare(self, at: int, reply: ChatMessage, beginning: Beginning | None) -> _Match | None:
@@ -235,21 +232,29 @@ class _SentList:
         # Read only where the list has something else.
         texts = rows.in_bulk(others) if not all(is_there.values()) else {}
         left = {role: iter([texts[pk] for pk in others if pk in texts and texts[pk].role == role]) for role in Role}
-        match = _Match(reply, is_below_reply=bool(floor and beginning and beginning.has_reply))
-        match.add(self.messages[at])
+        match = _Match(reply)
+        for message in (*self.messages[:first], self.messages[at]):
+            match.add(message)
         is_changed, questions = True, 0
         for place in reversed(range(first, at)):
             message = self.messages[place]
             role = message["role"]
             if role in _INSTRUCTIONS and not is_there[place]:
-                match.instructions.insert(0, {"role": role, "content": message["content"]})
+                match.instructions.insert(0, message)
             elif role == Role.USER:
+                questions += 1
+                if is_there[place]:
+                    match.add(message)
+                    is_changed = False
+                    continue
                 # A machine changes the newest messages. Above one that is as it was, a person did.
-                same = is_alike if is_changed else says_no_more
-                if not is_there[place] and not any(same(message, vars(row)) for row in left[role]):
+                enough = Likeness.ALIKE if is_changed else Likeness.LESS
+                how = (likeness(message, vars(row)) for row in left[role])
+                if (found := next((one for one in how if one >= enough), None)) is None:
                     return None
-                is_changed, questions = is_changed and not is_there[place], questions + 1
-                match.add(message)
+                match.likeness = min(match.likeness, found)
+                if found == Likeness.LESS:
+                    match.weight += weight_of(message)
             elif role == Role.ASSISTANT:
                 if not is_there[place] and not any(_is_reply(message, row) for row in left[role]):
                     return None
@@ -268,26 +273,29 @@ class _Match:
     """A stored reply that is at a place of a list, as far as both say the same."""
 
     reply: ChatMessage
-    #: The list begins as the branch does, with another reply of ours.
-    is_below_reply: bool
+    #: Messages that both have as they are, and what they weigh.
     shared: int = 0
     weight: int = 0
+    #: Of the questions that the client changed.
+    likeness: Likeness = Likeness.SAME
     #: The branch has questions that the list does not have.
     has_more: bool = False
-    instructions: list[Mapping[str, str]] = field(default_factory=list)
+    instructions: list[Fields] = field(default_factory=list)
 
     def add(self, message: Fields) -> None:
-        self.shared += 1
-        self.weight += weight_of(message)
+        if message["role"] in (Role.USER, Role.ASSISTANT):
+            self.shared += 1
+            self.weight += weight_of(message)
 
     def is_certain(self, others: Sequence[_Match]) -> bool:
         """Whether it cannot be of another conversation, of which the model would be shown more than was sent."""
-        if self.is_below_reply or not self.has_more:
+        if not self.has_more and self.likeness > Likeness.ALIKE:
             return True
         if any(one.shared == self.shared and one.reply.session_id != self.reply.session_id for one in others):
             return False
-        enough = _ENOUGH_ALONE if self.shared == 1 else _ENOUGH_LETTERS
-        return self.weight >= enough or self.shared >= _ENOUGH_MESSAGES
+        if self.has_more and (self.likeness < Likeness.SAME or self.shared == 1):
+            return self.weight >= _ENOUGH_ALONE
+        return self.weight >= _ENOUGH_LETTERS or self.shared >= _ENOUGH_MESSAGES
 
 
 def place_beside(at: Place, using: str) -> Place:
