@@ -32,7 +32,7 @@ from compaction_app.admin import display, summaries
 from compaction_app.compaction import search_words
 from compaction_app.context import catalog, overflow, pruning
 from compaction_app.contrib import histories
-from compaction_app.contrib.gateway import placing, views
+from compaction_app.contrib.gateway import asked, identity, views
 from compaction_app.contrib.histories import chatgpt, files, open_webui
 from compaction_app.conversation import chat_model, erase, usage
 from compaction_app.exceptions import CompactionError, ContextOverflow, InvalidMessage
@@ -212,13 +212,20 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
         lambda text: drafts.mended(SummaryDraft(text=text), len(text)),
     ],
     prompts: [prompts._escape],
-    placing: [placing._shown],
+    asked: [asked._is_address, lambda text: asked._is_address(f"data:{text}")],
+    identity: [identity._shown, identity._value, lambda text: identity.likeness(_said(text), _said(f"x{text}y"))],
     views: [views.TASKS.match],
     files: [_imported],
     formats: [formats.is_uuid],
     chatgpt: [chatgpt._CITED.search],
     open_webui: [lambda text: list(open_webui._of_content("a", text))],
 }
+
+
+def _said(text: str) -> dict[str, str]:
+    return {"role": "assistant", "content": text}
+
+
 _SPEAKER, _WORDS = statements.Speaker("user"), words.read_words("")
 
 #: Of those whose patterns do next to nothing at each place: to start again everywhere shows in longer texts only.
