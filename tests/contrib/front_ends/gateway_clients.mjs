@@ -1,0 +1,39 @@
+// OpenAI clients of npm in their own tool loops: `node gateway_clients.mjs '{"client": …}'` prints the answers.
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import { generateText, isStepCount, jsonSchema, streamText, tool } from "ai";
+import OpenAI from "openai";
+
+const asked = JSON.parse(process.argv[2]);
+const { url: baseURL, key: apiKey, headers, model, page, parameters, questions, stream } = asked;
+const look = { description: "Read the book.", parameters };
+
+async function openai() {
+  const client = new OpenAI({ baseURL, apiKey, defaultHeaders: headers, maxRetries: 0 });
+  const tools = [{ type: "function", function: { name: "look", ...look, function: async () => page } }];
+  const answers = [];
+  let messages = [];
+  for (const content of questions) {
+    messages = [...messages, { role: "user", content }];
+    const run = client.chat.completions.runTools({ model, messages, tools, stream }, { maxChatCompletions: 100 });
+    answers.push(await run.finalContent());
+    messages = run.messages;
+  }
+  return answers;
+}
+
+async function ai() {
+  const provider = createOpenAICompatible({ name: "house", baseURL, apiKey, headers });
+  const tools = { look: tool({ description: look.description, inputSchema: jsonSchema(parameters), execute: () => page }) };
+  const answers = [];
+  let messages = [];
+  for (const content of questions) {
+    messages = [...messages, { role: "user", content }];
+    const how = { model: provider(model), messages, tools, stopWhen: isStepCount(100), maxRetries: 0 };
+    const made = stream ? streamText({ ...how, onError: ({ error }) => { throw error; } }) : await generateText(how);
+    answers.push(await made.text);
+    messages = [...messages, ...(await made.responseMessages)];
+  }
+  return answers;
+}
+
+console.log(JSON.stringify(await { openai, ai }[asked.client]()));

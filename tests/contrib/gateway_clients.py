@@ -1,0 +1,205 @@
+"""OpenAI clients in their own tool loops, as programs use them: each asks some questions and returns the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import functools
+import importlib.util
+import json
+import operator
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+
+from tests.plugin import NO_FRAMEWORKS
+
+MODEL = "house-model"
+#: What the tool answers, whatever its arguments are.
+PAGE = "The Ada lies at berth seven and her dues are paid. " * 30
+ANYTHING: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": True}
+TOOL = {"type": "function", "function": {"name": "look", "description": "Read the book.", "parameters": ANYTHING}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Talk:
+    url: str
+    key: str
+    questions: Sequence[str]
+    headers: Mapping[str, str] = field(default_factory=dict)
+    stream: bool = False
+
+
+def looked(calls: Sequence[Any]) -> list[dict[str, Any]]:
+    return [{"role": "tool", "tool_call_id": one["id"], "content": PAGE} for one in calls]
+
+
+def plain(talk: Talk, rewrite: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] = list) -> list[str]:
+    """Sends back what it got, byte for byte; ``rewrite`` makes what is sent of what it has."""
+    headers = {"Authorization": f"Bearer {talk.key}", **talk.headers}
+    messages: list[dict[str, Any]] = []
+    answers = []
+    with httpx2.Client(base_url=talk.url, headers=headers, timeout=30) as http:
+        for question in talk.questions:
+            messages.append({"role": "user", "content": question})
+            while True:
+                sent = rewrite(copy.deepcopy(messages))
+                answer = http.post("chat/completions", json={"model": MODEL, "messages": sent, "tools": [TOOL]})
+                assert answer.status_code == 200, answer.text
+                messages.append(answer.json()["choices"][0]["message"])
+                if not (calls := messages[-1].get("tool_calls")):
+                    break
+                messages += looked(calls)
+            answers.append(messages[-1]["content"])
+    return answers
+
+
+def openai_python(talk: Talk) -> list[str]:
+    client = openai.OpenAI(base_url=talk.url, api_key=talk.key, default_headers=talk.headers, max_retries=0)
+    messages: list[Any] = []
+    answers = []
+    for question in talk.questions:
+        messages.append({"role": "user", "content": question})
+        asked: Any = {"model": MODEL, "messages": messages, "tools": [TOOL]}
+        while True:
+            if talk.stream:
+                with client.chat.completions.stream(**asked) as events:
+                    made: Any = events.get_final_completion()
+            else:
+                made = client.chat.completions.create(**asked)
+            messages.append(said := made.choices[0].message)
+            if not said.tool_calls:
+                break
+            messages += looked([{"id": one.id} for one in said.tool_calls])
+        answers.append(said.content)
+    return answers
+
+
+def litellm(talk: Talk) -> list[str]:
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    import litellm
+
+    address = {"base_url": talk.url, "api_key": talk.key, "extra_headers": dict(talk.headers)}
+    messages: list[Any] = []
+    answers = []
+    for question in talk.questions:
+        messages.append({"role": "user", "content": question})
+        asked: Any = {"model": f"openai/{MODEL}", "messages": messages, "tools": [TOOL], **address}
+        while True:
+            made: Any = litellm.completion(**asked, stream=talk.stream, max_retries=0)
+            if talk.stream:
+                made = litellm.stream_chunk_builder(list(made), messages)
+            messages.append(said := made.choices[0].message)
+            if not said.tool_calls:
+                break
+            messages += looked([{"id": one.id} for one in said.tool_calls])
+        answers.append(said.content)
+    return answers
+
+
+def langchain_openai(talk: Talk) -> list[str]:
+    from langchain_core.messages import HumanMessage, ToolMessage
+    from langchain_openai import ChatOpenAI
+
+    address = {"base_url": talk.url, "api_key": talk.key, "default_headers": talk.headers}
+    model: Any = ChatOpenAI(model=MODEL, max_retries=0, use_responses_api=False, **address).bind_tools([TOOL])
+    messages: list[Any] = []
+    answers = []
+    for question in talk.questions:
+        messages.append(HumanMessage(question))
+        while True:
+            said = functools.reduce(operator.add, model.stream(messages)) if talk.stream else model.invoke(messages)
+            messages.append(said)
+            if not (calls := [*said.tool_calls, *said.invalid_tool_calls]):
+                break
+            messages += [ToolMessage(PAGE, tool_call_id=one["id"]) for one in calls]
+        answers.append(said.content)
+    return answers
+
+
+def _look(**anything: Any) -> str:
+    """Read the book."""
+    return PAGE
+
+
+def pydantic_ai(talk: Talk) -> list[str]:
+    from openai import AsyncOpenAI
+    from pydantic_ai import Agent, Tool
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+    from pydantic_ai.usage import UsageLimits
+
+    async def asked() -> list[str]:
+        client = AsyncOpenAI(base_url=talk.url, api_key=talk.key, default_headers=talk.headers, max_retries=0)
+        # It tells the model about arguments that are no JSON, and asks again.
+        look = Tool(_look, name="look", max_retries=1_000)
+        agent: Any = Agent(OpenAIChatModel(MODEL, provider=OpenAIProvider(openai_client=client)), tools=[look])
+        history: Any = []
+        answers = []
+        for question in talk.questions:
+            how: Any = {"message_history": history, "usage_limits": UsageLimits(request_limit=None)}
+            if talk.stream:
+                async with agent.run_stream(question, **how) as run:
+                    answers.append(await run.get_output())
+            else:
+                run = await agent.run(question, **how)
+                answers.append(run.output)
+            history = run.all_messages()
+        return answers
+
+    return asyncio.run(asked())
+
+
+def llm(talk: Talk) -> list[str]:
+    import llm
+    from llm.default_plugins.openai_models import Chat
+
+    model = Chat(MODEL, key=talk.key, api_base=talk.url, headers=dict(talk.headers), supports_tools=True)
+    look = llm.Tool("look", "Read the book.", ANYTHING, implementation=lambda **_: PAGE)
+    conversation = model.conversation(tools=[look])
+    return [
+        conversation.chain(question, stream=talk.stream, chain_limit=0, key=talk.key).text()
+        for question in talk.questions
+    ]
+
+
+def of_node(name: str, talk: Talk) -> list[str]:
+    folder = Path(os.environ["FRONT_ENDS"])
+    (folder / SCRIPT.name).write_text(SCRIPT.read_text())
+    asked = {**vars(talk), "client": name, "model": MODEL, "page": PAGE, "parameters": ANYTHING}
+    made = subprocess.run(
+        ["node", SCRIPT.name, json.dumps(asked)], cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert made.returncode == 0, made.stderr
+    answers: list[str] = json.loads(made.stdout)
+    return answers
+
+
+SCRIPT = Path(__file__).parent / "front_ends" / "gateway_clients.mjs"
+IN_PYTHON: dict[str, Callable[[Talk], list[str]]] = {
+    "openai": openai_python,
+    "litellm": litellm,
+    "langchain_openai": langchain_openai,
+    "pydantic_ai": pydantic_ai,
+    "llm": llm,
+}
+IN_NODE = {"openai (npm)": "openai", "ai (npm)": "ai"}
+CLIENTS = [*IN_PYTHON, *IN_NODE]
+
+
+def client_named(name: str) -> Callable[[Talk], list[str]]:
+    """The client, or the test is skipped."""
+    if name in IN_NODE:
+        if "FRONT_ENDS" not in os.environ:
+            pytest.skip(NO_FRAMEWORKS)
+        return functools.partial(of_node, IN_NODE[name])
+    if not importlib.util.find_spec(name):
+        pytest.skip(NO_FRAMEWORKS)
+    return IN_PYTHON[name]

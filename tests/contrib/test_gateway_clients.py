@@ -1,0 +1,290 @@
+"""Clients of other makers with their own tool loops: whatever they do to a list, it is one conversation of O(N) rows.
+
+What they are known to do, by their sources: LangChain, llm, pydantic-ai and the AI SDK write arguments anew (``""`` as
+``{}``, JavaScript ``2.0`` as ``2``), mend or wrap those that are no JSON, and make ids where none came; LangChain puts
+the calls that it could read first; LiteLLM leaves out what is null; pydantic-ai and the AI SDK send reasoning back.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import openai
+import pytest
+from django.db import connection
+
+from compaction_app import chat
+from compaction_app.contrib.gateway.models import BranchDigest
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.tasks import compact_branch
+from compaction_app.testing import steps
+from tests.contrib.gateway_clients import CLIENTS, MODEL, PAGE, TOOL, Talk, client_named, plain
+from tests.contrib.test_gateway import asgi_server, provider, users
+from tests.small import small
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls("tests.contrib.test_gateway")]
+__all__ = ["asgi_server", "provider", "users"]
+
+QUESTIONS = ["Where is the Ada, and is she paid for?", "Whose is the Björn? He lies beside her."]
+#: Calls in each reply to a question: thirty for both.
+ROUNDS = [1, 2] * 5
+ARGUMENTS = [
+    '{"city": "Oslo"}',
+    "",
+    '{"x": 2.0, "n": 9007199254740993, "e": 1e2, "zero": -0.0}',
+    "{}",
+    '{"city": "Troms\\u00f8", "b": [1, {"y": 2, "x": 1}], "a": "\U0001f600"}',
+    "null",
+    ' {"city":"Tromsø"} ',
+]
+BROKEN = ['{"city": "Os', "[1]", '{"city": "Oslo"}', '"x"']
+NAMED = {"X-Conversation-Id": "c1"}
+
+
+def echo(question):
+    return f"You asked: {question}"
+
+
+class HouseModel:
+    """What the provider's model says to each question: calls of a tool, then the question again."""
+
+    def __init__(self, arguments=ARGUMENTS, call_id="call_{:024}", rounds=ROUNDS, **beside):
+        self.arguments, self.call_id, self.rounds, self.beside = arguments, call_id, rounds, beside
+
+    def script(self, questions=QUESTIONS):
+        numbers, written = itertools.count(), itertools.cycle(self.arguments)
+
+        def call():
+            named = {} if self.call_id is None else {"id": self.call_id.format(next(numbers))}
+            return {**named, "type": "function", "function": {"name": "look", "arguments": next(written)}}
+
+        def says(count):
+            def answer(exchange):
+                compact_what_is_ready()
+                [*_, asked] = [one["content"] for one in exchange.body["messages"] if one["role"] == "user"]
+                said = {"tool_calls": [call() for _ in range(count)]} if count else {"content": echo(asked)}
+                ending = "tool_calls" if count else "stop"
+                exchange.send_message({"content": None, **self.beside, **said}, finish_reason=ending)
+
+            return answer
+
+        return [says(count) for _ in questions for count in [*self.rounds, 0]]
+
+    def rows(self, questions=QUESTIONS):
+        return len(questions) * (len(self.rounds) + sum(self.rounds) + 2)
+
+
+def compact_what_is_ready():
+    """As workers do between two requests."""
+    try:
+        for run in CompactionRun.objects.filter(status="ready"):
+            compact_branch(run.pk)
+    finally:
+        connection.close()
+
+
+def stored_of(user, kind="message"):
+    """The sessions of a user, and their messages."""
+    own = ChatMessage.objects.filter(session__owner=user, kind=kind)
+    return ChatSession.objects.filter(owner=user).count(), own.count()
+
+
+@pytest.fixture
+def gateway(asgi_server, settings):
+    settings.ALLOWED_HOSTS = ["*"]
+    settings.COMPACTION = small(CONTEXT_WINDOW=4_000, RESERVED_TOKENS=500)
+    return f"{asgi_server}/v1"
+
+
+_OF_PLAIN = []
+
+
+@pytest.fixture
+def summaries(gateway, server, users):
+    """How many a client makes that changes nothing; counted once."""
+    if not _OF_PLAIN:
+        server.script(HouseModel().script())
+        assert plain(Talk(url=gateway, key="sanoj", questions=QUESTIONS)) == list(map(echo, QUESTIONS))
+        assert stored_of(users[1]) == (1, HouseModel().rows())
+        _OF_PLAIN.append(stored_of(users[1], "summary")[1])
+    return _OF_PLAIN[0]
+
+
+STREAMED = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+
+
+@STREAMED
+@pytest.mark.parametrize("name", CLIENTS)
+def test_thirty_calls_are_one_conversation(name, stream, gateway, server, summaries, users):
+    client = client_named(name)
+    server.script(HouseModel().script())
+    # Each request is answered under its own last question.
+    assert client(Talk(url=gateway, key="tiram", questions=QUESTIONS, stream=stream)) == list(map(echo, QUESTIONS))
+    assert stored_of(users[0]) == (1, HouseModel().rows())
+    assert 0 < stored_of(users[0], "summary")[1] <= summaries + 1
+
+
+#: Clients that end at arguments that they cannot read, where others report it to the model.
+GIVES_UP = {("llm", False), ("llm", True), ("langchain_openai", False)}
+FEW = [1, 2]
+VARIANTS = {
+    "the header": (HouseModel(rounds=FEW), NAMED),
+    "arguments that are no object": (HouseModel(BROKEN, rounds=FEW), {}),
+    "no ids": (HouseModel(call_id=None, rounds=FEW, reasoning_content="The tide, I think."), {}),
+    "empty ids": (HouseModel(call_id="", rounds=FEW), {}),
+    # Two calls of one message with the same id are no two calls.
+    "one id for all": (HouseModel(call_id="call_1", rounds=[1, 1]), {}),
+}
+
+
+@STREAMED
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("name", CLIENTS)
+def test_what_a_model_may_send(name, variant, stream, gateway, server, users):
+    client = client_named(name)
+    model, headers = VARIANTS[variant]
+    if model.arguments is BROKEN and (name, stream) in GIVES_UP:
+        pytest.skip("This client ends at such arguments.")
+    server.script(model.script())
+    talk = Talk(url=gateway, key="tiram", headers=headers, questions=QUESTIONS, stream=stream)
+    assert client(talk) == list(map(echo, QUESTIONS))
+    assert stored_of(users[0]) == (1, model.rows())
+
+
+def is_of_a_tool(message):
+    return message["role"] == "tool" or bool(message.get("tool_calls"))
+
+
+def newest_question(messages):
+    return max(at for at, one in enumerate(messages) if one["role"] == "user")
+
+
+def asked_with(change):
+    """What is written to the newest question; the next list has it as it was."""
+
+    def rewrite(messages):
+        at = newest_question(messages)
+        return [*messages[:at], {**messages[at], "content": change(messages[at]["content"])}, *messages[at + 1 :]]
+
+    return rewrite
+
+
+def tools_left_out(messages):
+    """Of earlier turns."""
+    at = newest_question(messages)
+    return [one for one in messages[:at] if not is_of_a_tool(one)] + messages[at:]
+
+
+def old_results_cleared(messages):
+    """All but the last three, as context editing does it in the middle of a loop."""
+    old = [one for one in messages if one["role"] == "tool"][:-3]
+    return [{**one, "content": "[cleared]"} if one in old else one for one in messages]
+
+
+def newest_two_turns(messages):
+    starts = [at for at, one in enumerate(messages) if one["role"] == "user"]
+    return messages[starts[-2:][0] :]
+
+
+def calls_reversed(messages):
+    return [{**one, "tool_calls": one["tool_calls"][::-1]} if one.get("tool_calls") else one for one in messages]
+
+
+def results_reversed(messages):
+    groups = [list(group) for _, group in itertools.groupby(messages, key=lambda one: one["role"] == "tool")]
+    return [one for group in groups for one in (group[::-1] if group[0]["role"] == "tool" else group)]
+
+
+def all_fields_written_out(messages):
+    beside = {"assistant": {"refusal": None, "function_call": None, "annotations": []}, "tool": {"name": "look"}}
+    return [{**one, "content": one["content"] or "", **beside.get(one["role"], {})} for one in messages]
+
+
+clock = itertools.count()
+REWRITES = {
+    "tools left out": tools_left_out,
+    "old results cleared": old_results_cleared,
+    "newest two turns": newest_two_turns,
+    "a reminder behind": asked_with(lambda text: f"{text}\n\n<system-reminder>Be brief.</system-reminder>"),
+    "the time before": asked_with(lambda text: f"<context>{next(clock)} seconds past noon.</context>\n{text}"),
+    "the time as a part": asked_with(
+        lambda text: [{"type": "text", "text": text}, {"type": "text", "text": f"{next(clock)} seconds past noon."}]
+    ),
+    "the time in the instructions": lambda messages: [
+        {"role": "system", "content": f"{next(clock)} seconds past noon."},
+        *messages,
+    ],
+    "calls in another order": calls_reversed,
+    "results in another order": results_reversed,
+    "all fields written out": all_fields_written_out,
+}
+TURNS = [f"Question {number}: in which of the harbours of the sound does the ship lie?" for number in range(5)]
+
+
+@pytest.mark.parametrize("way", REWRITES)
+def test_a_list_that_is_written_another_way(way, gateway, server, users):
+    model = HouseModel(rounds=FEW)
+    server.script(model.script(TURNS))
+    answers = plain(Talk(url=gateway, key="tiram", questions=TURNS), REWRITES[way])
+    assert [question in answer for question, answer in zip(TURNS, answers, strict=True)] == [True] * len(TURNS)
+    assert stored_of(users[0]) == (1, model.rows(TURNS))
+
+
+@pytest.fixture
+def client(gateway):
+    return openai.OpenAI(base_url=gateway, api_key="tiram", default_headers=NAMED, max_retries=0)
+
+
+def test_titles_in_between(client, server, users):
+    """In words that are not known, and below instructions of their own: each request has those that it sent."""
+    brief, titles = ({"role": "system", "content": text} for text in ("Be brief.", "You name chats."))
+
+    def said(*messages):
+        return client.chat.completions.create(model=MODEL, messages=messages).choices[0].message.content
+
+    messages = []
+    for question in TURNS:
+        server.script([*HouseModel(rounds=[]).script([question]), steps.reply("Ships")])
+        messages.append({"role": "user", "content": question})
+        messages.append({"role": "assistant", "content": said(brief, *messages)})
+        assert said(titles, {"role": "user", "content": f"Name this chat in three words:\n{question}"}) == "Ships"
+        assert [one["messages"][0] for one in server.requests[-2:]] == [brief, titles]
+    [*_, tip] = ChatMessage.objects.filter(content__startswith="You asked").order_by("pk")
+    assert [one.content for one in chat.get_branch(tip)] == [one["content"] for one in messages]
+    assert tip.session.system_prompt == "Be brief."
+    assert stored_of(users[0])[0] == 1
+
+
+@pytest.mark.parametrize("headers", [{}, NAMED], ids=["alone", "header"])
+@pytest.mark.parametrize("said", [{"content": "word "}, {"tool_calls": [{"index": 0, "function": {"arguments": "["}}]}])
+def test_a_stop_in_the_middle(client, said, headers, gateway, server, users):
+    """Of a text, or of the arguments of a call, behind a result. A client has no more of it than it was shown."""
+
+    def endless(exchange):
+        if "tool_calls" in said:
+            named = {"index": 0, "id": "call_x", "type": "function", "function": {"name": "look", "arguments": ""}}
+            exchange.send_delta({"tool_calls": [named]})
+        while not exchange.client_left:
+            exchange.send_delta(said)
+            exchange.wait(0.02)
+
+    before, model = HouseModel(rounds=[1]), HouseModel(call_id="call_{:024}x", rounds=FEW)
+    server.script([before.script()[0], endless])
+    messages = [{"role": "user", "content": QUESTIONS[0]}]
+    asked = {"model": MODEL, "messages": messages, "tools": [TOOL], "extra_headers": headers}
+    client = client.with_options(default_headers={}) if not headers else client
+    messages.append(client.chat.completions.create(**asked).choices[0].message.to_dict())
+    messages.append({"role": "tool", "tool_call_id": messages[-1]["tool_calls"][0]["id"], "content": PAGE})
+    chunks = client.chat.completions.create(**asked, stream=True)
+    shown = "".join(next(chunks).choices[0].delta.content or "" for _ in range(3))
+    chunks.close()
+    server.wait_for_disconnects(1)
+    give_up = time.monotonic() + 10
+    while shown and not BranchDigest.objects.filter(message__finish_reason="stopped") and time.monotonic() < give_up:
+        time.sleep(0.05)
+    messages += [{"role": "assistant", "content": shown}] if shown else []
+    server.script(model.script(QUESTIONS[1:]))
+    talk = Talk(url=gateway, key="tiram", headers=headers, questions=QUESTIONS[1:])
+    assert plain(talk, lambda new: messages + new) == [echo(QUESTIONS[1])]
+    assert stored_of(users[0]) == (1, len(messages) + model.rows(QUESTIONS[1:]))
