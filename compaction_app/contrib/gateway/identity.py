@@ -75,10 +75,11 @@ def _identity(message: Mapping[str, Any]) -> str:
 
 def _calls(message: Mapping[str, Any]) -> list[Any]:
     calls = message.get("tool_calls") or ()
-    return [
+    # LangChain writes those first that it could read.
+    return sorted(
         [call["id"], call["function"]["name"], json.dumps(_value(call["function"].get("arguments")), sort_keys=True)]
         for call in calls
-    ]
+    )
 
 
 def _value(written: Any) -> Any:
