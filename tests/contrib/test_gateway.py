@@ -723,12 +723,32 @@ CLIENTS = {
     "empty arguments": with_arguments(""),
     "arguments that are an empty object": with_arguments("{}"),
     "arguments that were no JSON": with_arguments('"{no"'),
+    "calls in another order": lambda messages: changed(
+        messages, "assistant", tool_calls=lambda one: one.get("tool_calls", [])[::-1]
+    ),
     "results in another order": lambda messages: [
         *messages[:-2],
         *(messages[:-3:-1] if messages[-1]["role"] == "tool" else messages[-2:]),
     ],
     "no text beside calls": lambda messages: [
         {**one, "content": None} if one.get("tool_calls") else one for one in messages
+    ],
+    "old results cleared": lambda messages: [
+        *changed(messages[:-2], "tool", content=lambda one: "[cleared]"),
+        *messages[-2:],
+    ],
+    "all fields written out": lambda messages: [
+        {"refusal": None, "function_call": None, **one, "content": one["content"] or ""} for one in messages
+    ],
+    "a time in the instructions": lambda messages: [
+        {"role": "system", "content": f"{len(messages)} seconds past noon."},
+        *messages,
+    ],
+    "a time as a part of the newest question": lambda messages: [
+        {**one, "content": [{"type": "text", "text": text} for text in (one["content"], f"It is {at}.")]}
+        if at == newest_question(messages)
+        else one
+        for at, one in enumerate(messages)
     ],
     "parts": lambda messages: changed(
         messages, "user", content=lambda one: [{"type": "text", "text": word} for word in one["content"].split(". ")]
