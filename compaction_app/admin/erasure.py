@@ -168,14 +168,13 @@ class ErasingAdmin(RecordAdmin):
         )
         return self.confirm(
             links,
+            obj,
             lambda given: self._redact(links, obj, **given),
-            obj=obj,
             title=_("Redact"),
             question=format_html("{} {}", format_html(question, _search_url(links, obj)), phrase),
             tell=partial(self._told_of_redacting, links, obj),
             form=form,
             is_final=True,
-            back=links.page_of(obj),
         )
 
     def _told_of_redacting(self, links: Links, message: ChatMessage) -> Told:
@@ -245,8 +244,8 @@ class ErasingAdmin(RecordAdmin):
             raise Http404("There is no such live summary.")
         return self.confirm(
             links,
+            obj,
             lambda given: self._retire(links, obj, given["reason"]),
-            obj=obj,
             title=_("Retire"),
             question=_(
                 "This summary is taken out of use, with every one that was built on it. The messages that were "
@@ -254,7 +253,6 @@ class ErasingAdmin(RecordAdmin):
             ),
             tell=partial(self._told_of_retiring, links, obj, retiring),
             form=RetireForm,
-            back=links.page_of(obj),
         )
 
     def _told_of_retiring(self, links: Links, summary: ChatMessage, retiring: Sequence[ChatMessage]) -> Told:

@@ -369,8 +369,7 @@ class ChatMessageAdmin(ErasingAdmin):
         question = _("Where a summary covers it, the message is sent in full as well, on each branch that contains it.")
         if is_pinned:
             question = _("Where a summary covers it, the message is no longer sent beside the summary.")
-        title, back = _("Unpin") if is_pinned else _("Pin"), links.page_of(obj)
-        return self.confirm(links, act, obj=obj, title=title, question=question, back=back)
+        return self.confirm(links, obj, act, title=_("Unpin") if is_pinned else _("Pin"), question=question)
 
     def compact_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
         def act(given: dict[str, Any]) -> None:
@@ -379,13 +378,12 @@ class ChatMessageAdmin(ErasingAdmin):
 
         return self.confirm(
             links,
+            obj,
             act,
-            obj=obj,
             title=_("Compact now"),
             question=_("The older part of the branch that ends here is summarized in the background."),
             tell=told_of_compacting,
             form=CompactForm,
-            back=links.page_of(obj),
         )
 
     def copy_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
@@ -400,10 +398,9 @@ class ChatMessageAdmin(ErasingAdmin):
 
         return self.confirm(
             links,
+            obj,
             act,
-            obj=obj,
             title=_("Copy branch"),
             question=_("The branch down to this message becomes a new session with the same owner."),
             tell=lambda: {records.KEPT: [_("This session, as it is. Later changes in one do not show in the other.")]},
-            back=links.page_of(obj),
         )

@@ -338,9 +338,9 @@ class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
     def confirm(
         self,
         links: Links,
+        obj: Any,
         act: Callable[[dict[str, Any]], HttpResponse | None],
         *,
-        back: str,
         form: type[forms.Form] = forms.Form,
         tell: Callable[[], Told] = dict,
         **context: Any,
@@ -348,14 +348,14 @@ class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
         """A page that says what is going to happen and asks for it. By POST ``act`` does it, with the form's data.
 
         ``question`` is its first sentence, ``tell`` what it says below; it is not asked when the form was sent.
-        Afterwards, and by the page's link, people go ``back``, unless ``act`` returns a page. ``is_final``: it cannot
-        be undone.
+        Afterwards, and by the page's link, people go back to the record, unless ``act`` returns a page. ``is_final``:
+        it cannot be undone.
         """
-        filled = form(links.request.POST if links.request.method == "POST" else None)
+        filled, back = form(links.request.POST if links.request.method == "POST" else None), links.page_of(obj)
         if filled.is_valid():
             return act(filled.cleaned_data) or HttpResponseRedirect(back)
         context = {"button": context["title"], "form": filled, "back": back, "told": tell(), **context}
-        return self.own_page(links, "confirm.html", **context)
+        return self.own_page(links, "confirm.html", obj=obj, **context)
 
     def own_page(self, links: Links, template: str, *, obj: Any = None, **context: Any) -> HttpResponse:
         """A page that Django has no view for, below its list and the record that it is about."""

@@ -192,13 +192,7 @@ class CompactionRunAdmin(records.RecordAdmin):
         if (again := _tried_again(links, obj)) != display.EMPTY:
             question.append(format_html(_("It was already tried again: {}."), again))
         return self.confirm(
-            links,
-            act,
-            obj=obj,
-            title=_("Retry"),
-            question=display.joined(question, " "),
-            tell=told_of_compacting,
-            back=links.page_of(obj),
+            links, obj, act, title=_("Retry"), question=display.joined(question, " "), tell=told_of_compacting
         )
 
 

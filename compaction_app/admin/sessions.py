@@ -263,10 +263,9 @@ class ChatSessionAdmin(records.RecordAdmin):
     def compact_view(self, request: HttpRequest, links: Links, obj: ChatSession) -> HttpResponse:
         return self.confirm(
             links,
+            obj,
             lambda _given: compact_session(self, links, obj),
-            obj=obj,
             title=_("Compact every branch"),
             question=_("Every branch over its threshold is compacted in the background, shallow branches first."),
             tell=told_of_compacting,
-            back=links.page_of(obj),
         )
