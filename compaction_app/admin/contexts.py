@@ -75,9 +75,6 @@ def _strategy_words(strategy: str, summary_id: int | None, dropped: int) -> str:
     return str(_SUMMARY_IS_DUE if is_due else STRATEGY_WORDS.get(strategy, ""))
 
 
-# -- messages that are not listed ---------------------------------------------------------------------------
-
-
 class Unlisted(NamedTuple):
     """Messages that follow each other on a branch and share a row, by the ids of the first and the last."""
 
@@ -97,9 +94,6 @@ def stretch(node_id: int, using: str, *, first: int, last: int, origin: str = DR
         return None
     tokens = ends[-1].path_tokens - ends[0].path_tokens + ends[0].token_count
     return Unlisted(origin, last - first + 1, tokens, ends[0].pk, ends[-1].pk)
-
-
-# -- the table ----------------------------------------------------------------------------------------------
 
 
 def _table(items: Sequence[ContextMessage | Unlisted], using: str, *, cutoff_id: int | None) -> dict[str, Any]:
@@ -166,9 +160,6 @@ def _folded(items: Sequence[ContextMessage | Unlisted]) -> Sequence[ContextMessa
     ends = (older[0].message_id or 0, older[-1].message_id or 0)
     folded = Unlisted(FOLDED, len(older), sum(message.tokens for message in older), *ends)
     return [*before[: len(before) - len(older)], folded, *newest]
-
-
-# -- what would be sent now ---------------------------------------------------------------------------------
 
 
 def context_here(message: ChatMessage) -> dict[str, Any]:
@@ -243,9 +234,6 @@ def _left_out(
             _("Left out within the newest turn as well, which alone is too large: {}.").format(messages(inner))
         )
     return [before] if before and inner >= 0 else []
-
-
-# -- what was sent for a reply ------------------------------------------------------------------------------
 
 
 def context_then(reply: ChatMessage) -> dict[str, Any] | None:

@@ -77,9 +77,6 @@ class RetireForm(forms.Form):
     )
 
 
-# -- what depends on messages -------------------------------------------------------------------------------
-
-
 def affected_by(erased: ChatMessage) -> tuple[dict[str, int], QuerySet[ChatMessage]]:
     """How many messages stand at or below a message, tips among them and live summaries; and these."""
     using = database_of(erased)
@@ -93,9 +90,6 @@ def affected_by(erased: ChatMessage) -> tuple[dict[str, int], QuerySet[ChatMessa
         live=Count("pk", filter=is_live),
     )
     return counts, nodes.filter(is_live).defer(*TEXTS).order_by("id")
-
-
-# -- what the model no longer sees --------------------------------------------------------------------------
 
 
 def _unseen(links: Links, tip: ChatMessage | None, base_id: int | None) -> list[str]:
@@ -151,8 +145,6 @@ class ErasingAdmin(RecordAdmin):
             self.page("<int:pk>/retire/", self.retire_view, "retire_summary"),
             *super().get_urls(),
         ]
-
-    # -- redacting ----------------------------------------------------------------------------------------
 
     def redact_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
         if obj.is_summary:
@@ -235,8 +227,6 @@ class ErasingAdmin(RecordAdmin):
         hits = f"{links.url('chatmessage_changelist')}?{search}"
         return HttpResponseRedirect(hits) if QueryDict(search).get("q") else None
 
-    # -- retiring -----------------------------------------------------------------------------------------
-
     def retire_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
         live = live_built_on(obj, database_of(obj)).defer(*TEXTS).order_by("id")
         retiring = list(live) if obj.is_summary else []
@@ -272,8 +262,6 @@ class ErasingAdmin(RecordAdmin):
         named, then = joined(map(links.summary, retired), ", "), requested_after(links, summary.session)
         said = format_html(_("Retired {}: {}. {}"), len(retired), named, then)
         self.message_user(links.request, said, notes.SUCCESS)
-
-    # -- deleting -----------------------------------------------------------------------------------------
 
     def may_delete(self, obj: ChatMessage) -> bool:
         return not obj.is_summary

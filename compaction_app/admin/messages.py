@@ -47,10 +47,6 @@ _MOST_NAMED = 50
 SENT = "sent"
 #: Texts that have an address of their own, by their name in it.
 _TEXTS = [name for name in records.TEXTS if name != "ledger"]
-
-
-# -- the two lists ------------------------------------------------------------------------------------------
-
 KIND_WORDS = {Kind.MESSAGE: gettext_lazy("Messages"), Kind.SUMMARY: gettext_lazy("Summaries")}
 
 
@@ -109,9 +105,6 @@ class SessionOfMessagesFilter(admin.SimpleListFilter):
         return found
 
 
-# -- texts of any size --------------------------------------------------------------------------------------
-
-
 def _has_text(text: str) -> Q:
     """Messages with a text in any column that a redaction erases.
 
@@ -154,9 +147,6 @@ def _plain_text(text: str, status: int = 200) -> HttpResponse:
     # JSON can escape what no encoding can send: lone surrogates.
     body = text.encode("utf-8", "backslashreplace")
     return HttpResponse(body, status=status, content_type="text/plain; charset=utf-8", headers=headers)
-
-
-# -- the admin ----------------------------------------------------------------------------------------------
 
 
 @admin.register(ChatMessage)

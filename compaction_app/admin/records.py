@@ -119,9 +119,6 @@ class RecordList(ChangeList):
         return [format_html("{} {}", words(name), value) for name, value in named.items()]
 
 
-# -- the admin ----------------------------------------------------------------------------------------------
-
-
 class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
     """Shows records that the system wrote. Each subclass adds what else is allowed."""
 

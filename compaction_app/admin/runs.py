@@ -67,8 +67,6 @@ class CompactionRunAdmin(records.RecordAdmin):
         "Run or session ids; among the newest 10,000 runs also a part of the model, code or error details."
     )
 
-    # -- the list -----------------------------------------------------------------------------------------
-
     def columns(self, links: Links) -> Sequence[Any]:
         def made(run: CompactionRun) -> str:
             return _with_note(display.history_tokens(run), links.summary(run.summary_id))
@@ -108,8 +106,6 @@ class CompactionRunAdmin(records.RecordAdmin):
         if self.links(request).may_view("chatmessage"):
             found |= Q(error_detail__icontains=text)
         return [*super().search_conditions(request, text), Q(pk__in=newest) & found]
-
-    # -- a run's page -------------------------------------------------------------------------------------
 
     def sections(self, links: Links, obj: CompactionRun) -> records.Sections:
         facts: Any = partial(links.facts, obj)
@@ -217,9 +213,6 @@ class CompactionEventAdmin(records.RecordAdmin):
     def sections(self, links: Links, obj: CompactionEvent) -> records.Sections:
         numbers = (_("numbers"), display.figures(obj.payload))
         return [("", links.facts(obj, "kind", "created_at", "session", "run", "message", numbers, "payload"))]
-
-
-# -- values -------------------------------------------------------------------------------------------------
 
 
 def _outcome(run: CompactionRun) -> str:

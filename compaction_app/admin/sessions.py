@@ -97,9 +97,6 @@ def _last_compaction(links: Links, run: CompactionRun | None) -> str:
     return display.joined(filter(None, (label, reason, when if run.finished_at else "")), " ")
 
 
-# -- the form -----------------------------------------------------------------------------------------------
-
-
 class ChatSessionForm(forms.ModelForm):  # type: ignore[type-arg]  # subscripting it works for type checkers only
     class Meta:
         model = ChatSession
@@ -113,9 +110,6 @@ class ChatSessionForm(forms.ModelForm):  # type: ignore[type-arg]  # subscriptin
     def clean_settings(self) -> Any:
         """An empty field means "no overrides"; the column takes no NULL."""
         return self.cleaned_data["settings"] or {}
-
-
-# -- the admin ----------------------------------------------------------------------------------------------
 
 
 @admin.register(ChatSession)
@@ -133,8 +127,6 @@ class ChatSessionAdmin(records.RecordAdmin):
 
     class Media:
         css = {"all": ["compaction_app/session.css"]}
-
-    # -- the list -----------------------------------------------------------------------------------------
 
     def columns(self, links: Links) -> Sequence[Any]:
         last = column("compaction", _("last compaction"), lambda session: _last_compaction(links, session.run))
@@ -182,8 +174,6 @@ class ChatSessionAdmin(records.RecordAdmin):
         # Queried first: joined, owners and external ids would be compared row by row.
         owner = user_model._default_manager.filter(**{user_model.USERNAME_FIELD: term}).values_list("pk", flat=True)
         return found | Q(owner__in=list(owner[:1]))
-
-    # -- a session's page ---------------------------------------------------------------------------------
 
     def sections(self, links: Links, obj: ChatSession) -> records.Sections:
         erased, facts = (_("redactions and deletions"), number(obj.erasures)), partial(links.facts, obj)

@@ -44,9 +44,6 @@ _SIGNS = {" ": "same", "-": "removed", "+": "added", "@": "between"}
 _MOST_ENTRIES = 500
 
 
-# -- in a list, and the fields of its page ------------------------------------------------------------------
-
-
 def run_of(summary: ChatMessage) -> CompactionRun | None:
     """The run that made it; None where the summary was imported."""
     return next(iter(summary.made_by.all()), None)
@@ -97,9 +94,6 @@ def sections(links: Links, summary: ChatMessage, text: str, stored: str) -> Sect
     ]
 
 
-# -- generations --------------------------------------------------------------------------------------------
-
-
 def generations_of(summary: ChatMessage) -> list[tuple[int, ChatMessage, CompactionRun | None]]:
     """This summary, those that it was built on and those built on it, oldest first, each with its run.
 
@@ -119,9 +113,6 @@ def generations_of(summary: ChatMessage) -> list[tuple[int, ChatMessage, Compact
     summaries = {pk: run.summary for pk, run in runs.items() if run.summary is not None}
     summaries[summary.pk] = summary
     return [(level, summaries[pk], runs.get(pk)) for level, pk in sorted((levels[pk], pk) for pk in summaries)]
-
-
-# -- the page -----------------------------------------------------------------------------------------------
 
 
 def page_of(summary: ChatMessage) -> dict[str, Any]:

@@ -105,8 +105,6 @@ class ProblemOut(Schema):
     question_id: int | None = Field(None, description="The message that is stored and got no reply, if there is one.")
 
 
-# -- exceptions ------------------------------------------------------------------------------------------
-
 #: Exceptions that say no more than their code. A subclass with a code of its own has that.
 _CODES: dict[type[Exception], Code] = {
     Exception: Code.INTERNAL,

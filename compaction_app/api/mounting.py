@@ -134,9 +134,6 @@ class JsonBody(Parser):
         return body
 
 
-# -- the document, its page and unknown paths ------------------------------------------------------------
-
-
 class _Docs(Swagger):
     """django-ninja's page. It finds the document beside it, wherever the API is mounted."""
 

@@ -55,8 +55,6 @@ def example(**fields: Any) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": [fields]})
 
 
-# -- pages of a list --------------------------------------------------------------------------------------
-
 Item = TypeVar("Item")
 
 

@@ -217,8 +217,6 @@ class _Verification:
             )
         )
 
-    # -- rows -------------------------------------------------------------------------------------------
-
     def _recount(self, batch: Sequence[dict[str, Any]], invalid: Mapping[int, str]) -> list[int | None]:
         """Tokens of each row by its content alone; None where the content is not known any more.
 
@@ -328,8 +326,6 @@ class _Verification:
             return tokens
         return None if waiting is None else tokens + len(waiting) * TOKENS_PER_MISSING_RESULT
 
-    # -- summaries --------------------------------------------------------------------------------------
-
     def _check_summary(self, node: _Node, row: dict[str, Any]) -> None:
         anchor, cutoff_id = node.up, row["last_summarized_message_id"]
         cutoff = node.cutoff = self.nodes.get(cutoff_id)
@@ -391,8 +387,6 @@ class _Verification:
                 self._wrong(Finding.RETIRED_BASE, f"it is live, but its base #{base.id} is retired", node=node)
             return
         self._wrong(Finding.BASE, problem, node=node, run=run)
-
-    # -- pins and runs ----------------------------------------------------------------------------------
 
     def _check_pins(self) -> None:
         """A pin repeats what a read needs of its message, which is no summary and still has its text."""
