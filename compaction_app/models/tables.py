@@ -11,7 +11,7 @@ treebeard's defaults and its key grows with depth, and nested sets rewrite half 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -44,35 +44,27 @@ def display_words(enum: type[StrEnum]) -> list[tuple[str, Any]]:
 
 
 def _in_tree(
-    verbose_name: Any,
-    field: type[models.ForeignKey[Any, Any]] = models.ForeignKey,
-    related_name: str = "+",
-    **options: Any,
+    verbose_name: Any, field: type[models.ForeignKey[Any, Any]] = models.ForeignKey, **options: Any
 ) -> models.ForeignKey[ChatMessage | None, ChatMessage | None]:
     """To a message above. Both are deleted in one statement; a cascade of Django's would recurse once per level."""
-    return field(
-        "self",
-        on_delete=models.DO_NOTHING,
-        related_name=related_name,
-        null=True,
-        blank=True,
-        db_index=False,
-        editable=False,
-        verbose_name=verbose_name,
-        **options,
-    )
+    options = {"related_name": "+", "verbose_name": verbose_name, **options}
+    return field("self", on_delete=models.DO_NOTHING, null=True, blank=True, db_index=False, editable=False, **options)
 
 
-def _message(verbose_name: Any, related_name: str) -> models.ForeignKey[ChatMessage | None, ChatMessage | None]:
+def _message(
+    verbose_name: Any, related_name: str, **options: Any
+) -> models.ForeignKey[ChatMessage | None, ChatMessage | None]:
     """To a message that may be deleted without what refers to it."""
-    return models.ForeignKey(
-        ChatMessage,
-        on_delete=models.SET_NULL,
-        null=True,
-        blank=True,
-        related_name=related_name,
-        verbose_name=verbose_name,
-    )
+    named = {"verbose_name": verbose_name, "related_name": related_name}
+    return models.ForeignKey("ChatMessage", on_delete=models.SET_NULL, null=True, blank=True, **named, **options)
+
+
+def _json(verbose_name: Any, help_text: Any = "", default: Callable[[], Any] = dict) -> models.JSONField[Any, Any]:
+    return models.JSONField(verbose_name, default=default, blank=True, help_text=help_text)
+
+
+def _text(verbose_name: Any, help_text: Any = "", **options: Any) -> models.TextField[str, str]:
+    return models.TextField(verbose_name, blank=True, default="", help_text=help_text, **options)
 
 
 class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the plugin finds no manager behind treebeard
@@ -89,17 +81,10 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
     )
     title = models.CharField(_("title"), max_length=255, blank=True, default="")
     model = models.CharField(_("model"), max_length=255, blank=True, default="", help_text=_("The chat model's name."))
-    system_prompt = models.TextField(
-        _("system prompt"), blank=True, default="", help_text=_("Sent first, never compacted.")
-    )
-    settings = models.JSONField(
-        _("settings"), default=dict, blank=True, help_text=_("Overrides of COMPACTION for this session.")
-    )
-    token_calibration = models.JSONField(
-        _("token counts corrected by"),
-        default=dict,
-        blank=True,
-        help_text=_("Model name → provider's tokens ÷ our estimate, smoothed."),
+    system_prompt = _text(_("system prompt"), _("Sent first, never compacted."))
+    settings = _json(_("settings"), _("Overrides of COMPACTION for this session."))
+    token_calibration = _json(
+        _("token counts corrected by"), _("Model name → provider's tokens ÷ our estimate, smoothed.")
     )
     erasures = models.PositiveIntegerField(
         _("erasures"),
@@ -107,17 +92,13 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
         help_text=_("Counts redactions and deletions: a run that started before one can not commit."),
     )
     external_id = models.CharField(_("external id"), max_length=255, blank=True, default="")
-    copied_from = models.ForeignKey(
-        "ChatMessage",
-        on_delete=models.SET_NULL,
-        null=True,
-        blank=True,
-        related_name="copied_sessions",
+    copied_from = _message(
+        _("copied from"),
+        "copied_sessions",
         editable=False,
-        verbose_name=_("copied from"),
         help_text=_("The last message of the branch that was copied."),
     )
-    metadata = models.JSONField(_("metadata"), default=dict, blank=True)
+    metadata = _json(_("metadata"))
     created_at = models.DateTimeField(_("created at"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("updated at"), default=timezone.now, editable=False)
 
@@ -195,9 +176,9 @@ class ChatMessage(AL_Node):
     lane = _in_tree(_("lane"), help_text=_("The first message of its lane; empty on that message itself."))
     kind = models.CharField(_("kind"), max_length=10, choices=display_words(Kind), default=Kind.MESSAGE)
     role = models.CharField(_("role"), max_length=10, choices=display_words(Role))
-    content = models.TextField(_("content"), blank=True, default="")
+    content = _text(_("content"))
     tool_calls = models.JSONField(_("tool calls"), null=True, blank=True)
-    tool_call_id = models.TextField(_("tool call id"), blank=True, default="")
+    tool_call_id = _text(_("tool call id"))
     name = models.CharField(_("name"), max_length=255, blank=True, default="")
     reasoning = models.JSONField(_("reasoning"), null=True, blank=True)
     attachments = models.JSONField(_("attachments"), null=True, blank=True)
@@ -214,19 +195,13 @@ class ChatMessage(AL_Node):
         db_default=False,
         help_text=_("Of a summary: its text is quoted from the conversation, not written by a model."),
     )
-    extract = models.TextField(
+    extract = _text(
         _("extract"),
-        blank=True,
-        default="",
+        _("Of a summary: quoted from the messages that it covers alone, so true on each branch with these."),
         db_default="",
-        help_text=_("Of a summary: quoted from the messages that it covers alone, so true on each branch with these."),
     )
-    ledger = models.TextField(
-        _("ledger"),
-        blank=True,
-        default="",
-        db_default="",
-        help_text=_("Of a summary: what is quoted beside the text, since the text does not tell it."),
+    ledger = _text(
+        _("ledger"), _("Of a summary: what is quoted beside the text, since the text does not tell it."), db_default=""
     )
     token_count = models.PositiveIntegerField(
         _("own tokens"), default=0, help_text=_("Tokens of what is sent, wrapper included.")
@@ -246,7 +221,7 @@ class ChatMessage(AL_Node):
         db_default="",
         help_text=_("Of a reply: how it ended, in the provider's word."),
     )
-    metadata = models.JSONField(_("metadata"), default=dict, blank=True)
+    metadata = _json(_("metadata"))
     sent_context = models.JSONField(
         _("context sent"), null=True, blank=True, help_text=_("On replies: what was really sent to get this reply.")
     )
@@ -497,30 +472,16 @@ class CompactionRun(models.Model):
     )
     skip_reason = models.CharField(_("skip reason"), max_length=30, blank=True, default="")
     error_code = models.CharField(_("error code"), max_length=30, blank=True, default="")
-    error_detail = models.TextField(_("error details"), blank=True, default="")
-    instructions = models.TextField(_("instructions"), blank=True, default="")
-    policy_line = models.TextField(_("line of the policy"), blank=True, default="")
+    error_detail = _text(_("error details"))
+    instructions = _text(_("instructions"))
+    policy_line = _text(_("line of the policy"))
     summarizer_model = models.CharField(_("model"), max_length=255, blank=True, default="")
     prompt_version = models.CharField(_("prompt version"), max_length=50, blank=True, default="")
     nonce = models.CharField(_("mark of the prompt"), max_length=40, blank=True, default="")
-    settings = models.JSONField(
-        _("settings"), default=dict, blank=True, help_text=_("Resolved when the run was opened.")
-    )
-    budget = models.JSONField(
-        _("budget"), default=dict, blank=True, help_text=_("Window, reserve and allowances then, tokens.")
-    )
-    shortened_inputs = models.JSONField(
-        _("shortened inputs"),
-        default=list,
-        blank=True,
-        help_text=_("Messages that the summarizer was shown head-and-tail."),
-    )
-    request = models.JSONField(
-        _("request"),
-        default=dict,
-        blank=True,
-        help_text=_("What its prompt was made of beside the messages, and its digest."),
-    )
+    settings = _json(_("settings"), _("Resolved when the run was opened."))
+    budget = _json(_("budget"), _("Window, reserve and allowances then, tokens."))
+    shortened_inputs = _json(_("shortened inputs"), _("Messages that the summarizer was shown head-and-tail."), list)
+    request = _json(_("request"), _("What its prompt was made of beside the messages, and its digest."))
     reserved_tokens = models.PositiveIntegerField(_("reserved tokens"), default=0)
     input_tokens = models.PositiveIntegerField(_("input tokens"), null=True, blank=True)
     output_tokens = models.PositiveIntegerField(_("output tokens"), null=True, blank=True)
@@ -592,7 +553,7 @@ class CompactionEvent(models.Model):
     )
     message = _message(_("message"), "compaction_events")
     kind = models.CharField(_("kind"), max_length=40, choices=display_words(EventKind))
-    payload = models.JSONField(_("payload"), default=dict, blank=True)
+    payload = _json(_("payload"))
     created_at = models.DateTimeField(_("created at"), default=timezone.now)
 
     class Meta:
