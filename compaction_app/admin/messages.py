@@ -220,9 +220,6 @@ class ChatMessageAdmin(ErasingAdmin):
 
     # -- a message's page ---------------------------------------------------------------------------------
 
-    def title_of(self, obj: ChatMessage) -> str:
-        return _("Summary") if obj.is_summary else _("Message")
-
     def tools(self, links: Links, obj: ChatMessage) -> dict[str, str]:
         if obj.is_summary:
             may_retire = obj.retired_at is None and links.may("retire_summary")
@@ -293,9 +290,10 @@ class ChatMessageAdmin(ErasingAdmin):
             # Before the sections are made, which read them too.
             prefetch_related_objects([obj], *summaries.OF_PAGE)
             summary = summaries.page_of(obj)
-            return {"summary": summary, "events": summary["events"], **back}
+            return {"title": _("Summary"), "summary": summary, "events": summary["events"], **back}
         then = context_then(obj)
         return {
+            "title": _("Message"),
             "goes_on": goes_on(obj, links),
             "has_record": then is not None,
             "table": context_here(obj) if then is None or links.request.GET.get(SENT) == "now" else then,

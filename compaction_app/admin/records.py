@@ -140,6 +140,7 @@ class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
     texts: tuple[str, ...] = ()
     #: Fields that people with the change permission may edit.
     editable: tuple[str, ...] = ()
+    list_class: type[ChangeList] = RecordList
 
     class Media:
         css = {"all": ["compaction_app/admin.css", "compaction_app/runs.css"]}
@@ -180,7 +181,7 @@ class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
         return capfirst(str(self.opts.verbose_name_plural))
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        return RecordList
+        return self.list_class
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         try:
@@ -243,9 +244,6 @@ class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         return [(None, {"fields": self.editable})] if self.editable else []
 
-    def title_of(self, obj: Any) -> str:
-        return capfirst(str(self.opts.verbose_name))
-
     def sections(self, links: Links, obj: Any) -> Sections:
         """What the page of a record shows of it; the last section is folded."""
         return []
@@ -255,7 +253,7 @@ class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
         return {}
 
     def page_context(self, links: Links, obj: Any) -> dict[str, Any]:
-        """What the template of a record's page shows beside these."""
+        """What the template of a record's page shows beside these, or in their place."""
         return {}
 
     def render_change_form(
@@ -263,15 +261,16 @@ class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
     ) -> HttpResponse:
         if (obj := kwargs.get("obj")) is not None:
             links = self.links(request)
+            own = self.page_context(links, obj)
             context |= {
-                **self.page_context(links, obj),
                 "links": links,
                 "crumbs": self.crumbs(links, obj),
-                "title": self.title_of(obj),
+                "title": capfirst(str(self.opts.verbose_name)),
                 "subtitle": links.name(obj),
                 "sections": [(heading, facts) for heading, facts in self.sections(links, obj) if facts],
                 "tools": self.tools(links, obj),
                 "show_delete": self.may_delete(obj),
+                **own,
             }
         return super().render_change_form(request, context, *args, **kwargs)
 

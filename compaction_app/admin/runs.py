@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from django.contrib import admin
-from django.contrib.admin.views.main import ChangeList
 from django.db.models import Count, Q, QuerySet, Sum
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
@@ -59,6 +58,7 @@ class RunList(records.RecordList):
 
 @admin.register(CompactionRun)
 class CompactionRunAdmin(records.RecordAdmin):
+    list_class = RunList
     texts = (*records.RUN_TEXTS, *records.SESSION_TEXTS)
     date_hierarchy = "created_at"
     list_filter = ("status", "trigger", ("error_code", admin.EmptyFieldListFilter), "created_at")
@@ -84,9 +84,6 @@ class CompactionRunAdmin(records.RecordAdmin):
             column("asked", _("trigger, model, cost"), asked),
             *links.columns(CompactionRun, "created_at"),
         )
-
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        return RunList
 
     def for_list(self, request: HttpRequest, queryset: QuerySet[CompactionRun]) -> QuerySet[CompactionRun]:
         lean: Any = super().for_list(request, queryset)

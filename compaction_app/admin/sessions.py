@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin
-from django.contrib.admin.views.main import ChangeList
 from django.contrib.admin.widgets import AdminTextareaWidget, AdminTextInputWidget
 from django.contrib.auth import get_user_model
 from django.db.models import BigIntegerField, OuterRef, Q, QuerySet, Subquery, Value
@@ -114,7 +113,7 @@ class ChatSessionForm(forms.ModelForm):  # type: ignore[type-arg]  # subscriptin
 
 @admin.register(ChatSession)
 class ChatSessionAdmin(records.RecordAdmin):
-    form = ChatSessionForm
+    form, list_class = ChatSessionForm, SessionList
     editable = ("title", "settings")
     texts = ("system_prompt", "metadata")
     list_select_related = ("owner",)
@@ -137,9 +136,6 @@ class ChatSessionAdmin(records.RecordAdmin):
             column("owner", _("owner"), lambda session: display.line(str(session.owner or ""), 20)),
             *links.columns(ChatSession, "updated_at"),
         )
-
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        return SessionList
 
     def for_list(self, request: HttpRequest, queryset: QuerySet[ChatSession]) -> QuerySet[ChatSession]:
         # Both bounds and this order, as in ``in_session``: PostgreSQL may otherwise walk the primary key.

@@ -73,12 +73,25 @@ class MessageIn(Body):
     )
 
 
-class MessageOut(Schema):
+class NodeFields(Schema):
+    """What is told of a message, with its text and without it."""
+
     id: int = Field(examples=[43])
-    session_id: UUID
-    parent_id: int | None = Field(examples=[41])
+    parent_id: int | None = Field(description="Of a summary: its anchor.", examples=[41])
     kind: Literal["message", "summary"]
     role: RoleName = Field(examples=["user"])
+    depth: int = Field(description="1 for a root.", examples=[42])
+    token_count: int = Field(description="Tokens of what is sent for it.", examples=[10])
+    path_tokens: int = Field(description="Tokens from the root to here, inclusive.", examples=[90_122])
+    pinned: bool = Field(
+        validation_alias="is_pinned", description="Whether it stays in view though it is summarized.", examples=[False]
+    )
+    redacted_at: datetime | None = Field(examples=[None])
+    created_at: datetime
+
+
+class MessageOut(NodeFields):
+    session_id: UUID
     content: str = Field(
         validation_alias="text",
         description="Of a summary: with its ledger under a heading.",
@@ -94,14 +107,6 @@ class MessageOut(Schema):
     finish_reason: str = Field(description="How the reply ended, as its provider said. Empty: unknown.", examples=[""])
     metadata: JsonObject = Field(examples=[{}])
     external_id: str = Field(examples=[""])
-    depth: int = Field(description="1 for a root.", examples=[42])
-    token_count: int = Field(description="Tokens of what is sent for it.", examples=[10])
-    path_tokens: int = Field(description="Tokens from the root to here, inclusive.", examples=[90_122])
-    pinned: bool = Field(
-        validation_alias="is_pinned", description="Whether it stays in view though it is summarized.", examples=[False]
-    )
-    redacted_at: datetime | None = Field(examples=[None])
-    created_at: datetime
 
 
 class MessageCreated(Schema):
@@ -111,27 +116,17 @@ class MessageCreated(Schema):
     fallback_used: bool = Field(description="Whether the `context` of this reply was cut to fit: compaction is late.")
 
 
-class NodeOut(Schema):
+class NodeOut(NodeFields):
     """A node of the tree, without its text."""
 
-    id: int = Field(examples=[42])
-    parent_id: int | None = Field(description="Of a summary: its anchor.", examples=[41])
-    kind: Literal["message", "summary"]
-    role: RoleName
-    depth: int
     sib_order: int = Field(description="Its position among its siblings, summaries included.")
-    token_count: int
-    path_tokens: int
     cutoff_id: int | None = Field(
         validation_alias="last_summarized_message_id", description="Of a summary: its cutoff."
     )
     pinned_id: int | None = Field(
         validation_alias="pinned_message_id", description="The turn's request, shown after it."
     )
-    pinned: bool = Field(validation_alias="is_pinned", description="Whether somebody pinned it.")
     retired_at: datetime | None
-    redacted_at: datetime | None
-    created_at: datetime
 
 
 class RedactIn(Body):

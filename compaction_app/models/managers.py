@@ -263,7 +263,15 @@ class ChatMessageManager(_NodeManager):
             rows = rows.filter(pk__in=RawSQL(sql.NODE_AND_BELOW, [parent.pk]))
         if max_depth:
             rows = rows.filter(depth__lte=max_depth + (parent.depth if parent else 0))
-        return depth_first(rows, parent and parent.pk)
+        # Siblings in reverse: the last that is put on the stack is taken first.
+        children: dict[int | None, list[ChatMessage]] = {}
+        for row in sorted(rows, key=lambda row: (str(row.session_id), row.sib_order), reverse=True):
+            children.setdefault(None if parent and row.pk == parent.pk else row.parent_message_id, []).append(row)
+        ordered, stack = [], children.get(None, [])
+        while stack:
+            ordered.append(stack.pop())
+            stack.extend(children.get(ordered[-1].pk, ()))
+        return ordered
 
     def get_root_nodes(self, session: ChatSession | None = None) -> ChatMessageQuerySet:
         roots = self.in_database_of(session).filter(parent__isnull=True).order_by("session", "sib_order")
@@ -338,7 +346,10 @@ class ChatMessageManager(_NodeManager):
             position = _Position.below(parent, nodes, using)
             at_once = len(nodes) > 1 and not self._is_heard()
             # A child names its parent's id: with ids that are known before, all are inserted together.
-            ids = _reserved_ids(len(nodes), using) if at_once else [node.pk for node in nodes]
+            ids = [node.pk for node in nodes]
+            if at_once:
+                # Under the session's lock: on SQLite nobody else writes then.
+                ids = [pk for (pk,) in fetch(sql.RESERVE_IDS[connections[using].vendor], [len(nodes)], using)]
             for number, node in enumerate(nodes):
                 node.pk = ids[number]
                 if lenient and node.role == Role.TOOL and node.tool_call_id not in position.open_calls:
@@ -411,11 +422,6 @@ class ChatMessageManager(_NodeManager):
 
     def move(self, node: ChatMessage, target: ChatMessage, pos: str | None = None) -> None:
         raise ImmutableTree("Messages are never moved; append a variant instead.")
-
-
-def _reserved_ids(number: int, using: str) -> list[int]:
-    """Ids for as many rows, under the session's lock: on SQLite nobody else writes then."""
-    return [pk for (pk,) in fetch(sql.RESERVE_IDS[connections[using].vendor], [number], using)]
 
 
 def calls_unanswered_before(node: ChatMessage, using: str) -> int:
@@ -523,20 +529,6 @@ class _SubtreeReferences(Collector):
             objs = RawSQL(sql.NODE_AND_BELOW, [top.pk])
         found: models.QuerySet[Any] = super().related_objects(related_model, related_fields, objs)
         return found
-
-
-def depth_first(rows: Iterable[ChatMessage], top: int | None) -> list[ChatMessage]:
-    """Rows of one subtree (or of whole trees) in depth-first order, siblings by ``sib_order``."""
-    children: dict[int | None, list[ChatMessage]] = {}
-    found = sorted(rows, key=lambda row: (str(row.session_id), row.sib_order), reverse=True)
-    for row in found:
-        children.setdefault(None if row.pk == top else row.parent_message_id, []).append(row)
-    ordered, stack = [], list(children.get(None, ()))
-    while stack:
-        node = stack.pop()
-        ordered.append(node)
-        stack.extend(children.get(node.pk, ()))
-    return ordered
 
 
 def _check_session(nodes: Sequence[ChatMessage], session_id: Any) -> None:

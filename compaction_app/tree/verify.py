@@ -207,15 +207,8 @@ class _Verification:
     def _wrong(self, finding: Finding, detail: str, *, node: _Node | None = None, run: Any = None) -> None:
         if node is not None:
             node.wrong.add(finding)
-        self.found.problems.append(
-            Problem(
-                session_id=self.session.pk,
-                finding=finding,
-                detail=detail,
-                message_id=node.id if node else None,
-                run_id=run["id"] if run else None,
-            )
-        )
+        ids = {"session_id": self.session.pk, "message_id": node and node.id, "run_id": run and run["id"]}
+        self.found.problems.append(Problem(finding=finding, detail=detail, **ids))
 
     def _recount(self, batch: Sequence[dict[str, Any]], invalid: Mapping[int, str]) -> list[int | None]:
         """Tokens of each row by its content alone; None where the content is not known any more.
