@@ -105,11 +105,7 @@ def _publish(task_name: str, arguments: list[Any], options: Mapping[str, Any], *
             return str(load_function(hook)(name, arguments, options["countdown"] or 0) or "")
         with impatient_connection() as connection:
             result = current_app.tasks[name].apply_async(
-                arguments,
-                connection=connection,
-                retry=False,
-                **({"queue": queue} if queue else {}),
-                **options,
+                arguments, connection=connection, retry=False, **({"queue": queue} if queue else {}), **options
             )
     except Exception as error:
         # Whatever a broker client raises: the chat turn goes on, and the sweep finds the run.

@@ -149,8 +149,6 @@ class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
     def links(self, request: HttpRequest) -> Links:
         return Links(self.admin_site, request)
 
-    # -- permissions --------------------------------------------------------------------------------------
-
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
 
@@ -274,8 +272,6 @@ class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
             }
         return super().render_change_form(request, context, *args, **kwargs)
 
-    # -- deleting -----------------------------------------------------------------------------------------
-
     def delete_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
@@ -307,8 +303,6 @@ class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
         own = {"crumbs": crumbs, "original": obj, "subject": crumbs[-1][1], "back": crumbs[-1][0], "is_final": True}
         own |= {"title": _("Delete"), "button": _("Yes, delete it"), **self.deletion(links, obj)}
         return super().render_delete_form(request, {**context, **own})
-
-    # -- additional pages ---------------------------------------------------------------------------------
 
     def page(self, route: str, view: Callable[..., HttpResponse], permission: str = "") -> URLPattern:
         """The URL of a page for people who may view the records and have ``permission``, if any; named after its view.

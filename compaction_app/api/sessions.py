@@ -150,11 +150,7 @@ def delete_session(request: HttpRequest, session_id: UUID) -> Status[None]:
 
 
 @operation(
-    router,
-    "POST",
-    "/sessions/{uuid:session_id}/copy",
-    {201: SessionOut},
-    "invalid_message invalid_parent throttled",
+    router, "POST", "/sessions/{uuid:session_id}/copy", {201: SessionOut}, "invalid_message invalid_parent throttled"
 )
 def copy_branch(request: HttpRequest, session_id: UUID, body: CopyIn) -> Status[ChatSession]:
     """A new session of your own with the branch and the summary that applies there. Needs `copy` on this one, and

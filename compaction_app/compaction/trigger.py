@@ -149,7 +149,7 @@ def _decide(request: CompactionRequest) -> Decision:
 def open_under_lock(request: CompactionRequest) -> Decision:
     """Check again and open the run. The caller holds the session's lock."""
     resolved = request.resolved
-    branch = branches.load_structure(request.tip.pk, request.using)
+    branch = branches.load_whole_tail(request.tip.pk, request.using, with_content=False)
     tokens = branch.history_tokens
     if resolved.history and resolved.history.summary_id == (branch.base.id if branch.base else None):
         tokens = max(tokens, request.with_reasoning)

@@ -101,19 +101,15 @@ def _in_one_trip(connection: Any) -> Iterator[Callable[[], None]]:
     around it, all of it is one.
     """
     with ExitStack() as stack:
-        if has_pipeline(connection):
+        connection.ensure_connection()
+        # Neither SQLite nor psycopg 2 has one, nor has an old libpq.
+        if hasattr(connection.connection, "pipeline") and connection.Database.Pipeline.is_supported():
             stack.enter_context(connection.wrap_database_errors)
             stack.enter_context(connection.connection.pipeline())
             yield stack.close
         else:
             stack.enter_context(transaction.atomic(using=connection.alias, savepoint=False))
             yield lambda: None
-
-
-def has_pipeline(connection: Any) -> bool:
-    """Neither SQLite nor psycopg 2 has one, nor has an old libpq."""
-    connection.ensure_connection()
-    return hasattr(connection.connection, "pipeline") and bool(connection.Database.Pipeline.is_supported())
 
 
 def fetch(statement: str, parameters: Mapping[str, Any] | Sequence[Any], using: str) -> list[Any]:
@@ -239,8 +235,6 @@ class ChatMessageManager(_NodeManager):
             return self.all()
         return self.using(self._writing_to(instance))
 
-    # -- reads ------------------------------------------------------------------------------------------
-
     def get_path(self, node: ChatMessage) -> list[ChatMessage]:
         """Root → node, the node included."""
         rows = self.in_database_of(node).raw(sql.PATH_ROWS, {"node": node.pk, "min_depth": 1})
@@ -283,8 +277,6 @@ class ChatMessageManager(_NodeManager):
     def get_siblings(self, node: ChatMessage) -> ChatMessageQuerySet:
         above = {"session_id": node.session_id, "parent_message_id": node.parent_message_id}
         return self.in_database_of(node).filter(**above).order_by("sib_order")
-
-    # -- writes -----------------------------------------------------------------------------------------
 
     @check_create_args
     def add_root(

@@ -190,14 +190,10 @@ def load_shared_extract(
     return None if unread else replace(branch, base=base, tail=tail, unread=0, unread_tokens=0)
 
 
-def load_structure(tip_id: int, using: str) -> Branch:
-    """The whole tail without content, for planning."""
-    return _branch(tip_id, read_rows(sql.STRUCTURE, {"tip": tip_id, "pruned": 1}, using))
-
-
-def load_whole_tail(tip_id: int, using: str, zone: str | None = None) -> Branch:
-    """The whole tail with content, for a summarizer. ``zone``: see :func:`message_value`."""
-    return _branch(tip_id, read_rows(sql.WHOLE_TAIL, {"tip": tip_id, "pruned": 1}, using), zone)
+def load_whole_tail(tip_id: int, using: str, zone: str | None = None, *, with_content: bool = True) -> Branch:
+    """The whole tail: for a summarizer with content, for planning without. ``zone``: see :func:`message_value`."""
+    statement = sql.WHOLE_TAIL if with_content else sql.STRUCTURE
+    return _branch(tip_id, read_rows(statement, {"tip": tip_id, "pruned": 1}, using), zone)
 
 
 def load_verbatim(tip_id: int, using: str) -> Branch:
