@@ -271,10 +271,8 @@ def _parent(session: ChatSession, parent_id: int | None, sent: SentContext | Non
     They are stored as the record of what the model saw, and a client may send anything. In Python they come directly
     from ``get_context``. One query finds the parent and everything that they name.
     """
-    named: list[tuple[str, int]] = []
-    if sent is not None:
-        single = ((name, getattr(sent, name)) for name in ("summary_id", "cutoff_id", "pinned_id"))
-        named = [pair for pair in single if pair[1] is not None] + [("pin_ids", key) for key in sent.pin_ids]
+    given = sent.model_dump(include=set(_NAMED)) if sent is not None else {}
+    named = [(name, key) for name, keys in given.items() for key in (keys if isinstance(keys, list) else [keys]) if key]
     found: dict[int | None, ChatMessage] = {}
     if ids := {parent_id, *(key for _, key in named)} - {None}:
         rows = ChatMessage.objects.using(database_of(session)).filter(session=session, pk__in=ids)
