@@ -253,7 +253,7 @@ def empty_summaries(session_id: Any, ids: Sequence[int], using: str, tops: Seque
         # The reason that a person gave for an earlier retirement may quote the summary.
         emptied += summaries.update(content="", extract="", ledger="", redacted_at=now, retired_reason="redaction")
         _blank_runs(using, batch)
-    _count_erasure(session_id, using)
+    ChatSession.objects.using(using).filter(pk=session_id).update(erasures=F("erasures") + 1)
     payload = {"summaries": emptied, "erasure": "redaction"}
     message_id = tops[0] if len(tops) == 1 else None
     record_event(session_id, EventKind.INVALIDATED, using=using, message_id=message_id, payload=payload)
@@ -269,10 +269,6 @@ def _blank_runs(using: str, ids: Sequence[int]) -> None:
     runs.filter(Q(tip_id__in=ids) | Q(anchor_id__in=ids)).update(instructions="", error_detail="", policy_line="")
     # Whoever knows the rest of the prompt could test guesses at a short erased text against the stored digest.
     runs.filter(anchor_id__in=ids).update(request={})
-
-
-def _count_erasure(session_id: Any, using: str) -> None:
-    ChatSession.objects.using(using).filter(pk=session_id).update(erasures=F("erasures") + 1)
 
 
 def delete_message(message: ChatMessage) -> int:
@@ -293,7 +289,7 @@ def delete_message(message: ChatMessage) -> int:
         content = manager.values_list("content", flat=True).get(pk=message.pk)
         deleted = manager.delete_subtree(message.pk)
         _clear_title(message.session_id, content, using)
-        _count_erasure(message.session_id, using)
+        ChatSession.objects.using(using).filter(pk=message.session_id).update(erasures=F("erasures") + 1)
         record_event(
             message.session_id, EventKind.INVALIDATED, using=using, payload={"messages": deleted, "erasure": "deletion"}
         )
