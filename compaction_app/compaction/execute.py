@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import logging
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any, TypeVar
 
+from celery.exceptions import SoftTimeLimitExceeded
 from django.db import Error, InterfaceError, OperationalError, transaction
 from django.db.models import Max
 
@@ -73,7 +74,6 @@ from compaction_app.values import (
     ErrorCode,
     EventKind,
     Kind,
-    Message,
     Role,
     RunStatus,
     Skip,
@@ -462,17 +462,30 @@ class Attempt:
         )
         for kind, payload in self.events:
             runs.record_run_event(run, kind, payload)
-        if self.failure:
-            _tell_of_failure(run, self.failure)
         self._tell_of_summary()
         return self._open_follow_up()
 
     def _tell_of_summary(self) -> None:
         """The events, the log line and the signal of a summary that was stored."""
         run = self.run
+        if self.failure:
+            # What a failed run says: an extract is stored instead.
+            if run.error_code == ErrorCode.NO_PROGRESS:
+                runs.record_run_event(run, EventKind.NO_PROGRESS)
+            code, model = run.error_code, make_storable(str(self.failure.model))[:255]
+            runs.record_run_event(run, EventKind.MODEL_FAILED, {"model": model, "code": code, "instead": INSTEAD})
+            about = {"code": code, "attempts": run.attempts, "session": run.session_id, "instead": INSTEAD}
+            log(logger, logging.WARNING, "failed", run=run.pk, **about)
         # A summarizer that works without reasoning says so by reads_reasoning.
         if self.settings.reasoning == ReasoningRule.SUMMARIZE and self.summarizer.reads_reasoning:
-            _tell_of_reasoning(run, self.plan.covered)
+            # As ordinary text it is no longer reasoning to the model, so this is a loss to report. Encrypted and
+            # redacted blocks have no text that could enter a prompt.
+            covered = self.plan.covered
+            turns = zip(accumulate(message.starts_turn for message in covered), covered, strict=True)
+            lost = [turn for turn, one in turns if one.reasoning and reasoning_text(one.reasoning)]
+            if lost:
+                counted = {"turns": len(set(lost)), "messages": len(lost)}
+                runs.record_run_event(run, EventKind.REASONING_DOWNGRADED, counted)
         numbers = {"generation": run.generation, "messages": run.messages_compacted}
         sizes = {"before": run.tokens_before, "after": run.tokens_after}
         spent = {"input_tokens": run.input_tokens, "output_tokens": run.output_tokens}
@@ -519,9 +532,10 @@ def fail_unexpected(run: CompactionRun, error: Exception) -> None:
     log_error(logger, cause, run=run.pk, session=run.session_id, step="run")
     # Two errors are of this app's own words, which quote nothing; those of a host's code may quote the conversation.
     is_own = isinstance(error, RedactionFailed | ConfigurationError)
+    code = ErrorCode.TIME_LIMIT if isinstance(cause, SoftTimeLimitExceeded) else ErrorCode.PROVIDER_ERROR
     recorded = SummarizerError(
         str(error) if is_own else f"{type(error).__name__} while the summary was made",
-        error_code=ErrorCode.BAD_REQUEST if isinstance(error, ConfigurationError) else runs.code_of(cause),
+        error_code=ErrorCode.BAD_REQUEST if isinstance(error, ConfigurationError) else code,
         transient=isinstance(error, OperationalError | InterfaceError),
     )
     try:
@@ -593,29 +607,9 @@ def _note_error(run: CompactionRun, error: SummarizerError) -> None:
     run.error_detail = make_storable(str(error))[:2000]
 
 
-def _tell_of_failure(run: CompactionRun, failure: SummarizerError) -> None:
-    """What a failed run says, of one that stored an extract instead."""
-    if run.error_code == ErrorCode.NO_PROGRESS:
-        runs.record_run_event(run, EventKind.NO_PROGRESS)
-    model = make_storable(str(failure.model))[:255]
-    runs.record_run_event(run, EventKind.MODEL_FAILED, {"model": model, "code": run.error_code, "instead": INSTEAD})
-    told = {"code": run.error_code, "attempts": run.attempts, "session": run.session_id, "instead": INSTEAD}
-    log(logger, logging.WARNING, "failed", run=run.pk, **told)
-
-
 def digest(request: SummaryRequest) -> str:
     """SHA-256 of both messages of a request."""
     return hashlib.sha256(f"{request.system}\0{request.user}".encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _tell_of_reasoning(run: CompactionRun, covered: Sequence[Message]) -> None:
-    """As ordinary text it is no longer reasoning to the model, so this is a loss to report."""
-    turns = accumulate(message.starts_turn for message in covered)
-    # Encrypted and redacted blocks have no text that could enter a prompt.
-    told = [turn for turn, one in zip(turns, covered, strict=True) if one.reasoning and reasoning_text(one.reasoning)]
-    if told:
-        counted = {"turns": len(set(told)), "messages": len(told)}
-        runs.record_run_event(run, EventKind.REASONING_DOWNGRADED, counted)
 
 
 async def carry_out_generations(
