@@ -139,7 +139,8 @@ def conversation_of(document: Mapping[str, Any], *, place: str = "", max_bytes: 
             if not isinstance(item, dict):
                 raise InvalidMessage(f"a message must be an object, not {json_type(item)}.")
             made = _openai_messages(item)
-            keys = [] if is_read else [key for key, other in _others(item).items() if _is_said(other, key)]
+            others = {} if is_read else _others(item)
+            keys = [key for key, one in others.items() if any(is_said for _, is_said in strings_of(one, key))]
             rows.append((str(item.get("role")), any(one.get(key) for one in made for key in SAID), keys))
             # Of several results of tools each is a message, behind the one before.
             for fields, source in zip(made, chain([item], repeat({})), strict=False):
@@ -214,10 +215,6 @@ def strings_of(value: Any, key: str = "") -> Iterator[tuple[str, bool]]:
             waiting += [(item, is_technical) for item in one]
         elif isinstance(one, str) and one.strip():
             yield one, not is_technical and not _NOT_SAID.fullmatch(one)
-
-
-def _is_said(value: Any, key: str) -> bool:
-    return any(is_said for _, is_said in strings_of(value, key))
 
 
 def _is_technical(key: str) -> bool:

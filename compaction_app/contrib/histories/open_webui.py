@@ -56,7 +56,9 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
         own = rows.place(row, row.id("id"), row.id("parentId") or last)
         last = None if is_tree else own
     others = [own for own, row in found.items() if row.get("role") not in ("user", "assistant")]
-    failed = [own for own, row in found.items() if row.get("error") and not _has_any(row)]
+    failed = [
+        own for own, row in found.items() if row.get("error") and not any(map(row.given.get, ("content", "output")))
+    ]
     rows.notes["messages of other roles, bridged"] += len(others)
     rows.notes["errors of the provider, bridged"] += len(failed)
     messages: list[dict[str, Any]] = []
@@ -81,10 +83,6 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
         "messages": messages,
         "notes": rows.done(document),
     }
-
-
-def _has_any(row: Json) -> bool:
-    return bool(row.given.get("content") or row.given.get("output"))
 
 
 def _turn(own: str, parent: str | None, row: Json) -> list[dict[str, Any]]:
