@@ -51,10 +51,6 @@ _USAGE_WORDS = frozenset(
     "accepted rejected prediction tool use server web search requests ephemeral 1h 5m iterations tokens token details "
     "count cost upstream inference completions duration time queue".split()
 )
-#: The fields that a redaction writes.
-_BLANKED_FIELDS = (
-    "content tool_calls reasoning original finish_reason attachments name usage metadata token_count redacted_at"
-).split()
 
 #: Characters of a folded text: a shorter one would erase what only looks like it.
 SHORTEST_TEXT = 4
@@ -154,17 +150,16 @@ def blank_message(row: ChatMessage, replacement: str, using: str) -> None:
     content, before = row.content, row.token_count
     # They stay. The count before does not tell how many they are: it may be another counter's.
     missing_results = calls_unanswered_before(row, using) * TOKENS_PER_MISSING_RESULT
-    row.content = replacement
-    row.tool_calls = [blanked_call(call) for call in row.tool_calls or ()] or None
-    row.reasoning = row.attachments = row.original = None
-    row.finish_reason = ""
-    row.metadata, row.usage = {}, numbers_in(row.usage)
+    blanked: dict[str, Any] = {"content": replacement, "finish_reason": "", "redacted_at": timezone.now()}
+    blanked |= dict.fromkeys(("reasoning", "attachments", "original"))
+    blanked["tool_calls"] = [blanked_call(call) for call in row.tool_calls or ()] or None
+    blanked |= {"metadata": {}, "usage": numbers_in(row.usage)}
     if row.role != Role.TOOL:
         # A person's name. A tool result has the name of its function, which the call keeps too.
-        row.name = ""
-    row.redacted_at = timezone.now()
+        blanked["name"] = ""
+    vars(row).update(blanked)
     row.token_count = missing_results + count_messages([vars(row)], get_token_counter())[0]
-    row.save_base(using=using, update_fields=_BLANKED_FIELDS)
+    row.save_base(using=using, update_fields=[*blanked, "token_count"])
     SearchEntry.objects.using(using).filter(pk=row.pk).update(terms="")
     MessagePin.objects.using(using).filter(pk=row.pk).delete()
     _clear_title(row.session_id, content, using)
