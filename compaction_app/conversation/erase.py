@@ -157,7 +157,8 @@ def blank_message(row: ChatMessage, replacement: str, using: str) -> None:
     if row.role != Role.TOOL:
         # A person's name. A tool result has the name of its function, which the call keeps too.
         blanked["name"] = ""
-    vars(row).update(blanked)
+    for name, value in blanked.items():
+        setattr(row, name, value)
     row.token_count = missing_results + count_messages([vars(row)], get_token_counter())[0]
     row.save_base(using=using, update_fields=[*blanked, "token_count"])
     SearchEntry.objects.using(using).filter(pk=row.pk).update(terms="")
