@@ -195,9 +195,7 @@ def add_spending(run: CompactionRun, calls: Sequence[ModelCall], prices: Mapping
     if not calls:
         return
     # A host's summarizer may report anything; a value that is not a number of tokens counts as not reported.
-    checked: list[dict[str, Any]] = [
-        {name: token_count(getattr(call, name)) or 0 for name in _COUNTS} for call in calls
-    ]
+    checked: list[dict[str, Any]] = [{name: token_count(getattr(one, name)) or 0 for name in _COUNTS} for one in calls]
     calls = [replace(call, **numbers) for call, numbers in zip(calls, checked, strict=True)]
     for call in calls:
         if cost_of_call(call, prices) is None:

@@ -1,37 +1,54 @@
-"""Carrying out a run: claim it, plan again, ask the summarizer with nothing held, commit what is still true."""
+"""Carrying out a run: claim it, plan again, ask the summarizer with nothing held, commit what is still true.
+
+The commit is one short durable transaction. Under the session's lock it repeats every condition that the draft is based
+on, so whatever happened meanwhile (a deletion, another summary, a stolen claim) leaves nothing half-written.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterable
 from copy import copy
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import Any, TypeVar
+
+from celery.exceptions import SoftTimeLimitExceeded
+from django.db import Error, InterfaceError, OperationalError, transaction
+from django.db.models import Max
 
 from compaction_app import signals, telemetry
 from compaction_app.compaction import lease, runs
-from compaction_app.compaction.commit import (
-    SESSION_GONE,
-    Work,
-    fail_unexpected,
-    is_tried_again,
-    record_result,
-    release_interrupted,
-    write_if_claimed,
-)
 from compaction_app.compaction.planning import plan_compaction
 from compaction_app.compaction.search_index import write_entries
+from compaction_app.compaction.trigger import CompactionRequest, open_run
 from compaction_app.conf import (
     MAX_INTEGER,
     Lookahead,
+    ReasoningRule,
     Settings,
     get_token_counter,
     settings_from_snapshot,
     site_setting,
 )
 from compaction_app.context import windows
-from compaction_app.exceptions import CompactionFailed, MessageNotFound, SummarizerError
-from compaction_app.models import CompactionRun
+from compaction_app.context.budget import ReservedParts
+from compaction_app.context.reading import ResolvedRequest
+from compaction_app.exceptions import (
+    CompactionFailed,
+    ConfigurationError,
+    MessageNotFound,
+    RedactionFailed,
+    SummarizerError,
+)
+from compaction_app.memory import ledger
+from compaction_app.memory.ledger_text import prose_draft
+from compaction_app.messages.transcript import count_summary, largest_saving_summary, reasoning_text
+from compaction_app.messages.validation import make_storable
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.models.managers import lock_session
 from compaction_app.redaction import redactor_of
 from compaction_app.spending import add_spending
 from compaction_app.summarizers.base import (
@@ -42,9 +59,11 @@ from compaction_app.summarizers.base import (
     make_summarizer,
     unlimited,
 )
-from compaction_app.summarizers.prompts import OVERSIZE_FACTOR, SummarizerLimit, count_request, request_for
+from compaction_app.summarizers.drafts import refuse_draft
+from compaction_app.summarizers.prompts import OVERSIZE_FACTOR, SummarizerLimit, count_request, request_for, tighter
 from compaction_app.summarizers.waiting import BLOCKING, Way, without_waiting
 from compaction_app.telemetry import log, log_error
+from compaction_app.tokens import Count
 from compaction_app.tree import branches
 from compaction_app.tree.branches import database_of
 from compaction_app.values import (
@@ -54,18 +73,31 @@ from compaction_app.values import (
     CompactionPlan,
     ErrorCode,
     EventKind,
+    Kind,
+    Role,
     RunStatus,
     Skip,
     SkipReason,
     SummaryDraft,
     SummaryRequest,
     Trigger,
+    with_ledger,
 )
 
 logger = logging.getLogger("compaction_app.compaction")
 
+Result = TypeVar("Result")
+#: Where the session was deleted, and its runs with it, while the summary was made: a code and a reason.
+SESSION_GONE = "session_gone"
 #: The code of :class:`CompactionFailed` where another worker has the run.
 CLAIMED = "claimed"
+#: What stands in for a summary that no model wrote, as events and log lines say it.
+INSTEAD = "extract"
+#: A kind and its payload.
+Event = tuple[EventKind, dict[str, Any]]
+
+#: The keys of ``CompactionRun.request``. A run without all of them was made before they were kept.
+REQUEST_KEYS = frozenset({"target_tokens", "lookahead", "shown_bytes", "max_input_tokens", "tightened", "digest"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +150,9 @@ async def carry_out(run_id: int, using: str, way: Way) -> Outcome | None:
                     result = await ask_summarizer(work.summarizer, work.request, work.refusal, work.on_event, way)
                 except SummarizerError as error:
                     result = error
-                smaller = await way.do(prepare_smaller, work, result)
+                smaller = await way.do(work.smaller, result)
                 if smaller is None:
-                    follow_up = await way.do(conclude, work, result)
+                    follow_up = await way.do(work.conclude, result)
                 work = smaller
         except Exception as error:
             await way.do(fail_unexpected, claimed, error)
@@ -139,7 +171,7 @@ def prepare(
     time_left: TimeLeft = unlimited,
     at_most: Capacity | None = None,
     summarizer: Summarizer | None = None,
-) -> Work | None:
+) -> Attempt | None:
     """What the model's call needs, with the connection given back; None where the run ended without a call.
 
     ``time_left``: seconds until the run ends; a model that answers later would be paid for nothing. ``at_most``: a
@@ -151,85 +183,14 @@ def prepare(
     if isinstance(work, SkipReason):
         runs.skip(run, work)
         return None
-    due = write_if_claimed(run, lambda: _started(work, again=at_most is not None))
-    runs.give_back_connection(work.using)
+    due = write_if_claimed(run, lambda: work.started(again=at_most is not None))
+    runs.give_back_connection(database_of(run))
     return due
-
-
-def prepare_smaller(work: Work, error: SummaryDraft | SummarizerError) -> Work | None:
-    """The same run with less covered, where that may help: every model failed, one of them only for the size."""
-    if isinstance(error, SummaryDraft) or (error.capacity is None and error.error_code != ErrorCode.INPUT_TOO_LARGE):
-        return None
-    size = count_request(work.request, work.count)
-    # A host's own summarizer does not say what it takes.
-    at_most = error.capacity or windows.halved(size, work.capacity)
-    if at_most.input_tokens >= size or at_most == work.capacity:
-        return None
-    # They are paid for, whatever becomes of the smaller request.
-    add_spending(work.run, error.calls, work.settings.stated("price"))
-    error.calls = ()
-    smaller = prepare(work.run, at_most=windows.less_than(size, at_most), summarizer=work.summarizer)
-    if smaller is None or count_request(smaller.request, work.count) >= size:
-        return None
-    smaller.events = work.events + smaller.events
-    return smaller
-
-
-def conclude(work: Work, result: SummaryDraft | SummarizerError) -> CompactionRun | None:
-    """Record what came of the model's call, and let the summarizer learn from it; the run of the next generation."""
-    failure = result if isinstance(result, SummarizerError) else None
-    extract = extract_instead(work, failure) if failure else None
-    follow_up = record_result(*(extract or (work, result)))
-    try:
-        work.summarizer.learn(failure.error_code if failure else "")
-    except Exception as error:
-        # A host's code, or a cache that is away: the summary is stored.
-        log_error(logger, error, run=work.run.pk, session=work.run.session_id, step="learn")
-    if work.run.status == RunStatus.SUCCEEDED and site_setting("RECALL"):
-        try:
-            write_entries(work.run.session_id, work.plan.cutoff.id, work.using)
-        except Exception as error:
-            # The first search writes them, if the session is still there.
-            log_error(logger, error, run=work.run.pk, session=work.run.session_id, step="search")
-    return follow_up
-
-
-def extract_instead(work: Work, failure: SummarizerError) -> tuple[Work, SummaryDraft] | None:
-    """What is stored where a background run would fail for good: an extract of all that could be covered.
-
-    It needs no window, so it leaves nothing to a next generation: the next time that the branch is over its threshold
-    the models are asked again. None where a person waits, where the run is tried again, and where no time is left.
-    """
-    run, settings = work.run, work.settings
-    in_background = run.trigger == Trigger.THRESHOLD and not is_tried_again(run, failure)
-    if not in_background or not settings.extract_fallback or failure.error_code == ErrorCode.TIME_LIMIT:
-        return None
-    budget, summarizer = Budget(**run.budget), ExtractiveSummarizer(settings)
-    try:
-        plan = _plan(run, work.branch, budget, settings, work.summarizer)
-        if isinstance(plan, Skip):
-            return None
-        extract = replace(
-            work,
-            budget=budget,
-            capacity=None,
-            plan=plan,
-            request=request_of(run, settings, plan, {}),
-            summarizer=summarizer,
-            limits={},
-            failure=failure,
-        )
-        draft = replace(summarizer.summarize(extract.request), calls=tuple(failure.calls))
-        return None if extract.refusal(draft) else (extract, draft)
-    except Exception as error:
-        # A host's redactor or counter: the run fails for its own reason.
-        log_error(logger, error, run=run.pk, session=run.session_id, step="extract")
-        return None
 
 
 def _load(
     run: CompactionRun, settings: Settings, at_most: Capacity | None, summarizer: Summarizer
-) -> Work | SkipReason:
+) -> Attempt | SkipReason:
     """Read the branch and plan again for the run's own tip and settings."""
     using = database_of(run)
     if run.tip_id is None:
@@ -260,9 +221,8 @@ def _load(
     if isinstance(plan, Skip):
         return SkipReason(plan.reason)
     limits = limit.byte_limits(plan) if limit and plan.shorten else {}
-    return Work(
+    return Attempt(
         run=run,
-        using=using,
         settings=settings,
         budget=budget,
         capacity=capacity,
@@ -304,19 +264,352 @@ def _parts_of_request(run: CompactionRun, settings: Settings) -> dict[str, Any]:
     return {"instructions": run.instructions, "policy_line": run.policy_line, "redact": redactor_of(settings)}
 
 
-def _started(work: Work, *, again: bool) -> Work:
-    """Tell of an attempt by event, log line and signal. ``again``: a smaller request of the same attempt."""
-    run = work.run
-    run.shortened_inputs = sorted(work.limits)
-    runs.still_claimed(run).update(shortened_inputs=run.shortened_inputs, erasures_seen=run.erasures_seen)
-    numbers = {"trigger": run.trigger, "attempt": run.attempts, "messages": len(work.plan.covered)}
-    tokens, target = work.plan.replaced_tokens, work.plan.target_tokens
-    if not again:
-        runs.record_run_event(run, EventKind.STARTED, {**numbers, "tokens": tokens, "target_tokens": target})
-    log(logger, logging.INFO, "start", run=run.pk, session=run.session_id, **numbers, tokens=tokens, target=target)
-    if not again:
-        signals.send_after_commit(signals.compaction_started, CompactionRun, using=work.using, run=run)
-    return work
+@dataclass(kw_only=True)
+class Attempt:
+    """One attempt at a run: everything that the model's call needs, and what becomes of its draft."""
+
+    run: CompactionRun
+    settings: Settings
+    #: The run's, with a summary's target that the summarizer can write.
+    budget: Budget
+    #: What the summarizer takes and writes in one call; None: it has no limit.
+    capacity: Capacity | None
+    branch: Branch
+    plan: CompactionPlan
+    request: SummaryRequest
+    summarizer: Summarizer
+    #: Bytes that covered messages are shortened to, by id.
+    limits: dict[int, int]
+    count: Count
+    #: What happened during the model's call, written once the connection is back.
+    events: list[Event] = field(default_factory=list)
+    #: Why no model wrote the summary, where an extract stands in for it.
+    failure: SummarizerError | None = None
+
+    def refusal(self, draft: SummaryDraft) -> ErrorCode | None:
+        """Why the draft cannot become the summary; None if it can."""
+        most = largest_saving_summary(self.plan.replaced_tokens, self.settings.min_saving_ratio)
+        return refuse_draft(self.prose(draft), self.request, most, self.count)
+
+    def prose(self, draft: SummaryDraft) -> SummaryDraft:
+        return prose_draft(draft, self.request.previous_ledger)
+
+    def on_event(self, kind: EventKind, payload: dict[str, Any]) -> None:
+        self.events.append((kind, payload))
+
+    def started(self, *, again: bool) -> Attempt:
+        """Tell of an attempt by event, log line and signal. ``again``: a smaller request of the same attempt."""
+        run = self.run
+        run.shortened_inputs = sorted(self.limits)
+        runs.still_claimed(run).update(shortened_inputs=run.shortened_inputs, erasures_seen=run.erasures_seen)
+        numbers = {"trigger": run.trigger, "attempt": run.attempts, "messages": len(self.plan.covered)}
+        tokens, target = self.plan.replaced_tokens, self.plan.target_tokens
+        if not again:
+            runs.record_run_event(run, EventKind.STARTED, {**numbers, "tokens": tokens, "target_tokens": target})
+        log(logger, logging.INFO, "start", run=run.pk, session=run.session_id, **numbers, tokens=tokens, target=target)
+        if not again:
+            signals.send_after_commit(signals.compaction_started, CompactionRun, using=database_of(run), run=run)
+        return self
+
+    def smaller(self, error: SummaryDraft | SummarizerError) -> Attempt | None:
+        """The same run with less covered, where that may help: every model failed, one of them only for the size."""
+        if isinstance(error, SummaryDraft) or not (error.capacity or error.error_code == ErrorCode.INPUT_TOO_LARGE):
+            return None
+        size = count_request(self.request, self.count)
+        # A host's own summarizer does not say what it takes.
+        at_most = error.capacity or windows.halved(size, self.capacity)
+        if at_most.input_tokens >= size or at_most == self.capacity:
+            return None
+        # They are paid for, whatever becomes of the smaller request.
+        add_spending(self.run, error.calls, self.settings.stated("price"))
+        error.calls = ()
+        smaller = prepare(self.run, at_most=windows.less_than(size, at_most), summarizer=self.summarizer)
+        if smaller is None or count_request(smaller.request, self.count) >= size:
+            return None
+        smaller.events = self.events + smaller.events
+        return smaller
+
+    def conclude(self, result: SummaryDraft | SummarizerError) -> CompactionRun | None:
+        """Record what came of the model's call, and let the summarizer learn from it; the next generation's run."""
+        failure = result if isinstance(result, SummarizerError) else None
+        attempt, kept = (failure and self.extract_instead(failure)) or (self, result)
+        follow_up = attempt.record(kept)
+        try:
+            self.summarizer.learn(failure.error_code if failure else "")
+        except Exception as error:
+            # A host's code, or a cache that is away: the summary is stored.
+            log_error(logger, error, run=self.run.pk, session=self.run.session_id, step="learn")
+        if self.run.status == RunStatus.SUCCEEDED and site_setting("RECALL"):
+            try:
+                write_entries(self.run.session_id, self.plan.cutoff.id, database_of(self.run))
+            except Exception as error:
+                # The first search writes them, if the session is still there.
+                log_error(logger, error, run=self.run.pk, session=self.run.session_id, step="search")
+        return follow_up
+
+    def extract_instead(self, failure: SummarizerError) -> tuple[Attempt, SummaryDraft] | None:
+        """What is stored where a background run would fail for good: an extract of all that could be covered.
+
+        It needs no window, so it leaves nothing to a next generation: the next time that the branch is over its
+        threshold the models are asked again. None where a person waits, where the run is tried again, and where no
+        time is left.
+        """
+        run, settings = self.run, self.settings
+        in_background = run.trigger == Trigger.THRESHOLD and not is_tried_again(run, failure)
+        if not in_background or not settings.extract_fallback or failure.error_code == ErrorCode.TIME_LIMIT:
+            return None
+        budget, summarizer = Budget(**run.budget), ExtractiveSummarizer(settings)
+        try:
+            plan = _plan(run, self.branch, budget, settings, self.summarizer)
+            if isinstance(plan, Skip):
+                return None
+            extract = replace(
+                self,
+                budget=budget,
+                capacity=None,
+                plan=plan,
+                request=request_of(run, settings, plan, {}),
+                summarizer=summarizer,
+                limits={},
+                failure=failure,
+            )
+            draft = replace(summarizer.summarize(extract.request), calls=tuple(failure.calls))
+            return None if extract.refusal(draft) else (extract, draft)
+        except Exception as error:
+            # A host's redactor or counter: the run fails for its own reason.
+            log_error(logger, error, run=run.pk, session=run.session_id, step="extract")
+            return None
+
+    def record(self, result: SummaryDraft | SummarizerError) -> CompactionRun | None:
+        """Record what came of the model's call: a summary, or why there is none; the next generation's run."""
+        run = self.run
+        # First, whatever becomes of the draft: it has been paid for.
+        calls = result.calls if isinstance(result, SummarizerError) else result.paid_calls
+        add_spending(run, calls, self.settings.stated("price"))
+        if isinstance(result, SummarizerError):
+            write_if_claimed(run, lambda: _record_failure(run, result, self.events))
+            return None
+        draft = self.prose(result)
+        draft = replace(draft, text=draft.text.strip())
+        kept = ledger.complete(draft, self.request, self.plan, self.budget, self.settings, self.count)
+        return write_if_claimed(run, lambda: self._commit(draft, kept) if self._is_unchanged() else None)
+
+    def _is_unchanged(self) -> bool:
+        """Whether the branch is as it was read; else the run is skipped or released."""
+        run = self.run
+        found = branches.session_and_history(self.branch.tip_id, database_of(run))
+        if found is None or found[1].summary_id != (self.plan.base.id if self.plan.base else None):
+            runs.skip(run, SkipReason.BASE_CHANGED)
+            return False
+        if found[0].erasures != run.erasures_seen:
+            # What the model read may contain erased text: read again, ask again.
+            runs.release(run)
+            log(logger, logging.INFO, "retry", run=run.pk, session=run.session_id, reason="erasure")
+            return False
+        return True
+
+    def _commit(self, draft: SummaryDraft, kept: ledger.Kept) -> CompactionRun | None:
+        """Store the summary and open the next generation, where there is one."""
+        run, plan, using = self.run, self.plan, database_of(self.run)
+        anchor = ChatMessage(id=plan.anchor_id, session_id=run.session_id)
+        summary = ChatMessage(
+            session_id=run.session_id,
+            kind=Kind.SUMMARY,
+            role=Role.USER,
+            content=draft.text,
+            extract=kept.extract,
+            ledger=kept.ledger,
+            is_extract=draft.is_extract,
+            last_summarized_message_id=plan.cutoff.id,
+            pinned_message_id=plan.turn_request.id if plan.turn_request else None,
+            token_count=count_summary(with_ledger(draft.text, kept.ledger), self.count),
+            model=draft.model[:255],
+        )
+        ChatMessage.objects.db_manager(using).append_chain(anchor, [summary], savepoint=False)
+        # Safe, because the session is locked.
+        latest = CompactionRun.objects.using(using).filter(session=run.session_id).aggregate(Max("generation"))
+        # So that its prompt can be built again: numbers, ids and a digest, no text.
+        request = {
+            "target_tokens": plan.target_tokens,
+            "lookahead": [plan.lookahead[0].id, plan.lookahead[-1].id] if plan.lookahead else [],
+            "shown_bytes": max(self.limits.values(), default=None),
+            "max_input_tokens": self.capacity.input_tokens if self.capacity else None,
+            # The draft answered the one tighter retry.
+            "tightened": draft.tightened,
+            "digest": digest(tighter(self.request) if draft.tightened else self.request),
+        }
+        run.error_code = run.error_detail = ""
+        if self.failure:
+            _note_error(run, self.failure)
+        shown = (*plan.pins, *plan.kept, *([plan.turn_request] if plan.turn_request else ()))
+        runs.end(
+            run,
+            status=RunStatus.SUCCEEDED,
+            summary=summary,
+            generation=(latest["generation__max"] or 0) + 1,
+            anchor_id=plan.anchor_id,
+            cutoff_id=plan.cutoff.id,
+            tokens_before=self.branch.history_tokens,
+            tokens_after=summary.token_count + sum(message.tokens for message in shown),
+            messages_compacted=len(plan.covered),
+            retention_before=kept.before,
+            retention_after=kept.after,
+            summarizer_model=draft.model[:255],
+            request=request,
+            shortened_inputs=sorted(self.limits),
+            error_code=run.error_code,
+            error_detail=run.error_detail,
+        )
+        for kind, payload in self.events:
+            runs.record_run_event(run, kind, payload)
+        self._tell_of_summary()
+        return self._open_follow_up()
+
+    def _tell_of_summary(self) -> None:
+        """The events, the log line and the signal of a summary that was stored."""
+        run = self.run
+        if self.failure:
+            # What a failed run says: an extract is stored instead.
+            if run.error_code == ErrorCode.NO_PROGRESS:
+                runs.record_run_event(run, EventKind.NO_PROGRESS)
+            code, model = run.error_code, make_storable(str(self.failure.model))[:255]
+            runs.record_run_event(run, EventKind.MODEL_FAILED, {"model": model, "code": code, "instead": INSTEAD})
+            about = {"code": code, "attempts": run.attempts, "session": run.session_id, "instead": INSTEAD}
+            log(logger, logging.WARNING, "failed", run=run.pk, **about)
+        # A summarizer that works without reasoning says so by reads_reasoning.
+        if self.settings.reasoning == ReasoningRule.SUMMARIZE and self.summarizer.reads_reasoning:
+            # As ordinary text it is no longer reasoning to the model, so this is a loss to report. Encrypted and
+            # redacted blocks have no text that could enter a prompt.
+            covered = self.plan.covered
+            turns = zip(accumulate(message.starts_turn for message in covered), covered, strict=True)
+            lost = [turn for turn, one in turns if one.reasoning and reasoning_text(one.reasoning)]
+            if lost:
+                counted = {"turns": len(set(lost)), "messages": len(lost)}
+                runs.record_run_event(run, EventKind.REASONING_DOWNGRADED, counted)
+        numbers = {"generation": run.generation, "messages": run.messages_compacted}
+        sizes = {"before": run.tokens_before, "after": run.tokens_after}
+        spent = {"input_tokens": run.input_tokens, "output_tokens": run.output_tokens}
+        shares = {"before": run.retention_before, "after": run.retention_after}
+        told: dict[str, Any] = {f"tokens_{when}": tokens for when, tokens in sizes.items()} | spent
+        told |= {f"retention_{when}": share if share is None else round(share, 3) for when, share in shares.items()}
+        runs.record_run_event(run, EventKind.COMPLETED, {**numbers, **told})
+        which = {"run": run.pk, "session": run.session_id, "summary": run.summary_id, **numbers}
+        end = {"retention": told["retention_after"], "cost": run.cost}
+        log(logger, logging.INFO, "done", **which, **sizes, **spent, **end)
+
+    def _open_follow_up(self) -> CompactionRun | None:
+        """The next generation, opened in the commit of this one, where the summarizer could not take it all."""
+        run = self.run
+        if not self.plan.partial or (run.tokens_after or 0) <= self.budget.target:
+            return None
+        resolved = ResolvedRequest(
+            session=run.session,
+            settings=self.settings,
+            model=run.session.model,
+            reserved_parts=ReservedParts(tokens=run.reserved_tokens),
+            budget=Budget(**run.budget),
+            count=self.count,
+        )
+        request = CompactionRequest(
+            tip=ChatMessage.objects.using(database_of(run)).get(pk=run.tip_id),
+            trigger=Trigger(run.trigger),
+            resolved=resolved,
+            instructions=run.instructions,
+            policy_line=run.policy_line,
+            previous=run,
+        )
+        return open_run(request).run
+
+
+def fail_unexpected(run: CompactionRun, error: Exception) -> None:
+    """Fail or release a run where something unforeseen was raised between claim and commit.
+
+    A run left ``running`` would block its branch until the lease ends, and then be asked and paid for again and
+    again. A database that was briefly away is transient. Where it is still away, ``error`` is raised, and the claim
+    ends with its lease.
+    """
+    cause = (error.__cause__ or error) if isinstance(error, RedactionFailed) else error
+    log_error(logger, cause, run=run.pk, session=run.session_id, step="run")
+    # Two errors are of this app's own words, which quote nothing; those of a host's code may quote the conversation.
+    is_own = isinstance(error, RedactionFailed | ConfigurationError)
+    code = ErrorCode.TIME_LIMIT if isinstance(cause, SoftTimeLimitExceeded) else ErrorCode.PROVIDER_ERROR
+    recorded = SummarizerError(
+        str(error) if is_own else f"{type(error).__name__} while the summary was made",
+        error_code=ErrorCode.BAD_REQUEST if isinstance(error, ConfigurationError) else code,
+        transient=isinstance(error, OperationalError | InterfaceError),
+    )
+    try:
+        # A connection that broke in the middle of a statement takes no other one.
+        runs.give_back_connection(database_of(run))
+        write_if_claimed(run, lambda: _record_failure(run, recorded, ()))
+    except Error:
+        raise error from None
+
+
+def release_interrupted(run: CompactionRun) -> None:
+    """Make a run ready again, for the sweep or the next call, when the caller who waited was cancelled."""
+    try:
+        runs.give_back_connection(database_of(run))
+        if runs.release(run):
+            log(logger, logging.INFO, "retry", run=run.pk, session=run.session_id, reason="interrupted")
+    except Error as error:
+        # The claim ends with its lease. The caller is to see the interruption, not this error.
+        log_error(logger, error, run=run.pk, session=run.session_id, step="release")
+
+
+def write_if_claimed(run: CompactionRun, write: Callable[[], Result]) -> Result | None:
+    """What ``write`` returns, for a run whose claim is still valid and whose branch still exists.
+
+    A run without its branch is skipped. Under the session's lock, so that nothing that is written points at what is
+    deleted before it is written.
+    """
+    using = database_of(run)
+    try:
+        with transaction.atomic(using=using, durable=True):
+            lock_session(run.session_id, using)
+            # With its row locked: the time limit may fail it at this moment. A tip that was deleted is gone from it.
+            if runs.renew(run, runs.LEASE_SECONDS, tip__isnull=False):
+                return write()
+            if not runs.skip(run, SkipReason.BRANCH_GONE):
+                log(logger, logging.INFO, "skip", run=run.pk, session=run.session_id, reason="claim_lost")
+    except MessageNotFound:
+        log(logger, logging.INFO, "skip", run=run.pk, reason=SESSION_GONE)
+    return None
+
+
+def _record_failure(run: CompactionRun, error: SummarizerError, events: Iterable[Event]) -> None:
+    """Why there is no summary; a transient error in the background is tried again later."""
+    _note_error(run, error)
+    session = ChatSession.objects.using(database_of(run)).filter(pk=run.session_id)
+    if not session.filter(erasures=run.erasures_seen).exists():
+        # It may quote what has been erased meanwhile.
+        run.error_detail = ""
+    for kind, payload in events:
+        runs.record_run_event(run, kind, payload)
+    if is_tried_again(run, error):
+        delay = runs.backoff_seconds(run.attempts, error.retry_after, random.random())
+        runs.release(run, delay_seconds=delay)
+        values = {"run": run.pk, "code": run.error_code, "attempt": run.attempts, "delay": delay}
+        log(logger, logging.WARNING, "retry", **values, session=run.session_id)
+    else:
+        if run.error_code == ErrorCode.NO_PROGRESS:
+            runs.record_run_event(run, EventKind.NO_PROGRESS)
+        runs.fail(run, run.error_code, run.error_detail)
+
+
+def is_tried_again(run: CompactionRun, error: SummarizerError) -> bool:
+    return error.transient and run.trigger == Trigger.THRESHOLD and run.attempts < runs.MAX_ATTEMPTS
+
+
+def _note_error(run: CompactionRun, error: SummarizerError) -> None:
+    # A host's summarizer may put any text here.
+    run.error_code = make_storable(str(error.error_code))[:30] or ErrorCode.PROVIDER_ERROR
+    run.error_detail = make_storable(str(error))[:2000]
+
+
+def digest(request: SummaryRequest) -> str:
+    """SHA-256 of both messages of a request."""
+    return hashlib.sha256(f"{request.system}\0{request.user}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 async def carry_out_generations(

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from celery.exceptions import SoftTimeLimitExceeded
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.db.models import F
 from django.utils import timezone
@@ -26,7 +25,7 @@ from compaction_app.models.managers import LOST_AFTER_SECONDS
 from compaction_app.summarizers import cascade
 from compaction_app.telemetry import log
 from compaction_app.tree.branches import database_of
-from compaction_app.values import ErrorCode, EventKind, RunStatus, SkipReason
+from compaction_app.values import EventKind, RunStatus, SkipReason
 
 logger = logging.getLogger("compaction_app.runs")
 
@@ -205,11 +204,6 @@ def announce_end(run: CompactionRun) -> None:
     signals.after_commit(telemetry.count_run, run, using=using)
     signal = signals.compaction_failed if run.status == RunStatus.FAILED else signals.compaction_finished
     signals.send_after_commit(signal, CompactionRun, using=using, run=run)
-
-
-def code_of(error: BaseException) -> ErrorCode:
-    """The code of a run that ended with an exception of this app's or the host's code."""
-    return ErrorCode.TIME_LIMIT if isinstance(error, SoftTimeLimitExceeded) else ErrorCode.PROVIDER_ERROR
 
 
 def backoff_seconds(attempts: int, retry_after: float | None, jitter: float) -> float:

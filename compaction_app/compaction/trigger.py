@@ -166,7 +166,9 @@ def open_under_lock(request: CompactionRequest) -> Decision:
         follow_up=request.previous is not None,
     )
     if (open_run_id := _open_run_in_the_way(request, branch, plan)) is not None:
-        return _wait_for(open_run_id, request)
+        # Recorded once: while workers are busy each turn of the branch meets it.
+        waits = _suppress(request, Suppression.OPEN_RUN, once={"run": CompactionRun(pk=open_run_id)})
+        return replace(waits, open_run_id=open_run_id)
     if isinstance(plan, Skip):
         return _nothing_to_compact(request, branch)
     # A follow-up run does not wait for the cool-down: it would leave the work half done.
@@ -196,15 +198,6 @@ def _open_run_in_the_way(request: CompactionRequest, branch: Branch, plan: Compa
     return next((run.pk for run in others if run.tip_id in below), None)
 
 
-def _wait_for(open_run_id: int, request: CompactionRequest) -> Decision:
-    """The open run is in the way. That is recorded once: while workers are busy each turn of the branch meets it."""
-    open_run = CompactionRun(pk=open_run_id)
-    events = CompactionEvent.objects.using(request.using).filter(run=open_run, kind=EventKind.SUPPRESSED)
-    if request.by_threshold and events.exists():
-        return Decision(None, Suppression.OPEN_RUN, repeated=True, open_run_id=open_run_id)
-    return replace(_suppress(request, Suppression.OPEN_RUN, run=open_run), open_run_id=open_run_id)
-
-
 def _nothing_to_compact(request: CompactionRequest, branch: Branch) -> Decision:
     """A skipped run for a person who asked; for the threshold an event, once for each tip."""
     if request.previous is not None:
@@ -221,35 +214,28 @@ def _nothing_to_compact(request: CompactionRequest, branch: Branch) -> Decision:
         log(logger, logging.INFO, "skip", **values)
         runs.announce_end(run)
         return Decision(run, SkipReason.NOTHING_TO_COMPACT)
-    recorded = CompactionEvent.objects.using(request.using).filter(
-        session_id=request.tip.session_id,
-        message_id=request.tip.pk,
-        kind=EventKind.SUPPRESSED,
-        payload__reason=Suppression.IRREDUCIBLE,
-    )
     numbers = {"history_tokens": branch.history_tokens}
-    if not recorded.exists():
-        return _suppress(request, Suppression.IRREDUCIBLE, numbers)
-    return Decision(None, Suppression.IRREDUCIBLE, numbers, repeated=True)
+    return _suppress(request, Suppression.IRREDUCIBLE, numbers, once={"message_id": request.tip.pk})
 
 
 def _suppress(
     request: CompactionRequest,
     reason: Suppression,
-    numbers: dict[str, Any] | None = None,
-    run: CompactionRun | None = None,
+    numbers: Mapping[str, Any] | None = None,
+    once: Mapping[str, Any] | None = None,
 ) -> Decision:
-    """No run, for this reason. It leaves an event where the threshold asked for it, or where a limit was reached."""
-    numbers = numbers or {}
+    """No run, for this reason. It leaves an event where the threshold asked for it, or where a limit was reached.
+
+    ``once``: columns of the event, where one with these is enough.
+    """
+    numbers, once = numbers or {}, once or {}
     if request.by_threshold or reason == Suppression.SPEND:
-        runs.record_event(
-            request.tip.session_id,
-            EventKind.SUPPRESSED,
-            using=request.using,
-            run=run,
-            message_id=request.tip.pk,
-            payload={"reason": reason, **numbers},
-        )
+        event: dict[str, Any] = {"session_id": request.tip.session_id, "kind": EventKind.SUPPRESSED, **once}
+        known = CompactionEvent.objects.using(request.using).filter(**event, payload__reason=reason)
+        if once and known.exists():
+            return Decision(None, reason, numbers, repeated=True)
+        event = {"message_id": request.tip.pk, **event, "payload": {"reason": reason, **numbers}}
+        runs.record_event(**event, using=request.using)
     labels = {"layer": Strategy.AUTO_COMPACT, "trigger": request.trigger, "reason": reason}
     signals.after_commit(telemetry.count_suppression, **labels, using=request.using)
     return Decision(None, reason, numbers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import current_thread
 from typing import Any
 
@@ -144,6 +144,17 @@ class FrameworkBranch:
                 if own is not None:
                     chat.delete_message(rows.get(pk=own))
         self.tip = None
+
+
+def unknown(items: Iterable[Any], known: Counter[Any], key: Callable[[Any], Any]) -> list[Any]:
+    """The items whose keys are not among the known ones; each that is counts them down."""
+    others = []
+    for item in items:
+        if known[name := key(item)]:
+            known[name] -= 1
+        else:
+            others.append(item)
+    return others
 
 
 def tool_schema(name: str, description: str | None, parameters: Mapping[str, Any]) -> dict[str, Any]:

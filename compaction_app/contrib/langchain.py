@@ -47,6 +47,7 @@ from compaction_app.messages.openai_format import NO_RESULT, content_with_attach
 from compaction_app.messages.originals import LANGCHAIN
 from compaction_app.messages.validation import storable
 from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
 from compaction_app.values import ContextMessage, Origin, Role
 
 #: Of a message by its id: the messages above and at its end (0: none), and what it says.
@@ -90,26 +91,23 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ExtendedModelResponse[Any]:
-        branch, known = self._stored(request.state)
-        try:
-            response = handler(self._shown(branch, request))
-        except Exception as error:
-            if not branch.is_too_long(error):
-                raise
-            response = handler(self._shown(branch, request))
-        return self._keep(branch, known, response)
+        return without_waiting(self._answered(request, handler, BLOCKING))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ExtendedModelResponse[Any]:
-        branch, known = await sync_to_async(self._stored)(request.state)
+        return await self._answered(request, handler, AWAITED)
+
+    async def _answered(self, request: ModelRequest[Any], handler: Any, way: Way) -> ExtendedModelResponse[Any]:
+        branch, known = await way.do(self._stored, request.state)
         try:
-            response = await handler(await sync_to_async(self._shown)(branch, request))
+            response = await way.call(handler, await way.do(self._shown, branch, request))
         except Exception as error:
-            if not await sync_to_async(branch.is_too_long)(error):
+            if not await way.do(branch.is_too_long, error):
                 raise
-            response = await handler(await sync_to_async(self._shown)(branch, request))
-        return await sync_to_async(self._keep)(branch, known, response)
+            response = await way.call(handler, await way.do(self._shown, branch, request))
+        kept: ExtendedModelResponse[Any] = await way.do(self._keep, branch, known, response)
+        return kept
 
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
         # Stored later: a middleware may have to take a secret out first.

@@ -31,7 +31,7 @@ from agents.run_config import CallModelData, ModelInputData
 from agents.usage import RequestUsage
 
 from compaction_app import chat
-from compaction_app.contrib.branch import NEWEST, FrameworkBranch, refuse_blocked_thread, tool_schema
+from compaction_app.contrib.branch import NEWEST, FrameworkBranch, refuse_blocked_thread, tool_schema, unknown
 from compaction_app.messages.openai_format import content_with_attachments, sent_arguments
 from compaction_app.messages.originals import RESPONSES
 from compaction_app.models import ChatMessage, ChatSession
@@ -112,7 +112,7 @@ class TreeSession:
         """Take the last item off this branch; its message is deleted where no other branch has it."""
         item = await sync_to_async(self._pop)()
         if item and self._known:
-            self._known = _without(self._known[::-1], Counter([_key(item)]))[::-1]
+            self._known = unknown(self._known[::-1], Counter([_key(item)]), _key)[::-1]
         return item
 
     async def clear_session(self, wrapper: Any = None) -> None:
@@ -161,7 +161,7 @@ class TreeSession:
             else:
                 known = Counter(map(_key, _answered(self._known)))
                 before = set(known)
-                new = _without(given, known)
+                new = unknown(given, known, _key)
                 # What a callback repeats is not added.
                 is_repeated = "session_input_callback" in self._run and not before.isdisjoint(map(_key, new))
                 is_same = not known.total() and (not new or (self._is_begun and not is_repeated))
@@ -206,7 +206,7 @@ class TreeSession:
 
     def _add(self, items: Sequence[Any]) -> None:
         early = Counter(self._early)
-        new = _without(items, early)
+        new = unknown(items, early, _key)
         self._early = list(early.elements())
         # Those of agents that are tools of this one come after it, and a request that failed has none.
         used = next((one for one in self._counted[self._requests :] if one.total_tokens), None)
@@ -289,17 +289,6 @@ def _mark(item: Any) -> tuple[Any, ...]:
     """What an item is known by where its words may be others by now: redacted, or left out."""
     plain = _plain(item)
     return plain.get("type", "message"), plain.get("role"), plain.get("call_id")
-
-
-def _without(items: Sequence[Any], known: Counter[str]) -> list[Any]:
-    """The items that are not among the known ones; each that is counts them down."""
-    others = []
-    for item in items:
-        if known[key := _key(item)]:
-            known[key] -= 1
-        else:
-            others.append(item)
-    return others
 
 
 def _plain(item: Any) -> Item:

@@ -41,7 +41,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
 
-from compaction_app.contrib.branch import NEWEST, FrameworkBranch, refuse_blocked_thread, tool_schema
+from compaction_app.contrib.branch import NEWEST, FrameworkBranch, refuse_blocked_thread, tool_schema, unknown
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.originals import PYDANTIC_AI
 from compaction_app.models import ChatMessage, ChatSession
@@ -176,16 +176,7 @@ class TreeHistory(AbstractCapability[Any]):
         """What is given without what is stored below the last reply: the results of its calls, and what was asked."""
         stored = messages_of(self.branch.unanswered())
         known = Counter(_keys(stored)) | Counter(_keys(self._read))
-        others = []
-        for message in given:
-            parts = []
-            for part in message.parts:
-                if known[key := _key(part)]:
-                    known[key] -= 1
-                else:
-                    parts.append(part)
-            others.append(replace(message, parts=parts))
-        return others
+        return [replace(message, parts=unknown(message.parts, known, _key)) for message in given]
 
     def _store(self, *messages: ModelMessage, **reply: Any) -> None:
         dumped = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")

@@ -333,11 +333,9 @@ def _nodes(session: ChatSession, message: Mapping[str, Any], writer: Writer = "h
         validation.check_original(original)
         data = original["data"]
         came = {"content": data} if isinstance(data, list) else data if isinstance(data, Mapping) else {}
-        read = [
-            {**one, "role": message.get("role")} for one in messages_of({"role": message.get("role"), **came}, writer)
-        ]
-        given = {key: value for key, value in message.items() if value not in (None, "", [])}
-        return [_node(session, {**{key: one[key] for key in one if key in _MESSAGE_KEYS}, **given}) for one in read]
+        role = {"role": message.get("role")}
+        given = role | {key: value for key, value in message.items() if value not in (None, "", [])}
+        return [_node(session, {**one, **given}) for one in messages_of({**role, **came}, writer)]
     return [_node(session, one) for one in messages_of(message, writer)]
 
 

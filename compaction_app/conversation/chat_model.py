@@ -14,7 +14,7 @@ import socket
 import threading
 import uuid
 from collections import deque
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -134,57 +134,50 @@ async def ask(client: Any, request: Mapping[str, Any], way: Way) -> Reply:
     return PartialReply(endpoint_of(client), request["model"]).whole(completion)
 
 
-class _HalfCharacters:
-    """Holds back the first half of a character that was cut between two chunks, until the other half comes.
+#: Where a text is in a chunk: keys and indexes.
+Place = tuple[str | int, ...]
 
-    JSON may write an emoji as two escapes, and servers that count in such halves cut between them. Each text of each
-    choice is put together by itself. A half that stays alone is U+FFFD, at the latest before its choice ends.
+
+def _of_whole_characters(chunk: Any, held: dict[Place, str]) -> list[Any]:
+    """The chunk, behind another one for each half of a character that is left of a choice that ends.
+
+    JSON may write an emoji as two escapes, and servers that count in such halves cut between them. The first half is
+    ``held`` back, by the place of its text, until the other half comes: each text of each choice is put together by
+    itself. A half that stays alone is U+FFFD, at the latest before its choice ends.
     """
+    ended = {number for number, one in _numbered(getattr(chunk, "choices", None)) if getattr(one, "finish_reason", "")}
 
-    def __init__(self) -> None:
-        #: By the place of its text: keys and indexes from the chunk on.
-        self._held: dict[tuple[str | int, ...], str] = {}
-        #: Choices that the chunk is the last one of.
-        self._ended: set[int] = set()
-
-    def joined(self, chunk: Any) -> list[Any]:
-        """The chunk, behind another one for each half that is left of a choice that ends."""
-        choices = getattr(chunk, "choices", None)
-        numbered = _numbered(choices) if isinstance(choices, list) else []
-        self._ended = {number for number, one in numbered if getattr(one, "finish_reason", None)}
-        self._join(chunk, ())
-        alone = [place for place in self._held if place[1] in self._ended]
-        for place in alone:
-            del self._held[place]
-        return [*(_chunk_at(place, chunk) for place in alone), chunk]
-
-    def _join(self, value: Any, place: tuple[str | int, ...]) -> Any:
+    def join(value: Any, place: Place) -> Any:
         if isinstance(value, str):
-            text = self._held.pop(place, "") + value if value else ""
-            goes_on = place[2:3] == ("delta",) and place[1] not in self._ended and not is_name(str(place[-1]))
+            text = held.pop(place, "") + value if value else ""
+            goes_on = place[2:3] == ("delta",) and place[1] not in ended and not is_name(str(place[-1]))
             if goes_on and "\ud800" <= text[-1:] <= "\udbff":
-                text, self._held[place] = text[:-1], text[-1]
+                text, held[place] = text[:-1], text[-1]
             return make_storable(text)
         if len(place) > MAX_JSON_DEPTH:
             return value
         if isinstance(value, list):
-            return [self._join(item, (*place, number)) for number, item in _numbered(value)]
+            return [join(item, (*place, number)) for number, item in _numbered(value)]
         if isinstance(value, Mapping):
-            return {key: self._join(item, (*place, key)) for key, item in value.items()}
+            return {key: join(item, (*place, key)) for key, item in value.items()}
         for name, item in {**getattr(value, "__dict__", {}), **(getattr(value, "model_extra", None) or {})}.items():
             # What did not come must not look as if it had.
-            if (whole := self._join(item, (*place, name))) != item:
+            if (whole := join(item, (*place, name))) != item:
                 setattr(value, name, whole)
         return value
 
+    join(chunk, ())
+    return [*(_chunk_at(place, chunk) for place in [*held] if place[1] in ended and held.pop(place)), chunk]
 
-def _numbered(items: Sequence[Any]) -> list[tuple[int, Any]]:
+
+def _numbered(items: Any) -> list[tuple[int, Any]]:
     """Parts of a chunk with the index that they name, else with their position."""
-    named = [(item.get("index") if isinstance(item, Mapping) else getattr(item, "index", None)) for item in items]
-    return [(own if isinstance(own, int) else at, items[at]) for at, own in enumerate(named)]
+    parts = items if isinstance(items, list) else []
+    named = [(item.get("index") if isinstance(item, Mapping) else getattr(item, "index", None)) for item in parts]
+    return [(own if isinstance(own, int) else at, parts[at]) for at, own in enumerate(named)]
 
 
-def _chunk_at(place: tuple[str | int, ...], like: Any) -> Any:
+def _chunk_at(place: Place, like: Any) -> Any:
     """A chunk of the same reply with one U+FFFD at a place."""
     made: Any = "\N{REPLACEMENT CHARACTER}"
     for step in reversed(place):
@@ -203,14 +196,15 @@ class OpenedStream:
     way: Way
     #: Chunks that were received and not taken; after the last one :data:`END`.
     ready: deque[Any] = field(default_factory=deque)
-    _halves: _HalfCharacters = field(default_factory=_HalfCharacters)
+    #: Halves of characters.
+    _held: dict[Place, str] = field(default_factory=dict)
     #: Held by a thread while it waits for a chunk.
     _being_read: threading.Lock = field(default_factory=threading.Lock)
 
     async def read(self) -> Any:
         """The next chunk; :data:`END` after the last one."""
         if not self.ready:
-            self.ready.extend(self._halves.joined(await self._receive()))
+            self.ready.extend(_of_whole_characters(await self._receive(), self._held))
         return self.ready.popleft()
 
     async def _receive(self) -> Any:

@@ -104,15 +104,9 @@ def complete(
     ``fallback_used`` of the reply says whether its prompt was cut to fit. A tip with open tool calls raises
     :class:`InvalidMessage`. Must not run inside a transaction: none is held while the model is called.
     """
-    request = ContextRequest(
-        model=model,
-        tools=tools,
-        contributions=contributions,
-        reserved_tokens=reserved_tokens,
-        include_reasoning=include_reasoning,
-        system_prompt=system_prompt,
-    )
-    return without_waiting(_complete(Question(tip, BLOCKING, client, request, regenerate, recall, params, at_once)))
+    # The signature is the one list of what may be asked.
+    asked = dict(locals())
+    return without_waiting(_complete(Question.of(BLOCKING, **asked.pop("params"), **asked)))
 
 
 def takes_the_arguments_of(other: Callable[P, Any]) -> Callable[[Callable[..., Answer]], Callable[P, Answer]]:
@@ -128,7 +122,7 @@ def takes_the_arguments_of(other: Callable[P, Any]) -> Callable[[Callable[..., A
 @takes_the_arguments_of(complete)
 async def acomplete(tip: ChatMessage, **options: Any) -> ChatMessage:
     """:func:`complete` with an ``openai.AsyncOpenAI``; the model is awaited."""
-    return await _complete(Question.awaited(tip, **options))
+    return await _complete(Question.of(AWAITED, tip, **options))
 
 
 async def _complete(question: Question) -> ChatMessage:
@@ -156,11 +150,11 @@ class Question:
     way: Way
     client: Any
     request: ContextRequest
-    regenerate: bool
-    #: The model may search what is summarized.
-    recall: bool
     #: For the provider, as they are.
     params: Mapping[str, Any]
+    regenerate: bool = False
+    #: The model may search what is summarized.
+    recall: bool = False
     #: Replies to the session's owner that may be under way; None: any number.
     at_once: int | None = None
     #: How often it has searched.
@@ -170,13 +164,11 @@ class Question:
         chat_model.require_client(self.client, is_awaited=self.way.is_awaited)
 
     @classmethod
-    def awaited(
-        cls, tip: ChatMessage, client: Any = None, regenerate: bool = False, recall: bool = False, **options: Any
-    ) -> Question:
-        """``options``: those of a turn, and the provider's."""
-        own: Any = {name: options.pop(name) for name in TurnOptions.__annotations__ if name in options}
-        at_once = options.pop("at_once", None)
-        return cls(tip, AWAITED, client, ContextRequest(**own), regenerate, recall, options, at_once)
+    def of(cls, way: Way, /, tip: ChatMessage, client: Any = None, **options: Any) -> Question:
+        """``options``: those of :func:`complete`, and of the provider."""
+        turn: Any = {name: options.pop(name) for name in TurnOptions.__annotations__ if name in options}
+        own = {name: options.pop(name) for name in ("regenerate", "recall", "at_once") if name in options}
+        return cls(tip, way, client, ContextRequest(**turn), params=options, **own)
 
     def claim(self) -> Claim:
         return Claim(self.tip, self.params.get("timeout"), self.at_once)

@@ -51,10 +51,6 @@ _USAGE_WORDS = frozenset(
     "accepted rejected prediction tool use server web search requests ephemeral 1h 5m iterations tokens token details "
     "count cost upstream inference completions duration time queue".split()
 )
-#: The fields that a redaction writes.
-_BLANKED_FIELDS = (
-    "content tool_calls reasoning original finish_reason attachments name usage metadata token_count redacted_at"
-).split()
 
 #: Characters of a folded text: a shorter one would erase what only looks like it.
 SHORTEST_TEXT = 4
@@ -154,17 +150,17 @@ def blank_message(row: ChatMessage, replacement: str, using: str) -> None:
     content, before = row.content, row.token_count
     # They stay. The count before does not tell how many they are: it may be another counter's.
     missing_results = calls_unanswered_before(row, using) * TOKENS_PER_MISSING_RESULT
-    row.content = replacement
-    row.tool_calls = [blanked_call(call) for call in row.tool_calls or ()] or None
-    row.reasoning = row.attachments = row.original = None
-    row.finish_reason = ""
-    row.metadata, row.usage = {}, numbers_in(row.usage)
+    blanked: dict[str, Any] = {"content": replacement, "finish_reason": "", "redacted_at": timezone.now()}
+    blanked |= dict.fromkeys(("reasoning", "attachments", "original"))
+    blanked["tool_calls"] = [blanked_call(call) for call in row.tool_calls or ()] or None
+    blanked |= {"metadata": {}, "usage": numbers_in(row.usage)}
     if row.role != Role.TOOL:
         # A person's name. A tool result has the name of its function, which the call keeps too.
-        row.name = ""
-    row.redacted_at = timezone.now()
+        blanked["name"] = ""
+    for name, value in blanked.items():
+        setattr(row, name, value)
     row.token_count = missing_results + count_messages([vars(row)], get_token_counter())[0]
-    row.save_base(using=using, update_fields=_BLANKED_FIELDS)
+    row.save_base(using=using, update_fields=[*blanked, "token_count"])
     SearchEntry.objects.using(using).filter(pk=row.pk).update(terms="")
     MessagePin.objects.using(using).filter(pk=row.pk).delete()
     _clear_title(row.session_id, content, using)
@@ -253,7 +249,7 @@ def empty_summaries(session_id: Any, ids: Sequence[int], using: str, tops: Seque
         # The reason that a person gave for an earlier retirement may quote the summary.
         emptied += summaries.update(content="", extract="", ledger="", redacted_at=now, retired_reason="redaction")
         _blank_runs(using, batch)
-    _count_erasure(session_id, using)
+    ChatSession.objects.using(using).filter(pk=session_id).update(erasures=F("erasures") + 1)
     payload = {"summaries": emptied, "erasure": "redaction"}
     message_id = tops[0] if len(tops) == 1 else None
     record_event(session_id, EventKind.INVALIDATED, using=using, message_id=message_id, payload=payload)
@@ -269,10 +265,6 @@ def _blank_runs(using: str, ids: Sequence[int]) -> None:
     runs.filter(Q(tip_id__in=ids) | Q(anchor_id__in=ids)).update(instructions="", error_detail="", policy_line="")
     # Whoever knows the rest of the prompt could test guesses at a short erased text against the stored digest.
     runs.filter(anchor_id__in=ids).update(request={})
-
-
-def _count_erasure(session_id: Any, using: str) -> None:
-    ChatSession.objects.using(using).filter(pk=session_id).update(erasures=F("erasures") + 1)
 
 
 def delete_message(message: ChatMessage) -> int:
@@ -293,7 +285,7 @@ def delete_message(message: ChatMessage) -> int:
         content = manager.values_list("content", flat=True).get(pk=message.pk)
         deleted = manager.delete_subtree(message.pk)
         _clear_title(message.session_id, content, using)
-        _count_erasure(message.session_id, using)
+        ChatSession.objects.using(using).filter(pk=message.session_id).update(erasures=F("erasures") + 1)
         record_event(
             message.session_id, EventKind.INVALIDATED, using=using, payload={"messages": deleted, "erasure": "deletion"}
         )

@@ -15,7 +15,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from compaction_app.compaction.runs import require_no_transaction
-from compaction_app.context.reading import ContextRequest
 from compaction_app.conversation import chat_model
 from compaction_app.conversation.chat_model import END, OpenedStream, PartialReply, Reply
 from compaction_app.conversation.complete import Question, Turn, claim_and_ask, finish_turn, takes_the_arguments_of
@@ -23,7 +22,7 @@ from compaction_app.exceptions import InvalidMessage, InvalidReply, StreamInterr
 from compaction_app.messages.transcript import RECALL_TOOL
 from compaction_app.models import ChatMessage
 from compaction_app.summarizers.endpoint import openai
-from compaction_app.summarizers.waiting import BLOCKING, without_waiting
+from compaction_app.summarizers.waiting import AWAITED, BLOCKING, without_waiting
 from compaction_app.tree.branches import database_of
 from compaction_app.values import ChatContext
 
@@ -63,16 +62,9 @@ def stream(
     chunks; ``regenerate=True`` asks for another one. Of the default client ``timeout`` (600 s) is the longest time
     between two chunks, and a stream ends after an hour, or after ``timeout`` where that is more.
     """
-    request = ContextRequest(
-        model=model,
-        tools=tools,
-        contributions=contributions,
-        reserved_tokens=reserved_tokens,
-        include_reasoning=include_reasoning,
-        system_prompt=system_prompt,
-    )
-    question = Question(tip, BLOCKING, client, request, regenerate, recall, params, at_once)
-    return ReplyStream(question, on_stop)
+    asked = dict(locals())
+    del asked["on_stop"]
+    return ReplyStream(Question.of(BLOCKING, **asked.pop("params"), **asked), on_stop)
 
 
 @takes_the_arguments_of(stream)
@@ -81,7 +73,7 @@ def astream(tip: ChatMessage, *, on_stop: OnStop = "discard", **options: Any) ->
 
     ``await chat.astream(tip)`` opens it first, so that errors before the first chunk are raised there.
     """
-    return AsyncReplyStream(Question.awaited(tip, **options), on_stop)
+    return AsyncReplyStream(Question.of(AWAITED, tip, **options), on_stop)
 
 
 def _chunks_of(stored: ChatMessage) -> list[ChatCompletionChunk]:

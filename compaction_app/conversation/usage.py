@@ -166,14 +166,12 @@ def _calibrate(session: ChatSession, counted: int, context: ChatContext, using: 
     """Learn how the context's model counts, from the prompt tokens that its provider reports."""
     # Under the lock of the append.
     row = ChatSession.objects.using(using).only("token_calibration").get(pk=session.pk)
-    model = context.model
+    model, name = context.model, name_of((context.endpoint, context.model))
     error = _estimate_error(context, row.token_calibration, counted)
     values = {"session": session.pk, "model": model, "counted": counted, "estimated": context.tokens, "error": error}
     log(logger, logging.DEBUG, "estimate", **values)
     if context.tokens > 0 and context.attachment_tokens <= _MOST_ATTACHED * context.tokens:
-        calibration = observe_calibration(
-            row.token_calibration, name_of((context.endpoint, model)), counted, context.tokens
-        )
+        calibration = observe_calibration(row.token_calibration, name, counted, context.tokens)
         ChatSession.objects.using(using).filter(pk=session.pk).update(token_calibration=calibration)
         session.token_calibration = calibration
 

@@ -125,10 +125,10 @@ def conversation_of(document: Mapping[str, Any], *, place: str = "", max_bytes: 
     """A document of the OpenAI chat format, as :func:`recognized` has it, mended and checked."""
     items, notes, is_read = list(document["messages"]), Counter(document.get("notes") or {}), "is_read" in document
     about = {key: document[key] for key in document if key not in _OF_DOCUMENT}
-    if prompt := _first(document, _SYSTEM_PROMPTS):
+    if prompt := document.get(key := _key_in(document, _SYSTEM_PROMPTS)):
         # As the opening message, so that one rule covers both ways to write it.
         items.insert(0, {"role": Role.SYSTEM, "content": prompt})
-        about.pop(next(key for key in _SYSTEM_PROMPTS if document.get(key) == prompt))
+        del about[key]
     began = moment(document.get("created_at"))
     found: list[tuple[dict[str, Any], dict[str, Any], str]] = []
     position: dict[str, int] = {}
@@ -139,7 +139,8 @@ def conversation_of(document: Mapping[str, Any], *, place: str = "", max_bytes: 
             if not isinstance(item, dict):
                 raise InvalidMessage(f"a message must be an object, not {json_type(item)}.")
             made = _openai_messages(item)
-            keys = [] if is_read else [key for key, other in _others(item).items() if _is_said(other, key)]
+            others = {} if is_read else _others(item)
+            keys = [key for key, one in others.items() if any(is_said for _, is_said in strings_of(one, key))]
             rows.append((str(item.get("role")), any(one.get(key) for one in made for key in SAID), keys))
             # Of several results of tools each is a message, behind the one before.
             for fields, source in zip(made, chain([item], repeat({})), strict=False):
@@ -216,10 +217,6 @@ def strings_of(value: Any, key: str = "") -> Iterator[tuple[str, bool]]:
             yield one, not is_technical and not _NOT_SAID.fullmatch(one)
 
 
-def _is_said(value: Any, key: str) -> bool:
-    return any(is_said for _, is_said in strings_of(value, key))
-
-
 def _is_technical(key: str) -> bool:
     return any(word.lower() in _TECHNICAL for word in _WORD.findall(key))
 
@@ -239,7 +236,7 @@ def _parent(item: Mapping[str, Any], index: int, position: Mapping[str, int], no
     """Return the position of the message's parent: the named one, else the message before."""
     if not any(key in item for key in _PARENTS):
         return index - 1 if index else None
-    named = _text_id(_first(item, _PARENTS))
+    named = _text_id(item.get(_key_in(item, _PARENTS)))
     if named and named not in position:
         notes["messages without their parent, first ones now"] += 1
     return position.get(named) if named else None
@@ -261,15 +258,14 @@ def _cut_rings(parents: list[int | None], notes: Counter[str]) -> None:
         done.update(walked)
 
 
-def _first(item: Mapping[str, Any], keys: Iterable[str]) -> Any:
-    """The value of the first key that has one."""
-    return next((item[key] for key in keys if item.get(key) not in (None, "")), None)
+def _key_in(item: Mapping[str, Any], keys: Iterable[str]) -> Any:
+    """The first key that has a value."""
+    return next((key for key in keys if item.get(key) not in (None, "")), None)
 
 
 def _others(item: Mapping[str, Any]) -> dict[str, Any]:
     """What of a message no field is for."""
-    ids = (next((key for key in keys if item.get(key) not in (None, "")), "") for keys in (_IDS, _PARENTS))
-    used = {*_OPENAI_KEYS, *ids, "created_at", "metadata", "redacted_at"}
+    used = {*_OPENAI_KEYS, _key_in(item, _IDS), _key_in(item, _PARENTS), "created_at", "metadata", "redacted_at"}
     return {
         key: value
         for key, value in item.items()
@@ -281,7 +277,7 @@ def _openai_messages(item: Mapping[str, Any]) -> list[dict[str, Any]]:
     metadata = item.get("metadata") or {}
     given = {key: item[key] for key in _OPENAI_KEYS if item.get(key) is not None}
     given |= {
-        "external_id": _text_id(_first(item, _IDS)),
+        "external_id": _text_id(item.get(_key_in(item, _IDS))),
         "created_at": moment(item.get("created_at")),
         # What is of another type is refused with every other field.
         "metadata": {**_others(item), **metadata} if isinstance(metadata, dict) else metadata,

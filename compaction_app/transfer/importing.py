@@ -184,7 +184,6 @@ def _store(conversation: Conversation, owner: Any, using: str, advance: Advance)
     else:
         session = _begin(conversation, owner, using)
     # Chain by chain, with a stack: a conversation may be deeper than Python can recurse.
-    pinned: list[ChatMessage] = []
     waiting: list[tuple[ChatMessage | int | None, int]] = [(None, root) for root in reversed(below[None])]
     while waiting:
         parent, first = waiting.pop()
@@ -200,17 +199,20 @@ def _store(conversation: Conversation, owner: Any, using: str, advance: Advance)
             parent = session.messages.get(pk=parent)
         rows = chat.append_messages(session, parent, [conversation.messages[i].fields for i in chain], lenient=True)
         for row, index in zip(rows, chain, strict=True):
-            fields = conversation.messages[index].fields
-            conversation.notes["results without their call, texts now"] += row.role != fields["role"]
-            if (message := conversation.messages[index]).redacted_at:
+            message = conversation.messages[index]
+            conversation.notes["results without their call, texts now"] += row.role != message.fields["role"]
+            if message.redacted_at:
                 session.messages.filter(pk=row.pk).update(redacted_at=message.redacted_at)
             if message.is_pinned:
-                pinned.append(row)
+                try:
+                    chat.pin_message(row)
+                except CompactionError:
+                    # Of a call, say, or more of them than the window of this site's model takes.
+                    conversation.notes["pins, left out"] += 1
             # The first child of each message but the last is in the chain. Siblings wait in reverse order.
             left = below.get(index, [])[0 if index == chain[-1] else 1 :]
             waiting.extend((row, child) for child in reversed(left))
         advance(len(chain))
-    _pin(pinned, conversation.notes)
     # The lists of conversations go by their last use, which is none of the import's.
     if used := max(filter(None, (message.fields.get("created_at") for message in conversation.messages)), default=None):
         used = min(timezone.now(), max(used, session.updated_at) if counts.get("already_there") else used)
@@ -236,12 +238,3 @@ def _begin(conversation: Conversation, owner: Any, using: str) -> ChatSession:
         session.created_at = conversation.created_at
         session.save(using=using, update_fields=["created_at"])
     return session
-
-
-def _pin(rows: Iterable[ChatMessage], notes: Counter[str]) -> None:
-    for row in rows:
-        try:
-            chat.pin_message(row)
-        except CompactionError:
-            # Of a call, say, or more of them than the window of this site's model takes.
-            notes["pins, left out"] += 1

@@ -16,8 +16,7 @@ from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS
 
-from compaction_app.compaction.commit import REQUEST_KEYS, digest
-from compaction_app.compaction.execute import request_of
+from compaction_app.compaction.execute import REQUEST_KEYS, digest, request_of
 from compaction_app.compaction.planning import covered_messages
 from compaction_app.conf import Settings, settings_from_snapshot, site_setting
 from compaction_app.models import CompactionRun

@@ -16,8 +16,7 @@ from django.utils import timezone
 
 from compaction_app import chat, tasks
 from compaction_app.compaction import lease, runs
-from compaction_app.compaction.commit import write_if_claimed
-from compaction_app.compaction.execute import compact_chat_history
+from compaction_app.compaction.execute import compact_chat_history, write_if_claimed
 from compaction_app.conf import get_settings
 from compaction_app.exceptions import CompactionRefused
 from compaction_app.models import ChatMessage, CompactionRun
@@ -154,7 +153,7 @@ def test_a_session_with_many_branches_goes_on_in_another_task(session, branch, m
     assert tasks.compact_session(str(session.pk)) == {"tips": 1, "runs": 0, "waiting": 1}
 
 
-@pytest.mark.parametrize("at_work", ["execute.plan_compaction", "execute.ask_summarizer", "commit.ledger.complete"])
+@pytest.mark.parametrize("at_work", ["execute.plan_compaction", "execute.ask_summarizer", "execute.ledger.complete"])
 def test_the_soft_limit_fails_the_run_with_its_code(branch, monkeypatch, at_work):
     """Celery raises it in whatever code is at work."""
 

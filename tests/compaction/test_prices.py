@@ -129,7 +129,7 @@ class TestRuns:
             add_spending(late, [call(input=1_000)], PRICES)
             return count_summary(text, count)
 
-        monkeypatch.setattr("compaction_app.compaction.commit.count_summary", meanwhile)
+        monkeypatch.setattr("compaction_app.compaction.execute.count_summary", meanwhile)
         compact_chat_history(run.pk)
         assert spent(run) == (1_100, 20, 0, Decimal("0.0002") + Decimal("0.000045"))
         assert run.status == "succeeded"

@@ -15,7 +15,6 @@ from compaction_app.contrib.histories.reading import (
     joined,
     messages_of_turn,
     repeats,
-    unused,
 )
 
 _NO_PARENT = "00000000-0000-4000-8000-000000000000"
@@ -26,18 +25,15 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
     if "chat_messages" not in document:
         return None
     document.require("chat_messages", list)
-    parents: dict[str, str | None] = {}
-    found: dict[str, Json] = {}
-    chat, last = document.rows("chat_messages"), None
+    rows, messages, last = Rows(), [], None
+    chat = document.rows("chat_messages")
     is_tree = any(row.id("parent_message_uuid") for row in chat)
     for row in chat:
-        own, parent = unused(row.id("uuid"), found), row.id("parent_message_uuid") if is_tree else last
-        parents[own], found[own] = None if parent == _NO_PARENT else parent, row
-        last = own
-    rows, messages = Rows(), []
-    for own, parent in bridged(parents):
-        made = _turn(own, parent, found[own])
-        rows.add(found[own], made[-1]["role"], made)
+        parent = row.id("parent_message_uuid") if is_tree else last
+        last = rows.place(row, row.id("uuid"), None if parent == _NO_PARENT else parent)
+    for own, parent in bridged(rows.parents):
+        made = _turn(own, parent, rows.placed[own])
+        rows.add(rows.placed[own], made[-1]["role"], made)
         messages += made
     return {
         **document.named("claude", "uuid"),

@@ -20,7 +20,6 @@ from compaction_app.contrib.histories.reading import (
     messages_of_turn,
     repeats,
     text_in,
-    unused,
 )
 
 _NO_PARENT = "00000000-0000-0000-0000-000000000000"
@@ -36,24 +35,20 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
     if not is_known and not any("isCreatedByUser" in row for row in roots):
         return None
     document.require("messages", list)
-    found: dict[str, Json] = {}
-    parents: dict[str, str | None] = {}
+    rows, messages, last = Rows(), [], None
     is_tree = any(row.id("parentMessageId") or row.given.get("children") for row in roots)
     waiting: list[tuple[Json, str | None]] = [(row, None) for row in reversed(roots)]
-    last = None
     while waiting:
         row, above = waiting.pop()
-        own, parent = unused(row.id("messageId"), found), above or (row.id("parentMessageId") if is_tree else last)
-        parents[own], found[own] = None if parent == _NO_PARENT else parent, row
-        last = own
+        parent = above or (row.id("parentMessageId") if is_tree else last)
+        own = last = rows.place(row, row.id("messageId"), None if parent == _NO_PARENT else parent)
         waiting += [(child, own) for child in reversed(row.rows("children"))]
-    failed = [own for own, row in found.items() if row.get("error") or _has_failed(row)]
-    rows, messages = Rows(), []
+    failed = [own for own, row in rows.placed.items() if row.get("error") or _has_failed(row)]
     rows.notes["errors of the provider, bridged"] += len(failed)
     conversation = document.id("conversationId") or ""
-    for own, parent in bridged(parents, failed):
-        made = _turn(own, parent, found[own])
-        rows.add(found[own], made[-1]["role"], made, own, conversation, parents[own] or _NO_PARENT)
+    for own, parent in bridged(rows.parents, failed):
+        made = _turn(own, parent, row := rows.placed[own])
+        rows.add(row, made[-1]["role"], made, own, conversation, rows.parents[own] or _NO_PARENT)
         messages += made
     options, ours = document.inner("options"), document.inner("openai")
     return {

@@ -22,7 +22,6 @@ from compaction_app.contrib.histories.reading import (
     messages_of_turn,
     repeats,
     text_in,
-    unused,
 )
 
 # Not in a block of code. What is inside has no tags of its own, but the summary's.
@@ -44,9 +43,9 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
     chat.require("history", dict)
     nodes, rows = history.get("messages"), Rows()
     nodes = nodes if isinstance(nodes, Mapping) else {}
-    found = {own: Json(node) for own, node in nodes.items() if isinstance(node, Mapping)}
-    parents = {own: row.id("parentId") for own, row in found.items()}
-    if not (is_tree := bool(found)):
+    for own, row in ((own, Json(node)) for own, node in nodes.items() if isinstance(node, Mapping)):
+        rows.place(row, own, row.id("parentId"))
+    if not (is_tree := bool(found := rows.placed)):
         chat.require("messages", list)
     last = None
     for row in chat.rows("messages"):
@@ -54,15 +53,16 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
             # The branch that was shown, once more.
             rows.notes["other forms of a message, left out"] += row.given != known.given
             continue
-        own = unused(row.id("id"), found)
-        parents[own], found[own] = row.id("parentId") or last, row
+        own = rows.place(row, row.id("id"), row.id("parentId") or last)
         last = None if is_tree else own
     others = [own for own, row in found.items() if row.get("role") not in ("user", "assistant")]
-    failed = [own for own, row in found.items() if row.get("error") and not _has_any(row)]
+    failed = [
+        own for own, row in found.items() if row.get("error") and not any(map(row.given.get, ("content", "output")))
+    ]
     rows.notes["messages of other roles, bridged"] += len(others)
     rows.notes["errors of the provider, bridged"] += len(failed)
     messages: list[dict[str, Any]] = []
-    for own, parent in bridged(parents, others + failed):
+    for own, parent in bridged(rows.parents, others + failed):
         made = _turn(own, parent, found[own])
         rows.add(found[own], str(found[own].get("role")), made, own)
         messages += made
@@ -83,10 +83,6 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
         "messages": messages,
         "notes": rows.done(document),
     }
-
-
-def _has_any(row: Json) -> bool:
-    return bool(row.given.get("content") or row.given.get("output"))
 
 
 def _turn(own: str, parent: str | None, row: Json) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, deque
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -94,11 +94,9 @@ class Json:
 
     def said(self, key: str, between: str = "\n") -> str:
         """The text of a content or of a tool's result: a text, parts that have texts, or another value's JSON."""
-        if not isinstance(self.given.get(key), list):
-            return text_in(self.get(key))
-        parts = iter(self.inners(key))
-        texts = (next(parts).text("text") if isinstance(one, Mapping) else one for one in self.items(key))
-        return joined(texts, between)
+        for part in self.inners(key):
+            part.text("text")
+        return text_in(self.get(key), between)
 
     def kept(self, *keys: str) -> dict[str, Any]:
         """What there is of these, as it is."""
@@ -133,12 +131,12 @@ def joined(texts: Iterable[Any], between: str = "\n\n") -> str:
     return between.join(text for text in texts if isinstance(text, str) and text.strip())
 
 
-def text_in(value: Any) -> str:
+def text_in(value: Any, between: str = "\n") -> str:
     """The text of what tools gave back and of contents: a text, a list of parts with texts, or another value's JSON."""
     if isinstance(value, str) or value is None:
         return value or ""
     if isinstance(value, list):
-        return joined((item if isinstance(item, str) else Json(item).text("text") for item in value), "\n")
+        return joined((item if isinstance(item, str) else Json(item).text("text") for item in value), between)
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -147,7 +145,18 @@ class Rows:
 
     def __init__(self) -> None:
         self.notes: Counter[str] = Counter()
+        #: By their ids, in order.
+        self.placed: dict[str, Json] = {}
+        self.parents: dict[str, str | None] = {}
         self._found: list[tuple[str, bool, list[str]]] = []
+
+    def place(self, row: Json, own: str | None, parent: str | None) -> str:
+        """Its id, or one like it where it has none or another one has it."""
+        own = own or f"message {len(self.placed) + 1}"
+        while own in self.placed:
+            own = f"{own} {len(self.placed) + 1}"
+        self.placed[own], self.parents[own] = row, parent
+        return own
 
     def add(self, row: Json, role: str, messages: Iterable[Mapping[str, Any]], *known: str, rest: Any = ()) -> None:
         """``messages``: what was made of it. ``known``: strings stored from elsewhere. ``rest``: what metadata has."""
@@ -167,38 +176,27 @@ class OpenCalls:
     """Calls of one message that wait for a result, which names its call, or its tool, or neither."""
 
     def __init__(self) -> None:
-        self._names: dict[str, str] = {}
-        #: In their order, of each tool and of all; what is answered is taken off when it is first.
-        self._waiting: dict[str | None, deque[str]] = {}
+        #: The tools of calls, in their order: under each tool, and under None all of them.
+        self._waiting: defaultdict[str | None, OrderedDict[str, str]] = defaultdict(OrderedDict)
 
     def add(self, call_id: str, name: str = "") -> None:
-        self._names[call_id] = name
-        for key in (name, None):
-            self._waiting.setdefault(key, deque()).append(call_id)
+        if call_id not in self._waiting[None]:
+            for key in (name, None):
+                self._waiting[key][call_id] = name
 
     def answered(self, call_id: str | None, name: str = "") -> str | None:
         """The call with this id, else the first of this tool, else the first."""
-        for key in (name, None):
-            waiting = self._waiting.get(key, deque())
-            while waiting and waiting[0] not in self._names:
-                waiting.popleft()
-            if call_id not in self._names and waiting:
-                call_id = waiting[0]
-        return call_id if call_id is not None and self._names.pop(call_id, None) is not None else None
+        waiting = self._waiting[None]
+        found = call_id if call_id in waiting else next(iter(self._waiting[name] or waiting), None)
+        if found is not None:
+            del self._waiting[waiting.pop(found)][found]
+        return found
 
 
 def repeats(text: str, pieces: Iterable[tuple[str, Any]]) -> bool:
     """Whether a text says what the pieces say, but for blanks."""
     said = "".join(word for kind, piece in pieces if kind == "text" for word in piece.split())
     return "".join(text.split()) in said
-
-
-def unused(own: str | None, used: Mapping[str, Any]) -> str:
-    """The id, or one like it where there is none or another message has it."""
-    own = own or f"message {len(used) + 1}"
-    while own in used:
-        own = f"{own} {len(used) + 1}"
-    return own
 
 
 def bridged(parents: Mapping[str, str | None], skipped: Iterable[str] = ()) -> Iterator[tuple[str, str | None]]:

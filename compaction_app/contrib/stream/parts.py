@@ -44,7 +44,8 @@ def parts_of_chunks(chunks: Iterable[Any], step: int) -> Iterator[Part]:
     for chunk in chunks:
         choice = next(iter(getattr(chunk, "choices", None) or ()), None)
         delta = getattr(choice, "delta", None)
-        for kind, text in (("reasoning", _reasoning_in(delta)), ("text", _text_in(delta))):
+        thought = reasoning_text(getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None))
+        for kind, text in (("reasoning", thought), ("text", _text_in(delta))):
             if not text:
                 continue
             if kind != open_kind:
@@ -60,10 +61,6 @@ def parts_of_chunks(chunks: Iterable[Any], step: int) -> Iterator[Part]:
 def _text_in(delta: Any) -> str:
     content = getattr(delta, "content", None) or getattr(delta, "refusal", None)
     return content if isinstance(content, str) else read_message({"content": content}, writer="model").text()
-
-
-def _reasoning_in(delta: Any) -> str:
-    return reasoning_text(getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None))
 
 
 def parts_of_reply(message: ChatMessage | None) -> Iterator[Part]:
