@@ -19,7 +19,7 @@ from compaction_app.messages.secrets import redact_secrets
 from compaction_app.messages.transcript import count_summary
 from compaction_app.messages.validation import is_storable, make_storable
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count, count_messages
-from compaction_app.values import Branch, ContextMessage, Json, Message, Summary
+from compaction_app.values import Branch, ContextMessage, Json, Summary
 
 Redact = Callable[[str], str]
 

@@ -321,11 +321,12 @@ class _Fitting:
         tail = tuple(message for group in self.groups for message in group)
         pins = pins_beside(self.pins, self.turn_request, tail)
         read = {message.id for message in (*self.branch.pins, *self.branch.tail)}
+        gone = read.difference(one.id for one in (*tail, *pins, self.turn_request) if one)
         return ShownHistory(
             summary=self.summary,
             turn_request=self.turn_request,
             pins=pins,
             tail=tail,
-            dropped=self.branch.unread + len(read.difference(one.id for one in (*tail, *pins, self.turn_request) if one)),
+            dropped=self.branch.unread + len(gone),
             strategy=Strategy.TRUNCATED,
         )
