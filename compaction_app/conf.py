@@ -256,6 +256,15 @@ class SummarizerEntry(_Values):
     #: Replaces the wording of the prompt.
     prompt: Text | None = None
 
+    @property
+    def longest_seconds(self) -> float:
+        """The longest that all its models can take: each one's time-out twice, for the tighter retry.
+
+        Of the chat models a session has its own at most.
+        """
+        last = max((one.timeout or self.timeout for one in self.chat_models), default=0.0)
+        return 2 * (sum(one.timeout or self.timeout for one in set(self.models)) + last)
+
 
 class Choice(_Values):
     """``SUMMARIZER``: the name of an entry, and what a session asks of it instead of the entry's own."""

@@ -19,7 +19,7 @@ from compaction_app.messages.secrets import redact_secrets
 from compaction_app.messages.transcript import count_summary
 from compaction_app.messages.validation import is_storable, make_storable
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count, count_messages
-from compaction_app.values import Branch, ContextMessage, Json, Message, Summary
+from compaction_app.values import Branch, ContextMessage, Json, Summary
 
 Redact = Callable[[str], str]
 
@@ -64,9 +64,9 @@ def redact_branch(branch: Branch, redact: Redact, count: Count) -> Branch:
             grown = count_summary(redacted.text, count) - count_summary(base.text, count)
             base = replace(redacted, tokens=max(base.tokens + grown, TOKENS_PER_MESSAGE))
         if base.turn_request is not None:
-            base = replace(base, turn_request=_redact_and_recount(base.turn_request, redact, count))
+            base = replace(base, turn_request=redact_and_recount(base.turn_request, redact, count))
     pins, tail = (
-        tuple(_redact_and_recount(message, redact, count) for message in part) for part in (branch.pins, branch.tail)
+        tuple(redact_and_recount(message, redact, count) for message in part) for part in (branch.pins, branch.tail)
     )
     return replace(branch, base=base, pins=pins, tail=tail)
 
@@ -77,7 +77,7 @@ def redact_summary(summary: Summary, redact: Redact) -> Summary:
     return replace(summary, content=content, ledger=ledger, extract=extract)
 
 
-def _redact_and_recount(message: Message, redact: Redact, count: Count) -> Message:
+def redact_and_recount(message: AnyMessage, redact: Redact, count: Count) -> AnyMessage:
     redacted = apply_redactor(message, redact)
     if redacted == message:
         return message

@@ -22,7 +22,6 @@ from compaction_app.conf import Settings, settings_from_snapshot
 from compaction_app.exceptions import ConfigurationError, DurableTransactionRequired
 from compaction_app.models import CompactionEvent, CompactionRun
 from compaction_app.models.managers import LOST_AFTER_SECONDS
-from compaction_app.summarizers import cascade
 from compaction_app.telemetry import log
 from compaction_app.tree.branches import database_of
 from compaction_app.values import EventKind, RunStatus, SkipReason
@@ -89,7 +88,7 @@ def time_limit(settings: Settings) -> float:
     """Seconds after which a run fails, whatever it is doing then."""
     if settings.run_time_limit is not None:
         return settings.run_time_limit
-    return cascade.longest_seconds(settings) + LOCAL_SECONDS
+    return settings.summarizer_entry.longest_seconds + LOCAL_SECONDS
 
 
 def time_limit_of(run: CompactionRun) -> float:

@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 from compaction_app.conf import Mode, PruneWhen, Settings, load_function
@@ -22,9 +23,9 @@ from compaction_app.exceptions import ContextOverflow
 from compaction_app.messages.openai_format import strings
 from compaction_app.messages.transcript import RECALL_NOTE, RECALL_TOOL, summary_message
 from compaction_app.messages.validation import is_storable
-from compaction_app.redaction import Redact, redact_branch, redactor_of
+from compaction_app.redaction import Redact, redact_and_recount, redact_branch, redactor_of
 from compaction_app.telemetry import log, log_error
-from compaction_app.tokens import Count, attachment_tokens, count_messages
+from compaction_app.tokens import Count, attachment_tokens
 from compaction_app.values import Branch, Budget, ChatContext, ContextMessage, Json, Origin, Role, Strategy, pins_beside
 
 logger = logging.getLogger("compaction_app.sendings")
@@ -146,15 +147,11 @@ def _redact_reserved_parts(
     parts: ReservedParts, budget: Budget, redact: Redact, count: Count
 ) -> tuple[ReservedParts, Budget]:
     """System prompt and contributions redacted; what they grew by is taken off the budget."""
-    redacted = [
-        replace(one, content=redact(one.content), name=redact(one.name) if one.name else "") for one in parts.messages
-    ]
-    if tuple(redacted) == parts.messages:
+    redacted = [redact_and_recount(one, redact, count) for one in parts.messages]
+    messages = tuple(one for one in redacted if one.content or one.origin != Origin.SYSTEM)
+    if messages == parts.messages:
         return parts, budget
-    redacted = [one for one in redacted if one.content or one.origin != Origin.SYSTEM]
-    sizes = count_messages([{"content": one.content, "name": one.name} for one in redacted], count)
-    messages = tuple(replace(one, tokens=size) for one, size in zip(redacted, sizes, strict=True))
-    grown = sum(sizes) - sum(one.tokens for one in parts.messages)
+    grown = sum(one.tokens for one in messages) - sum(one.tokens for one in parts.messages)
     # A provider may count more tokens than we do: the smallest calibration gives the most that this can be.
     taken = math.ceil(max(grown, 0) / CALIBRATION_RANGE[0])
     budget = replace(budget, available=budget.available - taken, limit=budget.limit - taken)
@@ -168,14 +165,10 @@ def with_reasoning_that_fits(context: ChatContext, count: Count, *, room: int | 
     """
     sizes = reasoning_sizes(context.messages, count, room=room)
     messages = [
-        message
-        if message.reasoning is None
-        else replace(message, reasoning=None)
-        if size is None
-        else replace(message, tokens=message.tokens + size)
-        for message, size in zip(context.messages, sizes, strict=True)
+        replace(one, tokens=one.tokens + sizes[place]) if place in sizes else replace(one, reasoning=None)
+        for place, one in enumerate(context.messages)
     ]
-    added = sum(size or 0 for size in sizes)
+    added = sum(sizes.values())
     return replace(
         context,
         messages=tuple(messages),
@@ -185,13 +178,12 @@ def with_reasoning_that_fits(context: ChatContext, count: Count, *, room: int | 
     )
 
 
-def reasoning_sizes(messages: Sequence[ContextMessage], count: Count, *, room: int | None) -> list[int | None]:
-    """Tokens that each message's reasoning adds, with ``room`` for all of them; None: it has none, or none is sent.
+def reasoning_sizes(messages: Sequence[ContextMessage], count: Count, *, room: int | None) -> dict[int, int]:
+    """Tokens that reasoning adds, by the place of its message, with ``room`` for all of them; without what is not sent.
 
     A message's reasoning is sent whole and as it came, or not at all; once one does not fit, no older one is sent. What
     is in the message's ``original`` was counted with it, and adds nothing.
     """
-    sizes: list[int | None] = [None] * len(messages)
     places = [place for place, message in enumerate(messages) if message.reasoning is not None]
     texts = []
     for place in places:
@@ -199,11 +191,6 @@ def reasoning_sizes(messages: Sequence[ContextMessage], count: Count, *, room: i
         is_counted = set(strings(reasoning)) <= set(strings(messages[place].original))
         as_text = reasoning if isinstance(reasoning, str) else json.dumps(reasoning, ensure_ascii=False, sort_keys=True)
         texts.append("" if is_counted else as_text)
-    counts = count(texts)
-    used = 0
-    for place, size in reversed(list(zip(places, counts, strict=True))):
-        if room is not None and used + size > room:
-            break
-        used += size
-        sizes[place] = size
-    return sizes
+    newest = list(zip(places, count(texts), strict=True))[::-1]
+    totals = accumulate(size for _, size in newest)
+    return {place: size for (place, size), total in zip(newest, totals, strict=True) if room is None or total <= room}

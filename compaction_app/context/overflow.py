@@ -6,13 +6,12 @@ number is known by the words beside it (:func:`_numbers`), so that a sentence no
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from compaction_app.messages.validation import storable, token_count
+from compaction_app.messages.validation import read_json, storable, token_count
 
 #: A smaller window than this is a misread number, or a gateway's mistake: instructions alone take a thousand tokens.
 SMALLEST_WINDOW = 1_000
@@ -174,7 +173,9 @@ def _gather(body: Any, keys: tuple[str, ...] = _WORDS) -> tuple[str, list[str], 
         if depth > _DEEPEST:
             return
         if isinstance(value, str):
-            yield from walk(parsed, depth + 1) if (parsed := _parsed(value)) is not None else [value]
+            # JSON inside a string, as routers pass a provider's answer on.
+            parsed = read_json(value) if len(value) <= 10 * _LONGEST else None
+            yield from [value] if parsed is None else walk(parsed, depth + 1)
         elif isinstance(value, list | tuple):
             for item in value[:20]:
                 yield from walk(item, depth + 1)
@@ -186,16 +187,6 @@ def _gather(body: Any, keys: tuple[str, ...] = _WORDS) -> tuple[str, list[str], 
 
     texts.extend(walk(body, 0))
     return "\n".join(dict.fromkeys(texts))[:_LONGEST], codes, fields
-
-
-def _parsed(text: str) -> Any:
-    """JSON inside a string, as routers pass a provider's answer on."""
-    if text.lstrip()[:1] not in ("{", "[") or len(text) > 10 * _LONGEST:
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _numbers(text: str) -> dict[str, list[int]]:

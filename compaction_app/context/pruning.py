@@ -166,7 +166,8 @@ def fit(branch: Branch, *, available: int, preserve: int, max_bytes: int, count:
         return fitting.result()
     fitting.pins, room = pins_and_room(branch.tail, branch.turn_request, available, branch.pins)
     # A summary that would go last is left out first: without it there is room for the newest turns.
-    fitting.show_summary = fitting.summary_tokens <= room
+    if fitting.summary_tokens > room:
+        fitting.summary = None
     step = max(1, available // _STEPS)
     # Of a history that was not read whole not even its shortest form fits: all of its results are shortened.
     fitting.shorten_results(max_bytes, 0 if unread else available, step)
@@ -182,12 +183,12 @@ def fit(branch: Branch, *, available: int, preserve: int, max_bytes: int, count:
     fitting.drop([[group] for group in fitting.groups[:-1] if group is not fitting.newest_user], available)
     # If the tail has no user message, the request is the newest one, and the newest one always stays.
     if fitting.newest_user is not None and fitting.total() > available:
-        fitting.show_turn_request = False
+        fitting.turn_request = None
     if fitting.total() > available:
-        fitting.show_summary = False
+        fitting.summary = None
     while fitting.pins and fitting.total() > available:
         fitting.pins = fitting.pins[1:]
-    is_empty = not (fitting.groups or fitting.show_turn_request or fitting.show_summary or fitting.pins)
+    is_empty = branch.base and not (fitting.groups or fitting.turn_request or fitting.summary or fitting.pins)
     if fitting.total() > available or is_empty:
         # A prompt of nothing would hide that the summary, all that there is to show, is too large.
         needed = fitting.summary_tokens if is_empty else fitting.total()
@@ -232,9 +233,7 @@ class _Fitting:
         # Without the results of calls that were not read.
         self.groups = [group for group in call_groups(branch.tail) if has_its_calls(group)]
         self.summary_tokens = branch.base.tokens if branch.base else 0
-        self.turn_request, self.pins = branch.turn_request, branch.pins
-        self.show_summary = True
-        self.show_turn_request = self.turn_request is not None
+        self.summary, self.turn_request, self.pins = branch.base, branch.turn_request, branch.pins
         self.newest_user = next((g for g in reversed(self.groups) if g[0].starts_turn), None)
         #: The first ids of the groups that contain the last ``preserve`` messages.
         self.preserved: list[int] = []
@@ -320,14 +319,14 @@ class _Fitting:
 
     def result(self) -> ShownHistory:
         tail = tuple(message for group in self.groups for message in group)
-        request = self.turn_request if self.show_turn_request else None
-        pins = pins_beside(self.pins, request, tail)
+        pins = pins_beside(self.pins, self.turn_request, tail)
         read = {message.id for message in (*self.branch.pins, *self.branch.tail)}
+        gone = read.difference(one.id for one in (*tail, *pins, self.turn_request) if one)
         return ShownHistory(
-            summary=self.branch.base if self.show_summary else None,
-            turn_request=request,
+            summary=self.summary,
+            turn_request=self.turn_request,
             pins=pins,
             tail=tail,
-            dropped=self.branch.unread + len(read.difference(one.id for one in (*tail, *pins, request) if one)),
+            dropped=self.branch.unread + len(gone),
             strategy=Strategy.TRUNCATED,
         )

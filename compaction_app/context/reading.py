@@ -278,7 +278,7 @@ def pruned_history_tokens(tip: ChatMessage, resolved: ResolvedRequest) -> int:
     if not resolved.request.include_reasoning:
         return tokens
     sizes = reasoning_sizes(branch.tail, resolved.count, room=resolved.budget.available - tokens)
-    return tokens + sum(size or 0 for size in sizes)
+    return tokens + sum(sizes.values())
 
 
 def window_at(tip: ChatMessage, resolved: ResolvedRequest, branch: Branch | None = None) -> Branch:

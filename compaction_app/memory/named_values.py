@@ -19,7 +19,7 @@ from typing import Any
 
 from compaction_app.messages.tool_calls import name_and_arguments
 from compaction_app.messages.truncate import one_line
-from compaction_app.messages.validation import storable
+from compaction_app.messages.validation import read_json
 from compaction_app.tokens import Count
 from compaction_app.values import Message, Role
 
@@ -148,11 +148,8 @@ def _leaves(given: Any) -> Iterator[tuple[str, str]]:
 
 def _parsed(given: Any) -> Any:
     """An object or list, also from a text; None where it is none."""
-    if isinstance(given, str) and given.lstrip().startswith(("{", "[")) and len(given) <= _CHARACTERS:
-        try:
-            return storable(json.loads(given))
-        except (ValueError, RecursionError):
-            return None
+    if isinstance(given, str):
+        return read_json(given) if len(given) <= _CHARACTERS else None
     return given if isinstance(given, Mapping | list) else None
 
 

@@ -15,7 +15,7 @@ from compaction_app.memory.statements import NOBODY, Speaker, Statement, demand_
 from compaction_app.memory.words import count_words
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.tool_calls import call_name, tool_marker
-from compaction_app.messages.transcript import results_of_calls, tool_names
+from compaction_app.messages.transcript import calls_and_results
 from compaction_app.messages.truncate import one_line, shorten
 from compaction_app.values import Message, Role
 
@@ -57,7 +57,7 @@ class Reader:
         self._names = {part.lower() for one in statements for part in one.speaker.name.split()}
 
     def read_messages(self, messages: Sequence[Message]) -> None:
-        results, names = results_of_calls(messages), tool_names(messages)
+        _, names, results = calls_and_results(messages)
         self._names.update(part.lower() for one in messages if one.role != Role.TOOL for part in one.name.split())
         for number, message in enumerate(messages):
             speaker = speaker_of(message.role, names[number] if message.role == Role.TOOL else message.name)

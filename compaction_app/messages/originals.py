@@ -17,6 +17,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import groupby
 from typing import Any, Literal
 
 from compaction_app.exceptions import InvalidMessage
@@ -176,12 +177,7 @@ class Reading:
     def text(self, role: str = "user") -> str:
         """Parts of a reply go on where the one before ended; those of others are paragraphs."""
         between = "" if role == "assistant" else "\n\n"
-        runs: list[list[str]] = [[]]
-        for text in self.texts:
-            if text is None:
-                runs.append([])
-            elif text:
-                runs[-1].append(text)
+        runs = [list(filter(None, run)) for _, run in groupby(self.texts, key=lambda text: text is None)]
         return "\n\n".join(between.join(run) for run in runs if run)
 
     def read_content(self, content: Any) -> None:
@@ -577,10 +573,7 @@ def original_texts(original: Any) -> list[str]:
     Of a signature, of encrypted reasoning and of other base64 a quarter is counted: four of its characters stand for
     three bytes, and the providers that read them back count about that. Pictures and files count as attachments.
     """
-    if not isinstance(original, Mapping):
-        return []
-    data = original.get("data")
-    return list(_counted(data))
+    return list(_counted(original.get("data"))) if isinstance(original, Mapping) else []
 
 
 def _counted(value: Any, key: str = "", in_media: bool = False) -> Iterator[str]:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from compaction_app.messages.openai_format import parse_arguments
 from compaction_app.messages.truncate import one_line
-from compaction_app.messages.validation import storable
+from compaction_app.messages.validation import read_json
 
 logger = logging.getLogger("compaction_app.messages")
 
@@ -289,11 +289,7 @@ def _error_in(result: str, fields: Mapping[str, Any]) -> str:
 
 def _json_fields(result: str) -> Mapping[str, Any]:
     """The fields of a result that is a JSON object, else none."""
-    text = result.strip() if len(result) <= _JSON_CHARS else ""
-    try:
-        fields = storable(json.loads(text)) if text.startswith("{") else {}
-    except (ValueError, RecursionError):
-        return {}
+    fields = read_json(result) if len(result) <= _JSON_CHARS else None
     return fields if isinstance(fields, Mapping) else {}
 
 

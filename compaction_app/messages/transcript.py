@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from compaction_app.conf import ReasoningRule
 from compaction_app.messages.openai_format import attachment_line
@@ -155,18 +155,15 @@ def render_messages(
     ``limits`` maps message ids to the most bytes of their text, before escaping, where the summarizer is too small
     for all of it.
     """
-    answers, names = _answers(messages), tool_names(messages)
     blocks = []
-    for i, (message, results) in enumerate(zip(messages, results_of_calls(messages), strict=True)):
+    for message, call, name, results in zip(messages, *calls_and_results(messages), strict=True):
         limit = (limits or {}).get(message.id)
         if message.role == Role.TOOL:
-            caller, position = answers.get(i, (None, 0))
-            call = None if caller is None else messages[caller].tool_calls[position]
             most = _RESULT_BYTES if limit is None else min(limit, _RESULT_BYTES)
             body = shorten("\n".join(_text_lines(message)), most)
             # The status is left out where the result does not show how the call ended.
             status = result_status(call, message.content)
-            blocks.append(_block("tool", escape(body), name=names[i], status=status))
+            blocks.append(_block("tool", escape(body), name=name, status=status))
             continue
         calls = zip(message.tool_calls, results, strict=True)
         body = "\n".join([*_text_lines(message), *(tool_marker(call, result) for call, result in calls)])
@@ -189,39 +186,35 @@ def _block(tag: str, body: str, **attributes: str) -> str:
     return f"<{tag}{''.join(shown)}>{body}</{tag}>"
 
 
-def _answers(messages: Sequence[Message]) -> dict[int, tuple[int, int]]:
-    """Index of a result → index of its caller and position of its call, for the first result of each call.
+class CallsAndResults(NamedTuple):
+    """A list each, with something for each message."""
 
-    Providers number calls per request, so ids repeat along a branch: a result belongs to the nearest call before it.
-    """
-    answers: dict[int, tuple[int, int]] = {}
+    #: The call whose result it is, for the first result of each call; else None.
+    calls: list[Mapping[str, Any] | None]
+    #: The name of the tool whose result it is; "" if it is not a result, or not known.
+    names: list[str]
+    #: The result of each of its calls, in order; None where it is not among the messages.
+    results: list[list[str | None]]
+
+
+def calls_and_results(messages: Sequence[Message]) -> CallsAndResults:
+    """Providers number calls per request, so ids repeat along a branch: a result belongs to the nearest call before."""
+    calls: list[Mapping[str, Any] | None] = [None] * len(messages)
+    names = [one_line(message.name, 64) if message.role == Role.TOOL else "" for message in messages]
+    results: list[list[str | None]] = [[None] * len(message.tool_calls) for message in messages]
     open_calls: dict[str, deque[tuple[int, int]]] = {}
     for i, message in enumerate(messages):
         if message.role == Role.TOOL:
             if waiting := open_calls.get(message.tool_call_id):
-                answers[i] = waiting.popleft()
+                caller, n = waiting.popleft()
+                calls[i], results[caller][n] = messages[caller].tool_calls[n], message.content
+                names[i] = names[i] or call_name(messages[caller].tool_calls[n])
             continue
         if not (message.tool_calls and i and messages[i - 1].tool_calls):
             open_calls = {}
         for n, call in enumerate(message.tool_calls):
             open_calls.setdefault(str(call.get("id", "")), deque()).append((i, n))
-    return answers
-
-
-def results_of_calls(messages: Sequence[Message]) -> list[list[str | None]]:
-    """For each message the result of each of its calls, in order; None where it is not among ``messages``."""
-    results: list[list[str | None]] = [[None] * len(message.tool_calls) for message in messages]
-    for i, (caller, position) in _answers(messages).items():
-        results[caller][position] = messages[i].content
-    return results
-
-
-def tool_names(messages: Sequence[Message]) -> list[str]:
-    """For each message the name of the tool whose result it is; "" if it is not a result, or not known."""
-    names = [one_line(message.name, 64) if message.role == Role.TOOL else "" for message in messages]
-    for i, (caller, position) in _answers(messages).items():
-        names[i] = names[i] or call_name(messages[caller].tool_calls[position])
-    return names
+    return CallsAndResults(calls, names, results)
 
 
 def reasoning_text(blocks: Any) -> str:

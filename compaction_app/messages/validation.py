@@ -203,6 +203,15 @@ def storable(value: Any, depth: int = 0) -> Any:
     return {make_storable(str(key)): storable(item, depth + 1) for key, item in value.items()}
 
 
+def read_json(text: str) -> Any:
+    """The object or list that a text is in JSON, storable; None where it is none."""
+    written = text.strip()
+    try:
+        return storable(json.loads(written)) if written[:1] in ("{", "[") else None
+    except (ValueError, RecursionError):
+        return None
+
+
 def token_count(value: Any) -> int | None:
     """A number of tokens that a provider or a host's code reports; None if it is not one."""
     return value if _is_whole_number(value) and value <= MAX_REPORTED else None

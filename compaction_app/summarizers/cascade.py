@@ -23,7 +23,7 @@ from compaction_app.exceptions import ConfigurationError
 from compaction_app.messages.validation import make_storable
 from compaction_app.summarizers.base import Answer, Drafting, Failure, Summarizer, ask_summarizer
 from compaction_app.summarizers.drafts import NORMAL_ENDS, mended
-from compaction_app.summarizers.openai import Clients, ModelEntry, call_model, chat_model_entries, model_entries
+from compaction_app.summarizers.openai import Clients, ModelEntry, call_model, model_entries
 from compaction_app.summarizers.prompts import OVERSIZE_FACTOR, count_request
 from compaction_app.summarizers.waiting import BLOCKING, Way, without_waiting
 from compaction_app.tokens import Count
@@ -192,12 +192,6 @@ class OpenAISummarizer(Summarizer):
         if learn:
             self.learned[entry.place] = narrowed.capacity
         return narrowed
-
-
-def longest_seconds(settings: Settings) -> float:
-    """The longest that the whole cascade can take: each model's time-out twice, for the tighter retry."""
-    last = max((entry.timeout for entry in chat_model_entries(settings)), default=0.0)
-    return 2 * (sum(entry.timeout for entry in model_entries(settings)) + last)
 
 
 def _run(coroutine: Coroutine[Any, Any, Answer]) -> Answer:

@@ -11,7 +11,7 @@ import importlib
 import json
 import ssl
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,6 @@ else:
 MOST_BYTES = 64 * 2**20
 #: A stream may go on as long as it brings events, but not longer than this; nor may a reply without a ``timeout``.
 LONGEST_SECONDS = 60 * 60.0
-_HEADERS = {"Accept-Encoding": "identity"}
 
 
 def is_unreadable(error: Exception) -> bool:
@@ -38,10 +37,7 @@ def is_unreadable(error: Exception) -> bool:
 
 def http_client() -> Any:
     """For ``openai.OpenAI``; its timeout, limits and proxies are those of that client's own default."""
-    hooks = {"response": [_bound]}
-    return openai.DefaultHttpxClient(
-        follow_redirects=False, headers=_HEADERS, event_hooks=hooks, verify=_certificates()
-    )
+    return openai.DefaultHttpxClient(**_options(_bound))
 
 
 def async_http_client() -> Any:
@@ -50,9 +46,12 @@ def async_http_client() -> Any:
     async def bound(response: Any) -> None:
         _bound(response)
 
-    return openai.DefaultAsyncHttpxClient(
-        follow_redirects=False, headers=_HEADERS, event_hooks={"response": [bound]}, verify=_certificates()
-    )
+    return openai.DefaultAsyncHttpxClient(**_options(bound))
+
+
+def _options(hook: Callable[[Any], Any]) -> dict[str, Any]:
+    hooks, headers = {"response": [hook]}, {"Accept-Encoding": "identity"}
+    return {"follow_redirects": False, "headers": headers, "event_hooks": hooks, "verify": _certificates()}
 
 
 @lru_cache(maxsize=1)

@@ -115,15 +115,10 @@ def model_entries(settings: Settings, session_model: str = "") -> tuple[ModelEnt
     A session's owner may name any model: unless the host lists it, a conversation would go to an address, and be paid
     with a key, that the host did not choose for it.
     """
-    entries = [_entry(item, settings) for item in settings.summarizer_entry.models]
-    listed = chat_model_entries(settings)
+    listed = settings.summarizer_entry
+    own = [asked for asked in listed.chat_models if asked.model == session_model]
     # Each once: the host may name the same model, at the same address, in both.
-    return tuple(dict.fromkeys([*entries, *(entry for entry in listed if entry.model == session_model)]))
-
-
-def chat_model_entries(settings: Settings) -> list[ModelEntry]:
-    """``CHAT_MODELS``; of these a session's cascade has its own at most."""
-    return [_entry(item, settings) for item in settings.summarizer_entry.chat_models]
+    return tuple(dict.fromkeys(_entry(asked, settings) for asked in (*listed.models, *own)))
 
 
 def _entry(asked: AskedModel, settings: Settings) -> ModelEntry:
