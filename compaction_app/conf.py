@@ -191,9 +191,13 @@ def _find_unknown(given: Iterable[Any], known: Iterable[str]) -> tuple[list[str]
     """Keys that are not known, and a hint; the first ten: a session's owner may write any number."""
     names = {name.upper(): name for name in known}
     unknown = sorted(str(key)[:100] for key in given if key not in names.values())[:10]
-    near = dict.fromkeys(names[near] for key in unknown for near in get_close_matches(key.upper(), names, 1))
-    hint = f"Did you mean {', '.join(near)}? " if near else ""
-    return unknown, f"{hint}Known keys are {', '.join(names.values())}."
+    hints = [f"{key} is {_MOVED[key]}." for key in unknown if key in _MOVED]
+    others = [key for key in unknown if key not in _MOVED]
+    if near := dict.fromkeys(names[near] for key in others for near in get_close_matches(key.upper(), names, 1)):
+        hints.append(f"Did you mean {', '.join(near)}?")
+    if others:
+        hints.append(f"Known keys are {', '.join(names.values())}.")
+    return unknown, " ".join(hints)
 
 
 class _Values(BaseModel):
@@ -388,6 +392,22 @@ class Settings(_Values):
 DEFAULTS: dict[str, Any] = {name.upper(): field.default for name, field in Settings.model_fields.items()}
 KEYS: dict[str, Any] = {name.upper(): field.json_schema_extra for name, field in Settings.model_fields.items()}
 SITE_ONLY = frozenset(key for key, extra in KEYS.items() if extra["site_only"])
+#: Keys of earlier versions, and what became of them.
+_MOVED = {
+    "SUMMARIZER_MODELS": "now SUMMARIZERS['default']['MODELS']",
+    "SUMMARIZER_CHAT_MODELS": "now CHAT_MODELS of the entry in SUMMARIZERS that may ask them",
+    "SUMMARIZER_TIMEOUT": "now SUMMARIZERS['default']['TIMEOUT']",
+    "SUMMARIZER_MAX_OUTPUT_TOKENS": "now SUMMARIZERS['default']['MAX_OUTPUT_TOKENS']",
+    "SUMMARY_PROMPT": "now SUMMARIZERS['default']['PROMPT'], or SUMMARIZER = {'PROMPT': …} of a session",
+    "SUMMARIZER_NAME": "now SUMMARIZER",
+    "CONTEXT_WINDOWS": "now MODELS, as {'my-model': {'window': 32_000}}",
+    "TRIGGER_RATIOS": "now MODELS, as {'my-model': {'trigger_ratio': 0.6}}",
+    "PRICES": "now MODELS, as {'my-model': {'price': {'input': 0.2, 'output': 1.2}}}",
+    **dict.fromkeys(
+        "COVERAGE_RATIO MIN_SUMMARY_CHARS LOOKAHEAD_TOKENS BREAKER_FAILURES BREAKER_SECONDS SUMMARY_ROLE".split(),
+        "fixed now: remove it",
+    ),
+}
 #: The problem of a ``SUMMARIZER`` that ``SUMMARIZERS`` does not have.
 UNKNOWN_SUMMARIZER = "compaction_app.E014"
 

@@ -347,6 +347,17 @@ class Budget:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class CompactionParams:
+    """What a budget means for a history: Onyx's ``get_compression_params``."""
+
+    should_compact: bool
+    threshold: int
+    target: int
+    #: Tail budget: how much of the recent history may stay verbatim.
+    tokens_for_recent: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CompactionPlan:
     """What to summarize, where to cut, where to anchor. Made by :func:`planning.plan_compaction`."""
 

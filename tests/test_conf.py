@@ -234,6 +234,8 @@ SAID: list[tuple[dict[Any, Any], str]] = [
         "keys: 7, CONTEXT_WINDOWZ, trigger_ration. Did you mean CONTEXT_WINDOW, TRIGGER_RATIO? Known keys are MODE, ",
     ),
     ({"XYZ": 1}, "settings.COMPACTION has unknown keys: XYZ. Known keys are MODE, "),
+    ({"PRICES": {}}, "PRICES is now MODELS, as {'my-model': {'price': {'input': 0.2, 'output': 1.2}}}."),
+    ({"BREAKER_SECONDS": 5, "SUMMARIZER_NAME": "x"}, "is fixed now: remove it. SUMMARIZER_NAME is now SUMMARIZER."),
     ({"SUMMARIZER": "compaction_app.summarizers.ExtractiveSummarizer"}, "a class is the BACKEND of an entry"),
     ({"REDACTOR": "os.curdir"}, "must name a function, or a class whose instances are called like one"),
     # A coroutine is true: an async PERMISSION would allow everybody everything.

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from compaction_app.conf import Lookahead, Settings
-from compaction_app.context.budget import tail_budget
+from compaction_app.context.budget import get_compaction_params
 from compaction_app.context.pruning import newest_within, pins_and_room
 from compaction_app.messages.open_calls import open_calls_at_end
 from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS, largest_saving_summary
@@ -107,7 +107,7 @@ def plan_compaction(
         # Of a small summarizer's input the look-ahead, which only informs, takes a quarter at most.
         lookahead_tokens=min(LOOKAHEAD_TOKENS, limit.max_tokens // 4) if limit else LOOKAHEAD_TOKENS,
     )
-    cut = planner.choose(tail_budget(history, budget), over=over)
+    cut = planner.choose(get_compaction_params(history, budget).tokens_for_recent, over=over)
     if not cut:
         return Skip(reason=SkipReason.NOTHING_TO_COMPACT)
     return planner.plan_within(cut, limit) if limit else planner.plan(cut, kept_from=cut)

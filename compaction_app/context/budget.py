@@ -21,7 +21,7 @@ from compaction_app.exceptions import ConfigurationError
 from compaction_app.messages.transcript import RECALL_NOTE, RECALL_TOOL
 from compaction_app.telemetry import log
 from compaction_app.tokens import Count, count_messages, count_tools
-from compaction_app.values import Budget, ContextMessage, Origin, Role
+from compaction_app.values import Budget, CompactionParams, ContextMessage, Origin, Role
 
 logger = logging.getLogger("compaction_app.budget")
 
@@ -165,10 +165,15 @@ def make_budget(
     )
 
 
-def tail_budget(history_tokens: int, budget: Budget) -> int:
-    """How much of a history of this size may stay verbatim: of Onyx's ``get_compression_params``."""
+def get_compaction_params(history_tokens: int, budget: Budget) -> CompactionParams:
+    """Whether a history of this size should be compacted, and how much of it may stay verbatim."""
     recent = min(int(history_tokens * budget.recent_ratio), budget.recent_cap, budget.target - budget.summary_target)
-    return max(0, recent)
+    return CompactionParams(
+        should_compact=history_tokens > budget.threshold,
+        threshold=budget.threshold,
+        target=budget.target,
+        tokens_for_recent=max(0, recent),
+    )
 
 
 def clamp_calibration(factor: float) -> float:

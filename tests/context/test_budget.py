@@ -7,9 +7,9 @@ from compaction_app.conf import get_settings
 from compaction_app.context.budget import (
     Calibration,
     calibration_of,
+    get_compaction_params,
     make_budget,
     observe_calibration,
-    tail_budget,
     window_of,
 )
 from compaction_app.exceptions import ConfigurationError
@@ -22,7 +22,7 @@ def budget_at(window, reserved, calibration=1.0, **overrides):
 
 
 def test_the_tail_budget_is_a_share_of_the_history():
-    assert tail_budget(7_000, budget_at(10_000, 2_000)) == 1_400
+    assert get_compaction_params(7_000, budget_at(10_000, 2_000)).tokens_for_recent == 1_400
 
 
 def test_the_trigger_is_capped_for_huge_windows():
