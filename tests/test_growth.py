@@ -590,8 +590,8 @@ NOT_FROM_OUTSIDE = set(
     settle is_of_page
     """
     # They ask a model, or run in a framework, and read with what is here.
-    """ask open_stream acomplete stream astream answer_recalls finish items_of messages_of place store documents_of
-    """.split()
+    """ask open_stream acomplete stream astream answer_recalls finish unknown items_of messages_of place store
+    documents_of """.split()
 )
 _READ = re.compile(
     r"\b(str|Any|Json|Mapping|Sequence|Iterable|IO|Message|ContextMessage|ChatMessage|Branch|SummaryDraft)\b"
