@@ -315,7 +315,7 @@ class _Fitting:
             if shorter.tokens >= message.tokens:
                 continue
             total += shorter.tokens - message.tokens
-            self.groups[g] = [*self.groups[g][:m], shorter, *self.groups[g][m + 1 :]]
+            self.groups[g][m] = shorter
 
     def result(self) -> ShownHistory:
         tail = tuple(message for group in self.groups for message in group)

@@ -1,71 +1,67 @@
 """The calls of a branch that wait for a result. Pure.
 
 A result answers a call of the messages right above it; any other message closes the calls for good. The calls at one
-message are a value, so that a tree can be read in any order; but a value for each of thousands of results would cost
-the square of their number. So those of one group share a table of ids. It is as the newest of them has it; an older
-one that is asked, where a branch forks, takes back what has changed since.
+message are a value, so that a tree can be read in any order: a search tree, of which a message makes only the few
+nodes on the way to its own call anew, so that thousands of results cost no square of their number.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from itertools import islice, pairwise
-from typing import Any, cast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.values import ContextMessage, Role
 
 #: Ids, and characters of each, that an error names.
 _MOST_NAMED, _LONGEST_NAMED = 10, 255
+#: An id, how many open calls have it, and what is below, by the next bit of an id's hash; None where no call is open.
+_Tree = tuple[Any, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class OpenCalls:
     """The calls without a result at one message, which never change."""
 
-    __slots__ = ("change", "ids", "none_answered", "number", "since")
-
-    def __init__(self, called: Sequence[str] = ()) -> None:
-        #: How many open calls have each id; None while another one has the table.
-        self.ids: dict[str, int] | None = Counter(called) if called else {}
-        self.number = len(called)
-        #: What was made of this one, and the ids of which it has one more, or one less.
-        self.since: OpenCalls | None = None
-        self.change: tuple[Sequence[str], int] = ((), 0)
-        #: An assistant message that follows adds its own.
-        self.none_answered = True
+    tree: _Tree | None = None
+    number: int = 0
+    #: An assistant message that follows adds its own.
+    none_answered: bool = True
 
     def __len__(self) -> int:
         return self.number
 
+    def __iter__(self) -> Iterator[str]:
+        left = [self.tree]
+        while left:
+            if tree := left.pop():
+                left += tree[2:]
+                if tree[1]:
+                    yield tree[0]
+
     def __contains__(self, call_id: str) -> bool:
-        return call_id in self.table()
+        tree, bits = self.tree, hash(call_id)
+        while tree and tree[0] != call_id:
+            tree, bits = tree[2 + bits % 2], bits >> 1
+        return bool(tree and tree[1])
 
     def with_change(self, ids: Sequence[str], by: int) -> OpenCalls:
-        made = OpenCalls()
-        made.number, made.none_answered = self.number + by * len(ids), by > 0
-        self.table()
-        self.hand_over(made, ids, by)
-        return made
-
-    def table(self) -> dict[str, int]:
-        way = [self]
-        while (since := way[-1].since) is not None:
-            way.append(since)
-        for newer, older in pairwise(reversed(way)):
-            ids, by = older.change
-            newer.hand_over(older, ids, -by)
-        return cast(dict[str, int], self.ids)
-
-    def hand_over(self, other: OpenCalls, ids: Sequence[str], by: int) -> None:
-        table = cast(dict[str, int], self.ids)
+        tree = self.tree
         for call_id in ids:
-            if left := table.get(call_id, 0) + by:
-                table[call_id] = left
-            else:
-                del table[call_id]
-        other.ids, other.since = table, None
-        self.ids, self.since, self.change = None, other, (ids, by)
+            tree = _counted(tree, call_id, by, hash(call_id))
+        return OpenCalls(tree, self.number + by * len(ids), by > 0)
+
+
+def _counted(tree: _Tree | None, call_id: str, by: int, bits: int) -> _Tree | None:
+    own, count, *below = tree or (call_id, 0, None, None)
+    if own == call_id:
+        count += by
+    else:
+        below[bits % 2] = _counted(below[bits % 2], call_id, by, bits >> 1)
+    return (own, count, *below) if count or any(below) else None
 
 
 NONE_OPEN = OpenCalls()
@@ -81,10 +77,10 @@ def open_calls_after(open_calls: OpenCalls, message: Mapping[str, Any]) -> OpenC
         called = [str(call.get("id")) for call in message.get("tool_calls") or ()]
         if goes_on_calling(open_calls, message):
             return open_calls.with_change(called, 1)
-        return OpenCalls(called) if called else NONE_OPEN
+        return OpenCalls().with_change(called, 1) if called else NONE_OPEN
     answered = str(message.get("tool_call_id"))
     if answered not in open_calls:
-        named = [call_id[:_LONGEST_NAMED] for call_id in islice(open_calls.table(), _MOST_NAMED)]
+        named = sorted(call_id[:_LONGEST_NAMED] for call_id in islice(open_calls, _MOST_NAMED))
         waiting = ", ".join(named) or "none"
         if len(open_calls) > len(named):
             waiting += f" and {len(open_calls) - len(named)} more"

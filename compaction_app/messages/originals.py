@@ -498,30 +498,36 @@ def messages_of(message: Mapping[str, Any], writer: Writer) -> list[dict[str, An
     form = form or reading.format
     rest = {key: given[key] for key in given if key not in ("content", "tool_calls") and key not in PROVIDER_KEYS}
 
-    def kept(parts: list[Any]) -> dict[str, Any]:
-        data: Any = {**whole, "parts" if form == PYDANTIC_AI else "content": parts}
+    # What is beside the parts is stored once, with the last of them; the others have what a message cannot be without.
+    kinds: dict[str, Any] = {key: whole[key] for key in ("role", "type", "kind") if key in whole}
+    # As LangChain dumps a message.
+    inside: dict[str, Any] = {"data": {}} if isinstance(whole.get("data"), Mapping) else {}
+
+    def kept(parts: list[Any], beside: Mapping[str, Any]) -> dict[str, Any]:
+        data: Any = whole
         if form == RESPONSES:
             data = parts
-        elif len(parts) == len(reading.others) + len(reading.results):
-            data = whole
+        elif len(parts) < len(reading.others) + len(reading.results):
+            own = {"parts" if form == PYDANTIC_AI else "content": parts}
+            data = {**beside, "data": {**beside["data"], **own}} if inside else {**beside, **own}
         return {"format": form, "endpoint": "", "data": storable(data)}
 
     stored: list[dict[str, Any]] = []
     for call_id, name, result, part in reading.results:
         texts = {"content": result.text(), "tool_call_id": call_id, "name": name}
         with_it = {"attachments": _with_bytes_once(result.attachments)} if result.attachments else {}
-        stored.append({"role": "tool", **texts, **with_it, "original": kept([part])})
+        stored.append({"role": "tool", **texts, **with_it, "original": kept([part], kinds | inside)})
     if not stored or reading.others:
         own = {**rest, "content": reading.text(str(rest.get("role"))), "tool_calls": reading.calls}
         own["attachments"] = [*attachments, *reading.attachments]
         if reading.reasoning:
             own["reasoning"] = one_or_all(reading.reasoning)
         if not own.get("original") and writer != "client" and (form != OPENAI or not reading.is_exact):
-            own["original"] = kept(reading.others)
+            own["original"] = kept(reading.others, whole)
             own["attachments"] = [*attachments, *_with_bytes_once(reading.attachments)]
         stored.append(own)
     else:
-        stored[-1] = {**rest, **stored[-1]}
+        stored[-1] = {**rest, **stored[-1], "original": kept([reading.results[-1][-1]], whole)}
     return stored
 
 

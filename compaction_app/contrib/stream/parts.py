@@ -7,7 +7,7 @@ to the calls. In the tree these are messages of their own, so the id of a ``UIMe
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -125,6 +125,7 @@ def repository(session: ChatSession, under_way: Mapping[int, int]) -> dict[str, 
     #: Of each row the message that it is in. Where the tree forks, a message ends.
     holders: dict[int, Part] = {}
     parents: list[tuple[Part | None, Part]] = []
+    calls: dict[int, dict[str, Part]] = defaultdict(dict)
     for row in rows:
         above = holders.get(row["parent"])
         is_of_model = row["role"] in (Role.ASSISTANT, Role.TOOL)
@@ -133,7 +134,7 @@ def repository(session: ChatSession, under_way: Mapping[int, int]) -> dict[str, 
         if not goes_on:
             parents.append((above, message))
         holders[row["id"]] = message
-        _add(row, message, above)
+        _add(row, message, above, calls)
     claims = ReplyClaim.objects.using(using).filter(message__session=session, lease_expires_at__gt=timezone.now())
     asked = {*under_way, *claims.values_list("pk", flat=True)} - streamed
     return {
@@ -147,16 +148,20 @@ def _role(role: str) -> str:
     return {Role.USER: "user", Role.ASSISTANT: "assistant", Role.TOOL: "assistant"}.get(Role(role), "system")
 
 
-def _add(row: Mapping[str, Any], message: Part, above: Part | None) -> None:
-    """Add what a stored message has to the message that it is in, whose id it becomes."""
+def _add(row: Mapping[str, Any], message: Part, above: Part | None, calls: dict[int, dict[str, Part]]) -> None:
+    """Add what a stored message has to the message that it is in, whose id it becomes.
+
+    ``calls``: of each message by the ``id`` of its dict, or each of thousands of results would look through the parts.
+    """
     message["id"] = str(row["id"])
     parts: list[Part] = message["parts"]
     if row["role"] == Role.TOOL:
-        found = _call_in(message, row["tool_call_id"]) or dict(_call_in(above, row["tool_call_id"]) or {})
-        call = found or {"type": "tool-unknown", "toolCallId": row["tool_call_id"], "input": {}}
-        call |= {"state": "output-available", "output": _output(row["content"])}
-        if not any(part is call for part in parts):
-            parts.append(call)
+        call_id = row["tool_call_id"]
+        if call_id not in calls[id(message)]:
+            unknown = {"type": "tool-unknown", "toolCallId": call_id, "input": {}}
+            calls[id(message)][call_id] = dict(calls[id(above)].get(call_id, unknown))
+            parts.append(calls[id(message)][call_id])
+        calls[id(message)][call_id] |= {"state": "output-available", "output": _output(row["content"])}
         return
     if row["role"] == Role.ASSISTANT:
         parts.append({"type": "step-start"})
@@ -167,17 +172,13 @@ def _add(row: Mapping[str, Any], message: Part, above: Part | None) -> None:
         parts.append({"type": "text", "text": row["content"], "state": "done"})
     for call in _calls(row["tool_calls"]):
         parts.append({"type": f"tool-{call.pop('toolName')}", "state": "input-available", **call})
+        calls[id(message)][call["toolCallId"]] = parts[-1]
     message["metadata"] = _told(row["id"], row["created_at"], row["model"], row["finish_reason"])
 
 
 def _told(pk: int, created_at: Any, model: str, finish_reason: str) -> Part:
     told = {"id": str(pk), "createdAt": created_at.isoformat(), "model": model, "finishReason": finish_reason}
     return {name: value for name, value in told.items() if value}
-
-
-def _call_in(message: Part | None, call_id: str) -> Part | None:
-    parts = reversed(message["parts"]) if message else ()
-    return next((part for part in parts if part.get("toolCallId") == call_id), None)
 
 
 def _output(text: str) -> Any:
