@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from threading import current_thread
 from typing import Any
 
@@ -80,6 +80,15 @@ class FrameworkBranch:
             rows.append(row)
             row = row.parent
         return [message_value(one) for one in reversed(rows)]
+
+    def go_back_to(self, called: Collection[str]) -> None:
+        """Up to the reply with one of these calls and to its results, where other replies came after it: a branch."""
+        path = chat.get_branch(self.tip) if self.tip and called else []
+        replies = [at for at, one in enumerate(path) if one.role == Role.ASSISTANT]
+        asked = [at for at in replies if any(call["id"] in called for call in path[at].tool_calls or ())]
+        if asked and (at := asked[-1]) != replies[-1]:
+            at = next(end for end in range(at, len(path)) if path[end + 1].role != Role.TOOL)
+            self.tip = path[at]
 
     def store(self, given: Sequence[Mapping[str, Any]], **reply: Any) -> None:
         """Store messages in any format below the tip, all of them or none.

@@ -238,16 +238,17 @@ def messages_of(shown: Sequence[ContextMessage]) -> list[AnyMessage]:
     A call without a result, of a tool that raised for example, gets one: providers refuse the prompt otherwise.
     """
     messages: list[AnyMessage] = []
-    waiting: list[str] = []
+    waiting: dict[str, None] = {}
     for one in shown:
         if one.role == Role.TOOL:
-            waiting = [call_id for call_id in waiting if call_id != one.tool_call_id]
+            waiting.pop(one.tool_call_id, None)
         elif not (one.tool_calls and isinstance(messages[-1] if messages else None, AIMessage)):
             messages += [ToolMessage(NO_RESULT, tool_call_id=call_id) for call_id in waiting]
-            waiting = []
+            waiting = {}
         messages.append(_message_of(one))
         # One that could not be parsed is sent, too.
-        waiting += [str(call["id"]) for call in (*one.tool_calls, *getattr(messages[-1], "invalid_tool_calls", ()))]
+        calls = (*one.tool_calls, *getattr(messages[-1], "invalid_tool_calls", ()))
+        waiting |= dict.fromkeys(str(call["id"]) for call in calls)
     return [*messages, *(ToolMessage(NO_RESULT, tool_call_id=call_id) for call_id in waiting)]
 
 

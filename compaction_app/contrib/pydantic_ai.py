@@ -40,6 +40,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
+from pydantic_ai.output import OutputContext
 
 from compaction_app.contrib.branch import NEWEST, FrameworkBranch, refuse_blocked_thread, tool_schema, unknown
 from compaction_app.messages.openai_format import attachment_line
@@ -50,6 +51,7 @@ from compaction_app.values import ContextMessage, Role
 #: What the framework answers to the calls beside which it ended a run.
 _IS_RESULT = "Final result processed."
 _IS_NO_RESULT = "Output tool not used - a final result was already processed."
+_IS_ANOTHER_RESULT = "Output tool processed, but its value will not be the final result of the agent run."
 _NOT_EXECUTED = "Tool not executed - a final result was already processed."
 
 
@@ -71,6 +73,8 @@ class TreeHistory(AbstractCapability[Any]):
         self._read: list[ModelMessage] = []
         #: Of a run, what was stored since the last reply; None: nothing was asked yet.
         self._asked: list[ModelMessage] | None = None
+        #: All of its messages, to which the framework adds.
+        self._messages: list[ModelMessage] = []
         #: What its tools returned, by their calls, and what its last request could be answered with.
         self._returned: dict[str, Any] = {}
         self._parameters = ModelRequestParameters()
@@ -91,6 +95,11 @@ class TreeHistory(AbstractCapability[Any]):
         run = TreeHistory(self.branch.session, await sync_to_async(lambda: self.tip)(), reserved_tokens=self._reserved)
         run._of, run._read, self._read = self._of, self._read, []
         return run
+
+    async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:
+        # What a run is given as it begins has a list of its own.
+        self._messages = ctx.messages
+        return node
 
     async def wrap_model_request(
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, handler: WrapModelRequestHandler
@@ -123,6 +132,25 @@ class TreeHistory(AbstractCapability[Any]):
             raise
         return returned
 
+    async def wrap_output_process(
+        self, ctx: RunContext[Any], *, output_context: OutputContext, output: Any, handler: Any
+    ) -> Any:
+        processed = await handler(output)
+        if output_context.tool_call and not ctx.partial_output:
+            self._returned[output_context.tool_call.tool_call_id] = _IS_ANOTHER_RESULT
+        return processed
+
+    async def on_run_error(self, ctx: RunContext[Any], *, error: BaseException) -> Any:
+        # What tools returned before a limit, a failure or a cancellation is in no request either.
+        messages = self._messages
+        if messages and isinstance(reply := messages[-1], ModelResponse):
+            # Of a run that is cancelled the framework adds it later.
+            ran = [call for call in reply.tool_calls if call.tool_call_id in self._returned]
+            results = _results((call, self._returned[call.tool_call_id]) for call in ran)
+            messages = [*messages, ModelRequest(results, run_id=ctx.run_id)]
+        await sync_to_async(self._store_new)(messages, ctx.run_id)
+        raise error
+
     async def after_run(self, ctx: RunContext[Any], *, result: Any) -> Any:
         # The result of the tool that ended the run is in no request.
         messages = result.all_messages()
@@ -137,26 +165,22 @@ class TreeHistory(AbstractCapability[Any]):
     def _results_beside(self, reply: ModelResponse, waiting: Collection[str]) -> list[Any]:
         """What ``run_stream`` adds to its own messages alone, as its output was read: a result for each other call."""
         outputs = {tool.name for tool in self._parameters.output_tools}
-        ends = (
+        ends = outputs | {tool.name for tool in self._parameters.function_tools if tool.defer}
+        ended = (
             part
             for part in reply.parts
             if (isinstance(part, TextPart) and self._parameters.allow_text_output)
-            or (isinstance(part, ToolCallPart) and part.tool_name in outputs)
+            or (isinstance(part, ToolCallPart) and part.tool_name in ends)
         )
-        end = next(ends, None)
+        end = next(ended, None)
         calls = [call for call in reply.tool_calls if call.tool_call_id not in waiting]
-        if not any(call.tool_call_id in self._returned for call in calls):
+        if not any(call.tool_call_id in self._returned for call in calls if call.tool_name not in outputs):
             calls.sort(key=lambda call: call.tool_name not in outputs)
-        parts, said = list[Any](), list[Any]()
+        results = list[tuple[ToolCallPart, Any]]()
         for call in calls:
-            unused = _IS_RESULT if call is end else _IS_NO_RESULT if call.tool_name in outputs else _NOT_EXECUTED
-            returned = self._returned.get(call.tool_call_id, unused)
-            metadata = None
-            if isinstance(returned, ToolReturn):
-                said += [UserPromptPart(returned.content)] if returned.content else []
-                returned, metadata = returned.return_value, returned.metadata
-            parts.append(ToolReturnPart(call.tool_name, returned, call.tool_call_id, metadata=metadata))
-        return [*parts, *said]
+            unused = _IS_NO_RESULT if call.tool_name in outputs else _NOT_EXECUTED
+            results.append((call, _IS_RESULT if call is end else self._returned.get(call.tool_call_id, unused)))
+        return _results(results)
 
     def _store_new(self, messages: Sequence[ModelMessage], run_id: str | None) -> None:
         """What comes after the last reply is new, as far as the run did not ask it before.
@@ -173,7 +197,11 @@ class TreeHistory(AbstractCapability[Any]):
         self._asked += new
 
     def _unstored(self, given: Sequence[ModelRequest]) -> list[ModelRequest]:
-        """What is given without what is stored below the last reply: the results of its calls, and what was asked."""
+        """What is given without what is stored below the last reply: the results of its calls, and what was asked.
+
+        Results of calls of an earlier reply go on below that one.
+        """
+        self.branch.go_back_to({part.tool_call_id for one in given for part in one.parts if _is_result(part)})
         stored = messages_of(self.branch.unanswered())
         known = Counter(_keys(stored)) | Counter(_keys(self._read))
         return [replace(message, parts=unknown(message.parts, known, _key)) for message in given]
@@ -211,6 +239,15 @@ class TreeHistory(AbstractCapability[Any]):
         self.branch.compact()
 
 
+def _results(of_calls: Iterable[tuple[ToolCallPart, Any]]) -> list[Any]:
+    parts, said = list[Any](), list[Any]()
+    for call, returned in of_calls:
+        whole = returned if isinstance(returned, ToolReturn) else ToolReturn(returned)
+        said += [UserPromptPart(whole.content)] if whole.content else []
+        parts.append(ToolReturnPart(call.tool_name, whole.return_value, call.tool_call_id, metadata=whole.metadata))
+    return [*parts, *said]
+
+
 def _after_reply(messages: Sequence[ModelMessage]) -> list[ModelRequest]:
     replies = (at for at, one in enumerate(messages, start=1) if isinstance(one, ModelResponse))
     return [one for one in messages[max(replies, default=0) :] if isinstance(one, ModelRequest)]
@@ -222,10 +259,14 @@ def _keys(messages: Iterable[ModelMessage]) -> list[Any]:
 
 def _key(part: Any) -> Any:
     """What a part of a request is known by: the call of a result, or what was said."""
-    if isinstance(part, ToolReturnPart | RetryPromptPart) and part.tool_name:
+    if _is_result(part):
         return part.tool_call_id
     said = getattr(part, "content", "")
     return part.part_kind, *(getattr(one, "identifier", one) for one in ([said] if isinstance(said, str) else said))
+
+
+def _is_result(part: Any) -> bool:
+    return isinstance(part, ToolReturnPart | RetryPromptPart) and bool(part.tool_name)
 
 
 def messages_of(shown: Sequence[ContextMessage]) -> list[ModelMessage]:

@@ -287,6 +287,12 @@ async def a_guardrail_of_the_reply(talk: Talk) -> None:
 
 
 @scenario
+async def guardrails_after_tools(talk: Talk) -> None:
+    for runs in (talk.run, talk.stream):
+        await runs(talk.agent(WEATHER, DONE, tools=[weather], output_guardrails=[OutputGuardrail(trips)]), "Weather?")
+
+
+@scenario
 async def a_handoff(talk: Talk) -> None:
     for options in ({}, {"input_filter": remove_all_tools}):
         other = talk.agent(name="other")
@@ -445,12 +451,14 @@ def ask(text: str) -> dict[str, Any]:
 
 async def both_turns(talk: Talk, run: Callable[[Talk], Any], earlier: int) -> Any:
     talk.server.reset()
+    turns: list[Any] = []
     for number in range(1, earlier):
         call = {"type": "function_call", "call_id": f"c{number}", "name": "weather", "arguments": "{}"}
         result = {"type": "function_call_output", "call_id": f"c{number}", "output": "Rain."}
         reply = {"role": "assistant", "content": [{"type": "output_text", "text": "Done."}]}
-        await talk.kept.add_items([ask("The same question."), call, result, reply])
+        turns += ask("The same question."), call, result, reply
     if earlier:
+        await talk.kept.add_items(turns)
         await talk.run(talk.agent(WEATHER, DONE, tools=[weather]), "The same question.")
     await run(talk)
     await talk.run(talk.agent(DONE), "And now?")

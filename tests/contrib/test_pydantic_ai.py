@@ -1,4 +1,4 @@
-"""What only pydantic-ai has: structured output, retries, the same question again, and its adapter for front ends."""
+"""What only pydantic-ai has: late approvals, the same question again, and its adapter for front ends."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 
 import pytest
 from asgiref.sync import async_to_sync
-from pydantic import BaseModel
 
 from compaction_app import chat
 from compaction_app.testing import steps
@@ -16,7 +15,7 @@ from tests.plugin import NO_FRAMEWORKS
 pytest.importorskip("pydantic_ai", reason=NO_FRAMEWORKS)
 pytestmark = pytest.mark.django_db(transaction=True)
 
-from pydantic_ai import Agent, ModelRetry  # noqa: E402
+from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, Tool  # noqa: E402
 from pydantic_ai.models.openai import OpenAIChatModel  # noqa: E402
 from pydantic_ai.providers.openai import OpenAIProvider  # noqa: E402
 from pydantic_ai.ui.vercel_ai import VercelAIAdapter  # noqa: E402
@@ -24,45 +23,36 @@ from pydantic_ai.ui.vercel_ai import VercelAIAdapter  # noqa: E402
 from compaction_app.contrib.pydantic_ai import TreeHistory  # noqa: E402
 
 
-def run(server, history, prompt, **options):
+def run(server, history, prompt, given=None, **options):
     async def answered():
         model = OpenAIChatModel("house-model", provider=OpenAIProvider(base_url=server.url, api_key="none"))
-        given = {"message_history": await history.history()} if prompt is None else {}
-        return await Agent(model, **options).run(prompt, capabilities=[history], **given)
+        also = given or ({"message_history": await history.history()} if prompt is None else {})
+        return await Agent(model, **options).run(prompt, capabilities=[history], **also)
 
     return async_to_sync(answered)()
 
 
-def roles(request):
-    return [one["role"] for one in request["messages"]]
+def said(history):
+    return [one.content for one in chat.get_branch(history.tip)]
 
 
-def test_structured_output(server, session):
-    class City(BaseModel):
-        name: str
+def test_an_approval_after_another_turn_goes_on_below_the_call(server, session):
+    def pay(amount: int) -> str:
+        """Pay."""
+        return f"{amount} paid."
 
-    server.script([calls(("c1", "final_result", {"name": "Oslo"})), steps.reply("Yes.")])
+    asked = calls(("c1", "pay", {"amount": 5}))
+    server.script([asked, steps.reply("Wet."), steps.reply("Done."), steps.reply("Yes.")])
     history = TreeHistory(session, None)
-    assert run(server, history, "Which city?", output_type=City).output == City(name="Oslo")
-    # The last result is in no request of the run.
-    assert [one.role for one in chat.get_branch(history.tip)] == ["user", "assistant", "tool"]
-    run(server, history, "Sure?")
-    assert roles(server.requests[-1]) == ["user", "assistant", "tool", "user"]
-
-
-def test_a_tool_that_asks_to_be_called_again(server, session):
-    def fussy(city: str) -> str:
-        """The weather."""
-        if city == "Oslo":
-            raise ModelRetry("Another city.")
-        return "Dry."
-
-    wanted = [calls((f"c{number}", "fussy", {"city": city})) for number, city in enumerate(("Oslo", "Rome"))]
-    server.script([*wanted, steps.reply("Dry."), steps.reply("Yes.")])
-    history = TreeHistory(session, None)
-    run(server, history, "Weather?", tools=[fussy])
-    run(server, history, "Sure?")
-    assert roles(server.requests[-1]) == ["user", "assistant", "tool", "assistant", "tool", "assistant", "user"]
+    how = {"tools": [Tool(pay, requires_approval=True)], "output_type": [str, DeferredToolRequests]}
+    waiting = run(server, history, "Pay.", **how).all_messages()
+    run(server, history, "Weather?", **how)
+    approved = {"message_history": waiting, "deferred_tool_results": DeferredToolResults(approvals={"c1": True})}
+    run(server, history, None, approved, **how)
+    run(server, history, "Sure?", **how)
+    assert said(history) == ["Pay.", "", "5 paid.", "Done.", "Sure?", "Yes."]
+    assert [one["role"] for one in server.requests[-1]["messages"]] == "user assistant tool assistant user".split()
+    assert len(chat.tips(session)) == 2
 
 
 def test_the_same_question_again(server, session):
@@ -93,4 +83,4 @@ def test_a_front_end_that_sends_all_of_its_messages(server, session):
         {"id": "m3", "role": "user", "parts": [{"type": "text", "text": "And now?"}]},
     ]
     assert any("text-delta" in one for one in async_to_sync(sent)())
-    assert [one.content for one in chat.get_branch(history.tip)] == ["Ready?", "Aye.", "And now?", "Still."]
+    assert said(history) == ["Ready?", "Aye.", "And now?", "Still."]

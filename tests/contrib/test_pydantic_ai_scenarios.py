@@ -5,6 +5,7 @@ Each scenario is run both ways, after no, one and ten earlier turns, with the sa
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -38,6 +39,8 @@ from pydantic_ai import (  # noqa: E402
     ToolDenied,
     ToolOutput,
     ToolReturn,
+    UsageLimits,
+    capture_run_messages,
 )
 from pydantic_ai.capabilities import ProcessHistory  # noqa: E402
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter  # noqa: E402
@@ -66,6 +69,11 @@ def order(number: int) -> str:
 def picture() -> Any:
     """A map."""
     return ToolReturn("A map.", content=["Look:", ImageUrl("https://example.org/map.png")], metadata={"scale": 2})
+
+
+def broken() -> str:
+    """Never."""
+    raise ValueError("broken")
 
 
 WEATHER = calls(("w1", "weather", {"city": "Oslo"}), ("w2", "weather", {"city": "Bergen"}))
@@ -125,6 +133,12 @@ class Talk:
                 if result := getattr(event, "result", None):
                     self.messages = result.all_messages()
 
+    async def fail(self, runs: Any, agent: Agent[Any, Any], **options: Any) -> None:
+        """A run that ends with an error, whose messages a host catches."""
+        with capture_run_messages() as messages, pytest.raises(BaseException):  # noqa: B017, PT011
+            await runs(agent, "Weather?", **options)
+        self.messages = list(messages)
+
     async def resume(self, agent: Agent[Any, Any], runs: Any, way: str, text: str | None = None, **results: Any) -> Any:
         """``way``: with the messages of the run before, as they are or from JSON, or with those of the tree."""
         given = self.messages
@@ -173,10 +187,36 @@ async def output_tools(talk: Talk) -> None:
 @scenario
 async def an_output_tool_beside_others(talk: Talk) -> None:
     both = (("w8", "weather", {}), ("f1", "final_result", {"name": "Oslo"}), ("f2", "final_result", {"name": "Rome"}))
-    for strategy in ("early", "graceful"):
+    for strategy in ("early", "graceful", "exhaustive"):
         for runs in (talk.run, talk.stream):
             more = ("p9", "picture", {})
             await runs(talk.agent(calls(*both, more), output_type=City, end_strategy=strategy), "Where?")
+
+
+@scenario
+async def a_limit_of_requests(talk: Talk) -> None:
+    for runs in (talk.run, talk.iterate, talk.stream):
+        await talk.fail(runs, talk.agent(WEATHER), usage_limits=UsageLimits(request_limit=1))
+    await talk.fail(talk.run, talk.agent(), usage_limits=UsageLimits(request_limit=0))
+
+
+@scenario
+async def a_tool_that_raises_beside_others(talk: Talk) -> None:
+    both = calls(("w1", "weather", {}), ("b1", "broken", {}))
+    await talk.fail(talk.run, talk.agent(both, tools=[weather, broken]))
+
+
+@scenario
+async def a_run_that_is_cancelled_in_a_tool(talk: Talk) -> None:
+    async def slow() -> str:
+        """Slow."""
+        asyncio.get_running_loop().call_later(0.2, task.cancel)
+        await asyncio.sleep(60)
+        return ""
+
+    agent = talk.agent(calls(("w1", "weather", {}), ("s1", "slow", {})), tools=[weather, slow])
+    task = asyncio.create_task(talk.fail(talk.run, agent))
+    await asyncio.wait([task])
 
 
 @scenario
@@ -219,6 +259,13 @@ async def approvals_of_several(talk: Talk) -> None:
     await talk.run(agent, "Pay.")
     await talk.resume(agent, talk.run, "json", approvals={"pay_5": True, "pay_6": ToolDenied("Too much.")})
     await talk.resume(agent, talk.run, "same", approvals={"pay_7": True})
+
+
+@scenario
+async def an_approval_before_an_output(talk: Talk) -> None:
+    for runs in (talk.run, talk.stream):
+        both = calls(("pay_5", "pay", {"amount": 5}), ("f1", "final_result", {"name": "Oslo"}))
+        await runs(talk.agent(both, output_type=[City, DeferredToolRequests]), "Pay.")
 
 
 @scenario
@@ -275,8 +322,13 @@ async def both_ways(server: Any, session: ChatSession | None, run: Callable[[Tal
     server.reset()
     async with httpx.AsyncClient() as client:
         talk = Talk(server, session, client)
-        for number in range(earlier):
-            await talk.run(talk.agent(*([WEATHER] if number % 3 == 0 else []), DONE), "The same question.")
+        if earlier:
+            await talk.run(talk.agent(WEATHER, DONE), "The same question.")
+            # Each turn of them is the same.
+            turns = talk.messages * (earlier - 1)
+            talk.messages += turns
+            if session:
+                await sync_to_async(talk.history._store)(*turns)
         await run(talk)
         await talk.run(talk.agent(DONE), "And now?")
         stored = talk.messages
@@ -290,6 +342,8 @@ def parts_of(messages: list[ModelMessage]) -> list[Any]:
     """Each result of a tool is a message of its own in the tree."""
     dumped = ModelMessagesTypeAdapter.dump_python(messages, mode="json")
     parts = [part for message in dumped for part in message["parts"]]
+    # The framework answers a call that was not, in each run that it is given to.
+    parts = [one for one in parts if one.get("outcome") != "interrupted"]
     return [{key: value for key, value in part.items() if key != "timestamp"} for part in parts]
 
 
