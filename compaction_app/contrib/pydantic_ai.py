@@ -189,6 +189,8 @@ class TreeHistory(AbstractCapability[Any]):
         """
         new = _after_reply(messages)
         if self._asked is None:
+            # A run that is resumed goes on where it called.
+            self.branch.go_back_to({part.tool_call_id for one in new for part in one.parts if _is_result(part)})
             given = [one for one in new if one.run_id != run_id]
             new = [*(self._unstored(given) if given else ()), *new[len(given) :]]
             self._asked = given
@@ -197,11 +199,7 @@ class TreeHistory(AbstractCapability[Any]):
         self._asked += new
 
     def _unstored(self, given: Sequence[ModelRequest]) -> list[ModelRequest]:
-        """What is given without what is stored below the last reply: the results of its calls, and what was asked.
-
-        Results of calls of an earlier reply go on below that one.
-        """
-        self.branch.go_back_to({part.tool_call_id for one in given for part in one.parts if _is_result(part)})
+        """What is given without what is stored below the last reply: the results of its calls, and what was asked."""
         stored = messages_of(self.branch.unanswered())
         known = Counter(_keys(stored)) | Counter(_keys(self._read))
         return [replace(message, parts=unknown(message.parts, known, _key)) for message in given]
