@@ -71,8 +71,10 @@ def picture() -> Any:
     return ToolReturn("A map.", content=["Look:", ImageUrl("https://example.org/map.png")], metadata={"scale": 2})
 
 
-def broken() -> str:
+async def broken() -> str:
     """Never."""
+    # What runs beside it has returned by then: else the framework has no result of it.
+    await asyncio.sleep(0.5)
     raise ValueError("broken")
 
 
@@ -210,7 +212,7 @@ async def a_tool_that_raises_beside_others(talk: Talk) -> None:
 async def a_run_that_is_cancelled_in_a_tool(talk: Talk) -> None:
     async def slow() -> str:
         """Slow."""
-        asyncio.get_running_loop().call_later(0.2, task.cancel)
+        asyncio.get_running_loop().call_later(0.5, task.cancel)
         await asyncio.sleep(60)
         return ""
 
