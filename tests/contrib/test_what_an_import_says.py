@@ -87,6 +87,7 @@ LOOKALIKES: list[Any] = [
     ),
     pytest.param(libre({"messageId": "1", "isCreatedByUser": True, "markdown": "Q"}), "markdown", id="like LibreChat"),
     pytest.param({"conversations": [{"from": "human", "said": "Q"}]}, "said", id="like ShareGPT"),
+    pytest.param({"prompt": {"role": "prompter", "said": "Q"}}, "said", id="like Open-Assistant"),
     pytest.param(
         gpt(node("q", None, "user", "Q"), node("a", "q", "assistant", {"content_type": "text_v2", "body": "A"})),
         "body",

@@ -100,7 +100,8 @@ class Json:
 
     def kept(self, *keys: str) -> dict[str, Any]:
         """What there is of these, as it is."""
-        return {key: self.get(key) for key in keys if self.given.get(key) not in (None, "", [], {}, False)}
+        given = {key: self.get(key) for key in keys}
+        return {key: value for key, value in given.items() if value or (value == 0 and value is not False)}
 
     def rest(self) -> dict[str, Any]:
         """What nothing has read, for the metadata, but for what is large."""
