@@ -489,11 +489,9 @@ def messages_of(message: Mapping[str, Any], writer: Writer) -> list[dict[str, An
     if not isinstance(given.get("content"), str | list | tuple | None):
         kind = type(given["content"]).__name__
         raise InvalidMessage(f"content must be a string or a list of parts, not {kind}.", field="content")
-    if not isinstance(given.get("tool_calls") or None, list | tuple | None):
-        # A column of JSON that was not parsed, say: its calls would be nowhere.
-        raise InvalidMessage("tool_calls must be a list.", field="tool_calls")
     attachments = given.get("attachments") or []
     check_list_of_dicts(attachments, "attachments", "dicts")
+    check_list_of_dicts(given.get("tool_calls") or [], "tool_calls", "dicts")
     if writer == "client":
         attachments = [{key: item for key, item in one.items() if key != "part"} for one in attachments]
     reading = read_message({key: given[key] for key in _WHOLE_KEYS if key in given}, writer=writer)

@@ -109,7 +109,7 @@ WRONG: list[tuple[int, Row, str]] = [
     *((5, {"usage": bad}, "usage") for bad in ("9", [9], {"prompt_tokens": float("nan")}, {"a": "\0"})),
     *((5, {"metadata": bad}, "metadata") for bad in ("x", {1: 2}, {"at": MONDAY}, {"a": "\ud800"})),
     *((at, {key: "x" * 300}, key) for at in (5, 8) for key in ("model", "name")),
-    *((2, {"tool_calls": bad}, "must be a list") for bad in ("[{}]", {"id": "c1"}, 5)),
+    *((2, {"tool_calls": bad}, "tool_calls must be") for bad in ("[{}]", {"id": "c1"}, 5, [5])),
     (0, {"attachments": [{"url": "https://example.org"}]}, "a text only"),
 ]
 
