@@ -22,9 +22,10 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
         node.require("replies", list)
         own, role = node.id("message_id") or f"message {len(items) + 1}", node.text("role")
         waiting += [(reply, own) for reply in reversed(node.rows("replies"))]
-        item = {"role": _ROLES.get(role, role), "content": node.said("text"), "id": own, "parent": parent}
-        item |= {"created_at": node.time("created_date"), "model": node.text("model_name"), "metadata": node.rest()}
+        said: dict[str, Any] = {"role": _ROLES.get(role, role), "content": node.said("text")}
+        about = {"created_at": node.time("created_date"), "model": node.text("model_name"), "metadata": node.rest()}
+        item = {**said, **about, "id": own, "parent": parent}
         rows.add(node, item["role"], [item], rest=item["metadata"])
         items.append(item)
-    about = {**document.named("open_assistant", "message_tree_id"), "metadata": document.rest()}
-    return {**about, "messages": items, "notes": rows.done(document)}
+    named = {**document.named("open_assistant", "message_tree_id"), "metadata": document.rest()}
+    return {**named, "messages": items, "notes": rows.done(document)}
