@@ -491,6 +491,7 @@ def messages_of(message: Mapping[str, Any], writer: Writer) -> list[dict[str, An
         raise InvalidMessage(f"content must be a string or a list of parts, not {kind}.", field="content")
     attachments = given.get("attachments") or []
     check_list_of_dicts(attachments, "attachments", "dicts")
+    check_list_of_dicts(given.get("tool_calls") or [], "tool_calls", "dicts")
     if writer == "client":
         attachments = [{key: item for key, item in one.items() if key != "part"} for one in attachments]
     reading = read_message({key: given[key] for key in _WHOLE_KEYS if key in given}, writer=writer)

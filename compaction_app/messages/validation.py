@@ -221,13 +221,12 @@ def _check_calls(role: Any, calls: Any) -> None:
     def refuse(words: str) -> NoReturn:
         raise InvalidMessage(words, field="tool_calls")
 
-    if not isinstance(calls, list | tuple | None):
-        refuse("tool_calls must be a list.")
+    check_list_of_dicts(calls or [], "tool_calls", "dicts")
     if calls and role != Role.ASSISTANT:
         refuse("Only an assistant message has tool_calls.")
     seen: set[str] = set()
     for call in calls or ():
-        if not isinstance(call, Mapping) or not isinstance(call.get("id"), str) or not call["id"]:
+        if not isinstance(call.get("id"), str) or not call["id"]:
             refuse("Each tool call needs an id.")
         function, which = call.get("function"), repr(call["id"])
         if not isinstance(function, Mapping) or not isinstance(function.get("name"), str) or not function["name"]:

@@ -554,7 +554,7 @@ def test_what_is_exported_comes_back_with_its_branches_roles_dates_calls_and_fil
 
     def rows(of: ChatSession) -> list[Any]:
         chosen = of.messages.filter(kind="message").order_by("id")
-        about = ("role", "content", "tool_call_id", "tool_calls", "created_at", "attachments", "model")
+        about = ("role", "content", "tool_call_id", "tool_calls", "created_at", "attachments", "model", "metadata")
         return sorted(str([bool(row.redacted_at), *(getattr(row, key) for key in about)]) for row in chosen)
 
     assert verify_session(again).problems == []

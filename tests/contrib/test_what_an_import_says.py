@@ -87,6 +87,7 @@ LOOKALIKES: list[Any] = [
     ),
     pytest.param(libre({"messageId": "1", "isCreatedByUser": True, "markdown": "Q"}), "markdown", id="like LibreChat"),
     pytest.param({"conversations": [{"from": "human", "said": "Q"}]}, "said", id="like ShareGPT"),
+    pytest.param({"prompt": {"role": "prompter", "said": "Q"}}, "said", id="like Open-Assistant"),
     pytest.param(
         gpt(node("q", None, "user", "Q"), node("a", "q", "assistant", {"content_type": "text_v2", "body": "A"})),
         "body",
@@ -149,7 +150,14 @@ def kinds(key: str) -> Iterator[str]:
     yield from ("errors of the provider, bridged", "marks of citations, cut out", "other forms of a message, left out")
 
 
-@pytest.mark.parametrize(("document", "_lines"), ODDITIES)
+BESIDE_ANOTHER = [
+    (claude(said("a", "assistant", {"type": "thinking", "thinking": "Hm.", "summaries": [{"summary": "S"}]})), ""),
+    (gpt(node("q", None, "user", parts(["in a list"], "Q"))), ""),
+    (libre({"messageId": "1", "isCreatedByUser": True, "files": [{"file_id": "f", "filepath": "/a.png"}]}), ""),
+]
+
+
+@pytest.mark.parametrize(("document", "_lines"), [*ODDITIES, *BESIDE_ANOTHER])
 def test_each_string_is_stored_or_counted_by_its_key(document, _lines):
     made: list[tuple[str, str]] = []
     document = marked(copy.deepcopy(document), "mapping", made)

@@ -97,7 +97,7 @@ WRONG: list[tuple[int, Row, str]] = [
     *((at, {"time": None}, "no time") for at in (0, 1, 12)),
     *((at, {"parent_id": bad}, "is its parent") for at in (1, 7, 12) for bad in (99, 13, "x", 0)),
     *((at, {"id": bad}, "the id of another one") for at in (7, 10) for bad in (2, "2", 1)),
-    (6, {"id": None}, "has no id"),
+    *((12, {"id": bad}, "has no id") for bad in (None, "")),
     *((at, {"tool_call_id": bad}, "open call") for at in (3, 4) for bad in ("c9", "c1 ", "C1")),
     (3, {"tool_call_id": None}, "tool_call_id"),
     (4, {"tool_call_id": "c1"}, "open call"),
@@ -109,6 +109,7 @@ WRONG: list[tuple[int, Row, str]] = [
     *((5, {"usage": bad}, "usage") for bad in ("9", [9], {"prompt_tokens": float("nan")}, {"a": "\0"})),
     *((5, {"metadata": bad}, "metadata") for bad in ("x", {1: 2}, {"at": MONDAY}, {"a": "\ud800"})),
     *((at, {key: "x" * 300}, key) for at in (5, 8) for key in ("model", "name")),
+    *((2, {"tool_calls": bad}, "tool_calls must be") for bad in ("[{}]", {"id": "c1"}, 5, [5])),
     (0, {"attachments": [{"url": "https://example.org"}]}, "a text only"),
 ]
 
@@ -122,7 +123,7 @@ def test_of_a_row_that_is_wrong_nothing_is_left_and_the_next_run_is_as_a_clean_o
         with pytest.raises(InvalidMessage, match=re.escape(words)) as caught:
             adopt(user, {"id": number, "title": "Old title"}, rows)
         assert caught.value.external_id == str(rows[at]["id"])
-        assert re.search(rf"[Mm]essage '?{rows[at]['id']}\b", str(caught.value))
+        assert re.search(rf"[Mm]essage '?{rows[at]['id']}(?!\w)", str(caught.value))
     assert ChatSession.objects.count() == 1
     for number in range(len(WRONG)):
         assert stored(adopt(user, {"id": number, "title": "Roof"}, conversation())) == clean

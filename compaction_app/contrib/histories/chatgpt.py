@@ -198,13 +198,13 @@ def _message(own: str, message: Json, notes: Counter[str]) -> dict[str, Any]:
         "attachments": _files(message),
         "model": metadata.text("model_slug") if role == "assistant" else "",
     }
-    # Where a result was found, and the like.
-    metadata_ = message.kept("channel") | ({"links": links} if links else {}) | content.rest()
+    # Where a result was found, and the like; what we wrote has its own.
+    about = {} if _OWN in metadata else message.kept("channel") | ({"links": links} if links else {}) | content.rest()
     if tool:
         item["tool_calls"] = [a_call(own, tool, text if parse_arguments(text) is not None else {"code": text})]
     if role == "tool":
         item["name"] = message.inner("author").text("name")
-    return item | {"metadata": metadata_} | {key: ours.get(key) for key in (*_OWN_KEYS, "content") if key in ours}
+    return item | {"metadata": about} | {key: ours.get(key) for key in (*_OWN_KEYS, "content") if key in ours}
 
 
 def _answered(item: Mapping[str, Any], calls: _Open) -> tuple[str | None, _Open]:

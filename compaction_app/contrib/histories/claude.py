@@ -81,8 +81,9 @@ def _pieces(own: str, row: Json) -> Iterator[tuple[str, Any]]:
         name = block.text("name")
         match block.get("type"):
             case "thinking":
-                summaries = joined([one.text("summary") for one in block.inners("summaries")])
-                yield "reasoning", block.text("thinking") or summaries
+                summaries = (one.text("summary") for one in block.inners("summaries"))
+                # Not read, and so counted, beside the thought itself.
+                yield "reasoning", block.text("thinking") or joined(summaries)
             case "tool_use":
                 call_id = block.id("id") or f"{own}:{number}"
                 waiting.add(call_id, name)

@@ -17,6 +17,7 @@ from compaction_app.contrib.histories.reading import (
     a_call,
     bridged,
     file_of,
+    is_address,
     messages_of_turn,
     repeats,
     text_in,
@@ -133,9 +134,14 @@ def _image(part: Json) -> dict[str, Any]:
 
 
 def _files(row: Json) -> list[dict[str, Any]]:
-    files = [*row.inners("files"), *row.inners("attachments")]
-    named = ((one.text("filename"), one.text("type"), one.text("filepath"), one.text("file_id")) for one in files)
-    return [file_of(name or asset, kind, url, asset=asset) for name, kind, url, asset in named if name or asset]
+    made = []
+    for one in (*row.inners("files"), *row.inners("attachments")):
+        asset = one.text("file_id")
+        # A path on their server that stands beside an id is counted.
+        url = one.text("filepath") if not asset or is_address(one.given.get("filepath")) else ""
+        if name := one.text("filename") or asset:
+            made.append(file_of(name, one.text("type"), url, asset=asset))
+    return made
 
 
 # -- writing --------------------------------------------------------------------------------------------

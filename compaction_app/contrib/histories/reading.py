@@ -100,7 +100,8 @@ class Json:
 
     def kept(self, *keys: str) -> dict[str, Any]:
         """What there is of these, as it is."""
-        return {key: self.get(key) for key in keys if self.given.get(key) not in (None, "", [], {}, False)}
+        given = {key: self.get(key) for key in keys}
+        return {key: value for key, value in given.items() if value or (value == 0 and value is not False)}
 
     def rest(self) -> dict[str, Any]:
         """What nothing has read, for the metadata, but for what is large."""
@@ -136,7 +137,8 @@ def text_in(value: Any, between: str = "\n") -> str:
     if isinstance(value, str) or value is None:
         return value or ""
     if isinstance(value, list):
-        return joined((item if isinstance(item, str) else Json(item).text("text") for item in value), between)
+        texts = (Json(one).text("text") if isinstance(one, Mapping) else text_in(one) for one in value)
+        return joined(texts, between)
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -217,14 +219,17 @@ def bridged(parents: Mapping[str, str | None], skipped: Iterable[str] = ()) -> I
             yield own, above
 
 
+def is_address(url: Any) -> bool:
+    return isinstance(url, str) and url.startswith(("data:", "http://", "https://"))
+
+
 def file_of(name: str, mime: str = "", url: str = "", kind: str = "", asset: str = "") -> dict[str, Any]:
     """An attachment by its name, with its address where anybody can reach it, else with what the product calls it."""
     kind = kind or next((one for one in ("image", "audio") if mime.startswith(one)), "file")
-    is_address = url.startswith(("data:", "http://", "https://"))
     given = {
         "mime_type": mime if "/" in mime else "",
-        "url": url if is_address else "",
-        "asset_id": asset or ("" if is_address else url),
+        "url": url if is_address(url) else "",
+        "asset_id": asset or ("" if is_address(url) else url),
     }
     return {"type": kind, "name": name or kind, **{key: item for key, item in given.items() if item}}
 
