@@ -83,9 +83,13 @@ class CompactingWorld(CheckedWorld):
     def _check_suppressed(self, tip: Node, reasons: set[str], others: list[CompactionRun], events: Any) -> None:
         settings = get_settings(self.session.settings)
         if not reasons:
-            said = events.filter(kind="suppressed", message_id=tip.id, payload__reason="irreducible")
-            assert said.exists(), "over the threshold, no run, and no word why"
-            reasons = {"irreducible"}
+            # Recorded before: that it waits for a run once a run, that nothing helps once a message.
+            said = events.filter(kind="suppressed")
+            if said.filter(run__in=others, payload__reason="open_run").exists():
+                reasons = {"open_run"}
+            else:
+                assert said.filter(message_id=tip.id, payload__reason="irreducible").exists(), "no run, and no word why"
+                reasons = {"irreducible"}
         (reason,) = reasons
         seen[f"suppressed: {reason}"] += 1
         if reason == "open_run":

@@ -302,12 +302,12 @@ def fit(fitting: _Fitting, room: int, limits: Limits) -> Expected:
     fitting.drop_in_steps(older, limits.available, begun=unread)
     newest = [[n] for n in fitting.unprotected() if n in fitting.turns()[-1]]
     fitting.drop_in_steps(newest, limits.available, begun=unread and not older)
+    squeezed = fitting.fit_results(limits)
     # From here on only while it is over what is available.
-    squeezed = fitting.total() > limits.available
-    if squeezed:
-        fitting.shorten_results(0, 64)
-    fitting.drop(fitting.preserved_but_last(), limits.available)
-    fitting.drop_heads(limits.available)
+    if fitting.total() > limits.available:
+        fitting.drop(fitting.preserved_but_last(), limits.available)
+        fitting.drop_heads(limits.available)
+        fitting.fit_results(limits)
     pieces = fitting.pieces()
     summary, request = (fitting.heads.get(origin) for origin in ("summary", "pinned"))
     return Expected(
@@ -340,7 +340,8 @@ class _Fitting:
         tail = [node for node in tail if node.id in read or not node.pinned]
         self.tail, self.depths, self.read = tail, depths, read
         self.step = limits.available // 8
-        self.left = {piece.id: piece for piece in shown}
+        self.whole = {piece.id: piece for piece in shown}
+        self.left = dict(self.whole)
         self.heads = {piece.origin: piece for piece in head if piece.origin != "pin"}
         self.groups = [[node.id for node in part] for group in groups(tail) for part in parted(group, read)]
         #: Results without their call, which was not read.
@@ -384,6 +385,7 @@ class _Fitting:
     def drop_in_steps(self, units: Sequence[Sequence[int]], limit: int, *, begun: bool) -> None:
         """The oldest units until it fits; then, where any had to go, up to the roundest place that a step reaches."""
         best, spared = 0, 0
+        least: int | None = None
         waiting: list[int] = []
         for unit in units:
             place = roundness([self.depths[i] for n in unit for i in self.groups[n]])
@@ -391,14 +393,24 @@ class _Fitting:
                 self.here = [n for n in self.here if n not in unit]
                 best, begun = place, True
                 continue
+            least = self.total() if least is None else least
             pinned = {node.id for node in self.pins}
             spared += sum(self.left[i].tokens for n in unit for i in self.groups[n] if i not in pinned)
             waiting += unit
-            if not begun or spared > self.step:
+            if not begun or least - spared < min(least, limit - self.step):
                 return
             if place > best:
                 self.here = [n for n in self.here if n not in waiting]
                 best, waiting = place, []
+
+    def fit_results(self, limits: Limits) -> bool:
+        """All results of what is left anew, no shorter than they have to be; whether that is shorter than the layer."""
+        self.left |= {i: self.whole[i] for n in self.here for i in self.groups[n]}
+        self.shorten_results(limits.available, limits.settings.prune_tool_result_bytes, self.step)
+        squeezed = self.total() > limits.available
+        if squeezed:
+            self.shorten_results(0, 64)
+        return squeezed
 
     def shorten_results(self, target: int, max_bytes: int, step: int = 1) -> None:
         """Tool results of what is left, the largest first, until a whole number of steps is saved."""
