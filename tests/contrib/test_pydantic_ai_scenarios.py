@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import httpx
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from openai import AsyncOpenAI
@@ -26,6 +25,7 @@ from tests.plugin import NO_FRAMEWORKS
 pytest.importorskip("pydantic_ai", reason=NO_FRAMEWORKS)
 pytestmark = pytest.mark.django_db(transaction=True)
 
+import httpx  # noqa: E402
 from pydantic_ai import (  # noqa: E402
     Agent,
     BinaryContent,

@@ -141,11 +141,11 @@ def test_what_a_page_says_of_a_call_that_the_server_runs_is_refused(page, server
     tools = {"hostsTools": True, "pageTools": ["confirm"]}
     seen = page.send("Pay and look?", "u3", **tools)
     assert [one["toolCallId"] for one in seen if one["type"] == "tool-output-available"] == ["c3"]
-    page.messages[-1]["parts"] = [result("c3", "Sun."), result("c4", "Yes.\ud83d")]
+    page.messages[-1]["parts"] = [result("c3", "Sun."), result("c4", "Yes.")]
     assert text_of(page.ask(messageId=page.messages[-1]["id"], **tools)) == "Rain."
     rows = session.messages.filter(role="tool").order_by("pk").values_list("content", "metadata")
-    assert list(rows) == [("Rain.", {}), ("Yes.\ufffd", {"written_by": "client"})]
-    assert branches(session)[-1][-4:] == ["", "Rain.", "Yes.\ufffd", "Rain."]
+    assert list(rows) == [("Rain.", {}), ("Yes.", {"written_by": "client"})]
+    assert branches(session)[-1][-4:] == ["", "Rain.", "Yes.", "Rain."]
 
 
 @pytest.mark.parametrize("tool", ["weather", "slow"])

@@ -223,8 +223,7 @@ def _append_results(
                 words = f"The result of {call['id'][:100]!r} is not the page's to say: the server runs this tool."
                 raise InvalidMessage(words, field="messages")
             output = outputs[call["id"]]
-            # A page may cut what it returns inside of a character.
-            text = make_storable(output if isinstance(output, str) else json.dumps(output, ensure_ascii=False))
+            text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
             fields = {"role": Role.TOOL, "tool_call_id": call["id"], "content": text}
             fields["metadata"] = {"written_by": "client"}
             key = OwnKey(f"result-{row.pk}-{number}")
