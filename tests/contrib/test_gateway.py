@@ -756,12 +756,12 @@ CLIENTS = {
 }
 
 
-@pytest.mark.parametrize("header", [False, True])
+@pytest.mark.parametrize("header", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", CLIENTS)
 def test_a_client_that_writes_its_list_its_own_way_has_one_session(server, name, header):
     """Each turn has two calls, two results and a reply; what is stored grows by the turn and not by the list."""
     about = {"headers": {"X-Conversation-Id": "c1"}} if header else {}
-    messages, stored, turns = [], [], 8
+    messages, stored, turns = [], [], 6
     for turn in range(turns):
         asked = [("look", "{no" if "no JSON" in name else "{}", f"call_{turn}_{number}_of_ours") for number in (1, 2)]
         made = [{"id": each, "type": "function", "function": {"name": f, "arguments": text}} for f, text, each in asked]
@@ -815,7 +815,7 @@ SAYS = ("yes", "Hi", "go on", "Thanks. ")
 TRIMMING = ("the last eight", "the first and the last six", "the last eight, with a reminder")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 def test_no_request_is_shown_another_conversation(server, seed):
     """Of chats that say the same most of the time: their clients trim, edit and add to their lists, at random."""
     chance = random.Random(seed)

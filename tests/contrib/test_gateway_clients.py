@@ -111,10 +111,7 @@ def summaries(gateway, server, users):
     return _OF_PLAIN[0]
 
 
-STREAMED = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-
-
-@STREAMED
+@pytest.mark.parametrize("stream", [pytest.param(False, marks=pytest.mark.long), True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("name", CLIENTS)
 def test_thirty_calls_are_one_conversation(name, stream, gateway, server, summaries, users):
     client = client_named(name)
