@@ -446,7 +446,8 @@ SHAPES: dict[str, Callable[[int], list[dict[str, Any]]]] = {
     "nested arguments": lambda n: [_ASKED, _calling(0, arguments='{"a":' * n + "1" + "}" * n), _result(0)],
     "metadata": lambda n: [{**_ASKED, "metadata": {f"k{i}": [i] for i in range(n)}}],
 }
-_PLAIN = {"TOKEN_COUNTER": "compaction_app.tokens.CharacterTokenCounter", "CONTEXT_WINDOW": 1_200}
+#: So small that the shorter list is compacted as well: else the longer one does what the shorter one does not.
+_PLAIN = {"TOKEN_COUNTER": "compaction_app.tokens.CharacterTokenCounter", "CONTEXT_WINDOW": 400}
 
 
 def _values(given: Sequence[dict[str, Any]]) -> list[Message]:
