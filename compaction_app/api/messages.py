@@ -74,7 +74,7 @@ class MessageIn(Body):
 
 
 class NodeFields(Schema):
-    """What is told of a message, with its text and without it."""
+    """The fields that a message has in every answer, with its text or without."""
 
     id: int = Field(examples=[43])
     parent_id: int | None = Field(description="Of a summary: its anchor.", examples=[41])

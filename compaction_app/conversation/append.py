@@ -51,6 +51,8 @@ class MessageFields(TypedDict, total=False):
 _MESSAGE_KEYS = tuple(MessageFields.__annotations__)
 #: Begins the idempotency keys that this app makes. A client's key may not, or its message would be taken for ours.
 _OWN_KEYS = "compaction_app:"
+#: Metadata of what a client says that the model, a tool or the host wrote.
+BY_CLIENT = {"written_by": "client"}
 #: What a redaction does not change: all that can still be compared on a redacted message.
 _KEPT_BY_REDACTION = ("role", "tool_call_id", "model", "external_id")
 

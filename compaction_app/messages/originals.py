@@ -58,8 +58,8 @@ _READ_KEYS = frozenset({"role", "content", "refusal", "reasoning", "tool_calls",
 _PART_KEYS = frozenset({"type", "text", "refusal", "image_url", "file", "input_audio"})
 _OTHER_ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "function": "tool"}
 _LANGCHAIN_TYPES = frozenset({*_OTHER_ROLES, "tool", "system"})
-#: An attachment has the bytes that an original has, so that another endpoint can be sent them: all in all so many
-#: characters, or a message would be too large.
+#: Characters of the bytes that a message's attachments hold beside its original, so that another endpoint can be sent
+#: them. With more the message would be too large.
 _MOST_TWICE = 1_500_000
 #: Strings of an original that nobody reads as text: see :func:`original_texts`.
 _BLOB = re.compile(r"[A-Za-z0-9+/=_-]{200,}")

@@ -58,7 +58,7 @@ def test_a_run_that_no_worker_takes_is_told_with_the_command_and_since_when(view
 
 
 def test_a_run_is_late_where_it_waits_far_longer_than_others(viewer, tips, caplog):
-    """Nobody was told of a queue that stood still before minutes had passed."""
+    """A queue that stopped was reported only after minutes."""
     for _ in range(3):
         run_at(tips[1], status="failed", attempts=1, created_at=ago(seconds=61), started_at=ago(seconds=60))
     ready(tips[0], created_at=ago(seconds=75))

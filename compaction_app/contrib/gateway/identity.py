@@ -30,7 +30,7 @@ _DETAILS, _END_OF_DETAILS = '<details type="reasoning"', "</details>"
 _THOUGHT = re.compile(r"\A\s*<(think(?:ing)?|reason(?:ing)?|thought)>.*?</\1>", re.DOTALL | re.IGNORECASE)
 #: Letters that a client writes before a reply of ours: a name, a time.
 _MOST_BEFORE = 40
-#: No two calls have one id of so many characters; it counts as so many letters.
+#: An id of this many characters belongs to one call only, so it weighs as much as this many letters.
 _LONG_ID, _UNIQUE = 9, 200
 
 
@@ -83,7 +83,7 @@ def _calls(message: Mapping[str, Any]) -> list[Any]:
 
 
 def _value(written: Any) -> Any:
-    """What a client may write otherwise and means the same: JSON, also where it stands in quotes as a text."""
+    """The value that a client means, however it writes it: as JSON, or as JSON in a string."""
     try:
         for _ in range(2):
             written = json.loads(written) if isinstance(written, str) and written.strip() else written

@@ -40,6 +40,7 @@ from compaction_app.contrib.gateway.identity import (
     weight_of,
 )
 from compaction_app.contrib.gateway.models import BranchDigest
+from compaction_app.conversation.append import BY_CLIENT
 from compaction_app.conversation.recall import other_calls
 from compaction_app.conversation.stream import STOPPED
 from compaction_app.exceptions import DuplicateExternalId, MessageNotFound
@@ -58,8 +59,6 @@ _MOST_COMPARED = 500
 _ENOUGH_LETTERS, _ENOUGH_MESSAGES = 40, 4
 #: Where that is one message, or a question was changed: common phrases would do.
 _ENOUGH_ALONE = 200
-#: Noted on what a client says that the model, a tool or the host wrote.
-BY_CLIENT = {"written_by": "client"}
 _INSTRUCTIONS = (Role.SYSTEM, Role.DEVELOPER)
 
 

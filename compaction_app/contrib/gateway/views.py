@@ -329,7 +329,7 @@ def _streamed(read: Step, close: Step, asked: Asked, way: Way, headers: Mapping[
             try:
                 await close()
             except Exception as error:
-                # Raised, it would break what the client was just told.
+                # Raised here, it would follow the last event, which the client has read.
                 log_error(logger, error, step="close")
 
     made = events() if way.is_awaited else _blocking(events())

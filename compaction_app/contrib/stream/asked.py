@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from compaction_app.api.errors import Code, Problem
 from compaction_app.api.schemas import MAX_ID, JsonObject
 from compaction_app.contrib.stream.replies import settle
-from compaction_app.conversation.append import OwnKey, append_once
+from compaction_app.conversation.append import BY_CLIENT, OwnKey, append_once
 from compaction_app.conversation.recall import answer_recalls, other_calls
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.messages.media import media_type
@@ -224,8 +224,7 @@ def _append_results(
                 raise InvalidMessage(words, field="messages")
             output = outputs[call["id"]]
             text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
-            fields = {"role": Role.TOOL, "tool_call_id": call["id"], "content": text}
-            fields["metadata"] = {"written_by": "client"}
+            fields = {"role": Role.TOOL, "tool_call_id": call["id"], "content": text, "metadata": BY_CLIENT}
             key = OwnKey(f"result-{row.pk}-{number}")
             tip = append_once(tip.session, tip, fields, idempotency_key=key, writer="client").message
     return tip
