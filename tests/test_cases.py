@@ -65,6 +65,7 @@ class TestBudget:
 
 
 class TestCut:
+    @pytest.mark.long
     def test_the_request_of_a_tool_loop_is_pinned_inherited_and_in_the_end_covered_once(self, session):
         """No pair is split on the way, and no compaction follows one that was enough."""
         FakeSummarizer.text = RECAP

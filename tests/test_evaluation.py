@@ -99,6 +99,7 @@ def test_an_older_value_or_a_claim_misleads_without_what_corrects_it() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.long
 def test_a_model_is_asked_within_its_window_and_says_where_it_failed(
     server: ScriptedOpenAIServer, settings: Any
 ) -> None:

@@ -343,7 +343,7 @@ def test_four_times_the_text_takes_about_four_times_the_memory(module: Any, unit
     assert [*_found(READERS[module], units, LONG, _held)] == []
 
 
-@pytest.mark.parametrize(("pattern", "unit"), [(r"\s+$", " "), (r"\w+:", "a")])
+@pytest.mark.parametrize(("pattern", "unit"), [pytest.param(r"\s+$", " ", marks=pytest.mark.long), (r"\w+:", "a")])
 def test_a_pattern_that_starts_again_everywhere_is_found(pattern: str, unit: str) -> None:
     assert unit in SAMPLE
     assert any(_found([re.compile(pattern).search], [unit]))

@@ -40,6 +40,7 @@ def test_a_summarizer_that_fails_after_its_branch_was_deleted_ends_the_run(sessi
     assert (run.skip_reason, run.claim_token) == ("branch_gone", None)
 
 
+@pytest.mark.long
 def test_after_a_cut_inside_a_turn_a_small_summarizer_goes_on_from_there(session, settings):
     """The point right at the cutoff counted as a cut: a generation that covers nothing, with the tip for a
     cutoff."""
@@ -56,6 +57,7 @@ def test_after_a_cut_inside_a_turn_a_small_summarizer_goes_on_from_there(session
     assert depths[-1] <= tip.depth - 4
 
 
+@pytest.mark.long
 def test_the_next_generation_does_not_wait_for_the_cool_down_of_the_one_before(session, settings):
     """Once enough was covered and the prompt fitted, the rest of the plan was let fall without a word."""
     settings.COMPACTION = small(

@@ -10,7 +10,7 @@ from tests.state_machine.tally import executed, seen
 
 SEED = 20300101
 #: What every run carries out on each database, from a seed of its own.
-A_FEW_MACHINES, A_FEW_RULES, A_FEW = 2, 32, 60
+A_FEW_MACHINES, A_FEW_RULES, A_FEW = 1, 32, 30
 #: A database's share of the 5,000 that are carried out at length.
 LEAST_EXECUTED = 2_500
 #: What has to have happened, or the machine proves less than it says. What is rarer is in ``fuzz``.

@@ -82,7 +82,9 @@ def pages_with(length, forks, generations):
     return found
 
 
-@pytest.mark.parametrize("window", [400, 100_000], ids=["messages are left out", "all is sent"])
+@pytest.mark.parametrize(
+    "window", [400, pytest.param(100_000, marks=pytest.mark.long)], ids=["left out", "all is sent"]
+)
 def test_every_page_takes_the_same_few_queries_whatever_there_is(superuser, settings, monkeypatch, window):
     """Django's own page before a deletion would load every row below to list it, and recurse once a level."""
     settings.COMPACTION |= {"CONTEXT_WINDOW": window}

@@ -78,6 +78,7 @@ PEOPLE = [
 ]
 
 
+@pytest.mark.long
 def test_a_person_reads_what_a_view_permission_shows_and_can_follow_every_link(login, harbour):
     """Messages and summaries are quoted to those who may read messages, on the pages of sessions and runs too.
 

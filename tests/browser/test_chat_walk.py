@@ -162,6 +162,7 @@ def test_stop_keeps_what_came(open_page, marit, gate):
     assert (reply.content, reply.finish_reason) == ("It was a dark and", "stopped")
 
 
+@pytest.mark.long
 def test_a_reply_taller_than_the_window_comes_whole_or_breaks_off(open_page, marit, endpoint):
     tall = "A line.\n\n" * 80
     endpoint.script([steps.stream_of(tall), steps.stream_of(tall, then=steps.hang(0))])
@@ -267,6 +268,7 @@ def test_drafts_files_copies_and_any_script(open_page, marit, endpoint):
     assert page.locator("article.file summary, details.file summary").all_inner_texts() == ["tide.txt", "dropped.txt"]
 
 
+@pytest.mark.long
 def test_with_the_keyboard_alone_the_place_is_kept(open_page, marit, endpoint):
     from playwright.sync_api import expect
 
@@ -303,6 +305,7 @@ def test_with_the_keyboard_alone_the_place_is_kept(open_page, marit, endpoint):
     expect(page.get_by_text("Of what the model can read")).to_be_hidden()
 
 
+@pytest.mark.long
 def test_a_draft_is_sent_once(open_page, marit, gate):
     page = open_page(marit)
     go(page, session_of(marit))

@@ -16,10 +16,10 @@ from tests.browser.admin_pages import url
 from tests.browser.clicking import follow, press
 from tests.browser.conftest import DESKTOP, PHONE
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 
-@pytest.mark.parametrize(("scripts", "viewport"), [(True, DESKTOP), pytest.param(False, PHONE, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("scripts", "viewport"), [(True, DESKTOP), (False, PHONE)])
 def test_a_message_is_pinned_and_unpinned(open_page, scripts, viewport):
     """With the page's script and without it."""
     from playwright.sync_api import expect
@@ -43,7 +43,6 @@ def test_a_message_is_pinned_and_unpinned(open_page, scripts, viewport):
     assert not MessagePin.objects.exists()
 
 
-@pytest.mark.long
 def test_an_admin_pins_by_the_confirmation_page_and_sees_it_in_table_and_transcript(open_page):
     harbour = conversations.harbour()
     first = chat.get_branch(harbour.fork)[0]

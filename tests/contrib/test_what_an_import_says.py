@@ -241,7 +241,9 @@ ONE_OF_EACH: dict[str, tuple[Any, list[tuple[Any, ...]]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("product", ONE_OF_EACH)
+@pytest.mark.parametrize(
+    "product", [pytest.param(one, marks=[] if one == "ChatGPT" else pytest.mark.long) for one in ONE_OF_EACH]
+)
 def test_no_value_ends_more_than_its_own_conversation(product, tmp_path):
     """``"created_at": 10**400`` was an ``OverflowError``, and the chats behind it were not read."""
     document, ways = ONE_OF_EACH[product]

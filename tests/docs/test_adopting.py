@@ -114,18 +114,19 @@ WRONG: list[tuple[int, Row, str]] = [
 ]
 
 
-def test_of_a_row_that_is_wrong_nothing_is_left_and_the_next_run_is_as_a_clean_one(adopt, user):
+@pytest.mark.parametrize("wrong", [WRONG[::8], pytest.param(WRONG, marks=pytest.mark.long)], ids=["some", "all"])
+def test_of_a_row_that_is_wrong_nothing_is_left_and_the_next_run_is_as_a_clean_one(adopt, user, wrong):
     clean = stored(adopt(user, {"id": "clean", "title": "Roof"}, conversation()))
-    for number, (at, wrong, words) in enumerate(WRONG):
+    for number, (at, values, words) in enumerate(wrong):
         rows = conversation()
         rows[0]["text"] = "Be old."
-        rows[at] |= wrong
+        rows[at] |= values
         with pytest.raises(InvalidMessage, match=re.escape(words)) as caught:
             adopt(user, {"id": number, "title": "Old title"}, rows)
         assert caught.value.external_id == str(rows[at]["id"])
         assert re.search(rf"[Mm]essage '?{rows[at]['id']}(?!\w)", str(caught.value))
     assert ChatSession.objects.count() == 1
-    for number in range(len(WRONG)):
+    for number in range(len(wrong)):
         assert stored(adopt(user, {"id": number, "title": "Roof"}, conversation())) == clean
 
 

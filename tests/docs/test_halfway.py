@@ -183,7 +183,13 @@ def quickstart(user: Any, settings: Any) -> Run:
 
 
 @pytest.mark.parametrize(
-    "made", [readme, adopting, tools_of_the_guide, recipe, quickstart], ids=lambda one: one.__name__
+    "made",
+    [
+        readme,
+        quickstart,
+        *(pytest.param(one, marks=pytest.mark.long) for one in (adopting, tools_of_the_guide, recipe)),
+    ],
+    ids=lambda one: one.__name__,
 )
 def test_a_sample_that_broke_at_any_write_and_runs_again_has_the_rows_of_one_run(made, user, settings):
     settings.ALLOWED_HOSTS = ["testserver"]

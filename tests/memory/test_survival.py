@@ -75,6 +75,7 @@ def forgetful(settings, monkeypatch):
         yield server
 
 
+@pytest.mark.long
 def test_what_a_model_forgets_is_found_by_a_plain_search_five_compactions_deep(forgetful):
     session, found, context = told_and_searched(demo(), GENERATIONS)
     assert_survived(found, context, least=0.6, plants=50)
@@ -84,6 +85,7 @@ def test_what_a_model_forgets_is_found_by_a_plain_search_five_compactions_deep(f
 
 
 @written_blind_of(clinic=0.66, pipeline=0.68, thesis=0.66)
+@pytest.mark.long
 def test_in_conversations_that_were_written_blind(forgetful, name, least):
     _, found, context = told_and_searched(written_blind(name), GENERATIONS)
     assert_survived(found, context, least=least, plants=25)

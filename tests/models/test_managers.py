@@ -130,6 +130,7 @@ TALL: list[Step] = [
 @settings(max_examples=4, deadline=None)
 @example(steps=TALL, target=1)
 @given(steps=STEPS, target=st.integers(0, 50))
+@pytest.mark.long
 def test_a_session_answers_as_a_stock_tree_before_and_after_a_deletion(steps: list[Step], target: int) -> None:
     with transaction.atomic():
         trees = plant(steps)
