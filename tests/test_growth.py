@@ -26,6 +26,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 import compaction_app
 from compaction_app import chat, plain, redaction
@@ -403,13 +404,20 @@ def test_four_times_the_pieces_take_about_four_times_as_much(kind: str) -> None:
 
 def _calling(*numbers: int, **more: Any) -> dict[str, Any]:
     calls = [
-        {"id": f"c{n}", "type": "function", "function": {"name": "look", "arguments": "{}"} | more} for n in numbers
+        {"id": f"c{n}", "type": "function", "function": {"name": "look", "arguments": '{"at": "pier"}'} | more}
+        for n in numbers
     ]
     return {"role": "assistant", "content": "", "tool_calls": calls}
 
 
 def _result(number: int) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": f"c{number}", "content": f"Pier {number} was built in Bergen in 1904."}
+
+
+def _searched(number: int) -> dict[str, Any]:
+    """Quotes the first search, as it was found."""
+    found = f"<recalled message={min(number, 1) * 3} role=tool>\nQuay {number}\n</recalled>"
+    return {**_result(number), "content": found if number else f"{found} Pier"}
 
 
 _ASKED = {"role": "user", "content": "Look."}
@@ -424,6 +432,7 @@ SHAPES: dict[str, Callable[[int], list[dict[str, Any]]]] = {
     "a chain of calls": lambda n: [_ASKED, *map(_calling, range(n)), *map(_result, range(n)), _ASKED],
     "a chain of calls of one id": lambda n: [_ASKED, *[_calling(0)] * n, *[_result(0)] * n, _ASKED],
     "a tool loop": lambda n: [_ASKED, *[one for i in range(n) for one in (_calling(i), _result(i))]],
+    "searches": lambda n: [_ASKED, *[one for i in range(n) for one in (_calling(i), _searched(i))]],
     "parts": lambda n: [{"role": "user", "content": [{"type": "text", "text": f"Pier {i}."} for i in range(n)]}],
     "pictures": lambda n: [
         {"role": "user", "content": [{"type": "image_url", "image_url": {"url": f"https://x.example/{i}.png"}}]}
@@ -531,12 +540,22 @@ def test_four_times_as_many_of_a_kind_take_about_four_times_as_much(shape: str, 
     assert {name: grown for name, grown in found.items() if any(grown)} == {}
 
 
+def _redacted(tip: Any) -> None:
+    """What most messages of a shape, or all calls of one, have."""
+    for text in ("pier", "step", "never use port"):
+        with transaction.atomic():
+            chat.redact_text(tip.session, text)
+            # The next one finds it again.
+            transaction.set_rollback(True)
+
+
 #: Every one that reads a stored branch, by its tip.
 OF_TREES: dict[str, Callable[[Any], Any]] = {
     "append_message": lambda tip: chat.append_message(tip.session, tip, role="user", content="And now?"),
     "get_context": lambda tip: chat.get_context(tip).to_openai(),
     "recall": lambda tip: chat.recall(tip, "pier"),
-    "redact_text": lambda tip: chat.redact_text(tip.session, "not in any text", dry_run=True),
+    "redact_text, dry run": lambda tip: chat.redact_text(tip.session, "not in any text", dry_run=True),
+    "redact_text": _redacted,
     "verify_session": lambda tip: verify_session(tip.session),
     "document_of": lambda tip: json.dumps(histories.document_of(tip.session), default=str),
     "copy_branch": chat.copy_branch,
@@ -587,7 +606,7 @@ NOT_FROM_OUTSIDE = set(
     """
     # A row, by its key: queries, whose number and rows other tests assert.
     """require_tip is_under_way request_compaction compact acompact open_now copies_of retire_summary live_built_on
-    redact_message blank_message quotations_of empty_summaries delete_message pin_message unpin_message recall_text
+    redact_message delete_message pin_message unpin_message recall_text
     settle is_of_page
     """
     # They ask a model, or run in a framework, and read with what is here.

@@ -172,11 +172,12 @@ class ErasingAdmin(RecordAdmin):
     def _told_of_redacting(self, links: Links, message: ChatMessage) -> Told:
         affected, all_live = affected_by(message)
         live = list(all_live[:_MOST_NAMED])
+        quotations = quotations_of(message.session_id, [message.pk], database_of(message))
         changes: list[Any] = [
             _("The text, tool arguments, reasoning, what came, attachments and metadata are erased."),
             _("Retired summaries that may quote it are emptied; runs lose their instructions and error details."),
             *([_("It is no longer pinned.")] if message.is_pinned else []),
-            *_counts({_("Results of searches that quote it, erased as a whole"): quotations_of(message).count()}),
+            *_counts({_("Results of searches that quote it, erased as a whole"): len(quotations)}),
             *_cleared_title(message),
         ]
         unseen: list[str] = []

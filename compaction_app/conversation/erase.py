@@ -13,7 +13,8 @@ import json
 import logging
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import Any
@@ -21,7 +22,6 @@ from urllib.parse import unquote
 
 from django.db import connections, transaction
 from django.db.models import F, Q, QuerySet
-from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
 from compaction_app import signals, tasks
@@ -65,6 +65,9 @@ _UNSEEN = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f
 #: Of Turkish: the dot that case folding leaves, and the letter that has none.
 _TURKISH = {0x307: None, 0x131: "i"}
 _ESCAPE = re.compile(r"(?:\\(?:u[0-9a-fA-F]{4}|[\"\\/bfnrt]))+|&(?:#\w{1,8}|[a-zA-Z]{2,8});|(?:%[0-9a-fA-F]{2})+")
+#: The depth of a message that a search found.
+_QUOTED = re.compile(f"{RECALLED}([0-9]{{1,9}}) ")
+_LONGEST_TITLE: Any = ChatSession._meta.get_field("title").max_length
 #: JSON is written in JSON no more often.
 _MOST_LEVELS = 8
 #: Many in a row, of which each belongs to the letter before it; two of them count as letters.
@@ -139,42 +142,65 @@ def redact_message(
 
 def _redact(message: ChatMessage, replacement: str, using: str) -> ChatMessage:
     row = locked_message(message, using)
-    blank_message(row, replacement, using)
+    blank_messages(row.session_id, [row.pk], using, tops=[row.pk], replacement=replacement)
     empty_summaries(row.session_id, ids_below(row.pk, using), using, [row.pk])
     row.refresh_from_db(using=using)
     return row
 
 
-def blank_message(row: ChatMessage, replacement: str, using: str) -> None:
-    """Replace the text of a locked session's message; the summaries that may repeat it are left to the caller."""
-    content, before = row.content, row.token_count
-    # They stay. The count before does not tell how many they are: it may be another counter's.
-    missing_results = calls_unanswered_before(row, using) * TOKENS_PER_MISSING_RESULT
-    blanked: dict[str, Any] = {"content": replacement, "finish_reason": "", "redacted_at": timezone.now()}
-    blanked |= dict.fromkeys(("reasoning", "attachments", "original"))
-    blanked["tool_calls"] = [blanked_call(call) for call in row.tool_calls or ()] or None
-    blanked |= {"metadata": {}, "usage": numbers_in(row.usage)}
-    if row.role != Role.TOOL:
-        # A person's name. A tool result has the name of its function, which the call keeps too.
-        blanked["name"] = ""
-    for name, value in blanked.items():
-        setattr(row, name, value)
-    row.token_count = missing_results + count_messages([vars(row)], get_token_counter())[0]
-    row.save_base(using=using, update_fields=[*blanked, "token_count"])
-    SearchEntry.objects.using(using).filter(pk=row.pk).update(terms="")
-    MessagePin.objects.using(using).filter(pk=row.pk).delete()
-    _clear_title(row.session_id, content, using)
+def blank_messages(
+    session_id: Any, ids: Collection[int], using: str, *, tops: Sequence[int], replacement: str = REDACTED
+) -> None:
+    """Replace the texts of messages of a locked session, and what quotes them by "[redacted]".
+
+    ``tops``: those of them that are below no other one. The summaries that may repeat them are left to the caller.
+    """
+    beginnings: list[str] = []
+    for batch in _batches(sorted({*ids, *quotations_of(session_id, ids, using)}), _READ_AT_ONCE):
+        rows = list(ChatMessage.objects.using(using).filter(pk__in=batch))
+        beginnings += [_one_line(row.content)[:_LONGEST_TITLE] for row in rows]
+        # They stay. The count before does not tell how many they are: it may be another counter's.
+        missing_results = calls_unanswered_before(rows, using)
+        for row in rows:
+            row.content, row.finish_reason = replacement if row.pk in ids else REDACTED, ""
+            row.metadata, row.redacted_at = {}, timezone.now()
+            row.reasoning = row.attachments = row.original = None
+            row.tool_calls = [blanked_call(call) for call in row.tool_calls or ()] or None
+            row.usage = numbers_in(row.usage)
+            if row.role != Role.TOOL:
+                # A person's name. A tool result has the name of its function, which the call keeps too.
+                row.name = ""
+        counts = count_messages([vars(row) for row in rows], get_token_counter())
+        for row, missing, tokens in zip(rows, missing_results, counts, strict=True):
+            row.token_count = tokens + missing * TOKENS_PER_MISSING_RESULT
+            row.save_base(using=using, update_fields=[*_OF_MESSAGES, "finish_reason", "redacted_at", "token_count"])
+        SearchEntry.objects.using(using).filter(pk__in=batch).update(terms="")
+        MessagePin.objects.using(using).filter(pk__in=batch).delete()
+    _clear_title(session_id, beginnings, using)
     with connections[using].cursor() as cursor:
-        cursor.execute(sql.SHIFT_PATH_TOKENS, {"node": row.pk, "delta": row.token_count - before})
-    for quotation in quotations_of(row):
-        blank_message(quotation, REDACTED, using)
+        for batch in _batches(tops, _BATCH):
+            cursor.execute(sql.SUM_PATH_TOKENS.format(tops=sql.places(batch)), batch)
 
 
-def quotations_of(message: ChatMessage) -> QuerySet[ChatMessage]:
-    """The messages below that have it as found by a search: a redaction erases them, too."""
-    below = RawSQL(sql.NODE_AND_BELOW, [message.pk])  # noqa: S611  # names of tables, never a value
-    rows = ChatMessage.objects.using(database_of(message)).messages().filter(pk__in=below).exclude(pk=message.pk)
-    return rows.filter(content__contains=f"{RECALLED}{message.depth} ")
+def quotations_of(session_id: Any, ids: Collection[int], using: str) -> set[int]:
+    """The messages below some that have one of them, or such a message, as found by a search: they are erased, too."""
+    rows, erased = ChatMessage.objects.using(using).messages().in_session(session_id), set(ids)
+    quoting = rows.filter(pk__gt=min(ids), content__contains=RECALLED).values_list("pk", "content")
+    quoted = {pk: {int(depth) for depth in _QUOTED.findall(text)} for pk, text in quoting.iterator(_READ_AT_ONCE)}
+    if not quoted:
+        return set()
+    children: dict[int | None, list[tuple[int, int]]] = defaultdict(list)
+    for parent, *child in rows.values_list("parent_message_id", "pk", "depth"):
+        children[parent].append(child)
+    # Depth first: what is at or above a message is the last that was met at each depth.
+    left, path = children[None], dict[int, int]()
+    while left:
+        pk, depth = left.pop()
+        path[depth] = pk
+        if any(above < depth and path.get(above) in erased for above in quoted.get(pk, ())):
+            erased.add(pk)
+        left += children[pk]
+    return erased.difference(ids)
 
 
 def _announce_retired(session_id: Any, ids: Sequence[int], reason: str, using: str) -> None:
@@ -211,11 +237,11 @@ def numbers_in(usage: Any) -> Any:
     return usage if isinstance(usage, int | float) else None
 
 
-def _clear_title(session_id: Any, erased: str, using: str) -> None:
+def _clear_title(session_id: Any, erased: Sequence[str], using: str) -> None:
     """Clear a title that was taken from an erased message, unless another first message begins the same."""
     session = ChatSession.objects.using(using).filter(pk=session_id)
     title = session.values_list("title", flat=True)[0]
-    if not is_title_of(title, erased):
+    if not any(is_title_of(title, content) for content in erased):
         return
     roots = ChatMessage.objects.using(using).messages().filter(session_id=session_id, parent=None)
     if not any(is_title_of(title, content) for content in roots.values_list("content", flat=True)):
@@ -224,8 +250,16 @@ def _clear_title(session_id: Any, erased: str, using: str) -> None:
 
 def is_title_of(title: str, content: str) -> bool:
     """Whether a message begins with the title: chat pages name a conversation after one, cut short with an ellipsis."""
-    start = " ".join(title.rstrip("…").split())
-    return bool(start) and " ".join(content.split()).startswith(start)
+    start = _one_line(title.rstrip("…"))
+    return bool(start) and _one_line(content).startswith(start)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _batches(ids: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+    return (ids[start : start + size] for start in range(0, len(ids), size))
 
 
 def ids_below(message_id: int, using: str) -> list[int]:
@@ -240,8 +274,7 @@ def empty_summaries(session_id: Any, ids: Sequence[int], using: str, tops: Seque
     """
     emptied, retired, now = 0, [], timezone.now()
     signals.text_erased.send(ChatMessage, session_id=session_id, message_ids=list(ids), using=using)
-    for start in range(0, len(ids), _BATCH):
-        batch = ids[start : start + _BATCH]
+    for batch in _batches(ids, _BATCH):
         summaries = ChatMessage.objects.using(using).summaries().filter(pk__in=batch)
         live = summaries.filter(retired_at__isnull=True)
         retired += sorted(live.values_list("pk", flat=True))
@@ -277,14 +310,14 @@ def delete_message(message: ChatMessage) -> int:
         ids = ids_below(message.pk, using)
         if not ids:
             raise MessageNotFound(f"Message {message.pk} does not exist any more.")
-        for start in range(0, len(ids), _BATCH):
-            _blank_runs(using, ids[start : start + _BATCH])
+        for batch in _batches(ids, _BATCH):
+            _blank_runs(using, batch)
             # What else was copied is still found, from what stays.
-            copies = ChatSession.objects.using(using).filter(copied_from__in=ids[start : start + _BATCH])
+            copies = ChatSession.objects.using(using).filter(copied_from__in=batch)
             copies.update(copied_from=message.parent_message_id)
         content = manager.values_list("content", flat=True).get(pk=message.pk)
         deleted = manager.delete_subtree(message.pk)
-        _clear_title(message.session_id, content, using)
+        _clear_title(message.session_id, [content], using)
         ChatSession.objects.using(using).filter(pk=message.session_id).update(erasures=F("erasures") + 1)
         record_event(
             message.session_id, EventKind.INVALIDATED, using=using, payload={"messages": deleted, "erasure": "deletion"}
@@ -355,10 +388,8 @@ def redact_text(session: ChatSession, text: str, *, dry_run: bool = False) -> Te
 
 def _erase(session: ChatSession, found: TextFound, search: _Search) -> None:
     using = search.using
-    rows = ChatMessage.objects.using(using)
-    for message_id, _ in found.messages:
-        if (row := rows.filter(pk=message_id).first()) is not None:
-            blank_message(row, REDACTED, using)
+    if found.messages:
+        blank_messages(session.pk, {one.id for one in found.messages}, using, tops=search.tops)
     runs = CompactionRun.objects.using(using).filter(pk__in=[run.id for run in found.runs])
     runs.update(**dict.fromkeys(_OF_RUNS, ""), request={})
     changed: dict[str, Any] = {name: "" for name in found.session if name != "metadata"}
@@ -371,11 +402,10 @@ def _erase(session: ChatSession, found: TextFound, search: _Search) -> None:
         for name, value in changed.items():
             setattr(session, name, value)
     if found.messages or found.summaries or found.runs or found.session:
-        quoting = [one.id for one in found.summaries]
-        manager = ChatMessage.objects.db_manager(using)
-        roots = {manager.get_root(row).pk for row in rows.filter(pk__in=[*search.tops, *quoting])}
+        quoting = {one.id for one in found.summaries}
+        roots = {search.roots[pk] for pk in {*search.tops, *quoting} & search.roots.keys()}
         # Counted in any case: a run that has read any of it cannot commit.
-        empty_summaries(session.pk, sorted({*search.below, *quoting}), using, sorted(roots))
+        empty_summaries(session.pk, sorted(search.below | quoting), using, sorted(roots))
 
 
 class _Search:
@@ -388,29 +418,35 @@ class _Search:
         #: Messages that quote it below none that does, and all messages and summaries at or below them.
         self.tops: list[int] = []
         self.below: set[int] = set()
+        #: The first message above each one that is there.
+        self.roots: dict[int, int] = {}
         self._last = 0
         self._messages: dict[int, tuple[str, ...]] = {}
-        self._depths: dict[int, int] = {}
         #: All of the session, whether they quote it or not.
         self._summaries: dict[int, tuple[str, ...]] = {}
 
     def read_messages(self) -> None:
         """Those after the last one that was read."""
         rows = ChatMessage.objects.using(self.using).in_session(self.session.pk)
-        rows = rows.only("kind", "role", "depth", *_OF_MESSAGES, *_OF_SUMMARIES)
+        rows = rows.only("kind", "role", *_OF_MESSAGES, *_OF_SUMMARIES)
         while batch := list(rows.filter(pk__gt=self._last)[:_READ_AT_ONCE]):
             for row in batch:
                 if row.kind == Kind.SUMMARY:
                     self._summaries[row.pk] = self._places(row, _OF_SUMMARIES)
                 elif places := self._places(row, _OF_MESSAGES):
-                    self._messages[row.pk], self._depths[row.pk] = places, row.depth
+                    self._messages[row.pk] = places
             self._last = batch[-1].pk
 
     def found(self) -> TextFound:
-        for message_id in sorted(self._messages, key=self._depths.__getitem__):
-            if message_id not in self.below:
-                self.tops.append(message_id)
-                self.below.update(ids_below(message_id, self.using))
+        stored = ChatMessage.objects.using(self.using).in_session(self.session.pk)
+        # In the order of their ids: parents come first.
+        for pk, parent in stored.values_list("pk", "parent_message_id"):
+            self.roots[pk] = self.roots.get(parent, pk)
+            if parent in self.below:
+                self.below.add(pk)
+            elif pk in self._messages:
+                self.below.add(pk)
+                self.tops.append(pk)
         summaries = {pk: places for pk, places in self._summaries.items() if places or pk in self.below}
         runs = CompactionRun.objects.using(self.using).filter(session=self.session.pk).only(*_OF_RUNS)
         of_runs = {run.pk: self._places(run, _OF_RUNS) for run in runs.iterator(chunk_size=_READ_AT_ONCE)}

@@ -416,14 +416,22 @@ class ChatMessageManager(_NodeManager):
         raise ImmutableTree("Messages are never moved; append a variant instead.")
 
 
-def calls_unanswered_before(node: ChatMessage, using: str) -> int:
-    """:meth:`_Position.closed_by` of a stored message."""
-    if node.parent_message_id is None:
-        return 0
-    connection = connections[using]
-    with connection.cursor() as cursor:
-        cursor.execute(sql.CALL_GROUP, {"parent": node.parent_message_id})
-        return _Position.at(rows_of(cursor), node, connection).closed_by(node)
+def calls_unanswered_before(nodes: Sequence[ChatMessage], using: str) -> list[int]:
+    """:func:`_closed_by` of stored messages."""
+    parents = list({node.parent_message_id for node in nodes if node.parent_message_id and node.role != Role.TOOL})
+    open_calls: dict[int | None, OpenCalls] = {}
+    if parents:
+        statement = sql.CALL_GROUPS.format(parents=sql.places(parents))
+        for row in type(nodes[0]).objects.using(using).raw(statement, parents):
+            above = open_calls.get(row.parent_message_id, NONE_OPEN)
+            open_calls[row.pk] = open_calls_after(above, vars(row))
+    return [_closed_by(node, open_calls.get(node.parent_message_id, NONE_OPEN)) for node in nodes]
+
+
+def _closed_by(node: ChatMessage, open_calls: OpenCalls) -> int:
+    """How many calls a message leaves unanswered: a context supplies a result for each, counted with it."""
+    waits_on = node.role == Role.TOOL or goes_on_calling(open_calls, vars(node))
+    return 0 if waits_on else len(open_calls)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -451,11 +459,6 @@ class _Position:
         group = lock_and_read(node.session_id, using, sql.CALL_GROUP, {"parent": parent.pk}, appended=nodes)
         if not group:
             raise MessageNotFound(f"Message {parent.pk} does not exist any more.")
-        return cls.at(group, node, connections[using])
-
-    @classmethod
-    def at(cls, group: list[dict[str, Any]], node: ChatMessage, connection: Any) -> _Position:
-        """Below the last of a call group, the rows of ``sql.CALL_GROUP``."""
         calls = type(node)._meta.get_field("tool_calls")
         group.sort(key=lambda member: member["depth"])
         last = group[-1]
@@ -465,7 +468,7 @@ class _Position:
             raise InvalidParent("A summary is a leaf: append to a message, such as its anchor.", field="parent")
         open_calls = NONE_OPEN
         for member in group:
-            called = calls.from_db_value(member["tool_calls"], None, connection)
+            called = calls.from_db_value(member["tool_calls"], None, connections[using])
             open_calls = open_calls_after(open_calls, {**member, "tool_calls": called})
         return cls(
             parent_id=last["id"],
@@ -487,15 +490,10 @@ class _Position:
             node.lane_id = self.lane_id
             return
         node.lane_id = None if self.has_messages else self.lane_id
-        node.token_count += self.closed_by(node) * TOKENS_PER_MISSING_RESULT
+        node.token_count += _closed_by(node, self.open_calls) * TOKENS_PER_MISSING_RESULT
         self.open_calls = open_calls_after(self.open_calls, vars(node))
         _check_tokens(node)
         node.path_tokens = self.path_tokens + node.token_count
-
-    def closed_by(self, node: ChatMessage) -> int:
-        """How many calls a message leaves unanswered: a context supplies a result for each, counted with it."""
-        waits_on = node.role == Role.TOOL or goes_on_calling(self.open_calls, vars(node))
-        return 0 if waits_on else len(self.open_calls)
 
     def move_below(self, node: ChatMessage) -> None:
         self.parent_id, self.depth, self.path_tokens = node.pk, node.depth, node.path_tokens

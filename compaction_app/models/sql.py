@@ -263,11 +263,17 @@ SUBTREE_IDS = _NODE_AND_BELOW.format(node="%(node)s")
 #: The same as a subquery with one positional parameter, for ``RawSQL``.
 NODE_AND_BELOW = _NODE_AND_BELOW.format(node="%s")
 
-#: A redaction changes one count, and every prefix sum at or below it by the same amount. SQL adds, so two concurrent
-#: redactions do not overwrite each other. Summaries have their anchor's sum and change with it.
-SHIFT_PATH_TOKENS = f"""
-UPDATE {MESSAGES} SET path_tokens = path_tokens + %(delta)s
-WHERE id IN ({SUBTREE_IDS})
+#: After redactions have changed counts: the prefix sums of some nodes, of which none is below another one, and of all
+#: below them. Summaries have their anchor's sum.
+SUM_PATH_TOKENS = f"""
+WITH RECURSIVE summed(id, tokens) AS (
+    SELECT m.id, m.token_count + COALESCE((SELECT p.path_tokens FROM {MESSAGES} p WHERE p.id = m.parent_message_id), 0)
+    FROM {MESSAGES} m WHERE m.id IN ({{tops}})
+    UNION ALL
+    SELECT c.id, s.tokens + CASE WHEN c.kind = 'summary' THEN 0 ELSE c.token_count END
+    FROM summed s JOIN {MESSAGES} c ON c.parent_message_id = s.id
+)
+UPDATE {MESSAGES} SET path_tokens = summed.tokens FROM summed WHERE {MESSAGES}.id = summed.id
 """
 
 #: A subtree is deleted in one statement: row by row would leave children without parents for a moment, and Django's
@@ -294,22 +300,32 @@ RESERVE_IDS = {
     f"SELECT n + coalesce((SELECT seq FROM sqlite_sequence WHERE name = '{MESSAGES}'), 0) FROM numbers",
 }
 
-#: What a new child needs to know: its parent's row, and the parent's call group, that is the tool results directly
-#: above and the assistant messages they answer.
-CALL_GROUP = f"""
+# The call group of a message: the tool results directly above it and the assistant messages they answer. Each row once,
+# though several groups have it.
+_GROUP = f"""
 WITH RECURSIVE grp(id, parent_id, role, calls, depth) AS (
     SELECT m.id, m.parent_message_id, m.role, {_CALLS.format(row="m")}, m.depth
-    FROM {MESSAGES} m WHERE m.id = %(parent)s
-    UNION ALL
+    FROM {MESSAGES} m WHERE m.id IN ({{parents}})
+    UNION
     SELECT p.id, p.parent_message_id, p.role, {_CALLS.format(row="p")}, p.depth
     FROM grp JOIN {MESSAGES} p ON p.id = grp.parent_id
     WHERE grp.role = 'tool' OR grp.calls + {_CALLS.format(row="p")} = 2
 )
+"""
+#: What a new child needs to know: its parent's row, and the parent's call group.
+CALL_GROUP = f"""
+{_GROUP.format(parents="%(parent)s")}
 SELECT m.depth, m.id, m.session_id, m.kind, m.role, m.tool_calls, m.tool_call_id, m.path_tokens, m.lane_id,
        EXISTS (SELECT 1 FROM {MESSAGES} c WHERE c.parent_message_id = %(parent)s AND c.kind = 'message')
            AS has_messages,
        COALESCE((SELECT max(c.sib_order) FROM {MESSAGES} c WHERE c.parent_message_id = %(parent)s), 0) AS last_order
 FROM grp JOIN {MESSAGES} m ON m.id = grp.id
+"""
+#: Those of several parents, from the roots down.
+CALL_GROUPS = f"""
+{_GROUP}
+SELECT m.id, m.parent_message_id, m.role, m.tool_calls, m.tool_call_id
+FROM grp JOIN {MESSAGES} m ON m.id = grp.id ORDER BY m.depth
 """
 
 #: A message below another one, where no call waits for its result: then this place is all that the tree says of it.

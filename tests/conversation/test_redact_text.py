@@ -227,3 +227,41 @@ def test_messages_are_read_in_batches(session: ChatSession, monkeypatch: Any) ->
     assert found.messages == ((quoting.pk, ("content",)),)
     # Four pages, the last of them empty, then what is below, the runs and the session.
     assert len(queries) == 7
+
+
+def test_each_of_many_matches_costs_a_write() -> None:
+    """Beside one another, one below the other, and a message of many calls with all its results."""
+
+    def queries(count: int) -> int:
+        session = chat.start_session()
+        calls = [tool_call(f"c{number}", f'{{"who": "{TEXT}"}}') for number in range(count)]
+        results = [{"role": "tool", "tool_call_id": call["id"], "content": TEXT} for call in calls]
+        asked, *_ = chat.append_messages(
+            session, None, [{"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": calls}, *results]
+        )
+        chat.append_messages(session, asked, [{"role": "user", "content": TEXT}] * count)
+        for _ in range(count):
+            chat.append_message(session, asked, role="assistant", content=TEXT)
+        with CaptureQueriesContext(connection) as captured:
+            assert len(chat.redact_text(session, TEXT).messages) == 3 * count + 1
+        assert not verify_session(session).problems
+        return len(captured)
+
+    assert queries(14) - queries(2) == 3 * 12
+
+
+def test_what_a_search_found_of_it_goes_too_and_nothing_of_another_branch(session: ChatSession) -> None:
+    def searched(above: ChatMessage, depth: int) -> ChatMessage:
+        called = chat.append_message(session, above, role="assistant", tool_calls=[call("{}")])
+        content = f"<recalled message={depth} role=user>\nIt\n</recalled>"
+        return chat.append_message(session, called, role="tool", tool_call_id="c1", content=content)
+
+    root = chat.append_message(session, role="user", content="x")
+    first, other = (chat.append_message(session, root, role="user", content=text) for text in (TEXT, "y"))
+    quotation = searched(first, 2)
+    erased = {first, quotation, searched(quotation, quotation.depth)}
+    kept = {root, other, searched(quotation, 1), searched(other, 2)}
+    assert [one.id for one in chat.redact_text(session, TEXT).messages] == [first.pk]
+    assert set(ChatMessage.objects.exclude(redacted_at=None)) == erased
+    assert kept <= set(ChatMessage.objects.filter(redacted_at=None))
+    assert not verify_session(session).problems
