@@ -2,7 +2,8 @@
 
 A module for each product has its ``read``, which makes a document of the OpenAI chat format of one of its
 conversations, and ChatGPT's has ``write``, which goes the other way. They are written against the documented shapes and
-what exports are seen to contain: a key that is missing or of another type is as absent, and no reason to lose the conversation.
+what exports are seen to contain: a key that is missing or of another type is as absent, and no reason to lose the
+conversation.
 """
 
 from __future__ import annotations
