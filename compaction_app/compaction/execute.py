@@ -6,7 +6,6 @@ on, so whatever happened meanwhile (a deletion, another summary, a stolen claim)
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import random
 from collections.abc import Callable, Iterable
@@ -60,7 +59,7 @@ from compaction_app.summarizers.base import (
     unlimited,
 )
 from compaction_app.summarizers.drafts import refuse_draft
-from compaction_app.summarizers.prompts import OVERSIZE_FACTOR, SummarizerLimit, count_request, request_for, tighter
+from compaction_app.summarizers.prompts import OVERSIZE_FACTOR, SummarizerLimit, count_request, request_for
 from compaction_app.summarizers.waiting import BLOCKING, Way, without_waiting
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count
@@ -97,7 +96,7 @@ INSTEAD = "extract"
 Event = tuple[EventKind, dict[str, Any]]
 
 #: The keys of ``CompactionRun.request``. A run without all of them was made before they were kept.
-REQUEST_KEYS = frozenset({"target_tokens", "lookahead", "shown_bytes", "max_input_tokens", "tightened", "digest"})
+REQUEST_KEYS = frozenset({"target_tokens", "lookahead", "shown_bytes", "max_input_tokens", "tightened"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,7 +427,7 @@ class Attempt:
         ChatMessage.objects.db_manager(using).append_chain(anchor, [summary], savepoint=False)
         # Safe, because the session is locked.
         latest = CompactionRun.objects.using(using).filter(session=run.session_id).aggregate(Max("generation"))
-        # So that its prompt can be built again: numbers, ids and a digest, no text.
+        # So that its prompt can be built again: numbers and ids, no text.
         request = {
             "target_tokens": plan.target_tokens,
             "lookahead": [plan.lookahead[0].id, plan.lookahead[-1].id] if plan.lookahead else [],
@@ -436,7 +435,6 @@ class Attempt:
             "max_input_tokens": self.capacity.input_tokens if self.capacity else None,
             # The draft answered the one tighter retry.
             "tightened": draft.tightened,
-            "digest": digest(tighter(self.request) if draft.tightened else self.request),
         }
         run.error_code = run.error_detail = ""
         if self.failure:
@@ -605,11 +603,6 @@ def _note_error(run: CompactionRun, error: SummarizerError) -> None:
     # A host's summarizer may put any text here.
     run.error_code = make_storable(str(error.error_code))[:30] or ErrorCode.PROVIDER_ERROR
     run.error_detail = make_storable(str(error))[:2000]
-
-
-def digest(request: SummaryRequest) -> str:
-    """SHA-256 of both messages of a request."""
-    return hashlib.sha256(f"{request.system}\0{request.user}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 async def carry_out_generations(

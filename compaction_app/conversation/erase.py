@@ -296,7 +296,7 @@ def empty_summaries(session_id: Any, ids: Sequence[int], using: str, tops: Seque
 def _blank_runs(using: str, ids: Sequence[int]) -> None:
     runs = CompactionRun.objects.using(using)
     runs.filter(Q(tip_id__in=ids) | Q(anchor_id__in=ids)).update(instructions="", error_detail="", policy_line="")
-    # Whoever knows the rest of the prompt could test guesses at a short erased text against the stored digest.
+    # Of earlier versions it has the prompt's digest: who knows the rest could test guesses at a short erased text.
     runs.filter(anchor_id__in=ids).update(request={})
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from django.db import connections, models, router, transaction
 from django.db.models import Q
@@ -162,8 +162,19 @@ class CompactionRunQuerySet(models.QuerySet["CompactionRun"]):
         return self.claimable(now).filter(Q(status=RunStatus.RUNNING) | lost)
 
 
+def refuse_write(*args: Any, **kwargs: Any) -> NoReturn:
+    """In place of what Django and treebeard write with: it would leave sums, lanes and summaries as they were."""
+    raise ImmutableTree(
+        "Use chat.append_message to add a message, or a variant of one: a stored one is never moved, and never changed "
+        "but for what chat.redact_message or chat.delete_message removes."
+    )
+
+
+refuse_write.alters_data = True  # type: ignore[attr-defined]  # Django's own marker for templates
+
+
 class ChatMessageQuerySet(models.QuerySet["ChatMessage"]):
-    """Nodes by kind and state; ``delete`` takes whole subtrees."""
+    """Nodes by kind and state."""
 
     def messages(self) -> ChatMessageQuerySet:
         return self.filter(kind=Kind.MESSAGE)
@@ -187,30 +198,7 @@ class ChatMessageQuerySet(models.QuerySet["ChatMessage"]):
         """
         return self.filter(session__gte=session_id, session__lte=session_id).order_by("session_id", "id")
 
-    def delete(self) -> tuple[int, dict[str, int]]:
-        """Delete these nodes and all below them, in a constant number of statements for each topmost node.
-
-        Unlike ``chat.delete_message`` this records no erasure.
-        """
-        if self.query.is_sliced:
-            raise TypeError("Cannot use 'limit' or 'offset' with delete().")
-        self._for_write = True
-        manager = self.model._default_manager.db_manager(self.db)
-        deleted = 0
-        with transaction.atomic(using=self.db):
-            rows = self.order_by("depth").values_list("pk", "parent_message_id", "session_id")
-            parents = {pk: parent for pk, parent, _ in rows}
-            # Always in the same order, or two concurrent deletions could deadlock.
-            for session_id in sorted({session for _, _, session in rows}):
-                lock_session(session_id, self.db)
-            for pk, parent in parents.items():
-                if parent not in parents:
-                    deleted += manager.delete_subtree(pk)
-        self._result_cache = None
-        return deleted, {self.model._meta.label: deleted}
-
-    delete.alters_data = True  # type: ignore[attr-defined]  # Django's own marker for templates
-    delete.queryset_only = True  # type: ignore[attr-defined]  # as above, for managers
+    delete = refuse_write
 
 
 if TYPE_CHECKING:
@@ -220,14 +208,13 @@ if TYPE_CHECKING:
         def using(self, alias: str | None) -> ChatMessageQuerySet: ...
         def filter(self, *args: Any, **kwargs: Any) -> ChatMessageQuerySet: ...
         def messages(self) -> ChatMessageQuerySet: ...
-        def _prepare_pos_var_for_add_sibling(self, pos: str | None) -> str: ...
 
 else:
     _NodeManager = AL_NodeManager.from_queryset(ChatMessageQuerySet)
 
 
 class ChatMessageManager(_NodeManager):
-    """Reads the tree in one recursive statement, appends as last child, and refuses to move anything."""
+    """Reads the tree in one recursive statement, appends as last child, and refuses treebeard's other writes."""
 
     def in_database_of(self, instance: Any) -> ChatMessageQuerySet:
         """All nodes in the database that ``instance`` is written to, unless this manager is bound to another."""
@@ -291,25 +278,7 @@ class ChatMessageManager(_NodeManager):
     ) -> ChatMessage:
         return self.append_chain(target, [instance or self.model(**(create_kwargs or {}))])[0]
 
-    @check_create_args
-    def add_sibling(
-        self,
-        target: ChatMessage,
-        pos: str | None = None,
-        create_kwargs: dict[str, Any] | None = None,
-        instance: ChatMessage | None = None,
-    ) -> ChatMessage:
-        """Add a variant of ``target`` as its last sibling, the only position that renumbers no other."""
-        if self._prepare_pos_var_for_add_sibling(pos) != "last-sibling":
-            raise ImmutableTree(f"Add a sibling as last-sibling, not {pos}: siblings are never renumbered.")
-        node = instance or self.model(**(create_kwargs or {}))
-        _check_session([node], target.session_id)
-        if target.parent_message_id is None:
-            return self.db_manager(self._writing_to(target)).append_chain(None, [node])[0]
-        # The parent, not read yet: ``append_chain`` reads what it needs under the lock.
-        parent = self.model(id=target.parent_message_id, session_id=target.session_id)
-        parent._state.db = target._state.db
-        return self.append_chain(parent, [node])[0]
+    add_sibling = move = load_bulk = refuse_write
 
     def append_chain(
         self,
@@ -411,9 +380,6 @@ class ChatMessageManager(_NodeManager):
             cursor.execute(sql.DELETE_SUBTREE, {"node": node_id})
             deleted: int = cursor.rowcount
             return deleted
-
-    def move(self, node: ChatMessage, target: ChatMessage, pos: str | None = None) -> None:
-        raise ImmutableTree("Messages are never moved; append a variant instead.")
 
 
 def calls_unanswered_before(nodes: Sequence[ChatMessage], using: str) -> list[int]:

@@ -26,11 +26,10 @@ from django.utils.translation import gettext_lazy as _
 from treebeard.al_tree import AL_Node
 
 from compaction_app.conf import find_session_error
-from compaction_app.exceptions import ImmutableTree
 from compaction_app.messages.validation import validate_session
 from compaction_app.models import sql
 from compaction_app.models.fields import ParentMessageField
-from compaction_app.models.managers import ChatMessageManager, CompactionRunQuerySet
+from compaction_app.models.managers import ChatMessageManager, CompactionRunQuerySet, refuse_write
 from compaction_app.models.words import lazy_words, words
 from compaction_app.values import OPEN_RUN_STATUSES, EventKind, Kind, Role, RunStatus, Strategy, Trigger, with_ledger
 
@@ -371,25 +370,8 @@ class ChatMessage(AL_Node):
         path = type(self).objects.in_database_of(self).raw(sql.PATH_IDS, {"node": self.pk, "min_depth": node.depth})
         return node.pk in {row.pk for row in path if row.pk != self.pk}
 
-    def save(self, *args: Any, **kwargs: Any) -> None:
-        """Refused: a row without its tokens, its depth or its lane would break every budget below it.
-
-        ``append_chain`` and ``redact_message`` call ``save_base``, as Django's ``loaddata`` does.
-        """
-        if self._state.adding:
-            raise ImmutableTree("Use chat.append_message: it checks a message, counts its tokens and finds its place.")
-        raise ImmutableTree(
-            "A message is never changed: append a sibling with chat.append_message, or remove its text with "
-            "chat.redact_message."
-        )
-
-    save.alters_data = True  # type: ignore[attr-defined]  # Django's own marker for templates
-
-    def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
-        """Delete this node and all below it, in the database it came from."""
-        return type(self).objects.in_database_of(self).filter(pk=self.pk).delete(*args, **kwargs)
-
-    delete.alters_data = True  # type: ignore[attr-defined]  # Django's own marker for templates
+    #: ``append_chain`` and ``redact_message`` call ``save_base``, as Django's ``loaddata`` does.
+    save = delete = refuse_write
 
 
 class ReplyClaim(models.Model):

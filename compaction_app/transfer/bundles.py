@@ -1,6 +1,6 @@
 """A compaction as a folder of files that people and other programs read: its replay bundle.
 
-``system-prompt.md`` and ``user-message.md`` are the prompt, byte for byte. ``compact-history.xml`` is its covered part,
+``system-prompt.md`` and ``user-message.md`` are the prompt. ``compact-history.xml`` is its covered part,
 ``actual-output.md`` the summary, ``extract.md`` its extract, ``metadata.json`` all figures, and ``request.json`` the
 request in its parts, for summarizers that read messages. An ``index.json`` lists the bundles of an export.
 
@@ -83,7 +83,7 @@ def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
     covered, shown, goes_on = plan.covered, plan.lookahead, bool(rebuilt.request.previous_summary)
     return {
         "format": FORMAT,
-        "proof": rebuilt.proof,
+        "reworded": rebuilt.is_reworded,
         "ids": {
             "session": str(run.session_id),
             "run": run.pk,

@@ -20,7 +20,7 @@ from django.db.models import Count, Q, QuerySet
 from compaction_app.exceptions import ConfigurationError
 from compaction_app.models import ChatSession
 from compaction_app.transfer import bundles
-from compaction_app.transfer.rebuild import NotRebuilt, Proof, rebuild, succeeded_runs
+from compaction_app.transfer.rebuild import NotRebuilt, rebuild, succeeded_runs
 from compaction_app.values import Kind
 
 #: Characters of a title in the name of a folder. File systems allow 255 bytes; a character has up to four.
@@ -44,8 +44,8 @@ class Entry:
     generation: int
     run: int
     summary: int | None
-    #: :class:`rebuild.Proof`, or "" if the prompt was not rebuilt.
-    proof: str = ""
+    #: The wording has changed since: the prompt is not what was sent.
+    reworded: bool = False
     #: :class:`rebuild.NotRebuilt`, or "" if it was.
     reason: str = ""
     #: The summary contains a tag of the wrapper, or the marker.
@@ -53,8 +53,8 @@ class Entry:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the prompt is proved, or was erased on purpose."""
-        return self.proof == Proof.PROVED or self.reason in (NotRebuilt.REDACTED, NotRebuilt.DELETED)
+        """Whether the prompt was rebuilt, or was erased on purpose."""
+        return self.reason in ("", NotRebuilt.REDACTED, NotRebuilt.DELETED)
 
 
 def chosen_sessions(using: str, *, min_messages: int = 0, session_id: UUID | None = None) -> QuerySet[ChatSession]:
@@ -88,7 +88,7 @@ def export_sessions(sessions: QuerySet[ChatSession], folder: Path, on_done: Call
                 texts = bundles.texts_of(rebuilt)
                 metadata = bundles.metadata_of(rebuilt, texts)
                 bundles.write_texts(folder / place, {**texts, bundles.METADATA: bundles.as_json(metadata)})
-                entries.append(Entry(**of_run, folder=place, proof=rebuilt.proof, leaks=metadata["leaks"]))
+                entries.append(Entry(**of_run, folder=place, reworded=rebuilt.is_reworded, leaks=metadata["leaks"]))
             on_done()
     return entries
 
@@ -97,7 +97,7 @@ def index_of(entries: Sequence[Entry]) -> dict[str, Any]:
     return {
         "format": bundles.FORMAT,
         "bundles": sum(entry.folder is not None for entry in entries),
-        "proved": sum(entry.proof == Proof.PROVED for entry in entries),
+        "reworded": sum(entry.reworded for entry in entries),
         "not_rebuilt": sum(entry.folder is None for entry in entries),
         "leaks": sum(entry.leaks for entry in entries),
         "summaries": [asdict(entry) for entry in entries],

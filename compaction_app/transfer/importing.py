@@ -126,7 +126,8 @@ def _reason(error: Exception, place: str) -> str:
 
 def _not_recognized(document: Any) -> str:
     keys = f" with the keys {', '.join(document)[:80]}" if isinstance(document, dict) and document else ""
-    return f"the format of this {json_type(document)}{keys} is not recognized."
+    todo = "write a conversation as a list of messages, each with a role and a content, under the key messages."
+    return f"the format of this {json_type(document)}{keys} is not recognized: {todo}"
 
 
 def store(

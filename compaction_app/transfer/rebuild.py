@@ -3,8 +3,7 @@
 Messages and summaries do not change, so the rows still show what a summarizer was sent. What they do not show (the
 target size, where the look-ahead began, the byte limit of shortened messages, whether the tighter retry was accepted)
 the commit stores in ``CompactionRun.request``. Both go through :func:`compaction.execute.request_of`, which made the
-prompt. A digest, stored with the run, proves that nothing differs: neither the wording nor a host's redactor nor a
-host's tool markers.
+prompt: it is what was sent, unless the wording, the host's redactor or the host's tool markers have changed since.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS
 
-from compaction_app.compaction.execute import REQUEST_KEYS, digest, request_of
+from compaction_app.compaction.execute import REQUEST_KEYS, request_of
 from compaction_app.compaction.planning import covered_messages
 from compaction_app.conf import Settings, settings_from_snapshot, site_setting
 from compaction_app.models import CompactionRun
@@ -40,21 +39,9 @@ class NotRebuilt(StrEnum):
     REDACTOR_MISSING = "redactor_missing"
 
 
-class Proof(StrEnum):
-    """Whether a rebuilt prompt is the one that was sent; the other values say what must have changed."""
-
-    PROVED = "proved"
-    #: The wording of this version, or the host's ``PROMPT``.
-    PROMPT_VERSION = "prompt_version"
-    #: The host's ``REDACTOR``.
-    REDACTOR = "redactor"
-    #: Neither of them: how messages are shown, such as a host's tool markers.
-    RENDERING = "rendering"
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rebuilt:
-    """A prompt that a summarizer was sent, and whether that is proved."""
+    """The prompt that a summarizer was sent, as it is written now."""
 
     run: CompactionRun
     #: The run's settings, with the site's redactor if the run had one.
@@ -64,7 +51,8 @@ class Rebuilt:
     request: SummaryRequest
     #: Bytes that messages were shortened to, by their id.
     limits: Mapping[int, int]
-    proof: Proof
+    #: This version's wording, or the host's ``PROMPT``, is another one than the run's.
+    is_reworded: bool
 
 
 def rebuild(run: CompactionRun) -> Rebuilt | NotRebuilt:
@@ -87,13 +75,8 @@ def rebuild(run: CompactionRun) -> Rebuilt | NotRebuilt:
     limits = dict.fromkeys(run.shortened_inputs, run.request["shown_bytes"]) if run.shortened_inputs else {}
     request = request_of(run, settings, plan, limits)
     request = tighter(request) if run.request["tightened"] else request
-    if digest(request) == run.request["digest"]:
-        proof = Proof.PROVED
-    elif prompt_version(settings.summarizer_entry.prompt) != run.prompt_version:
-        proof = Proof.PROMPT_VERSION
-    else:
-        proof = Proof.REDACTOR if settings.redactor is not None else Proof.RENDERING
-    return Rebuilt(run=run, settings=settings, plan=plan, request=request, limits=limits, proof=proof)
+    reworded = prompt_version(settings.summarizer_entry.prompt) != run.prompt_version
+    return Rebuilt(run=run, settings=settings, plan=plan, request=request, limits=limits, is_reworded=reworded)
 
 
 def succeeded_runs(using: str) -> Any:

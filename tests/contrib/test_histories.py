@@ -295,17 +295,6 @@ ODDITIES: list[Any] = [
         ["u Q", " a A", " a B"],
         id="LibreChat: nested",
     ),
-    pytest.param(
-        {"conversations": [
-            {"from": "system", "value": "Be brief."}, {"from": "human", "value": "Q"},
-            {"from": "function_call", "value": '{"name": "look", "arguments": {"at": 1}}'},
-            {"from": "observation", "value": "fog"}, {"from": "observation", "value": "late"},
-            {"role": "gpt", "content": "Fog."},
-        ]},
-        ["= Be brief.", "u Q", ' a look({"at": 1})', "  t fog", "   u [result of a tool call: call_5]\n> late",
-         "    a Fog."],
-        id="ShareGPT",
-    ),
 ]  # fmt: skip
 
 

@@ -86,7 +86,6 @@ LOOKALIKES: list[Any] = [
         {"uuid": "c", "chat_messages": [{"uuid": "1", "sender": "human", "body": "Q"}]}, "body", id="like Claude"
     ),
     pytest.param(libre({"messageId": "1", "isCreatedByUser": True, "markdown": "Q"}), "markdown", id="like LibreChat"),
-    pytest.param({"conversations": [{"from": "human", "said": "Q"}]}, "said", id="like ShareGPT"),
     pytest.param({"prompt": {"role": "prompter", "said": "Q"}}, "said", id="like Open-Assistant"),
     pytest.param(
         gpt(node("q", None, "user", "Q"), node("a", "q", "assistant", {"content_type": "text_v2", "body": "A"})),
@@ -105,6 +104,17 @@ def test_what_only_looks_like_a_format_is_refused_by_its_keys(document, key, tmp
     out, code = run("import_chats", file)
     assert ("line 2" in out, f"under the keys {key}." in out, code) == (True, True, 1)
     assert set(ChatSession.objects.values_list("title", flat=True)) == {"the first", "the last"}
+
+
+def test_a_form_that_is_not_read_is_refused_with_what_to_write(tmp_path):
+    """ShareGPT's, which sets for training have."""
+    sharegpt = {"conversations": [{"from": "human", "value": "Q"}]}
+    (file := tmp_path / "set.json").write_text(json.dumps(sharegpt))
+    with pytest.raises(CommandError, match=r"keys conversations is not recognized: write .* under the key messages"):
+        run("import_chats", file)
+    file.write_text(json.dumps([talk("the first"), sharegpt]))
+    out, code = run("import_chats", file)
+    assert ("conversation 2: the format of this object with the keys conversations" in out, code) == (True, 1)
 
 
 @pytest.mark.parametrize(
@@ -226,10 +236,7 @@ ONE_OF_EACH: dict[str, tuple[Any, list[tuple[Any, ...]]]] = {
         ("chat", "history", "messages", "q", "role")]),
     "LibreChat": (libre(bubble("q", None, True, "bad")), [("title",), ("conversationId",), ("createdAt",), ("options",),
         ("messages", 0, "messageId"), ("messages", 0, "createdAt"), ("messages", 0, "role"), ("messages", 0, "files"),
-        ("messages", 0, "parentMessageId"), ("messages", 0, "redacted_at"), ("openai",)]),
-    "ShareGPT": ({"conversations": [{"from": "human", "value": "bad"}]}, [("id",), ("system",),
-        ("conversations", 0, "from"),
-        ("conversations", 0, "value"), ("conversations", 0, "weight")]),
+        ("messages", 0, "parentMessageId")]),
     "Open-Assistant": ({"message_tree_id": "o", "prompt": {"text": "bad", "role": "prompter", "message_id": "q"}},
         [("message_tree_id",), ("prompt", "message_id"), ("prompt", "created_date"), ("prompt", "role"),
          ("prompt", "replies"), ("prompt", "rank")]),

@@ -34,7 +34,7 @@ def test_a_deep_chain_goes_in_as_many_statements_as_a_short_one() -> None:
         analyze()
         point_at(session, nodes)
         with CaptureQueriesContext(connection) as queries:
-            assert nodes[0].delete()[0] == length + 1
+            assert ChatMessage.objects.delete_subtree(nodes[0].pk) == length + 1
         statements.append([query["sql"].split()[0] for query in queries])
         assert not session.messages.exists()
     assert statements[0] == statements[1]
@@ -63,7 +63,7 @@ def test_a_hosts_rows_follow_their_own_rules() -> None:
         Ticket.objects.create(message=node)
     folder = Folder.objects.create()
     folder.messages.set([above, below])
-    middle.delete()
+    chat.delete_message(middle)
     assert [bookmark.message for bookmark in Bookmark.objects.all()] == [above]
     assert [note.bookmark.message for note in BookmarkNote.objects.all()] == [above]
     assert [quotation.message for quotation in Quotation.objects.all()] == [above]
@@ -80,23 +80,10 @@ def test_a_protected_message_stays_with_all_of_its_subtree(model: Any, error: ty
     model.objects.create(message=nodes[2])
     ticket = Ticket.objects.create(message=nodes[1])
     with pytest.raises(error):
-        nodes[0].delete()
+        chat.delete_message(nodes[0])
     ticket.refresh_from_db()
     assert ticket.message == nodes[1]
     assert session.messages.get_tree() == nodes
-
-
-def test_a_queryset_takes_whole_subtrees_and_counts_each_node_once() -> None:
-    """Chosen nodes may stand above each other; those that are not chosen go when they hang below one."""
-    session = start_session()
-    root, a, _, c = chain(session, 4)
-    variant = chain(session, 1, parent=root)[0]
-    other = chain(start_session(), 1)[0]
-    assert ChatMessage.objects.filter(pk__in=[a.pk, c.pk, other.pk]).delete()[0] == 4
-    assert ChatMessage.objects.get_tree() == [root, variant]
-    assert ChatMessage.objects.none().delete() == (0, {"compaction_app.ChatMessage": 0})
-    with pytest.raises(TypeError, match="limit"):
-        session.messages.all()[:1].delete()
 
 
 def test_a_message_that_is_gone_says_so() -> None:

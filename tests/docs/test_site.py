@@ -22,7 +22,7 @@ from compaction_app.management import checks
 from compaction_app.models import CompactionRun
 from compaction_app.summarizers.drafts import MIN_SUMMARY_CHARS
 from compaction_app.tokens import TOKENS_PER_ATTACHMENT
-from compaction_app.transfer.rebuild import NotRebuilt, Proof
+from compaction_app.transfer.rebuild import NotRebuilt
 from compaction_app.values import ErrorCode, EventKind, RunStatus, SkipReason, Strategy, Suppression
 from tests.conftest import REPOSITORY
 
@@ -149,7 +149,7 @@ def test_settings_and_codes_that_a_page_names_are_there(page: str) -> None:
     if page in ("tuning", "replay"):
         named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", text))
         words = {"api_key_env", "max_input_tokens", "should_compact", "request_compaction"}
-        assert named - set(map(str, {*codes, *Proof, *NotRebuilt})) - set(get_commands()) - words == set()
+        assert named - set(map(str, {*codes, *NotRebuilt})) - set(get_commands()) - words == set()
 
 
 class TestProduction:

@@ -37,22 +37,10 @@ SECRETS: list[tuple[str, str]] = [
     ("AWS key", "AKIA" + "IOSFODNN7EXAMPLE"),
     ("GitHub token", "ghp_" + BODY),
     ("GitHub token", "github_" + "pat_" + BODY),
-    ("GitLab token", "glpat-" + BODY[:24]),
     ("Slack token", "xoxb-" + "123456789012-" + BODY[:24]),
-    ("Stripe key", "rk_" + "test_" + BODY[:24]),
-    ("Stripe key", "whsec_" + BODY[:32]),
-    ("Google key", "AIza" + BODY[:35]),
-    ("Google key", "GOCSPX-" + BODY[:28]),
-    ("Hugging Face token", "hf_" + BODY[:34]),
-    ("npm token", "npm_" + BODY[:36]),
-    ("PyPI token", "pypi-" + "AgEIcHlwaS5vcmc" + BODY),
+    ("model provider key", "AIza" + BODY[:35]),
+    ("model provider key", "hf_" + BODY[:34]),
     ("model provider key", "gsk_" + BODY),
-    ("Telegram token", "123456789:AA" + BODY[:33]),
-    ("SendGrid key", "SG." + BODY[:22] + "." + BODY),
-    ("Twilio key", "SK" + "0123456789abcdef" * 2),
-    ("DigitalOcean token", "dop_" + "v1_" + "0123456789abcdef" * 4),
-    ("Discord token", "MTk4NjIyNDgzNDcxOTI1MjQ4" + ".Cl2FMQ." + BODY[:27]),
-    ("Discord token", "MTE5ODYyMjQ4MzQ3MTkyNTI0OA" + ".GxYz12." + BODY[:38]),
     ("JWT", "eyJ" + "hbGciOiJIUzI1NiJ9.eyJ" + "zdWIiOiIxMjM0In0." + BODY),
     ("private key", PEM),
     ("private key", PEM.replace("\n", "\\n")),
@@ -84,9 +72,6 @@ IN_PLACE: list[tuple[str, str, str]] = [
     ("mysql --password=Winter -h db", "Winter", " -h db"),
     ("mysql --password hunter2x -h db", "hunter2x", " -h db"),
     ("x --client-secret 'two words' --dry-run", "two", "' --dry-run"),
-    ("curl -u bob:hunter2x https://x.org", "hunter2x", " https://x.org"),
-    ("Set-Cookie: sessionid=yARiLMiRIIe7p2yismQUzwV1lotTjwFI; Path=/", "yARiL", "; Path=/"),
-    ("Cookie: a=b; sessionid=yARiLMiRIIe7p2yismQUzwV1lotTjwFI", "yARiL", "Cookie: a=b; sessionid="),
     ("AWS_SECRET_ACCESS_KEY wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "wJalr", "AWS_SECRET_ACCESS_KEY "),
     ("password=hunter22 is what Lena Ortiz uses", "hunter22", " is what Lena Ortiz uses"),
 ]
@@ -109,10 +94,8 @@ HARMLESS = [
     "my password is required, was forgotten, is: unknown; the password is 8 characters or more",
     "the monkey=banana1 and keyboard: qwerty123",
     "use the --password option, or --token as before; --password is asked for; --user bob",
-    "docker run -u 1000:1000 -v a:b",
     "--password $DB_PASSWORD --token=${TOKEN} --secret <your secret>",
     '{"password": "This field is required.", "secret": "Is it told?"}',
-    "sid=12 and session=open and SESSION_ID is a name; Set-Cookie: a=b",
 ]
 
 
@@ -136,7 +119,7 @@ class TestRecognized:
 
     def test_every_format_is_tried(self):
         """No kind without an example above, and no keyword that its own pattern can not hold."""
-        kinds = {kind for kind, _ in SECRETS} | {"authorization", "URL password", "value", "cookie", "Slack webhook"}
+        kinds = {kind for kind, _ in SECRETS} | {"authorization", "URL password", "value", "Slack webhook"}
         assert {secret.kind for secret in FORMATS} == kinds
         assert all(keyword == keyword.lower() for secret in FORMATS for keyword in secret.keywords)
 
@@ -146,7 +129,7 @@ PIECES = st.sampled_from(
     + [text for text, _, _ in IN_PLACE]
     + [f"[secret removed: {secret.kind}]" for secret in FORMATS]
     + "password= token: ' \" \\ = :// : @ [ ] ( $ { < . - _ sk- eyJ -----BEGIN Bearer API_KEY= a1 字 \ud800".split()
-    + "--password -u a: set-cookie: sessionid= API_KEY secret:".split()
+    + "--password API_KEY secret:".split()
     + [" ", "\n", "-----"]
 )
 

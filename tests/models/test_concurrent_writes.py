@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 import pytest
 from django.db import connection
 
+from compaction_app import chat
 from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import ChatMessage
 from compaction_app.tree.verify import verify_session
@@ -67,19 +68,7 @@ def test_an_append_that_meets_a_deletion_stands_or_is_told() -> None:
         def append(parent: ChatMessage = child) -> None:
             ChatMessage.objects.add_child(parent, {"role": "user", "content": "Too late?"})
 
-        raised = at_once([append, append, lambda child=child: child.delete() and None, append])
+        raised = at_once([append, append, lambda child=child: chat.delete_message(child) and None, append])
         assert {type(error) for error in raised} <= {MessageNotFound}
         assert list(session.messages.all()) == [root]
         connection.check_constraints()
-
-
-def test_deletions_that_overlap_do_not_wait_for_each_other() -> None:
-    """Two deletions that each take from two sessions, the other one's first: they lock in one order."""
-    for _ in range(10):
-        (first, a, below_a), (second, b, below_b) = (chain(start_session(), 3) for _ in range(2))
-        works = [
-            lambda pks=[upper.pk, lower.pk]: ChatMessage.objects.filter(pk__in=pks).delete() and None
-            for upper, lower in ((a, below_b), (b, below_a))
-        ]
-        assert at_once(works * 2) == []
-        assert set(ChatMessage.objects.filter(session__in=[first.session, second.session])) == {first, second}

@@ -22,12 +22,13 @@ from compaction_app.compaction.execute import carry_out
 from compaction_app.compaction.runs import MAX_ATTEMPTS
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.summarizers import ExtractiveSummarizer
 from compaction_app.summarizers.waiting import AWAITED
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.exchange import Body, Step, content_text
 from compaction_app.testing.server import ScriptedOpenAIServer
-from compaction_app.transfer.rebuild import Proof, rebuild, succeeded_runs
+from compaction_app.transfer.rebuild import rebuild, succeeded_runs
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import ErrorCode
 from tests.compaction.world import kinds, suppressed
@@ -231,7 +232,8 @@ class TestExtract:
         assert kinds(tip.session).count("no_progress") == (case == "no_progress")
         assert lines(caplog, f"failed run={run.pk} code={code_of(case)} ")[0].endswith(" instead=extract")
         assert verify_session(tip.session).problems == []
-        assert rebuild(succeeded_runs("default").get(pk=run.pk)).proof == Proof.PROVED
+        again = rebuild(succeeded_runs("default").get(pk=run.pk))
+        assert ExtractiveSummarizer(again.settings).summarize(again.request).text.strip() == run.summary.content
 
     def test_it_covers_at_once_what_a_small_model_would_need_generations_for(self, server, settings):
         settings.COMPACTION = site(server, "authentication")

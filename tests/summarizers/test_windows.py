@@ -19,7 +19,7 @@ from compaction_app.summarizers.cascade import OpenAISummarizer
 from compaction_app.tasks import compact_session
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
-from compaction_app.transfer.rebuild import Proof, rebuild, succeeded_runs
+from compaction_app.transfer.rebuild import rebuild, succeeded_runs
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import Capacity, ErrorCode, Message, Role, SummaryDraft
 from tests.steps import fill_target, llama_overflow, small_window
@@ -289,7 +289,6 @@ class TestAtRest:
             assert run.shortened_inputs
             run = succeeded_runs("default").order_by("generation")[0]
             rebuilt = rebuild(run)
-            assert rebuilt.proof == Proof.PROVED
             asked = [[m["content"] for m in request["messages"]] for request in server.requests]
             assert [rebuilt.request.system, rebuilt.request.user] in asked
             assert asked[0] != [rebuilt.request.system, rebuilt.request.user], "the first request was refused"

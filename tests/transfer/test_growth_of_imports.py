@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -104,12 +103,6 @@ DOCUMENTS: dict[str, Callable[[int], Any]] = {
     "calls of LibreChat": lambda n: libre(
         bubble("a", None, False, content=[{"type": "tool_call", "tool_call": {"name": "f", "output": "x"}}] * n)
     ),
-    "results of ShareGPT": lambda n: {
-        "conversations": [
-            {"from": "function_call", "value": json.dumps([{"name": "f"}] * n)},
-            *({"from": "observation", "value": "x"} for _ in range(n)),
-        ]
-    },
     "a chain": lambda n: plain(n, lambda i: str(i - 1) if i else None),
     "a fan": lambda n: plain(n, lambda i: "0" if i else None),
     "a ring": lambda n: plain(n, lambda i: str((i + 1) % n)),
@@ -156,9 +149,8 @@ def test_four_times_the_messages_take_about_four_times_as_much(kind: str) -> Non
     assert_grows_like(DOCUMENTS[kind], read)
 
 
-@pytest.mark.parametrize("form", ["chatgpt", "librechat"])
-def test_an_export_grows_like_its_conversation(form: str) -> None:
-    assert_grows_like(agent, histories.WRITERS[form])
+def test_an_export_grows_like_its_conversation() -> None:
+    assert_grows_like(agent, histories.WRITERS["chatgpt"])
 
 
 @pytest.mark.parametrize("unit", ["[[[[]]]],", "{},", '"ab",', '{"a":1},', "[", '"[",', '\\"', "\\\\"])

@@ -1,8 +1,9 @@
 """Conversations of other products: their exports are read as trees, and trees are written in their forms.
 
 A module for each product has its ``read``, which makes a document of the OpenAI chat format of one of its
-conversations, and ``write``, which goes the other way. They are written against the documented shapes and what exports
-are seen to contain: a key that is missing or of another type is as absent, and no reason to lose the conversation.
+conversations, and ChatGPT's has ``write``, which goes the other way. They are written against the documented shapes and
+what exports are seen to contain: a key that is missing or of another type is as absent, and no reason to lose the
+conversation.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from compaction_app.contrib.histories import chatgpt, claude, librechat, open_assistant, open_webui, sharegpt
+from compaction_app.contrib.histories import chatgpt, claude, librechat, open_assistant, open_webui
 from compaction_app.contrib.histories.files import documents_of
 from compaction_app.models import ChatSession, MessagePin
 from compaction_app.transfer import importing
@@ -20,13 +21,12 @@ from compaction_app.transfer.formats import Conversation, Reader
 from compaction_app.transfer.importing import Refused
 from compaction_app.values import Kind
 
-_PRODUCTS = (chatgpt, claude, open_webui, librechat, sharegpt, open_assistant)
+_PRODUCTS = (chatgpt, claude, open_webui, librechat, open_assistant)
 READERS: tuple[Reader, ...] = tuple(product.read for product in _PRODUCTS)
 #: The form → what writes a document of the OpenAI chat format in it.
 WRITERS: dict[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
     "openai": lambda document: document,
     "chatgpt": chatgpt.write,
-    "librechat": librechat.write,
 }
 
 

@@ -245,8 +245,8 @@ def messages_of_turn(
     """One message of theirs as ours: texts and calls, the results of these, what follows, and so on.
 
     ``pieces``, in order: ("text", a text), ("reasoning", a text), ("call", a call), ("result", keys of a tool's
-    message), ("at", the time of what follows). The last message keeps the id, so what followed follows it; the last
-    that is no result has the rest of ``message``.
+    message). The last message keeps the id, so what followed follows it; the last that is no result has the rest of
+    ``message``.
     """
     made: list[dict[str, Any]] = []
     base = {key: message[key] for key in ("role", "created_at", "model") if key in message}
@@ -256,9 +256,7 @@ def messages_of_turn(
         return made[-1]
 
     for kind, piece in pieces:
-        if kind == "at":
-            base["created_at"] = piece
-        elif kind == "result":
+        if kind == "result":
             made.append({**piece, "role": "tool", "created_at": piece.get("created_at") or base.get("created_at")})
         elif piece and (kind != "text" or piece.strip()):
             last: dict[str, Any] = made[-1] if made else {"role": "tool"}

@@ -35,8 +35,7 @@ def _new_file(path: Path) -> Iterator[Any]:
 class Command(BaseCommand):
     help = (
         "Write conversations with all their branches: what is stored, without summaries. The form openai is one "
-        "conversation a line, as import_chats reads it back; chatgpt is a list of conversations; librechat is one "
-        "conversation a line, and with one --session what LibreChat imports."
+        "conversation a line, as import_chats reads it back; chatgpt is a list of conversations."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:

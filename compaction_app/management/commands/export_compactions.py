@@ -17,14 +17,14 @@ from compaction_app.management.console import FAILED, WrongCall, add_json, at_le
 from compaction_app.models import ChatSession
 from compaction_app.transfer import bundles
 from compaction_app.transfer.export import Entry, chosen_sessions, database_alias, export_sessions, index_of
-from compaction_app.transfer.rebuild import Proof, succeeded_runs
+from compaction_app.transfer.rebuild import succeeded_runs
 
 
 class Command(BaseCommand):
     help = (
         "Write every summary as a replay bundle: the prompt that the model was sent, rebuilt from what is stored, and "
-        "the model's output. Writes nothing to the database. Exit code 0: every prompt is proved to be the one that "
-        "was sent, or was erased on purpose; 1: a prompt could not be rebuilt or proved; 2: wrong call."
+        "the model's output. Writes nothing to the database. Exit code 0: every prompt was rebuilt, or was erased on "
+        "purpose; 1: a prompt could not be rebuilt; 2: wrong call."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -71,18 +71,15 @@ class Command(BaseCommand):
 
     def _write_text(self, entries: Sequence[Entry], out: Path) -> None:
         written = [entry for entry in entries if entry.folder is not None]
-        lines = [f"{entry.folder}  {_describe(entry)}" for entry in written]
+        lines = [f"{entry.folder}  {_describe(entry)}".rstrip() for entry in written]
         write_some(self.stdout.write, lines, f"; {bundles.INDEX} lists all of them.")
         for entry in entries:
             if entry.folder is None:
                 name = f"compaction {entry.generation} of session {entry.session}"
                 self.stdout.write(f"  not rebuilt: {name}: {entry.reason}")
-        proved = sum(entry.proof == Proof.PROVED for entry in entries)
-        self.stdout.write(
-            f"{len(written):,} of {len(entries):,} summaries written to {out}, {proved:,} prompts proved."
-        )
+        self.stdout.write(f"{len(written):,} of {len(entries):,} summaries written to {out}.")
 
 
 def _describe(entry: Entry) -> str:
-    proof = "proved" if entry.proof == Proof.PROVED else f"not proved: {entry.proof}"
-    return f"{proof}, leaks" if entry.leaks else proof
+    notes = {"the wording has changed since": entry.reworded, "leaks": entry.leaks}
+    return ", ".join(note for note, is_true in notes.items() if is_true)

@@ -34,7 +34,7 @@ _MOST_KEYS = 200
 
 class Command(BaseCommand):
     help = (
-        "Import conversations with all their branches: exports of ChatGPT, Claude, Open WebUI and LibreChat, ShareGPT, "
+        "Import conversations with all their branches: exports of ChatGPT, Claude, Open WebUI and LibreChat, "
         "Open-Assistant trees and the OpenAI chat format, as JSON, as JSON lines, or in a zip. Each is imported "
         "completely or not at all; exit code 1 tells that one was not. A second import stores nothing again."
     )

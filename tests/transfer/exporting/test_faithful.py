@@ -179,7 +179,7 @@ class TestMetadata:
         exported = export(tmp_path / "out")
         assert exported.metadata(0)["leaks"] is True
         assert exported.index["leaks"] == 1
-        assert "proved, leaks" in exported.out
+        assert "compaction-001  leaks\n" in exported.out
 
     def test_reading_back_costs_the_same_at_any_length(self, server, session):
         tip = None

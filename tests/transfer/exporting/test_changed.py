@@ -1,19 +1,19 @@
-"""What can not be proved to be what was sent, or was erased since, is told and not made up."""
+"""What has changed or was erased since is said, and not made up."""
+
+import json
 
 import pytest
 
 from compaction_app import chat
-from compaction_app.messages import tool_calls
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from tests.transfer.bundling import export, loop, site, talk, tell_key
+from compaction_app.transfer.bundles import read_bundle
+from tests.transfer.bundling import export, export_checked, site, talk, tell_key
 
 # Compacting calls a model, which no open transaction may wait for.
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-class TestNotProved:
-    """What has changed since is said; a prompt that could be another one is never called the one that was sent."""
-
+class TestChanged:
     @pytest.fixture
     def redacted(self, server, session, settings) -> ChatMessage:
         settings.COMPACTION = site(server, REDACTOR="tests.transfer.bundling.hide_keys")
@@ -22,8 +22,7 @@ class TestNotProved:
     def test_another_redactor(self, server, redacted, tmp_path, settings):
         settings.COMPACTION = site(server, REDACTOR="tests.transfer.bundling.hide_keys_otherwise")
         exported = export(tmp_path / "out")
-        assert exported.metadata(0)["proof"] == "redactor"
-        assert exported.code == 1
+        assert exported.code == 0
         assert "[a key]" in (exported.bundles[0] / "user-message.md").read_text()
 
     def test_without_the_redactor_nothing_is_shown(self, server, redacted, tmp_path, settings):
@@ -39,21 +38,12 @@ class TestNotProved:
         made.save()
         assert export(tmp_path / "out").reasons == ["redactor_missing"]
 
-    def test_another_tool_marker(self, server, session, tmp_path, monkeypatch):
-        monkeypatch.setattr(tool_calls, "_MARKERS", dict(tool_calls._MARKERS))
-        chat.compact(loop(session, None, 20)[-1])
-        tool_calls.register_tool_marker("look", lambda arguments, result: "[looked]")
-        exported = export(tmp_path / "out")
-        assert exported.metadata(0)["proof"] == "rendering"
-        assert exported.code == 1
-        assert "not proved: rendering" in exported.out
-
     def test_another_wording(self, server, session, tmp_path, monkeypatch):
         chat.compact(talk(session, None, 8)[-1])
         monkeypatch.setattr("compaction_app.summarizers.prompts.PROMPT_VERSION", "0")
-        assert export(tmp_path / "same").metadata(0)["proof"] == "proved", "the text is the same, whatever it is called"
-        monkeypatch.setattr("compaction_app.summarizers.prompts.WRITING", "Write.")
-        assert export(tmp_path / "other").metadata(0)["proof"] == "prompt_version"
+        exported = export(tmp_path / "other")
+        assert (exported.metadata(0)["reworded"], exported.index["reworded"], exported.code) == (True, 1, 0)
+        assert "compaction-001  the wording has changed since\n" in exported.out
 
     def test_a_copy_has_no_compaction_of_its_own(self, server, session, tmp_path):
         messages = talk(session, None, 8)
@@ -61,6 +51,14 @@ class TestNotProved:
         chat.copy_branch(messages[-1])
         exported = export(tmp_path / "out")
         assert (exported.reasons, exported.code) == ([""], 0)
+
+    def test_a_row_and_a_bundle_of_earlier_versions_have_more_keys(self, server, session, tmp_path):
+        run = chat.compact(talk(session, None, 8)[-1])
+        CompactionRun.objects.filter(pk=run.pk).update(request={**run.request, "digest": "0" * 64})
+        exported = export_checked(server, tmp_path / "out")
+        path = exported.bundles[0] / "metadata.json"
+        path.write_text(json.dumps({**exported.metadata(0), "proof": "proved"}))
+        assert read_bundle(exported.bundles[0]).model == "scripted"
 
 
 class TestErased:
@@ -77,9 +75,8 @@ class TestErased:
         erase(messages[12])
         # A redaction asks for the compaction that is needed then: a third run, without a generation.
         first, second = CompactionRun.objects.exclude(generation=None).order_by("generation")
-        # With the rest of the prompt at hand, a short text could be guessed by a digest.
-        assert second.request == {}
-        assert first.request["digest"]
+        # Of earlier versions it has a digest, by which a short text could be guessed.
+        assert (second.request, first.request["tightened"]) == ({}, False)
         exported = export(tmp_path / "out")
         assert exported.reasons == ["", reason]
         assert [path.name for path in exported.bundles] == ["compaction-001"]
