@@ -87,11 +87,12 @@ class Strategy(StrEnum):
     TOOL_RESULT_BUDGET = "tool_result_budget"
     #: Whitespace in them is collapsed, too.
     MICRO_COMPACT = "micro_compact"
-    #: A summary stands for older messages.
+    #: A summary is shown in place of older messages.
     AUTO_COMPACT = "auto_compact"
-    #: Messages would not fit, but a summary of another branch covers them: its extract stands for them.
+    #: Messages would not fit, but a summary of another branch covers them: its extract is shown in their place.
     SHARED_EXTRACT = "shared_extract"
-    #: Cut to fit, because compaction is late or failing.
+    #: Cut to fit, because compaction is late or failing: something of the summary in use, the pins, the turn's request
+    #: and the messages after the cutoff is left out or shortened to fit, or an older summary is shown.
     TRUNCATED = "truncated"
 
 
@@ -171,7 +172,7 @@ class EventKind(StrEnum):
     FAILED = "failed"
     #: A due compaction was kept back: :class:`Suppression`.
     SUPPRESSED = "suppressed"
-    #: Messages were left out of a prompt.
+    #: A prompt was cut to fit: :attr:`Strategy.TRUNCATED`.
     FALLBACK_USED = "fallback_used"
     SUMMARY_OVERSIZE = "summary_oversize"
     #: A model of the cascade failed before another one, or an extract, became the summary.
@@ -316,6 +317,8 @@ class Branch:
     already_compacted: bool = False
     #: The pinned messages of the path in order, those in the tail too.
     pins: tuple[Message, ...] = ()
+    #: The newest applicable summary leaves no room for the newest turn: the base is an older one, or there is none.
+    is_without_newest_summary: bool = False
 
     @property
     def turn_request(self) -> Message | None:
@@ -513,8 +516,7 @@ class ChatContext:
 
     @property
     def fallback_used(self) -> bool:
-        """Whether the prompt was cut to fit, because compaction is late or failing: ``dropped`` and ``pruned`` say
-        what is not shown."""
+        """Whether the prompt was cut to fit, because compaction is late or failing: see :attr:`Strategy.TRUNCATED`."""
         return self.strategy == Strategy.TRUNCATED
 
     def with_addresses(self) -> ChatContext:

@@ -171,9 +171,9 @@ class TestBadInput:
     def test_tools_and_the_reply_take_their_room(self):
         messages = history("u a " * 38)
         tools = [{"type": "function", "function": {"name": "look", "description": words(1_004)}}]
-        assert check_and_compact(messages, small()).strategy == "auto_compact"
+        assert check_and_compact(messages, small()).strategy == "none"
         assert check_and_compact(messages, small(), tools=tools).strategy == "truncated"
-        assert check_and_compact(messages, small(), reserved_tokens=0).strategy == "auto_compact"
+        assert check_and_compact(messages, small(), reserved_tokens=0).strategy == "none"
 
 
 PARTS = [{"type": "text", "text": "look " * 3_000}, {"type": "image_url", "image_url": {"url": "https://x/1.png"}}]

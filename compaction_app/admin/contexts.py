@@ -56,23 +56,14 @@ ORIGINS: dict[str, tuple[Any, Any]] = {
     FOLDED: (gettext_lazy("Sent, not listed"), gettext_lazy("sent, but too many to list on this page")),
     DROPPED: (gettext_lazy("Left out"), gettext_lazy("not sent: it did not fit")),
 }
-_SUMMARY_IS_DUE = gettext_lazy("A summary is due")
-_SHORTENED = gettext_lazy("Tool results shortened: the history does not fit the window")
 STRATEGY_WORDS: dict[str, Any] = {
     Strategy.NONE: gettext_lazy("Everything verbatim"),
     Strategy.TOOL_RESULT_BUDGET: gettext_lazy("Old tool results pruned"),
     Strategy.MICRO_COMPACT: gettext_lazy("White space in old tool results collapsed"),
     Strategy.AUTO_COMPACT: gettext_lazy("A summary is used"),
     Strategy.SHARED_EXTRACT: gettext_lazy("The extract of another branch's summary is used"),
-    Strategy.TRUNCATED: gettext_lazy("Messages left out: the history does not fit the window"),
+    Strategy.TRUNCATED: gettext_lazy("Cut to fit: the history does not fit the window"),
 }
-
-
-def _strategy_words(strategy: str, summary_id: int | None, dropped: int) -> str:
-    if strategy == Strategy.TRUNCATED and not dropped:
-        return str(_SHORTENED)
-    is_due = strategy == Strategy.AUTO_COMPACT and not summary_id
-    return str(_SUMMARY_IS_DUE if is_due else STRATEGY_WORDS.get(strategy, ""))
 
 
 class Unlisted(NamedTuple):
@@ -211,7 +202,7 @@ def context_here(message: ChatMessage) -> dict[str, Any]:
             _("Sent in total"): display.tokens(context.tokens),
             _("Pruned"): messages(context.pruned),
             _("Left out"): messages(context.dropped),
-            _("Strategy"): _strategy_words(context.strategy, context.summary_id, context.dropped),
+            _("Strategy"): STRATEGY_WORDS[context.strategy],
         },
         "notes": notes,
         **_table(items, using, cutoff_id=context.cutoff_id),
@@ -273,7 +264,7 @@ class _Record:
             _("Window"): self._tokens("window"),
             _("Pruned"): messages(self.kept.get("pruned", 0)),
             _("Left out"): messages(self.dropped),
-            _("Strategy"): _strategy_words(strategy, self.summary_id, self.dropped),
+            _("Strategy"): STRATEGY_WORDS.get(strategy, ""),
             _("Counted by the provider"): self._tokens("provider_tokens"),
         }
         if isinstance(error, int | float):
@@ -299,7 +290,7 @@ class _Record:
             elif row.retired_at and row.retired_at > self.reply.created_at:
                 self.notes.append(_("Summary {} was in use then, and has been retired since.").format(row.pk))
             origin, text, tokens = Origin.SUMMARY, row.text, row.token_count
-            if self.kept.get("strategy") == Strategy.SHARED_EXTRACT:
+            if not branches.is_on_branch(row.parent_message_id or 0, row.depth - 1, self.reply.pk, self.using):
                 origin, text = Origin.SHARED_EXTRACT, row.extract
                 tokens = count_summary(text, get_token_counter())
             content = summary_message(text) if text else ""

@@ -87,26 +87,32 @@ def address_of(path: str, attachment: Mapping[str, Json]) -> str | None:
 def apply_layers(branch: Branch, budget: Budget, settings: Settings, count: Count) -> ShownHistory:
     """All layers for a branch; raises :class:`ContextOverflow` only if the newest turn alone is too large."""
     branch, strategy = prune_branch(branch, budget, settings, count)
-    base = branch.base
-    request = branch.turn_request
-    history = branch.history_tokens
-    if settings.mode != Mode.OFF and (base or history > budget.threshold):
-        strategy = Strategy.SHARED_EXTRACT if base and base.is_shared else Strategy.AUTO_COMPACT
+    base, request = branch.base, branch.turn_request
     pins = pins_beside(branch.pins, request, branch.tail)
-    if settings.mode == Mode.OFF or (history <= budget.available and not branch.unread):
-        return ShownHistory(summary=base, turn_request=request, pins=pins, tail=branch.tail, strategy=strategy)
+    whole = ShownHistory(summary=base, turn_request=request, pins=pins, tail=branch.tail)
+    if settings.mode == Mode.OFF:
+        return whole
+    shown = whole
+    if whole.tokens > budget.available or branch.unread:
+        shown = _fitted(branch, whole, budget, settings, count)
+    if shown != whole or branch.is_without_newest_summary:
+        strategy = Strategy.TRUNCATED
+    elif base:
+        strategy = Strategy.SHARED_EXTRACT if base.is_shared else Strategy.AUTO_COMPACT
+    return replace(shown, strategy=strategy)
+
+
+def _fitted(branch: Branch, whole: ShownHistory, budget: Budget, settings: Settings, count: Count) -> ShownHistory:
     fit_to = partial(
         fit, branch, preserve=settings.preserve_recent_messages, max_bytes=settings.prune_tool_result_bytes, count=count
     )
     try:
-        shown = fit_to(available=budget.available)
+        return fit_to(available=budget.available)
     except ContextOverflow as overflow:
         # What is learned and what is estimated may be wrong, and the provider knows: the newest turn is tried alone.
-        always = (*pins, *branch.tail, *([request] if request else ()))
+        always = (*whole.pins, *whole.tail, *filter(None, [whole.turn_request]))
         estimated = sum(attachment_tokens(message.attachments) for message in always)
-        shown = fit_to(available=max(budget.available, min(overflow.needed, budget.limit + estimated)))
-    is_whole = strategy == Strategy.SHARED_EXTRACT and shown.summary and not shown.dropped
-    return replace(shown, strategy=strategy) if is_whole else shown
+        return fit_to(available=max(budget.available, min(overflow.needed, budget.limit + estimated)))
 
 
 def prune_branch(branch: Branch, budget: Budget, settings: Settings, count: Count) -> tuple[Branch, Strategy]:

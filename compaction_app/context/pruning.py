@@ -128,7 +128,8 @@ class ShownHistory:
     tail: tuple[Message, ...]
     #: Messages after the cutoff, and pins, that are not shown.
     dropped: int = 0
-    strategy: Strategy
+    #: The last layer that made it, set when all of them are through.
+    strategy: Strategy = Strategy.NONE
 
     @property
     def tokens(self) -> int:
@@ -328,5 +329,4 @@ class _Fitting:
             pins=pins,
             tail=tail,
             dropped=self.branch.unread + len(gone),
-            strategy=Strategy.TRUNCATED,
         )

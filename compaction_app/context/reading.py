@@ -27,7 +27,7 @@ from compaction_app.telemetry import log
 from compaction_app.tokens import Count
 from compaction_app.tree import branches
 from compaction_app.tree.branches import TipHistory, check_tip, database_of
-from compaction_app.values import Branch, Budget, ChatContext, Role, Strategy
+from compaction_app.values import Branch, Budget, ChatContext, Role
 
 logger = logging.getLogger("compaction_app.budget")
 
@@ -254,8 +254,8 @@ def _with_shared_extract(branch: Branch, using: str, resolved: ResolvedRequest) 
     if not has_user or not all(map(has_its_calls, call_groups(shared.tail))):
         return None
     context = _assembled(shared, resolved)
-    is_whole = context.strategy == Strategy.SHARED_EXTRACT and context.pinned_id == (request.id if request else None)
-    return context if is_whole else None
+    kept = (context.summary_id, context.pinned_id) == (shared.base.id, request.id if request else None)
+    return context if kept and not context.dropped else None
 
 
 def is_over_threshold(tip: ChatMessage, resolved: ResolvedRequest) -> bool:
@@ -291,8 +291,10 @@ def window_at(tip: ChatMessage, resolved: ResolvedRequest, branch: Branch | None
     if base is None:
         return branch
     _, room = pins_and_room(branch.tail, base.turn_request, resolved.budget.available, branch.pins)
-    # One that a larger window was made for, most often. Without it older messages are read, as many as fit.
-    return branch if base.tokens <= room else load(largest_summary=room)[0]
+    if base.tokens <= room:
+        return branch
+    # Most often it was made for a larger window. Without it older messages are read, as many as fit.
+    return replace(load(largest_summary=room)[0], is_without_newest_summary=True)
 
 
 def _wanted(resolved: ResolvedRequest) -> dict[str, int]:

@@ -187,7 +187,9 @@ def load_shared_extract(
     base = replace(base, content=told, tokens=tokens, ledger="", extract="", is_extract=True, is_shared=True)
     tail = tuple(message for message in branch.tail if message.depth > base.cutoff_depth)
     unread = branch.tip_depth - base.cutoff_depth - len(tail)
-    return None if unread else replace(branch, base=base, tail=tail, unread=0, unread_tokens=0)
+    # Its cutoff is the deepest of all, so nothing is missing of a newer summary that was passed over.
+    shared = replace(branch, base=base, tail=tail, unread=0, unread_tokens=0, is_without_newest_summary=False)
+    return None if unread else shared
 
 
 def load_whole_tail(tip_id: int, using: str, zone: str | None = None, *, with_content: bool = True) -> Branch:

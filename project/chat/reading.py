@@ -20,7 +20,7 @@ from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.models.words import WHY_IT_FAILED
-from compaction_app.values import ChatContext, Role, RunStatus, Strategy
+from compaction_app.values import ChatContext, Origin, Role, RunStatus
 from project import offline_assistant
 from project.chat import markdown, uploads
 from project.chat.shown import (
@@ -170,7 +170,7 @@ def _generation_in_use(context: ChatContext) -> Generation | None:
     if run.summary is None:
         return None
     generation = _generation(run)
-    is_shared = context.strategy == Strategy.SHARED_EXTRACT
+    is_shared = any(message.origin == Origin.SHARED_EXTRACT for message in context.messages)
     return replace(generation, text=run.summary.extract, is_on_branch=False) if is_shared else generation
 
 

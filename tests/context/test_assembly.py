@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from compaction_app import chat
-from compaction_app.models import ChatMessage, CompactionEvent
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent
 from compaction_app.testing.builders import grow, words
 from compaction_app.values import ChatContext
-from tests.small import small, tool_call
+from tests.small import anchored_summary, small, tool_call
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -34,7 +34,7 @@ class TestFigures:
             ("u c t(2000) u a u a u", {"PRUNE": "always"}, "tool_result_budget"),
             ("u c t(2000) u a u a u", {"MODE": "deterministic"}, "tool_result_budget"),
             ("u c t(2500) c t t(2500) u c t(1500) u a u a u", {}, "tool_result_budget"),
-            ("u a " * 35, {}, "auto_compact"),
+            ("u a " * 35, {}, "none"),
             ("u a " * 60, {}, "truncated"),
             ("u c t(700) " * 8, {"MODE": "aggressive"}, "tool_result_budget"),
             ("u " + "c t(900) " * 40, {}, "truncated"),
@@ -46,6 +46,31 @@ class TestFigures:
         context = chat.get_context(tip)
         assert context.strategy == strategy
         assert_true(context, tip)
+
+    @pytest.mark.parametrize(
+        ("shorthand", "changes", "summary", "strategy"),
+        [
+            pytest.param("u(1205)", {"CONTEXT_WINDOW": 2_000}, None, "none", id="whole, though calibration says no"),
+            pytest.param("u(1205)", {"CONTEXT_WINDOW": 2_000, "PRUNE": "always"}, None, "none", id="nothing to prune"),
+            pytest.param("u a u a", {}, 30, "auto_compact", id="a summary"),
+            pytest.param("u a u a", {}, 7_990, "truncated", id="the summary is left out, and all else fits"),
+            pytest.param("u c t(8500)", {}, None, "truncated", id="a result shortened to fit"),
+        ],
+    )
+    def test_truncated_is_where_something_is_missing_and_auto_compact_where_a_summary_is(
+        self, settings, shorthand, changes, summary, strategy
+    ):
+        settings.COMPACTION = small(**changes, RESERVED_TOKENS=500 if changes else 2_000)
+        session = ChatSession.objects.create(model="m", token_calibration={"m": 1.5} if changes else {})
+        rows = grow(session, None, shorthand)
+        if summary:
+            anchored_summary(rows[1], rows[1], tokens=summary)
+        context = chat.get_context(rows[-1])
+        assert (context.strategy, context.fallback_used) == (strategy, strategy == "truncated")
+        assert (context.summary_id is not None) == (strategy == "auto_compact")
+        reply = chat.append_message(session, rows[-1], role="assistant", content="x", context=context)
+        recorded = CompactionEvent.objects.filter(kind="fallback_used").count()
+        assert (reply.fallback_used, recorded) == (context.fallback_used, context.fallback_used)
 
     def test_a_reply_keeps_the_same_figures_and_an_event_where_messages_were_left_out(self):
         session = chat.start_session(model="m")

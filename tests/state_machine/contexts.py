@@ -108,8 +108,10 @@ def expected_context(tree: Tree, tip_id: int, limits: Limits) -> Expected:
     read_short = settings.micro_compact and beyond
     total = _tokens(head) + _tokens(shown)
     over = raw > limits.threshold and total > limits.threshold
-    if summary or total > limits.threshold:
-        strategy = "auto_compact"
+    # The summary that is passed over is left out, or replaced by an older one.
+    is_newest = summary is tree.newest(tip_id)
+    if summary or not is_newest:
+        strategy = "auto_compact" if is_newest else "truncated"
     if total <= limits.available:
         pieces = [*head, *shown]
         return Expected(pieces, strategy, pruned=_pruned(shown), over_threshold=over, read_short=read_short)
@@ -117,7 +119,8 @@ def expected_context(tree: Tree, tip_id: int, limits: Limits) -> Expected:
 
     def fitted(limits: Limits) -> Expected:
         room, fitting_pins = room_and_pins(tail, pin, limits.available, pins)
-        return fit(_Fitting(head, tail, shown, depths, read, limits, fitting_pins, pins), room, limits)
+        fitting = _Fitting(head, tail, shown, depths, read, limits, fitting_pins, pins)
+        return fit(fitting, room, limits, strategy)
 
     expected = fitted(limits)
     if expected.overflow and limits.tried > limits.available:
@@ -150,11 +153,11 @@ def with_shared_extract(tree: Tree, tip_id: int, base: Node | None, limits: Limi
     room, fitting_pins = room_and_pins(tail, pin, limits.available, pins)
     head[0] = replace(head[0], origin="summary")
     fitting = _Fitting(head, tail, shown, depths, read, limits, fitting_pins, pins)
-    expected = fit(fitting, room, limits)
+    expected = fit(fitting, room, limits, "shared_extract")
     if expected.overflow or expected.dropped or len(expected.pieces) != len(head) + len(tail):
         return None
     head[0] = replace(head[0], origin="shared_extract")
-    return replace(expected, pieces=[head[0], *expected.pieces[1:]], strategy="shared_extract")
+    return replace(expected, pieces=[head[0], *expected.pieces[1:]])
 
 
 def borrowed_summary(tree: Tree, tip_id: int, base: Node | None, limits: Limits) -> Node | None:
@@ -292,8 +295,9 @@ def prune(
     return shown, strategy, raw
 
 
-def fit(fitting: _Fitting, room: int, limits: Limits) -> Expected:
-    """The last resort, on the whole tail: which pieces are left when not all fit."""
+def fit(fitting: _Fitting, room: int, limits: Limits, strategy: str) -> Expected:
+    """The last resort, on the whole tail: which pieces are left when not all fit; ``strategy`` where all are, whole."""
+    whole = [*fitting.heads.values(), *fitting.beside(), *fitting.whole.values()]
     if "summary" in fitting.heads and fitting.heads["summary"].tokens > room:
         del fitting.heads["summary"]
     fitting.shorten_results(limits.available, limits.settings.prune_tool_result_bytes, limits.available // 8)
@@ -310,11 +314,13 @@ def fit(fitting: _Fitting, room: int, limits: Limits) -> Expected:
         fitting.fit_results(limits)
     pieces = fitting.pieces()
     summary, request = (fitting.heads.get(origin) for origin in ("summary", "pinned"))
+    left = [piece for piece in (summary, *fitting.beside(), request, *pieces) if piece]
+    dropped = len(fitting.known - {piece.id for piece in left})
     return Expected(
-        [piece for piece in (summary, *fitting.beside(), request, *pieces) if piece],
-        "truncated",
+        left,
+        "truncated" if dropped or any(piece not in left for piece in whole) else strategy,
         pruned=_pruned(pieces),
-        dropped=len(fitting.known - {piece.id for piece in [*fitting.heads.values(), *pieces, *fitting.beside()]}),
+        dropped=dropped,
         overflow=fitting.total() if fitting.total() > limits.available else None,
         squeezed=squeezed,
     )
@@ -497,7 +503,7 @@ def check_laws(tree: Tree, tip_id: int, context: ChatContext, limits: Limits) ->
         return
     assert context.history_tokens <= limits.tried
     summary = shown_summary(tree, tip_id, limits)
-    if context.strategy == "shared_extract":
+    if any(m.origin == "shared_extract" for m in history):
         assert context.summary_id is not None
         before, summary = summary, tree[context.summary_id]
         assert summary.parent not in {node.id for node in path}, "its anchor is on the branch"
@@ -513,6 +519,7 @@ def check_laws(tree: Tree, tip_id: int, context: ChatContext, limits: Limits) ->
     missing = {*tail_ids, *pins} - {m.message_id for m in history}
     assert context.dropped == len(missing), "a message is missing and not counted as dropped"
     assert context.dropped == 0 or context.strategy == "truncated"
+    assert (context.strategy == "auto_compact") <= ("summary" in {m.origin for m in history})
     for message in history:
         left = len(tree[message.message_id].content.encode()) - len(message.content.encode())
         assert message.left_out_bytes == (left if message.origin == "pruned" else 0)
