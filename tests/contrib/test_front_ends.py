@@ -70,6 +70,11 @@ def shown(page, role="assistant"):
     return page.locator(f"[data-role={role}]")
 
 
+def until_stored(page):
+    """A reply is shown before it is stored."""
+    page.wait_for_selector("main[data-status=ready]")
+
+
 def test_use_chat(open_page, server, session):
     from playwright.sync_api import expect
 
@@ -82,11 +87,12 @@ def test_use_chat(open_page, server, session):
 
     say("Hello", "Send")
     expect(shown(page)).to_contain_text("Hi.")
-    expect(page.locator("main[data-status=ready]")).to_be_visible()
+    until_stored(page)
     page.get_by_role("button", name="Again").click()
     expect(shown(page)).to_contain_text("Hi again.")
     say("Good evening", "Edit", 0)
     expect(shown(page)).to_contain_text("Good evening to you.")
+    until_stored(page)
     made = [["Hello", "Hi."], ["Hello", "Hi again."], ["Good evening", "Good evening to you."]]
     assert branches(session) == made
     # A reload in the middle of a reply.
@@ -97,7 +103,7 @@ def test_use_chat(open_page, server, session):
     expect(shown(page).last).to_contain_text("The tide is in")
     expect(page.locator("main[data-status=streaming]")).to_be_visible()
     page.get_by_role("button", name="Stop").click()
-    expect(page.locator("main[data-status=ready]")).to_be_visible()
+    until_stored(page)
     assert branches(session)[-1] == [*made[-1], "When?", "The tide is in "]
     # useChat's own stop only hangs up.
     server.script([steps.stream_of("Low ", "tide ", then=steps.hang()), steps.reply("At noon.")])
@@ -106,6 +112,7 @@ def test_use_chat(open_page, server, session):
     page.get_by_role("button", name="Hang up").click()
     say("When, again?", "Send")
     expect(shown(page).last).to_contain_text("At noon.")
+    until_stored(page)
     assert branches(session)[-1][-4:] == ["And then?", "Low tide ", "When, again?", "At noon."]
     server.script([steps.server_error()] * 3)
     say("And?", "Send")
@@ -125,7 +132,7 @@ def test_the_hosts_fields_arrive_and_a_reload_in_the_servers_loop_shows_a_call_o
     expect(shown(page)).to_contain_text("It is wet")
     expect(page.locator("code")).to_have_text(["c1"])
     page.get_by_role("button", name="Stop").click()
-    expect(page.locator("main[data-status=ready]")).to_be_visible()
+    until_stored(page)
     assert branches(session) == [["Weather?", "", "Rain.", "It is wet"]]
     page.reload()
     expect(page.locator("code")).to_have_text(["c1"])
@@ -139,14 +146,15 @@ def test_assistant_ui(open_page, server, session):
     page.locator("[data-new]").fill("Hello")
     page.get_by_role("button", name="Send").click()
     expect(shown(page)).to_contain_text("Hi.")
-    expect(page.locator("main[data-status=ready]")).to_be_visible()
+    until_stored(page)
     page.get_by_role("button", name="Again").click()
     expect(shown(page)).to_contain_text("Hi again.")
-    expect(page.locator("main[data-status=ready]")).to_be_visible()
+    until_stored(page)
     page.get_by_role("button", name="Edit").click()
     page.locator("[data-edit]").fill("Good evening")
     page.get_by_role("button", name="Save").click()
     expect(shown(page)).to_contain_text("Good evening to you.")
+    until_stored(page)
     made = [["Hello", "Hi."], ["Hello", "Hi again."], ["Good evening", "Good evening to you."]]
     assert branches(session) == made
     # Loaded again, it has its branches.
@@ -160,4 +168,5 @@ def test_assistant_ui(open_page, server, session):
     page.locator("[data-new]").fill("On which branch?")
     page.get_by_role("button", name="Send").click()
     expect(shown(page).last).to_contain_text("Of the first.")
+    until_stored(page)
     assert branches(session)[-1] == ["Hello", "Hi.", "On which branch?", "Of the first."]
