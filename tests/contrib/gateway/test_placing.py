@@ -13,7 +13,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
-from compaction_app.contrib.gateway import placing
+from compaction_app.contrib.gateway import identity, placing
 from compaction_app.contrib.gateway.models import BranchDigest
 from compaction_app.conversation.append import BY_CLIENT
 from compaction_app.models import ChatMessage, ChatSession
@@ -264,6 +264,26 @@ def test_no_request_is_shown_another_conversation(server, turns):
         messages.append({"role": "assistant", "content": reply})
 
 
+def test_a_message_is_read_once_for_all_variants_that_it_is_compared_with(server, monkeypatch):
+    texts = [text for day in range(5) for text in (f"Which tide has day {day}?", "It is high at noon.")]
+    read, shown, compared, likeness = [], identity._shown, [], placing.likeness
+    monkeypatch.setattr(identity, "_shown", lambda text: read.append(text) or shown(text))
+    monkeypatch.setattr(placing, "likeness", lambda *pair: compared.append(pair) or likeness(*pair))
+    server.script(default=steps.reply(texts[-1]))
+
+    def counted(variants):
+        about = {"headers": {"X-Conversation-Id": f"of {variants}"}}
+        for turn in [*range(1, 9, 2), *[9] * variants]:
+            post(*talk(*texts[:turn]), **about)
+        read.clear()
+        compared.clear()
+        post(*changed(talk(*texts), "user", content=lambda one: f"[12:00] {one['content']}"), *talk("Thanks."), **about)
+        assert len(branches(ChatSession.objects.get(external_id=f"of {variants}"))) == variants
+        return len(read), len(compared)
+
+    assert counted(6) == counted(1)
+
+
 def test_stopped_replies_one_after_another_cost_no_query_each(users):
     """Their clients have seen the beginning of each."""
 
@@ -272,7 +292,7 @@ def test_stopped_replies_one_after_another_cost_no_query_each(users):
         start, has_reply = str(users[0].pk), False
         for number in range(count):
             question, whole = talk(f"q{number}", f"Reply {number} and all of its words")
-            [start] = placing.digests_of([{**question, "tool_calls": []}], start)
+            start = placing.Said(question).digest(start)
             [tip] = chat.append_messages(session, tip, [question])
             placing._remember([tip], [start], has_reply, tip.parent_message_id, "default")
             at = placing.Place(session=session, tip=tip, digest=start, has_reply=has_reply)
