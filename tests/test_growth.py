@@ -230,8 +230,8 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
 }
 
 
-def _said(text: str) -> dict[str, str]:
-    return {"role": "assistant", "content": text}
+def _said(text: str) -> identity.Said:
+    return identity.Said({"role": "assistant", "content": text})
 
 
 _SPEAKER, _WORDS = statements.Speaker("user"), words.read_words("")
@@ -500,11 +500,11 @@ def _verified(given: Sequence[dict[str, Any]]) -> None:
 
 def _known_again(given: Sequence[dict[str, Any]]) -> None:
     """As a client's list is read at the gateway."""
-    for one in (read := asked.read_messages(given)):
-        identity.own_digest(one, 1)
+    for one in map(identity.Said, asked.read_messages(given)):
         identity.is_same_reply(one, one, is_stopped=True)
-        identity.weight_of(one)
-    list(identity.digests_of(read, ""))
+        assert one.own_digest(1)
+        assert one.weight >= 0
+        assert one.digest("")
     asked.read_params({"model": "m", "messages": given, "stop": [str(one["content"]) for one in given]}, ["stop"], ())
 
 

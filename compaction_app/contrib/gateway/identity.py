@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from enum import IntEnum
+from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
@@ -21,6 +22,7 @@ from compaction_app.values import Role
 
 Fields = dict[str, Any]
 
+INSTRUCTIONS = (Role.SYSTEM, Role.DEVELOPER)
 _SALT = "compaction_app.contrib.gateway"
 _READ = ("role", "content", "refusal", "tool_calls", "tool_call_id", "name")
 #: Numbers from here on are other ones in JavaScript.
@@ -44,42 +46,59 @@ def fields_of(sent: Mapping[str, Any]) -> Fields:
     return {**read, "tool_calls": calls}
 
 
-def digests_of(messages: Sequence[Mapping[str, Any]], start: str) -> Iterator[str]:
-    """``start``: the digest of the message above, or the owner's id above a first one."""
-    for message in messages:
-        start = _digest(start, _identity(message))
-        yield start
+class Said:
+    """What a message says, however a client writes it. Made once for all that it is compared with."""
 
+    def __init__(self, message: Mapping[str, Any]) -> None:
+        self.message, self.role = message, message["role"]
 
-def own_digest(message: Mapping[str, Any], owner_id: Any, *, is_reply: bool = False) -> str:
-    """Of the message whatever is above it. ``is_reply``: a model gave it; what a client invents is another message."""
-    calls = _calls(message)
-    said = calls or _letters(message)
-    return _digest(f"own {owner_id}", json.dumps([message["role"], is_reply, message.get("tool_call_id") or "", said]))
+    @cached_property
+    def text(self) -> str:
+        text = self.message.get("content") or ""
+        # Clients join a reply's parts.
+        return _shown(text) if self.role == Role.ASSISTANT else text.strip()
+
+    @cached_property
+    def letters(self) -> str:
+        return "".join(self.text.split())
+
+    @cached_property
+    def calls(self) -> list[Any]:
+        made = [(call["id"], call["function"]) for call in self.message.get("tool_calls") or ()]
+        # LangChain writes those first that it could read.
+        return sorted([call_id, one["name"], _json(_value(one.get("arguments")))] for call_id, one in made)
+
+    @cached_property
+    def weight(self) -> int:
+        """How much that few other messages say: its letters, and ids of calls that are too long to come twice."""
+        return len(self.letters) + sum(_UNIQUE for call_id, *_ in self.calls if len(call_id) >= _LONG_ID)
+
+    def digest(self, above: str) -> str:
+        """Of it and all above it. ``above``: the digest of the message there, or above a first one the owner's id."""
+        text, files = self.text, self.message.get("attachments") or ()
+        if self.role == Role.ASSISTANT:
+            # Clients show a picture in a form of their own.
+            files = ()
+        elif self.role == Role.TOOL:
+            text = _json(_value(text))
+        named = [{key: one.get(key) for key in ("url", "file_id")} for one in files]
+        return _digest(above, _json([self.role, text, self.calls, self._answered, named]))
+
+    def own_digest(self, owner_id: Any, *, is_reply: bool = False) -> str:
+        """Whatever is above it. ``is_reply``: a model gave it; what a client invents is another message."""
+        return _digest(f"own {owner_id}", json.dumps([self.role, is_reply, self._answered, self.calls or self.letters]))
+
+    @property
+    def _answered(self) -> str:
+        return self.message.get("tool_call_id") or ""
 
 
 def _digest(start: str, identity: str) -> str:
     return salted_hmac(_SALT, start + identity, algorithm="sha256").hexdigest()
 
 
-def _identity(message: Mapping[str, Any]) -> str:
-    role, text = message["role"], message.get("content") or ""
-    files = [{key: one.get(key) for key in ("url", "file_id")} for one in message.get("attachments") or ()]
-    if role == Role.ASSISTANT:
-        # Clients join its parts, and show a picture in a form of their own.
-        text, files = _shown(text), []
-    elif role == Role.TOOL:
-        text = json.dumps(_value(text.strip()), sort_keys=True)
-    return json.dumps([role, text.strip(), _calls(message), message.get("tool_call_id") or "", files], sort_keys=True)
-
-
-def _calls(message: Mapping[str, Any]) -> list[Any]:
-    calls = message.get("tool_calls") or ()
-    # LangChain writes those first that it could read.
-    return sorted(
-        [call["id"], call["function"]["name"], json.dumps(_value(call["function"].get("arguments")), sort_keys=True)]
-        for call in calls
-    )
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
 
 
 def _value(written: Any) -> Any:
@@ -117,20 +136,15 @@ def _shown(text: str) -> str:
     return " ".join(_THOUGHT.sub("", "".join([*kept, rest])).split())
 
 
-def _letters(message: Mapping[str, Any]) -> str:
-    text = message.get("content") or ""
-    return "".join((_shown(text) if message["role"] == Role.ASSISTANT else text).split())
-
-
-def is_same_reply(sent: Mapping[str, Any], stored: Mapping[str, Any], *, is_stopped: bool) -> bool:
+def is_same_reply(sent: Said, stored: Said, *, is_stopped: bool) -> bool:
     """Whether a client means a reply of ours that it did not write as it is.
 
     It mended arguments; it left out what comes before the answer, or wrote a name there; or it stopped the reply, and
     has not seen its end.
     """
-    if calls := _calls(sent):
-        return [call[:2] for call in calls] == [call[:2] for call in _calls(stored)]
-    one, whole = _letters(sent), _letters(stored)
+    if sent.calls:
+        return [call[:2] for call in sent.calls] == [call[:2] for call in stored.calls]
+    one, whole = sent.letters, stored.letters
     if is_stopped and whole.startswith(one):
         return True
     has_name = bool(whole) and one.endswith(whole) and len(one) - len(whole) <= _MOST_BEFORE
@@ -150,8 +164,8 @@ class Likeness(IntEnum):
     SAME = 4
 
 
-def likeness(sent: Mapping[str, Any], stored: Mapping[str, Any]) -> Likeness:
-    one, other = _letters(sent), _letters(stored)
+def likeness(sent: Said, stored: Said) -> Likeness:
+    one, other = sent.letters, stored.letters
     if one == other:
         return Likeness.SAME
     if not one or not other:
@@ -163,9 +177,3 @@ def likeness(sent: Mapping[str, Any], stored: Mapping[str, Any]) -> Likeness:
     pairs = (zip(one, other, strict=False), zip(reversed(one), reversed(other), strict=False))
     same = sum(1 for ends in pairs for _ in takewhile(lambda pair: pair[0] == pair[1], ends))
     return Likeness.ALIKE if 2 * same >= min(len(one), len(other)) else Likeness.OTHER
-
-
-def weight_of(message: Mapping[str, Any]) -> int:
-    """How much it says that few other messages say: its letters, and ids of calls that are too long to come twice."""
-    ids = sum(_UNIQUE for call in message.get("tool_calls") or () if len(call["id"]) >= _LONG_ID)
-    return ids + len(_letters(message))

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import groupby, islice
+from functools import cache, cached_property
+from itertools import accumulate, groupby, islice
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -30,15 +30,7 @@ from django.db.models import F, Q
 
 from compaction_app import chat
 from compaction_app.api.permissions import Action, is_allowed
-from compaction_app.contrib.gateway.identity import (
-    Fields,
-    Likeness,
-    digests_of,
-    is_same_reply,
-    likeness,
-    own_digest,
-    weight_of,
-)
+from compaction_app.contrib.gateway.identity import INSTRUCTIONS, Fields, Likeness, Said, is_same_reply, likeness
 from compaction_app.contrib.gateway.models import BranchDigest
 from compaction_app.conversation.append import BY_CLIENT
 from compaction_app.conversation.recall import other_calls
@@ -59,7 +51,6 @@ _MOST_COMPARED = 500
 _ENOUGH_LETTERS, _ENOUGH_MESSAGES = 40, 4
 #: Where that is one message, or a question was changed: common phrases would do.
 _ENOUGH_ALONE = 200
-_INSTRUCTIONS = (Role.SYSTEM, Role.DEVELOPER)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,26 +141,27 @@ class _SentList:
 
     def __init__(self, user: Any, messages: Sequence[Fields], session: ChatSession | None, using: str) -> None:
         self.messages, self._owner_id, self._session, self._using = messages, user.pk, session, using
-        self.digests = list(digests_of(messages, str(user.pk)))
+        self._said = list(map(Said, messages))
+        self.digests = list(accumulate(self._said, lambda above, one: one.digest(above), initial=str(user.pk)))[1:]
         stored = BranchDigest.objects.using(using).select_related("message__session")
         mine = {"message__session": session} if session else {"message__session__owner": user}
         self._stored = stored.filter(**mine)
+        #: Of the branch that was compared last, by their ids: the next one mostly has the same messages.
+        self._read: dict[int, Said] = {}
+        self._likeness = cache(likeness)
 
     @cached_property
     def _own(self) -> list[set[str]]:
         """The digests that each message may have by itself: a reply is one of ours, or what the client says is one."""
         return [
-            {self._own_of(one, is_reply=is_reply) for is_reply in {False, one["role"] == Role.ASSISTANT}}
-            for one in self.messages
+            {one.own_digest(self._owner_id, is_reply=is_reply) for is_reply in {False, one.role == Role.ASSISTANT}}
+            for one in self._said
         ]
-
-    def _own_of(self, message: Fields, *, is_reply: bool) -> str:
-        return own_digest(message, self._owner_id, is_reply=is_reply)
 
     def find(self, again: bool) -> Beginning | None:
         beginning = self._longest_beginning(again)
         known = beginning.count if beginning else 0
-        replies = [at for at in range(known, len(self.messages)) if self.messages[at]["role"] == Role.ASSISTANT]
+        replies = [at for at in range(known, len(self.messages)) if self._said[at].role == Role.ASSISTANT]
         # The first one, too: a client may go on without us behind a reply that it stopped.
         places = sorted({*replies[:1], *replies[-_LAST_REPLIES:]}, reverse=True)
         if not places:
@@ -189,7 +181,7 @@ class _SentList:
         return None
 
     def _same_replies(self, places: Sequence[int]) -> Iterator[tuple[int, ChatMessage]]:
-        at = {self._own_of(self.messages[place], is_reply=True): place for place in reversed(places)}
+        at = {self._said[place].own_digest(self._owner_id, is_reply=True): place for place in reversed(places)}
         for row in self._stored.filter(own__in=at).order_by("-message_id")[: _MOST_CANDIDATES * _LAST_REPLIES]:
             yield at[row.own], row.message
 
@@ -200,7 +192,7 @@ class _SentList:
         rows = asked.annotate(own_above=F("message__parent__gateway_digest__own")).order_by("-message_id")
         for row in rows[: _MOST_CANDIDATES * _LAST_REPLIES]:
             place = at[row.own_above]
-            if row.message.role == Role.ASSISTANT and _is_reply(self.messages[place], row.message):
+            if row.message.role == Role.ASSISTANT and _is_reply(self._said[place], Said(vars(row.message))):
                 yield place, row.message
 
     def _last_of(self, found: Iterable[tuple[int, ChatMessage]], beginning: Beginning | None) -> Beginning | None:
@@ -228,43 +220,45 @@ class _SentList:
         stored, sent = {own for *_, own in above}, set[str]().union(*self._own[first:at])
         others = [pk for pk, _, own in above if own not in sent][:_MOST_COMPARED]
         is_there = {place: not stored.isdisjoint(self._own[place]) for place in range(first, at)}
-        # Read only where the list has something else.
-        texts = rows.in_bulk(others) if not all(is_there.values()) else {}
-        left = {role: iter([texts[pk] for pk in others if pk in texts and texts[pk].role == role]) for role in Role}
+        if not all(is_there.values()):
+            # Read only where the list has something else.
+            new = rows.in_bulk([pk for pk in others if pk not in self._read])
+            texts = {**self._read, **{pk: Said(vars(row)) for pk, row in new.items()}}
+            self._read = {pk: texts[pk] for pk in others if pk in texts}
+        left = {role: iter([one for one in self._read.values() if one.role == role]) for role in Role}
         match = _Match(reply)
-        for message in (*self.messages[:first], self.messages[at]):
-            match.add(message)
+        for said in (*self._said[:first], self._said[at]):
+            match.add(said)
         is_changed, questions = True, 0
         for place in reversed(range(first, at)):
-            message = self.messages[place]
-            role = message["role"]
-            if role in _INSTRUCTIONS and not is_there[place]:
-                match.instructions.insert(0, message)
+            said, role = self._said[place], self._said[place].role
+            if role in INSTRUCTIONS and not is_there[place]:
+                match.instructions.insert(0, self.messages[place])
             elif role == Role.USER:
                 questions += 1
                 if is_there[place]:
-                    match.add(message)
+                    match.add(said)
                     is_changed = False
                     continue
                 # A machine changes the newest messages. Above one that is as it was, a person did.
                 enough = Likeness.ALIKE if is_changed else Likeness.LESS
-                how = (likeness(message, vars(row)) for row in left[role])
+                how = (self._likeness(said, one) for one in left[role])
                 if (found := next((one for one in how if one >= enough), None)) is None:
                     return None
                 match.likeness = min(match.likeness, found)
                 if found == Likeness.LESS:
-                    match.weight += weight_of(message)
+                    match.weight += said.weight
             elif role == Role.ASSISTANT:
-                if not is_there[place] and not any(_is_reply(message, row) for row in left[role]):
+                if not is_there[place] and not any(_is_reply(said, one) for one in left[role]):
                     return None
-                match.add(message)
+                match.add(said)
         match.has_more = sum(role == Role.USER for _, role, _ in above) > questions
         return match
 
 
-def _is_reply(sent: Fields, stored: ChatMessage) -> bool:
-    is_ours = stored.metadata != BY_CLIENT
-    return is_ours and is_same_reply(sent, vars(stored), is_stopped=stored.finish_reason == STOPPED)
+def _is_reply(sent: Said, stored: Said) -> bool:
+    is_ours = stored.message["metadata"] != BY_CLIENT
+    return is_ours and is_same_reply(sent, stored, is_stopped=stored.message["finish_reason"] == STOPPED)
 
 
 @dataclass(eq=False)
@@ -281,10 +275,10 @@ class _Match:
     has_more: bool = False
     instructions: list[Fields] = field(default_factory=list)
 
-    def add(self, message: Fields) -> None:
-        if message["role"] in (Role.USER, Role.ASSISTANT):
+    def add(self, said: Said) -> None:
+        if said.role in (Role.USER, Role.ASSISTANT):
             self.shared += 1
-            self.weight += weight_of(message)
+            self.weight += said.weight
 
     def is_certain(self, others: Sequence[_Match]) -> bool:
         """Whether it cannot be of another conversation, of which the model would be shown more than was sent."""
@@ -308,10 +302,9 @@ def place_beside(at: Place, using: str) -> Place:
 
 def remember_reply(at: Place, reply: ChatMessage, using: str) -> None:
     """Have the reply found when it is sent back. A client was shown no searches, and goes on below their results."""
-    shown = {**vars(reply), "tool_calls": other_calls(reply)}
-    [digest] = digests_of([shown], at.digest)
-    own = own_digest(shown, at.session.owner_id, is_reply=True)
-    _remember([chat.answer_recalls(reply) or reply], [digest], True, at.tip.pk, using, own)
+    shown = Said({**vars(reply), "tool_calls": other_calls(reply)})
+    own = shown.own_digest(at.session.owner_id, is_reply=True)
+    _remember([chat.answer_recalls(reply) or reply], [shown.digest(at.digest)], True, at.tip.pk, using, own)
 
 
 def _remember(
@@ -326,7 +319,7 @@ def _remember(
             owner_id = top.session.owner_id
             made = [
                 BranchDigest(
-                    message=row, digest=digest, has_reply=has_reply, own=own or own_digest(vars(row), owner_id)
+                    message=row, digest=digest, has_reply=has_reply, own=own or Said(vars(row)).own_digest(owner_id)
                 )
                 for row, digest in zip(rows, digests, strict=True)
             ]

@@ -39,7 +39,7 @@ from compaction_app.contrib.gateway.asked import (
     read_messages,
     read_params,
 )
-from compaction_app.contrib.gateway.identity import fields_of
+from compaction_app.contrib.gateway.identity import INSTRUCTIONS, fields_of
 from compaction_app.contrib.gateway.placing import Place, place, place_beside, remember_reply
 from compaction_app.conversation.chat_model import END, ProviderOverflow, ask, endpoint_of, open_stream
 from compaction_app.conversation.recall import other_calls
@@ -50,12 +50,11 @@ from compaction_app.redaction import apply_redactor, redact_parameters, redactor
 from compaction_app.summarizers.error_details import safe_code, safe_message
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
 from compaction_app.telemetry import log_error
-from compaction_app.values import ContextMessage, Role
+from compaction_app.values import ContextMessage
 
 Step = Callable[[], Awaitable[Any]]
 logger = logging.getLogger("compaction_app.gateway")
 
-_INSTRUCTIONS = (Role.SYSTEM, Role.DEVELOPER)
 #: How Open WebUI and LibreChat ask for titles, tags and the like where they do not say that they do.
 TASKS = re.compile(
     r"### Task:\n(?=[\s\S]*(?:<chat_history>|### Messages Being Compacted))|Your task is to reflect the speaker's"
@@ -127,7 +126,7 @@ class Gateway:
             return True
         if self.conversation_of(request).startswith(UNSAVED):
             return True
-        turns = [one for one in body["messages"] if one.get("role") not in _INSTRUCTIONS]
+        turns = [one for one in body["messages"] if one.get("role") not in INSTRUCTIONS]
         text = fields_of(turns[0])["content"] if len(turns) == 1 else ""
         return not turns or TASKS.match(text) is not None
 
@@ -250,7 +249,7 @@ class Gateway:
         _check_model(model, self.models_of(user))
         params = read_params(body, self.parameters, self.ignored)
         messages = read_messages(body.get("messages"))
-        turns = list(dropwhile(lambda one: one["role"] in _INSTRUCTIONS, messages))
+        turns = list(dropwhile(lambda one: one["role"] in INSTRUCTIONS, messages))
         leading = messages[: len(messages) - len(turns)]
         streamed_with = body.get("stream_options")
         return Asked(

@@ -8,23 +8,17 @@ the calls that it could read first; LiteLLM leaves out what is null; pydantic-ai
 from __future__ import annotations
 
 import itertools
-import time
 
-import openai
 import pytest
 from django.db import connection
 
-from compaction_app import chat
-from compaction_app.contrib.gateway.models import BranchDigest
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.tasks import compact_branch
-from compaction_app.testing import steps
-from tests.contrib.gateway_clients import CLIENTS, MODEL, PAGE, TOOL, Talk, client_named, plain
-from tests.contrib.test_gateway import asgi_server, provider, users
+from tests.contrib.gateway.clients import CLIENTS, MODEL, PAGE, TOOL, Talk, client_named, plain
+from tests.contrib.gateway.site import shown_before_a_stop
 from tests.small import small
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls("tests.contrib.test_gateway")]
-__all__ = ["asgi_server", "provider", "users"]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls("tests.contrib.gateway.site")]
 
 QUESTIONS = ["Where is the Ada, and is she paid for?", "Whose is the Björn? He lies beside her."]
 #: Calls in each reply to a question: thirty for both.
@@ -111,7 +105,8 @@ def summaries(gateway, server, users):
     return _OF_PLAIN[0]
 
 
-@pytest.mark.parametrize("stream", [pytest.param(False, marks=pytest.mark.long), True], ids=["whole", "streamed"])
+@pytest.mark.long
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("name", CLIENTS)
 def test_thirty_calls_are_one_conversation(name, stream, gateway, server, summaries, users):
     client = client_named(name)
@@ -147,61 +142,17 @@ def test_what_a_model_may_send(name, variant, stream, gateway, server, users):
     assert stored_of(users[0]) == (1, model.rows())
 
 
-TURNS = [f"Question {number}: in which of the harbours of the sound does the ship lie?" for number in range(5)]
-
-
-@pytest.fixture
-def client(gateway):
-    return openai.OpenAI(base_url=gateway, api_key="tiram", default_headers=NAMED, max_retries=0)
-
-
-def test_titles_in_between(client, server, users):
-    """In words that are not known, and below instructions of their own: each request has those that it sent."""
-    brief, titles = ({"role": "system", "content": text} for text in ("Be brief.", "You name chats."))
-
-    def said(*messages):
-        return client.chat.completions.create(model=MODEL, messages=messages).choices[0].message.content
-
-    messages = []
-    for question in TURNS:
-        server.script([*HouseModel(rounds=[]).script([question]), steps.reply("Ships")])
-        messages.append({"role": "user", "content": question})
-        messages.append({"role": "assistant", "content": said(brief, *messages)})
-        assert said(titles, {"role": "user", "content": f"Name this chat in three words:\n{question}"}) == "Ships"
-        assert [one["messages"][0] for one in server.requests[-2:]] == [brief, titles]
-    [*_, tip] = ChatMessage.objects.filter(content__startswith="You asked").order_by("pk")
-    assert [one.content for one in chat.get_branch(tip)] == [one["content"] for one in messages]
-    assert tip.session.system_prompt == "Be brief."
-    assert stored_of(users[0])[0] == 1
-
-
 @pytest.mark.parametrize("headers", [{}, NAMED], ids=["alone", "header"])
-@pytest.mark.parametrize("said", [{"content": "word "}, {"tool_calls": [{"index": 0, "function": {"arguments": "["}}]}])
-def test_a_stop_in_the_middle(client, said, headers, gateway, server, users):
+@pytest.mark.parametrize("said", [None, {"tool_calls": [{"index": 0, "function": {"arguments": "["}}]}])
+def test_a_stop_in_the_middle(api, said, headers, gateway, server, users):
     """Of a text, or of the arguments of a call, behind a result. A client has no more of it than it was shown."""
-
-    def endless(exchange):
-        if "tool_calls" in said:
-            named = {"index": 0, "id": "call_x", "type": "function", "function": {"name": "look", "arguments": ""}}
-            exchange.send_delta({"tool_calls": [named]})
-        while not exchange.client_left:
-            exchange.send_delta(said)
-            exchange.wait(0.02)
-
     before, model = HouseModel(rounds=[1]), HouseModel(call_id="call_{:024}x", rounds=FEW)
-    server.script([before.script()[0], endless])
+    server.script(before.script()[:1])
     messages = [{"role": "user", "content": QUESTIONS[0]}]
-    asked = {"model": MODEL, "messages": messages, "tools": [TOOL], "extra_headers": headers}
-    client = client.with_options(default_headers={}) if not headers else client
-    messages.append(client.chat.completions.create(**asked).choices[0].message.to_dict())
+    asked = {"messages": messages, "tools": [TOOL], "extra_headers": headers}
+    messages.append(api.chat.completions.create(model=MODEL, **asked).choices[0].message.to_dict())
     messages.append({"role": "tool", "tool_call_id": messages[-1]["tool_calls"][0]["id"], "content": PAGE})
-    chunks = client.chat.completions.create(**asked, stream=True)
-    shown = "".join(next(chunks).choices[0].delta.content or "" for _ in range(3))
-    chunks.close()
-    server.wait_for_disconnects(1)
-    give_up = time.monotonic() + 10
-    while shown and not BranchDigest.objects.filter(message__finish_reason="stopped") and time.monotonic() < give_up:
-        time.sleep(0.05)
+    shown = shown_before_a_stop(api, server, said, **asked)
     messages += [{"role": "assistant", "content": shown}] if shown else []
     server.script(model.script(QUESTIONS[1:]))
     talk = Talk(url=gateway, key="tiram", headers=headers, questions=QUESTIONS[1:])

@@ -182,7 +182,7 @@ def of_node(name: str, talk: Talk) -> list[str]:
     return answers
 
 
-SCRIPT = Path(__file__).parent / "front_ends" / "gateway_clients.mjs"
+SCRIPT = Path(__file__).parents[1] / "front_ends" / "gateway_clients.mjs"
 IN_PYTHON: dict[str, Callable[[Talk], list[str]]] = {
     "openai": openai_python,
     "litellm": litellm,
