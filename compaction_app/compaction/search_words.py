@@ -1,7 +1,7 @@
 """The words by which summarized messages are found. Pure.
 
 Letters are compared in lower case and without accents, words by their first six letters and without a plural's s.
-Scripts without spaces have pairs of signs for words.
+Scripts without spaces, and Korean, have signs and their pairs for words. A query has a sign only where it stands alone.
 """
 
 from __future__ import annotations
@@ -18,37 +18,53 @@ from compaction_app.memory.words import UNSPACED, stem
 _WORD = re.compile(
     rf"(?P<signs>[{UNSPACED}]+)|(?<![^\W_])(?:\d{{1,3}}(?:[.,'’]\d{{3}})+(?!\d)|[^\W\d_](?:\+\+|#))|[^\W_{UNSPACED}]+"
 )
+#: Unfolded, a syllable of Korean is two or three jamo.
+_SIGN = re.compile("[\u1100-\u115f][\u1160-\u11a7][\u11a8-\u11ff]?|.")
 _SEPARATORS = str.maketrans("", "", ".,'’")
 _PLURAL = re.compile(r"(?:(?<=[sxz])es|(?<=[cs]h)es|(?<=\w\w[^\W\ds])s)$")
 
 
-def words_in(text: str) -> Iterator[tuple[int, str]]:
+def words_in(text: str, *, of_query: bool = False) -> Iterator[tuple[int, str]]:
     """The words of a text as they are compared, each with the place where it begins."""
     # One letter may unfold to eighteen, so no list has an item for each.
     is_plain = text.isascii()
     folded = text.lower() if is_plain else "".join(map(_letters, text))
     place = end = 0
     for match in _WORD.finditer(folded):
-        word = match[0]
-        for at in range(max(1, len(word) - 1) if match["signs"] else 1):
-            start = match.start() + at
+        for start, word in _signs(match, of_query) if match["signs"] else [(match.start(), _word(match[0]))]:
             if is_plain:
                 place = start
             else:
                 while end + (width := len(_letters(text[place]))) <= start:
                     place, end = place + 1, end + width
-            yield place, word[at : at + 2] if match["signs"] else stem(_PLURAL.sub("", word.translate(_SEPARATORS)))
+            yield place, word
+
+
+def _signs(run: re.Match[str], of_query: bool) -> Iterator[tuple[int, str]]:
+    """The pairs of a run of signs, and each sign."""
+    last = ""
+    for match in _SIGN.finditer(run[0]):
+        sign, start = match[0], run.start() + match.start()
+        if last:
+            yield start - len(last), last + sign
+        if not of_query or len(sign) == len(run[0]):
+            yield start, sign
+        last = sign
+
+
+def _word(word: str) -> str:
+    return stem(_PLURAL.sub("", word.translate(_SEPARATORS)))
 
 
 def words_of_query(text: str) -> set[str]:
     """The words that are searched for: without small ones such as "the", where it has any others."""
-    words = {word for _, word in words_in(text)}
+    words = {word for _, word in words_in(text, of_query=True)}
     return words - _small_words() or words
 
 
 @cache
 def _small_words() -> set[str]:
-    return {word for small in STOP for _, word in words_in(small)}
+    return {word for small in STOP for _, word in words_in(small, of_query=True)}
 
 
 @lru_cache(maxsize=10_000)

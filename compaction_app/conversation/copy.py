@@ -31,8 +31,8 @@ def copy_branch(tip: ChatMessage, *, owner: Any = None, until: ChatMessage | Non
     """Store a new session with the branch of ``tip`` down to ``until``, by default all of it, and return the session.
 
     It has the model, system prompt, settings and title of the first one, and its owner where no ``owner`` is given.
-    Texts, roles, names, calls, attachments, dates and pins go along, and the summary that applies at ``until``. Ids of
-    the host, usage, metadata, reasoning, originals and sent contexts do not. Later changes of one do not show in the
+    Texts, roles, names, calls, attachments, dates and pins go along, a reply's model and ``finish_reason``, and the
+    summary that applies at ``until``. Ids of the host, usage, metadata, reasoning, originals and sent contexts do not. Later changes of one do not show in the
     other; ``copied_from`` is ``until`` as long as that exists.
 
     Raises :class:`InvalidMessage` if ``until`` is not on the branch.

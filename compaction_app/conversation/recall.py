@@ -19,6 +19,7 @@ from compaction_app.conf import get_settings, get_token_counter
 from compaction_app.context.budget import window_or_default
 from compaction_app.conversation.append import OwnKey, append_once
 from compaction_app.exceptions import ConfigurationError, InvalidMessage
+from compaction_app.memory.words import UNSPACED_SIGN
 from compaction_app.messages.openai_format import parse_arguments
 from compaction_app.messages.transcript import RECALL_TOOL, escape
 from compaction_app.messages.validation import check_text, check_whole_number
@@ -46,27 +47,28 @@ def recall(tip: ChatMessage, query: str, *, limit: int = 8) -> list[Recalled]:
     """The messages above ``tip`` that its summary covers and that have words of ``query``, the best first.
 
     Any of the words is enough; rare ones count more, and of equal messages the newest come first. Words are compared by
-    their first letters, without accents, Chinese and Japanese by pairs of signs; small words such as "the" count only
-    where there are no others. ``limit``: at most 50. Nothing is found where nothing is summarized. Raises
-    :class:`InvalidMessage` for a query of fewer than two characters, and :class:`ConfigurationError` where the setting
+    their first letters, without accents, Chinese, Japanese, Korean and Thai by pairs of signs; small words such as "the"
+    count only where there are no others. ``limit``: at most 50. Nothing is found where nothing is summarized. Raises
+    :class:`InvalidMessage` for a query of fewer than two characters, unless it is a sign of such a script, and :class:`ConfigurationError` where the setting
     ``RECALL`` is off.
     """
     check_text(query, "query")
-    if len(query.strip()) < SHORTEST_QUERY:
+    wanted = words_of_query(query)
+    if len(query.strip()) < SHORTEST_QUERY and not any(map(UNSPACED_SIGN.match, wanted)):
         raise InvalidMessage(f"A query has at least {SHORTEST_QUERY} characters.", field="query")
     check_whole_number(limit, "limit", low=1)
     summary = find_summary_for_branch(tip)
     settings = get_settings(tip.session.settings)
     if not settings.recall:
         raise ConfigurationError("The setting RECALL is off, so nothing can be searched.")
-    words = sorted(words_of_query(query), key=len, reverse=True)[:_MOST_WORDS]
+    words = sorted(wanted, key=len, reverse=True)[:_MOST_WORDS]
     if summary is None or not words:
         return []
     using, cutoff_id = database_of(tip), summary.last_summarized_message_id
     write_entries(tip.session_id, cutoff_id, using)
     statement, terms = sql.search(terms_of(words), connections[using].vendor)
-    wanted = {"cutoff": cutoff_id, "limit": min(limit, _MOST_FOUND), **terms}
-    ids = [pk for (pk,) in fetch(statement, wanted, using)]
+    values = {"cutoff": cutoff_id, "limit": min(limit, _MOST_FOUND), **terms}
+    ids = [pk for (pk,) in fetch(statement, values, using)]
     rows = ChatMessage.objects.using(using).in_bulk(ids)
     redact = redactor_of(settings)
     found = []

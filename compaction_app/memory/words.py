@@ -8,8 +8,13 @@ from typing import NamedTuple
 from compaction_app.memory.dates import RESOLVED
 from compaction_app.memory.word_tables import STOP
 
-#: Scripts without spaces: Thai to Khmer, Japanese, Chinese and Korean.
-UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
+#: Letters of the scripts whose text is compared by pairs of signs: those without spaces, from Thai to Tangut and the
+#: ideographs of all planes, and Korean, which has its particles in the word. Jamo are Korean taken apart.
+UNSPACED = (
+    r"\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf\u3005-\u3007\u3021-\u302f"
+    r"\u3031-\u303c\u3040-\u318f\u31a0-\u31bf\u31f0-\u31ff\u3400-\ua4cf\ua960-\ua97f\ua9e0-\ua9ff\uaa60-\uaadf"
+    r"\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U00016fe0-\U00018dff\U0001aff0-\U0001b2ff\U00020000-\U0003ffff"
+)
 UNSPACED_SIGN = re.compile(f"[{UNSPACED}]")
 #: Vowel signs and accents that belong to the letter before them.
 _MARKS = "\u0300-\u036f\u0591-\u05bd\u064b-\u065f\u0900-\u0dff"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
+import unicodedata
 from typing import Any
 
 import openai
@@ -12,6 +15,7 @@ from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
 from compaction_app.exceptions import ConfigurationError, EmptyReply, InvalidMessage
+from compaction_app.memory.words import UNSPACED_SIGN
 from compaction_app.messages.transcript import RECALL_TOOL
 from compaction_app.models import ChatMessage, ChatSession, SearchEntry, sql
 from compaction_app.testing import steps
@@ -80,6 +84,16 @@ def test_what_no_summary_covers_is_not_searched(session) -> None:
     assert found(say(session, None, "The rope is red.")[0], "rope") == []
 
 
+@pytest.mark.pure
+def test_letters_of_a_script_without_spaces_are_signs() -> None:
+    """Those of all planes, by their names."""
+    scripts = re.compile("CJK|HIRAGANA|KATAKANA|HALFWIDTH K|HENTAIGANA|HANGUL|THAI|LAO |KHMER|MYANMAR|BOPOMOFO|TANGUT")
+    letters = (one for one in map(chr, range(sys.maxunicode)) if unicodedata.category(one) in ("Lo", "Lm"))
+    missed = [one for one in letters if scripts.match(unicodedata.name(one, "")) and not UNSPACED_SIGN.match(one)]
+    assert missed == []
+    assert not any(map(UNSPACED_SIGN.match, "aéяعאहქአ1,、。「…— ᠠ𐌰🙂"))
+
+
 @pytest.mark.parametrize("query", ["", " x ", "x\0y", None])
 def test_a_query_has_at_least_two_characters(harbour, query) -> None:
     with pytest.raises(InvalidMessage) as refused:
@@ -108,6 +122,20 @@ def test_another_branch_is_not_searched(session, harbour) -> None:
         ("İstanbul, Straße 4", "istanbul strasse"),
         ("Rewrite it in C++ and not in C.", "C++"),
         ("Die Schiffe der Reeder", "SCHIFF"),
+        ("어제 서버에서 오류가 났어요", "서버"),
+        ("어제 서버에서 오류가 났어요", unicodedata.normalize("NFD", "오류")),
+        (unicodedata.normalize("NFD", "데이터베이스를 옮겼습니다"), "베이스"),
+        ("그날 비가 왔다", "비"),
+        ("새 API서버를 샀다", "api"),
+        ("在北京见面", "京"),
+        ("𠮷野家で食べる", "野家"),
+        ("あの𠮷に", "𠮷"),
+        ("ｻｰﾊﾞｰが落ちた", "サーバー"),
+        ("サーバーが落ちた", "ﾊﾞ"),
+        ("เราจะประชุมกันวันศุกร์", "ประชุม"),
+        ("ພວກເຮົາຈະປະຊຸມວັນສຸກ", "ປະຊຸມ"),
+        ("យើងនឹងប្រជុំនៅថ្ងៃសុក្រ", "ប្រជុំ"),
+        ("သောကြာနေ့မှာအစည်းအဝေးရှိတယ်", "အစည်းအဝေး"),
     ],
 )
 def test_words_are_compared_without_case_accents_and_plurals(settings, session, text, query) -> None:

@@ -178,6 +178,7 @@ LANDED = {
     "0008_search_entries.py": "03cac453c70a33f71b23b23c0a247b15b4dc1f2b6e7067b09ee039837af45aef",
     "0009_copies.py": "f5dff422dfca996e47af686e526b526b610076026a99764384669d05f128b189",
     "0010_other_search_words.py": "deec2a350261e3fd1e46bd22a213ed5d829561d5d9c78764c31e01fb4574403d",
+    "0011_pairs_of_korean_signs.py": "aab1e0fe47d8df1f2824990ce4fa47a1db8cfa6a4fe8325fc1b0ef24fe140a93",
 }
 
 
