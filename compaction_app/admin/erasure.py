@@ -1,26 +1,26 @@
 """Redacting, retiring and deleting from the admin: a page says in numbers what else goes, in constant queries.
 
-All go through ``chat``, and none leaves text of the conversation in the admin's log. Without its summary a branch may
-be too long for its window until it is compacted again: the page says which messages the model no longer sees, by stored
-sums. The real context leaves out whole turns, up to an eighth of the window more, and shortens tool results first.
+All go through ``chat``, and none leaves text of the conversation in the admin's log. What the model reads afterwards is
+read from the context without the summaries that go. The branch may be too long for its window until it is compacted
+again: the page says how many messages the model no longer sees.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from django import forms
 from django.contrib import messages as notes
-from django.db import connections
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.db import transaction
+from django.db.models import QuerySet
 from django.db.models.expressions import RawSQL
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.utils.formats import date_format
 from django.utils.html import format_html
-from django.utils.timezone import localtime
+from django.utils.timezone import localtime, now
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -30,15 +30,16 @@ from compaction_app.admin.compacting import held_back, requested_after
 from compaction_app.admin.display import joined, number
 from compaction_app.admin.links import Links
 from compaction_app.admin.records import CHANGES, KEPT, TEXTS, UNSEEN, RecordAdmin, Told
-from compaction_app.conf import Mode
 from compaction_app.context.reading import resolve_request
 from compaction_app.conversation.erase import live_built_on, quotations_of
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, sql
-from compaction_app.tree.branches import database_of, history_at
-from compaction_app.tree.lanes import borrowers, longest_with, tips_at_or_below
-from compaction_app.values import Kind
+from compaction_app.models.managers import ChatMessageQuerySet
+from compaction_app.tree.branches import TipHistory, database_of
+from compaction_app.tree.lanes import Lane, borrowers, longest_with, newest_branches, tips_at_or_below
+from compaction_app.values import ChatContext, Origin
 
+Newest = Mapping[int, tuple[Lane, TipHistory]]
 #: Live summaries that a page names, and branches.
 _MOST_NAMED = 50
 #: In the address of a record: how Django keeps the list that led to it.
@@ -77,37 +78,20 @@ class RetireForm(forms.Form):
     )
 
 
-def affected_by(erased: ChatMessage) -> tuple[dict[str, int], QuerySet[ChatMessage]]:
-    """How many messages stand at or below a message, tips among them and live summaries; and these."""
-    using = database_of(erased)
+def _at_or_below(erased: ChatMessage) -> tuple[ChatMessageQuerySet, ChatMessageQuerySet]:
+    """The nodes at or below a message, and the live summaries among them."""
     at_or_below = RawSQL(sql.NODE_AND_BELOW, [erased.pk])  # noqa: S611  # names of tables, never a value
-    nodes: QuerySet[ChatMessage] = ChatMessage.objects.using(using).filter(pk__in=at_or_below)
-    is_live = Q(kind=Kind.SUMMARY, retired_at__isnull=True)
-    following = ChatMessage.objects.filter(parent=OuterRef("pk"), kind=Kind.MESSAGE)
-    counts = nodes.aggregate(
-        messages=Count("pk", filter=Q(kind=Kind.MESSAGE)),
-        tips=Count("pk", filter=Q(~Exists(following), kind=Kind.MESSAGE)),
-        live=Count("pk", filter=is_live),
-    )
-    return counts, nodes.filter(is_live).defer(*TEXTS).order_by("id")
+    nodes = ChatMessage.objects.using(database_of(erased)).filter(pk__in=at_or_below)
+    return nodes, nodes.live().defer(*TEXTS).order_by("id")
 
 
-def _unseen(links: Links, tip: ChatMessage | None, base_id: int | None) -> list[str]:
-    """The oldest messages of a branch that do not fit where this summary, or none, applies; [] if all of it fits."""
-    if tip is None:
+def _unseen(links: Links, tip: ChatMessage, context: ChatContext | None) -> list[str]:
+    """How many messages of a branch are left out of its context; [] if all of it fits."""
+    if context is None or not context.dropped:
         return []
-    using, resolved = database_of(tip), resolve_request(tip.session)
-    base = ChatMessage.objects.using(using).select_related("last_summarized_message").filter(pk=base_id).first()
-    cutoff = base.last_summarized_message if base else None
-    start, depth = (cutoff.path_tokens, cutoff.depth) if cutoff else (0, 0)
-    over = tip.path_tokens - start + (base.token_count if base else 0) - resolved.budget.available
-    if over <= 0 or resolved.settings.mode == Mode.OFF:
-        return []
-    with connections[using].cursor() as cursor:
-        cursor.execute(sql.PATH_BEFORE, {"node": tip.parent_message_id, "min_depth": depth + 1, "end": start + over})
-        left_out, tokens = cursor.fetchone()
-    if not left_out:
-        return []
+    rows = ChatMessage.objects.using(database_of(tip)).filter(pk=context.cutoff_id)
+    covered = rows.values_list("path_tokens", flat=True)[0] if context.cutoff_id else 0
+    shown = sum(one.tokens for one in context.messages if one.origin in (Origin.VERBATIM, Origin.PRUNED))
     said = _(
         "The branch that ends at {} is then too long for its window. <strong>Until it is compacted, its oldest "
         "messages without a summary are not sent to the model: {}, about {}.</strong> {}"
@@ -115,25 +99,61 @@ def _unseen(links: Links, tip: ChatMessage | None, base_id: int | None) -> list[
     then = _("A compaction is requested at once.")
     if limit := held_back(tip.session):
         then = format_html(_("<strong>No compaction starts now.</strong> {}"), limit)
-    return [format_html(said, links.record(tip), display.messages(left_out), display.tokens(tokens), then)]
+    left_out = display.messages(context.dropped), display.tokens(tip.path_tokens - covered - shown)
+    return [format_html(said, links.record(tip), *left_out, then)]
 
 
-def _unseen_at_most(links: Links, erased: ChatMessage, summary_ids: Collection[int], base_id: int | None) -> list[str]:
-    """:func:`_unseen` of the longest branch that loses one of these summaries."""
-    longest = longest_with(erased.session, summary_ids)
-    rows = ChatMessage.objects.using(database_of(erased)).select_related("session")
-    said = _unseen(links, rows.filter(pk=longest).first(), base_id)
-    return [*said, _("It is the longest of the branches that lose a summary.")] if said else []
+def _tip(pk: int | None, using: str) -> ChatMessage | None:
+    return ChatMessage.objects.using(using).select_related("session").filter(pk=pk).first()
 
 
-def _unseen_above(links: Links, message: ChatMessage) -> list[str]:
+def _without(links: Links, gone: QuerySet[ChatMessage], newest: Newest) -> tuple[list[str], list[str]]:
+    """What the model reads without these summaries on the longest branch that loses one, and what it no longer sees."""
+    tip = _tip(longest_with(newest, {one.pk for one in gone}), gone.db)
+    if tip is None:
+        return [], []
+    context = _context_without(tip, gone)
+    unseen = _unseen(links, tip, context)
+    longest = _("It is the longest of the branches that lose a summary.")
+    return _reads(links, tip, context), [*unseen, longest] if unseen else []
+
+
+def _context_without(tip: ChatMessage, gone: QuerySet[ChatMessage]) -> ChatContext | None:
+    """They are retired, the context is read, and that is rolled back: nothing else agrees with the context after it."""
+    with transaction.atomic(using=gone.db):
+        gone.update(retired_at=now())
+        context = _context_at(tip)
+        transaction.set_rollback(True, using=gone.db)
+    return context
+
+
+def _context_at(tip: ChatMessage) -> ChatContext | None:
+    """None where no context can be made, whatever is erased: the newest turn is too large, or a redactor fails."""
+    with suppress(CompactionError):
+        return chat.get_context(tip)
+    return None
+
+
+def _reads(links: Links, tip: ChatMessage, context: ChatContext | None) -> list[str]:
+    """Which summary the model reads at a tip, or the messages themselves; nothing where no context can be made."""
+    if context is None:
+        return []
+    read: str = _("the messages themselves, as far as they fit")
+    if context.summary_id:
+        is_shared = any(one.origin == Origin.SHARED_EXTRACT for one in context.messages)
+        said = _("the extract of {} and the messages after it") if is_shared else _("{} and the messages after it")
+        read = format_html(said, links.summary(context.summary_id))
+    return [format_html(_("At {} the model reads {}."), links.record(tip), read)]
+
+
+def _unseen_above(links: Links, message: ChatMessage, gone: QuerySet[ChatMessage]) -> list[str]:
     """What a deletion leaves that does not fit: its parent may end a branch that was compacted only below it."""
     using, parent = database_of(message), message.parent_message_id
     rows = ChatMessage.objects.using(using).messages()
     if parent is None or rows.filter(parent=parent).exclude(pk=message.pk).exists():
         return []
     tip = rows.select_related("session").filter(pk=parent).first()
-    return _unseen(links, tip, history_at(parent, using).summary_id)
+    return _unseen(links, tip, _context_without(tip, gone)) if tip else []
 
 
 class ErasingAdmin(RecordAdmin):
@@ -170,8 +190,8 @@ class ErasingAdmin(RecordAdmin):
         )
 
     def _told_of_redacting(self, links: Links, message: ChatMessage) -> Told:
-        affected, all_live = affected_by(message)
-        live = list(all_live[:_MOST_NAMED])
+        _nodes, all_live = _at_or_below(message)
+        live, newest = list(all_live)[:_MOST_NAMED], newest_branches(message.session)
         quotations = quotations_of(message.session_id, [message.pk], database_of(message))
         changes: list[Any] = [
             _("The text, tool arguments, reasoning, what came, attachments and metadata are erased."),
@@ -183,15 +203,12 @@ class ErasingAdmin(RecordAdmin):
         unseen: list[str] = []
         if live:
             changes += [
-                *_counts({_("Live summaries that are retired and emptied"): affected["live"]}),
+                *_counts({_("Live summaries that are retired and emptied"): len(all_live)}),
                 _named(links, live),
-                *_borrowed(links, live),
-                _("The messages that were summarized are sent in full again, as far as they fit."),
+                *_borrowed(links, live, newest),
             ]
-            # Without the summaries whose anchor is at the message or below it.
-            parent = message.parent_message_id
-            base_id = history_at(parent, database_of(message)).summary_id if parent else None
-            unseen = _unseen_at_most(links, message, {*all_live.values_list("pk", flat=True)}, base_id)
+            reads, unseen = _without(links, all_live, newest)
+            changes += reads
         return {CHANGES: changes, KEPT: [_("Tool call ids, and the other messages.")], UNSEEN: unseen}
 
     def _redact_form(self, links: Links, message: ChatMessage) -> type[forms.Form]:
@@ -230,52 +247,55 @@ class ErasingAdmin(RecordAdmin):
 
     def retire_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
         live = live_built_on(obj, database_of(obj)).defer(*TEXTS).order_by("id")
-        retiring = list(live) if obj.is_summary else []
-        if not retiring:
+        if not (obj.is_summary and live):
             raise Http404("There is no such live summary.")
         return self.confirm(
             links,
             obj,
             lambda given: self._retire(links, obj, given["reason"]),
             title=_("Retire"),
-            question=_(
-                "This summary is taken out of use, with every one that was built on it. The messages that were "
-                "summarized are sent in full again, as far as they fit."
-            ),
-            tell=partial(self._told_of_retiring, links, obj, retiring),
+            question=_("This summary is taken out of use, with every one that was built on it."),
+            tell=partial(self._told_of_retiring, links, obj, live),
             form=RetireForm,
         )
 
-    def _told_of_retiring(self, links: Links, summary: ChatMessage, retiring: Sequence[ChatMessage]) -> Told:
-        run, ids = summary.made_by.first(), {one.pk for one in retiring}
+    def _told_of_retiring(self, links: Links, summary: ChatMessage, live: QuerySet[ChatMessage]) -> Told:
+        retiring, newest = list(live), newest_branches(summary.session)
+        reads, unseen = _without(links, live, newest)
+        named = [links.record(one) for one in retiring]
         return {
-            CHANGES: [_("Taken out of use:"), [links.record(one) for one in retiring], *_borrowed(links, retiring)],
+            CHANGES: [_("Taken out of use:"), named, *_borrowed(links, retiring, newest), *reads],
             KEPT: [_("The summaries themselves, as a record, and every message.")],
-            # What the summary was built on still applies.
-            UNSEEN: _unseen_at_most(links, summary, ids, run.base_id if run else None),
+            UNSEEN: unseen,
         }
 
     def _retire(self, links: Links, summary: ChatMessage, reason: str) -> None:
+        using = database_of(summary)
+        live = live_built_on(summary, using).values_list("pk", flat=True)
+        tip = _tip(longest_with(newest_branches(summary.session), set(live)), using)
         retired = sorted(chat.retire_summary(summary, reason=reason))
-        for one in ChatMessage.objects.using(database_of(summary)).defer(*TEXTS).filter(pk__in=retired):
+        for one in ChatMessage.objects.using(using).defer(*TEXTS).filter(pk__in=retired):
             # Without the reason: it may quote the summary, and this log outlives an erasure.
             self.log_change(links.request, one, _("Retired."))
         named, then = joined(map(links.summary, retired), ", "), requested_after(links, summary.session)
-        said = format_html(_("Retired {}: {}. {}"), len(retired), named, then)
+        reads = joined(_reads(links, tip, _context_at(tip)), " ") if tip else ""
+        said = format_html(_("Retired {}: {}. {} {}"), len(retired), named, reads, then)
         self.message_user(links.request, said, notes.SUCCESS)
 
     def may_delete(self, obj: ChatMessage) -> bool:
         return not obj.is_summary
 
     def deletion(self, links: Links, obj: ChatMessage) -> dict[str, Any]:
-        affected, all_live = affected_by(obj)
-        live = list(all_live[:_MOST_NAMED])
+        nodes, all_live = _at_or_below(obj)
+        live = list(all_live)[:_MOST_NAMED]
         counts = {
-            _("Messages after it"): affected["messages"] - 1,
-            _("Ends of branches"): affected["tips"],
-            _("Live summaries"): affected["live"],
+            _("Messages after it"): nodes.messages().count() - 1,
+            _("Ends of branches"): nodes.tips().count(),
+            _("Live summaries"): len(all_live),
         }
-        summaries = [_named(links, live), *_borrowed(links, live, without=obj)] if live else []
+        summaries: list[Any] = []
+        if live:
+            summaries = [_named(links, live), *_borrowed(links, live, newest_branches(obj.session), without=obj)]
         told = [str(obj), *_counts(counts), *summaries, *_cleared_title(obj)]
         kept = [
             _("Every other message."),
@@ -286,7 +306,7 @@ class ErasingAdmin(RecordAdmin):
         if links.may("redact_chatmessage"):
             way = _('To remove only this text, use <a href="{}">Redact</a>.')
             question = format_html("{} {}", question, format_html(way, links.url("chatmessage_redact", obj.pk)))
-        return {"question": question, "told": {CHANGES: told, KEPT: kept, UNSEEN: _unseen_above(links, obj)}}
+        return {"question": question, "told": {CHANGES: told, KEPT: kept, UNSEEN: _unseen_above(links, obj, all_live)}}
 
     def delete_model(self, request: HttpRequest, obj: ChatMessage) -> None:
         with suppress(MessageNotFound):  # deleted since it was read, as by a second click
@@ -297,10 +317,12 @@ class ErasingAdmin(RecordAdmin):
         return links.page_of(obj.session) or super().after_deletion(links, obj)
 
 
-def _borrowed(links: Links, summaries: Sequence[ChatMessage], without: ChatMessage | None = None) -> list[Any]:
+def _borrowed(
+    links: Links, summaries: Sequence[ChatMessage], newest: Newest, without: ChatMessage | None = None
+) -> list[Any]:
     """The branches that lose an extract with these summaries; not those that end at or below a message."""
     using, session = database_of(summaries[0]), summaries[0].session
-    tips = set(borrowers(summaries, resolve_request(session).budget.available))
+    tips = set(borrowers(newest, summaries, resolve_request(session).budget.available))
     tips -= tips_at_or_below(without.pk, tips, using) if without else set()
     rows = ChatMessage.objects.using(using).filter(pk__in=sorted(tips)[:_MOST_NAMED]).defer(*TEXTS).order_by("id")
     said = _("Branches that are shown an extract of theirs, and lose it until they are compacted. They end at:")

@@ -183,8 +183,8 @@ def get_compaction(
 
 @operation(router, "DELETE", "/summaries/{int:summary_id}", {200: Retired}, "throttled")
 def retire_summary(request: HttpRequest, summary_id: Id) -> dict[str, Any]:
-    """Takes it out of use, with every live summary built on it. The next context has the original messages again. The
-    summary is kept for the record."""
+    """Takes it out of use, with every live summary built on it, and keeps it for the record. The next context has the
+    newest summary that still applies, or the messages themselves where none does."""
     summary = find_message(request, summary_id, Action.RETIRE)
     if not summary.is_summary:
         raise Problem(Code.NOT_FOUND)

@@ -78,7 +78,8 @@ _DATA = re.compile(r"data:[^,\s]{0,200};base64,([A-Za-z0-9+/_-]+)=*")
 def retire_summary(summary: ChatMessage, *, reason: str = "") -> list[int]:
     """Take a summary, and every live one built on it, out of use; returns their ids.
 
-    The record stays, and the originals are back in the context on the next read. ``reason``: your words, of which 255
+    The record stays. The next context has the newest summary that still applies, or the messages themselves where none
+    does. ``reason``: your words, of which 255
     characters are kept. Branches that are over their threshold without it are compacted again. A message that is no
     summary raises :class:`NotASummary`.
     """

@@ -242,12 +242,6 @@ SELECT max(id) FROM reply
 """
 
 _PLACE = "m.id, m.depth, m.token_count, m.path_tokens"
-_JOINED = f"FROM path JOIN {MESSAGES} m ON m.id = path.id "
-
-#: How many of its messages begin before a place in tokens, and their tokens.
-PATH_BEFORE = (
-    PATH + f"SELECT count(*), COALESCE(sum(m.token_count), 0) {_JOINED} WHERE m.path_tokens - m.token_count < %(end)s"
-)
 
 # Ids of a node and all below it. Children are found through the (parent, sib_order) index, level by level.
 _NODE_AND_BELOW = f"""

@@ -6,7 +6,7 @@ there is one per fork, so a conversation of a hundred thousand messages is as fa
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -16,7 +16,7 @@ from django.db.models import Exists, Q, Subquery
 from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.models.managers import fetch
-from compaction_app.tree.branches import check_tip, database_of, histories_at
+from compaction_app.tree.branches import TipHistory, check_tip, database_of, histories_at
 
 _ANY_ID = 2**63 - 1
 #: Of a session's branches the newest, where all of them are looked at.
@@ -99,34 +99,31 @@ def _tips_at_or_below(message_ids: Collection[int], tip_ids: Collection[int], us
     return set(fetch(statement, [*tip_ids, *message_ids], using))
 
 
-def _newest_tips(session_id: UUID, using: str) -> dict[int, Lane]:
-    """The tips of the newest branches, each with the lane that it ends."""
-    lanes = _lanes(session_id, using, limit=_MOST_LANES, after=0, before=_ANY_ID)
-    return {lane.end_id: lane for lane in lanes if lane.is_tip}
+def newest_branches(session: ChatSession) -> dict[int, tuple[Lane, TipHistory]]:
+    """The newest branches by their tips, each with the lane that it ends and its history, in two queries."""
+    lanes = _lanes(session.pk, using := database_of(session), limit=_MOST_LANES, after=0, before=_ANY_ID)
+    tips = {lane.end_id: lane for lane in lanes if lane.is_tip}
+    return {tip: (tips[tip], history) for tip, history in histories_at(list(tips), using).items()}
 
 
-def longest_with(session: ChatSession, summary_ids: Collection[int]) -> int | None:
-    """Of the branches that have one of these summaries in use, the tip of the one with the most tokens; None: none has.
-
-    The newest branches alone are looked at. Two queries.
-    """
-    tips = _newest_tips(session.pk, using := database_of(session))
-    losing = [tip for tip, history in histories_at(list(tips), using).items() if history.summary_id in summary_ids]
-    return max(losing, key=lambda tip: (tips[tip].end_path_tokens, tip), default=None)
+def longest_with(newest: Mapping[int, tuple[Lane, TipHistory]], summary_ids: Collection[int]) -> int | None:
+    """Of the branches that use one of these summaries, the tip of the one with the most tokens; None: none does."""
+    losing = [tip for tip, (_, history) in newest.items() if history.summary_id in summary_ids]
+    return max(losing, key=lambda tip: (newest[tip][0].end_path_tokens, tip), default=None)
 
 
-def borrowers(summaries: Collection[ChatMessage], available: int) -> list[int]:
-    """Tips of the branches that are shown the extract of one of these summaries of a session, in three queries.
+def borrowers(
+    newest: Mapping[int, tuple[Lane, TipHistory]], summaries: Collection[ChatMessage], available: int
+) -> list[int]:
+    """Tips of the branches that are shown the extract of one of these summaries of a session, in one query.
 
     These contain its cutoff and not its anchor, and have more than ``available`` tokens with the summary in use there.
-    The newest branches alone are looked at.
     """
     of_live = [one for one in summaries if one.retired_at is None]
     if not of_live:
         return []
     using = database_of(of_live[0])
-    histories = histories_at(list(_newest_tips(of_live[0].session_id, using)), using)
-    too_long = [tip for tip, history in histories.items() if history.tokens > available]
+    too_long = [tip for tip, (_, history) in newest.items() if history.tokens > available]
     spans = [(one.last_summarized_message_id or 0, one.parent_message_id or 0) for one in of_live]
     below = _tips_at_or_below({pk for span in spans for pk in span}, too_long, using)
     return sorted(

@@ -179,6 +179,16 @@ class State:
         return bool(self.meter and self.context and (self.context.dropped or self.meter.level != "calm"))
 
     @property
+    def read_now(self) -> str:
+        """What the model reads of the conversation, in a sentence; "" where there is no context."""
+        if self.context is None:
+            return ""
+        if self.generation is None:
+            return f"The model reads the messages themselves{', as far as they fit' * bool(self.context.dropped)}."
+        what = "a summary" if self.generation.is_on_branch else "quotes"
+        return f"The model reads {what} of messages 1–{self.generation.cutoff_number} and all that follows."
+
+    @property
     def cutoff_end(self) -> int:
         """The end of a page that shows the cutoff and some messages after it."""
         return self.generation.cutoff_number + PAGE_SIZE // 2 if self.generation else 0

@@ -30,6 +30,7 @@ from compaction_app.conf import Mode, get_settings
 from compaction_app.conversation.claim import is_under_way
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.spending import find_overspending
 from compaction_app.values import Role
 from project.chat import commands, reading, turns, uploads
 from project.chat.forms import EditForm, MessageForm, NewForm, TitleForm
@@ -357,12 +358,12 @@ def undo(request: HttpRequest, session_id: uuid.UUID, message_id: int, summary_i
     tip = _message(found, message_id)
     summary = get_object_or_404(ChatMessage.objects.filter(session=found).summaries(), pk=summary_id)
     chat.retire_summary(summary, reason="Undone by the owner of the conversation.")
-    if reading.read_state(found, tip).needs_summary and get_settings(found.settings).mode != Mode.OFF:
+    state, mode = reading.read_state(found, tip), get_settings(found.settings).mode
+    told = ["The summary is undone.", state.read_now]
+    if is_due := state.needs_summary and mode != Mode.OFF and not find_overspending(found):
         # Which is asked for already; the page waits for it.
-        told = "The summary is undone. The conversation is too long for the model without one, so another is written."
-        messages.info(request, told, extra_tags="open")
-    else:
-        messages.info(request, "The summary is undone: the model reads the messages themselves again.")
+        told.append("The conversation is too long for the model as it is, so another summary is written.")
+    messages.info(request, " ".join(filter(None, told)), extra_tags="open" if is_due else "")
     return redirect(f"{_address(tip).partition('#')[0]}#latest")
 
 

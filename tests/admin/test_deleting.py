@@ -67,12 +67,13 @@ def test_retiring_says_first_which_summaries_go(operator, three):
 
 
 def test_retiring_takes_a_reason_and_goes_through_the_app(operator, three):
-    _, (_, second, third) = three
+    messages, (first, second, third) = three
     response = operator.post(url("chatmessage_retire", second.pk), {"reason": "It was wrong."})
     retired = ChatMessage.objects.filter(retired_at__isnull=False).values_list("pk", "retired_reason")
     assert set(retired) == {(second.pk, "It was wrong."), (third.pk, "It was wrong.")}
     in_the_background = "If a branch is over its threshold now, it is compacted in the background: see the runs."
-    assert told(response) == f"Retired 2: Summary {second.pk}, Summary {third.pk}. {in_the_background}"
+    reads = f"At {messages[-1]} the model reads Summary {first.pk} and the messages after it."
+    assert told(response) == f"Retired 2: Summary {second.pk}, Summary {third.pk}. {reads} {in_the_background}"
     assert response.headers["Location"] == page_of(second)
     assert CompactionEvent.objects.filter(kind=EventKind.RETIRED).count() == 1
     logged = {entry.change_message for entry in LogEntry.objects.all()}

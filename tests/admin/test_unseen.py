@@ -65,13 +65,36 @@ def test_of_several_branches_the_longest_is_told(eraser, compacted, session, way
     assert page_of(tip) in said
 
 
+@pytest.mark.parametrize("way", ["redact", "retire"])
+@pytest.mark.parametrize("before", [None, "summary", "too large"])
+def test_it_is_said_before_and_after_which_summary_the_model_reads_then(eraser, session, settings, way, before):
+    settings.COMPACTION = small()
+    path = grow(session, None, "u a " * 20)
+    older = summarize(path[5], path[3], token_count=7_950 if before == "too large" else 30) if before else None
+    summary = summarize(path[21], path[19], token_count=30)
+    about = {"redact": path[20], "retire": summary}[way]
+    given = {"redact": {"replacement": "x"}, "retire": {"reason": "poor"}}[way]
+    said = [eraser.get(url(f"chatmessage_{way}", about.pk)).text]
+    assert ChatMessage.objects.filter(retired_at__isnull=False).count() == 0
+    said += [eraser.post(url(f"chatmessage_{way}", about.pk), given, follow=True).text]
+    context = chat.get_context(path[-1])
+    assert context.summary_id == (older.pk if before == "summary" else None)
+    for page in said[: 1 if way == "redact" else 2]:
+        assert ("the model reads the messages themselves" in page) == (context.summary_id is None)
+        assert (
+            f"{url('chatmessage_change', older.pk)}" in page.partition("the model reads")[2][:200] if older else 0
+        ) == (before == "summary")
+
+
 def test_what_does_not_fit_by_less_than_a_message_is_told_too(eraser, session, settings):
     settings.COMPACTION = small()
     tip = grow(session, None, "u a " * 20)[-1]
     summary = summarize(*reversed(list(session.messages.order_by("id")[4:6])))
     left = chat.get_context(tip).available_tokens - tip.path_tokens
     chat.append_message(session, tip, role="user", content="x " * (left + 5))
-    assert number_said(eraser.get(url("chatmessage_retire", summary.pk)).text) == 1
+    said = number_said(eraser.get(url("chatmessage_retire", summary.pk)).text)
+    chat.retire_summary(summary)
+    assert said == chat.get_context(ChatMessage.objects.latest("id")).dropped > 0
 
 
 def test_at_a_spending_limit_the_page_promises_no_compaction(eraser, compacted, settings):

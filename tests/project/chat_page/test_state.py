@@ -40,9 +40,19 @@ class TestState:
         address = reverse("chat:undo", args=[session.pk, full.pk, summary.pk])
         assert f'action="{address}"' in page
         page = text_of(browser.post(address, follow=True))
-        assert "The summary is undone" in page
+        assert "The summary is undone. The model reads the messages themselves" in page
         assert "are summarized ·" not in page
         assert chat.find_summary(full) is None
+
+    def test_the_summary_before_is_in_use_again_and_the_page_says_so(self, browser, session, full):
+        first = chat.compact(full).summary
+        tip = grow(session, 12, parent=full)
+        second = chat.compact(tip).summary
+        page = text_of(browser.post(reverse("chat:undo", args=[session.pk, tip.pk, second.pk]), follow=True))
+        assert chat.get_context(tip).summary_id == first.pk
+        covered = first.last_summarized_message.depth
+        assert f"undone. The model reads a summary of messages 1–{covered} and all that follows." in page
+        assert "the messages themselves" not in page
 
     @pytest.mark.parametrize(("mode", "awaits"), [("standard", True), ("off", False)])
     def test_an_undone_summary_that_is_needed_is_written_again(self, browser, session, full, mode, awaits):
@@ -50,7 +60,7 @@ class TestState:
         session.settings = {**session.settings, "MODE": mode}
         session.save()
         page = text_of(browser.post(reverse("chat:undo", args=[session.pk, full.pk, summary.pk]), follow=True))
-        assert ("so another is written" in page) is awaits
+        assert ("so another summary is written" in page) is awaits
         assert ("data-open" in page) is awaits, "the page waits for it"
 
     def test_an_open_compaction_is_shown_until_it_is_over(self, browser, session, full):
