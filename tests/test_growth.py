@@ -119,9 +119,8 @@ def _refused(text: str) -> None:
         system="", user=text, target_tokens=len(text), max_output_tokens=len(text), nonce="0a" * 8, covered=covered
     )
     drafts.refuse_draft(SummaryDraft(text=f"## Plan\n{text}"), request, len(text), _count)
-    drafts.tells_little(text, len(text), request)
-    for speaks in (drafts.repeats_instructions, drafts.speaks_of_its_request):
-        speaks(text, text)
+    drafts.tells_no_fact(text, text)
+    drafts.repeats_instructions(text, text)
     drafts.repeats_itself(text)
 
 

@@ -32,8 +32,8 @@ def copy_branch(tip: ChatMessage, *, owner: Any = None, until: ChatMessage | Non
 
     It has the model, system prompt, settings and title of the first one, and its owner where no ``owner`` is given.
     Texts, roles, names, calls, attachments, dates and pins go along, a reply's model and ``finish_reason``, and the
-    summary that applies at ``until``. Ids of the host, usage, metadata, reasoning, originals and sent contexts do not. Later changes of one do not show in the
-    other; ``copied_from`` is ``until`` as long as that exists.
+    summary that applies at ``until``. Ids of the host, usage, metadata, reasoning, originals and sent contexts do not.
+    Later changes of one do not show in the other; ``copied_from`` is ``until`` as long as that exists.
 
     Raises :class:`InvalidMessage` if ``until`` is not on the branch.
     """

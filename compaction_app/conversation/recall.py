@@ -47,10 +47,10 @@ def recall(tip: ChatMessage, query: str, *, limit: int = 8) -> list[Recalled]:
     """The messages above ``tip`` that its summary covers and that have words of ``query``, the best first.
 
     Any of the words is enough; rare ones count more, and of equal messages the newest come first. Words are compared by
-    their first letters, without accents, Chinese, Japanese, Korean and Thai by pairs of signs; small words such as "the"
-    count only where there are no others. ``limit``: at most 50. Nothing is found where nothing is summarized. Raises
-    :class:`InvalidMessage` for a query of fewer than two characters, unless it is a sign of such a script, and :class:`ConfigurationError` where the setting
-    ``RECALL`` is off.
+    their first letters, without accents, Chinese, Japanese, Korean and Thai by pairs of signs; small words such as
+    "the" count only where there are no others. ``limit``: at most 50. Nothing is found where nothing is summarized.
+    Raises :class:`InvalidMessage` for a query of fewer than two characters, unless it is a sign of such a script, and
+    :class:`ConfigurationError` where the setting ``RECALL`` is off.
     """
     check_text(query, "query")
     wanted = words_of_query(query)

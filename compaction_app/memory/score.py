@@ -54,13 +54,8 @@ class Told:
 
 def share_kept(statements: Sequence[Statement], told: Told) -> float:
     """The share of the facts of ``statements`` that are told, 0–1: 1 where there are none."""
-    kept, facts = facts_kept(statements, told)
-    return kept / facts if facts else 1.0
-
-
-def facts_kept(statements: Sequence[Statement], told: Told) -> tuple[int, int]:
-    """How many facts of ``statements`` are told, and how many there are."""
     read = [one for one in statements if one.weight >= _LEAST_WEIGHT]
     facts = {stem(word) for one in read for word in one.words.marked | one.words.values}
     rules = [one for one in read if one.is_rule]
-    return sum(fact in told.stems for fact in facts) + sum(map(told.holds, rules)), len(facts) + len(rules)
+    kept = sum(fact in told.stems for fact in facts) + sum(map(told.holds, rules))
+    return kept / (len(facts) + len(rules)) if facts or rules else 1.0

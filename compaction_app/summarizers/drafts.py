@@ -4,27 +4,28 @@ Servers without a parser for a model's reasoning leave it in the reply, between 
 closing one alone where the prompt ended with the opening one; models copy the material's tags. :func:`mended` cuts both
 out. Marks and tags in code are spoken of and stay.
 
-Gateways and models answer with an error instead, with status 200. No list of their messages is complete, so a short
-text has to show that it is a summary: by prose under a heading, or by the names, numbers and words of what it replaces.
-:func:`refuse_draft` is the verdict.
+Gateways and models answer with an error instead, with status 200, or with what could be said of any conversation. No
+list of such messages is complete, in any language, so a draft has to show that it is a summary: by the names, numbers
+and words of what it replaces. :func:`refuse_draft` is the verdict.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter, defaultdict
+from collections.abc import Collection
 from dataclasses import replace
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
-from compaction_app.memory.extractive import Material, read_earlier
-from compaction_app.memory.score import Told, facts_kept
-from compaction_app.memory.words import Words, read_words, stem
-from compaction_app.messages.transcript import count_summary, cut_leaks, leaks_wrapper, without_code
+from compaction_app.memory.words import UNSPACED_SIGN, Words, read_words, stem
+from compaction_app.messages.transcript import count_summary, cut_leaks, leaks_wrapper, marker, without_code
 from compaction_app.messages.validation import is_storable, visible
-from compaction_app.summarizers.prompts import END_OF_MATERIAL, OVERSIZE_FACTOR, OWN_WORDS
+from compaction_app.summarizers.prompts import OVERSIZE_FACTOR, OWN_WORDS
 from compaction_app.tokens import Count
-from compaction_app.values import ErrorCode, SummaryDraft, SummaryRequest, with_ledger
+from compaction_app.values import ErrorCode, SummaryDraft, SummaryRequest
 
 #: A draft with more characters a token than any text has is refused before it is read.
 CHARACTERS_A_TOKEN = 20
@@ -62,19 +63,27 @@ _REFUSAL = re.compile(
     r"(?i)[^\n.]{0,60}?\b(?:i|we)\b[^\n.]{0,20}?\b(?:unable|not able|cannot|can['’]t|won['’]t|will not|decline)\b"
     r"[^\n]{0,60}?\b(?:help (?:with|you)|assist|summar|(?:this|your) (?:request|conversation|content))"
 )
-_WORD = re.compile(r"\w+")
+_WORD, _DIGITS = re.compile(r"\w+"), re.compile(r"\d+")
+#: The number of an item is no fact.
+_ITEM = re.compile(r"(?m)^\W*\d{1,3}[.)]\s")
 _SENTENCE_ENDS = re.compile(r"\n+|(?<=[.!?。！？])\s*(?=\S)")
 #: A shorter text with a refrain is no loop.
 _FEWEST_PARTS = 10
 #: So many words in a row are ours and nobody else's.
 _RUN = 8
-#: How words begin that are of the request for a summary.
-_OF_THE_REQUEST = ("material", "summar", "instruction", "token", "cutoff")
-#: A draft that is far below its target is looked at for facts, unless it is too short to have some. Of 264 short true
-#: summaries of real talks each passes; of 468 empty ones all but 25 are refused, and what a model of 135 million
-#: parameters wrote.
-_FAR_BELOW, _LEAST_TOKENS = 1 / 2, 50
-_FEWEST_FACTS, _FACTS_A_TOKEN = 20, 0.03
+#: A part of a text: a line, a sentence of it that is no abbreviation, or a piece of a longer one.
+_PART = re.compile(r"(?m).{20,240}?(?:[.!?](?=\s)|[。！？]|$)|.{1,240}")
+#: What has fewer different words gives nothing to judge a draft by.
+_FEWEST_WORDS = 20
+#: A word in more parts is common, and together in one part rare words of this weight tell what it tells.
+_MOST_PARTS, _TOLD = 30, 3
+#: What a small number is, of a fact: it is in many texts.
+_SMALL = 1 / 3
+#: Of the parts of a summary one in so many tells something. Of the words of one in the same language so large a share
+#: is known, if what it replaces is not so many times as long: there nearly any word is found.
+_ONE_IN, _SHARE_KNOWN, _FAR_LONGER = 4, 0.6, 20
+#: Words that are most frequent in a text, of which two show its language; facts that a summary in another has some of.
+_FREQUENT, _FEWEST_FACTS = 20, 10
 #: All angle brackets in the material are those of its tags.
 _TAG = re.compile("<[^<>]*>")
 
@@ -164,24 +173,21 @@ def refuse_draft(draft: SummaryDraft, request: SummaryRequest, most_tokens: int,
     # Before anything is counted: a tokenizer cannot read lone surrogates, and no database stores them.
     if not (is_storable(text) and is_storable(draft.model)):
         return ErrorCode.INVALID_TEXT
-    size = count([text])[0]
-    if not draft.is_extract and (code := _why_it_says_nothing(seen, size, request)):
+    if not draft.is_extract and (code := _why_it_says_nothing(seen, request)):
         return code
-    if size > longest:
+    if count([text])[0] > longest:
         return ErrorCode.OVERSIZE
     return ErrorCode.NO_PROGRESS if count_summary(text, count) > most_tokens else None
 
 
-def _why_it_says_nothing(text: str, size: int, request: SummaryRequest) -> ErrorCode | None:
-    material = _TAG.sub(" ", request.user.rpartition(END_OF_MATERIAL)[0] or request.user)
-    if tells_nothing(text, material):
+def _why_it_says_nothing(text: str, request: SummaryRequest) -> ErrorCode | None:
+    # What follows the cutoff stays in view.
+    replaced = request.user.partition(marker(request.nonce))[0] if request.nonce else request.user
+    replaced = _TAG.sub(" ", replaced)
+    if tells_nothing(text, replaced):
         return ErrorCode.ERROR_TEXT
-    is_empty_talk = repeats_instructions(text, material) or speaks_of_its_request(text, material)
-    if is_empty_talk or repeats_itself(text):
-        return ErrorCode.NOTHING_TOLD
-    # Last, since it reads all that is replaced.
-    is_far_below = _LEAST_TOKENS <= size < _FAR_BELOW * request.target_tokens
-    return ErrorCode.NOTHING_TOLD if is_far_below and tells_little(text, size, request) else None
+    says_nothing = repeats_instructions(text, replaced) or repeats_itself(text) or tells_no_fact(text, replaced)
+    return ErrorCode.NOTHING_TOLD if says_nothing else None
 
 
 def is_error_text(text: str) -> bool:
@@ -193,33 +199,88 @@ def tells_nothing(text: str, replaced: str) -> bool:
     """Whether a draft, stripped, is too short for a summary of ``replaced`` and has neither its names nor its words."""
     below, headings = _HEADING.subn("", text)
     is_long = len(below) > _LONGEST or (headings > 0 and not _SORRY.match(below))
-    if is_long and max(map(len, below.split("\n"))) > _LONGEST_PLACEHOLDER:
+    # A sign of a script without spaces is half a word.
+    sizes = (len(line) * (2 if UNSPACED_SIGN.search(line) else 1) for line in below.split("\n"))
+    if is_long and max(sizes) > _LONGEST_PLACEHOLDER:
         return False
     own, known = _read(below), _read(replaced)
-    told = _told_of(own, known, set(replaced.split()))
+    # 7,21 may be one number or a row of two.
+    digits = set(_DIGITS.findall(below)) & set(_DIGITS.findall(replaced))
+    told = _told_of(own, known, set(replaced.split())) | digits
     # A small number is in any long text, and among many other names a single one is there by chance.
     weight = sum(2 if len(word) > 2 or word.isalpha() else 1 for word in told)
     if weight > 1 and 3 * len(told) >= len(own.marked | own.values | told):
         return False
     words, others = ({stem(word) for word in one.content} for one in (own, known))
     # In a text that is far longer nearly any word is found.
-    return len(told) + len(words & others) < 4 or len(replaced) > 20 * len(text)
+    is_far_longer = len(replaced) > _FAR_LONGER * len(text)
+    return len(told) + len(words & others) < 4 or (is_far_longer and tells_no_fact(text, replaced))
 
 
-def tells_little(text: str, size: int, request: SummaryRequest) -> bool:
-    """Whether a draft of ``size`` tokens has hardly a fact of what it replaces, and words that are mostly not its.
+def tells_no_fact(text: str, replaced: str) -> bool:
+    """Whether a draft has hardly a fact of what it replaces: a name, a number, or words together that are so there.
 
-    That is how a model that has not understood it goes on: "You discussed a number of topics." Where few facts are
-    known, as of a talk without names and numbers or in a language without marked words, nothing is said of it.
+    Empty talk has the words of any long text, yet not together. A summary of a short one in the same language may have
+    its words apart from each other. One in another language has its names and numbers, in another script its numbers;
+    where there are none, nothing is said of it.
     """
-    earlier = with_ledger(request.previous_content, request.previous_ledger)
-    reader, values = read_earlier(earlier, is_extract=request.previous_is_extract)
-    statements, told = Material.of(reader, values, request.covered).statements, Told([text])
-    kept, facts = facts_kept(statements, told)
-    if facts < _FEWEST_FACTS or kept >= _FACTS_A_TOKEN * size:
+    text = _ITEM.sub("", text)
+    places, parts = defaultdict[str, list[int]](list), _parts(text)
+    for place, part in enumerate(_parts(replaced)):
+        for word in part:
+            places[word].append(place)
+    if len(places) < _FEWEST_WORDS:
         return False
-    known = {stem(word) for one in statements for word in one.words.content}
-    return 2 * len(told.stems.keys() & known) < len(told.stems)
+    own, known = _read(text), _read(replaced)
+    names = _told_of(own, known, set(replaced.split()))
+    is_same_language = len(_frequent(text).keys() & dict(_frequent(replaced).most_common(_FREQUENT))) > 1
+    # Where each noun has a capital, it marks a name no more than a small number does.
+    are_named = 5 * len(known.marked - known.values) <= len(known.content)
+    is_sure = {word: len(word) > 2 and (word in known.values or are_named or not is_same_language) for word in names}
+    words = frozenset[str]().union(*parts)
+    facts = _facts(parts, is_sure, {word: places[word] for word in words & places.keys()})
+    if facts and _ONE_IN * facts >= len(parts):
+        return False
+    if is_same_language:
+        is_known = len(words & places.keys()) >= _SHARE_KNOWN * len(words)
+        return not is_known or len(replaced) > _FAR_LONGER * len(text)
+    letters, written = [one for one in text if one.isalpha()], set(replaced)
+    is_same_script = 2 * sum(one in written for one in letters) > len(letters)
+    left = known.values | known.marked if is_same_script and are_named else known.values
+    return len(left) >= _FEWEST_FACTS and not names & known.values
+
+
+def _parts(text: str) -> list[frozenset[str]]:
+    """The words of each different part of a text, of a number also the groups of its digits."""
+    parts = dict.fromkeys(_PART.findall(text))
+    read = (frozenset([*map(stem, read_words(part).content), *_DIGITS.findall(part)]) for part in parts)
+    return [words for words in read if words]
+
+
+def _facts(parts: list[frozenset[str]], is_sure: dict[str, bool], places: dict[str, list[int]]) -> float:
+    """How many facts the parts of a draft tell, by the rare words that they share with parts of what it replaces."""
+    rare = {word for word, found in places.items() if len(found) <= _MOST_PARTS}
+    names = {stem(word): 1 if sure else _SMALL for word, sure in is_sure.items() if len(word) > 2 or word.isdigit()}
+    return sum(names[word] for word in names.keys() & rare) + sum(
+        _is_told(part & rare, places, names) for part in parts
+    )
+
+
+def _is_told(words: frozenset[str], places: dict[str, list[int]], names: Collection[str]) -> bool:
+    """Whether one part of what is replaced has so many of a draft's words: three, two values, or six pairs of signs."""
+    weights = defaultdict[int, float](float)
+    for word in words:
+        is_value = word in names or word[-1].isdigit()
+        weight = 1.5 if is_value else 0.5 if UNSPACED_SIGN.match(word) else 1
+        for place in places[word]:
+            weights[place] += weight
+    return max(weights.values(), default=0) >= _TOLD
+
+
+def _frequent(text: str) -> Counter[str]:
+    """How often each word is written, or each sign of a script without spaces."""
+    words = _WORD.findall(text.casefold())
+    return Counter(one for word in words for one in (word if UNSPACED_SIGN.match(word) else [word]))
 
 
 def repeats_instructions(text: str, material: str) -> bool:
@@ -229,28 +290,14 @@ def repeats_instructions(text: str, material: str) -> bool:
     return any(f" {run} " not in known for run in runs)
 
 
-def speaks_of_its_request(text: str, material: str) -> bool:
-    """Whether more than half of a draft's sentences are about the request, in words that the material does not have,
-    and tell no name and no number of it.
-
-    Small models tell their instructions in words of their own: "The material contains no instructions …".
-    """
-    lowered = material.casefold()
-    words = [word for word in _OF_THE_REQUEST if word not in lowered]
-    parts = [part for part in _SENTENCE_ENDS.split(_HEADING.sub("", text)) if part]
-    about = {part: found for part in parts if (found := {word for word in words if word in part.casefold()})}
-    # One word alone may be how a summary begins.
-    if len(set().union(*about.values())) < 2 or 2 * len(about) <= len(parts):
-        return False
-    known, written = _read(material), set(material.split())
-    return 2 * sum(not _told_of(_read(part), known, written) for part in about) > len(parts)
-
-
 def repeats_itself(text: str) -> bool:
-    """Whether more than half of a draft are lines or sentences that it had already, as of a model in a loop."""
-    parts = [" ".join(part.split()).casefold() for part in _SENTENCE_ENDS.split(text)]
-    told = sum(map(len, set(parts)))
-    return len(parts) >= _FEWEST_PARTS and 2 * told < sum(map(len, parts))
+    """Whether more than half of a draft are lines that it had already, or sentences of a line, as of a model in a loop.
+
+    After the same sentence: what follows the "no." of a list is another one each time.
+    """
+    lines = [[" ".join(part.split()).casefold() for part in _SENTENCE_ENDS.split(line)] for line in text.split("\n")]
+    told = sum(len(part) for line in set(map(tuple, lines)) for _, part in set(pairwise(("", *line))))
+    return sum(map(len, lines)) >= _FEWEST_PARTS and 2 * told < sum(len(part) for line in lines for part in line)
 
 
 @lru_cache(maxsize=1)
@@ -270,8 +317,8 @@ def _read(text: str) -> Words:
 
 def _told_of(own: Words, known: Words, written: set[str]) -> frozenset[str]:
     """Names and values of what is replaced; ``written`` are its words. A name is never written small."""
-    names = (own.marked | own.initial) & (known.marked | known.initial) - written
-    return names | own.values & known.values
+    names = own.marked & (known.marked | known.initial) | own.initial & known.marked
+    return names - written | own.values & known.values
 
 
 def _reports_error(text: str) -> bool:

@@ -23,10 +23,10 @@ _NAME = re.compile(r"Zq\d+x")
 
 
 class Forgetful(Summarizer):
-    """A model that tells nothing of what was said, beside its ledger."""
+    """A model that tells next to nothing of what was said, beside its ledger."""
 
     def summarize(self, request: SummaryRequest) -> SummaryDraft:
-        return SummaryDraft(text="## Guests\n\nYou and the user spoke of the guests in the harbour.", model="forgetful")
+        return SummaryDraft(text="## Guests\n\nYou and the user spoke of a guest at berth 0, Zq0x.", model="forgetful")
 
 
 def compacted_chat(window: int, *, at_once: bool) -> list[ChatMessage]:

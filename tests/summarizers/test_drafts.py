@@ -2,19 +2,20 @@
 
 Each case states what it replaces: the bad ones a talk that has words of errors in it, the genuine ones the talk that
 they sum up. What a model thought aloud, and what it copied of the material, is cut out of its answer first. The long
-talks are those of ``tests/conversations``: of them a draft far below its target must tell some fact.
+talks are those of ``tests/conversations``.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from compaction_app.messages.transcript import leaks_wrapper
-from compaction_app.summarizers.drafts import is_error_text, mended, refuse_draft, speaks_of_its_request, tells_nothing
+from compaction_app.summarizers.drafts import is_error_text, mended, refuse_draft, tells_no_fact, tells_nothing
 from compaction_app.tokens import ExactTokenCounter
 from compaction_app.values import EXTRACTIVE_MODEL, ErrorCode, Message, SummaryDraft
 from tests.summarizers.summarizing import GOOD, request_of
@@ -100,7 +101,6 @@ def test_what_is_said_instead_of_a_summary_is_recognized(text, replaced):
 )
 def test_a_long_one_is_known_by_its_form(text):
     assert is_error_text(text)
-    assert not tells_nothing(text, WEDDING)
 
 
 @pytest.mark.parametrize(("text", "replaced"), SHORT)
@@ -128,14 +128,13 @@ OF_THE_REQUEST = [
 
 @pytest.mark.parametrize("text", OF_THE_REQUEST)
 def test_a_draft_about_its_own_request_is_recognized(text):
-    assert speaks_of_its_request(text, LONG)
+    assert tells_no_fact(text, LONG)
 
 
 @pytest.mark.parametrize(
     ("text", "replaced"),
     [
         *SHORT,
-        *((text, LONG) for text in SPEAKING),
         ("## Summary\n\nStanding instructions: never call Horia before noon.", WEDDING),
         (
             "A summary of the talk: Mirela marries in Sibiu. The user's instructions are to keep it small. 80 come.",
@@ -145,7 +144,7 @@ def test_a_draft_about_its_own_request_is_recognized(text):
     ],
 )
 def test_a_summary_may_speak_of_instructions_and_of_what_the_talk_has(text, replaced):
-    assert not speaks_of_its_request(text, replaced)
+    assert not tells_no_fact(text, replaced)
 
 
 def test_a_name_or_two_numbers_of_a_long_talk_show_a_summary():
@@ -243,6 +242,7 @@ def test_an_extract_is_left_alone():
 TALKS = Path(__file__).resolve().parent.parent / "conversations"
 COUNT = ExactTokenCounter()
 
+REFUSED = (ErrorCode.NOTHING_TOLD, ErrorCode.ERROR_TEXT)
 EMPTY = {
     "of anything": """
         The user asked several questions and you answered each of them in detail. You discussed a number of topics
@@ -273,7 +273,7 @@ IN_WORDS = """
     through the team with them, who works how many hours and who prefers early shifts because of the school bus, and
     through the offer for the new software. They send the letter to the electrician at lunch.
 """
-#: Nobody can say of these whether they are told: they have hardly a name or a number.
+#: Without names and numbers.
 PLAIN = [
     "My function that reverses a linked list loses the last node. Why?",
     "You return before the loop has moved the head. Keep a previous pointer, and move it after each step.",
@@ -327,16 +327,108 @@ def test_its_words_will_do_without_its_names_and_numbers() -> None:
     assert code_of(IN_WORDS, talk("clinic")) is None
 
 
-def test_near_its_target_a_draft_is_not_looked_at() -> None:
-    size = COUNT([recap(EMPTY["of anything"]).text])[0]
-    assert code_of(EMPTY["of anything"], talk("clinic"), target_tokens=2 * size) is None
-    assert code_of(EMPTY["of anything"], talk("clinic"), target_tokens=2 * size + 1) is not None
+@pytest.mark.parametrize("target_tokens", [50, 100, 4_000])
+def test_whatever_its_target(target_tokens: int) -> None:
+    assert code_of(EMPTY["of anything"], talk("clinic"), target_tokens) == ErrorCode.NOTHING_TOLD
 
 
-@pytest.mark.parametrize("lines", [PLAIN, CHINESE], ids=["without names", "in Chinese"])
-def test_where_no_facts_are_known_nothing_is_said_of_a_draft(lines: list[str]) -> None:
-    covered = messages([(("user", "assistant")[number % 2], line) for number, line in enumerate(lines)])
-    assert code_of(EMPTY["of anything"], covered) is None
+@pytest.mark.parametrize(
+    ("text", "lines", "code"),
+    [
+        (EMPTY["of anything"], PLAIN, ErrorCode.NOTHING_TOLD),
+        ("Reversing a linked list dropped the last node. You moved a previous pointer after each step.", PLAIN, None),
+        # In another language, and in another script, neither a name nor a number is left to know it by.
+        ("Die Funktion zum Umkehren einer Liste verlor den letzten Knoten, du hast sie berichtigt.", PLAIN, None),
+        ("The user plans a trip to Chengdu with their parents; four nights are booked.", CHINESE, None),
+        ("用户要在五月带父母去成都，预算八千元；酒店订春熙路四晚，餐厅选“顺德人家”。", CHINESE, None),
+        (
+            "用户提出了几个问题，你都作了详细的回答。所有事情都已经完成，没有未解决的问题。",
+            CHINESE,
+            ErrorCode.NOTHING_TOLD,
+        ),
+    ],
+)
+def test_of_a_talk_without_names_and_numbers(text: str, lines: list[str], code: ErrorCode | None) -> None:
+    assert code_of(text, alternating(lines)) == code
+
+
+#: What is asked for 96 times, with a number of its own each time, and a draft that could be said of anything.
+PLEAS = {
+    "en": (
+        "Please pay the invoice no. {0} for {1} euros before May.",
+        "The user asked for something and you answered it. All of it is done.",
+    ),
+    "de": (
+        "Bitte bezahle die Rechnung Nr. {0} über {1} Euro vor Mai.",
+        "Der Benutzer hat mehrere Fragen gestellt, und du hast alle beantwortet. Es ist nichts mehr offen.",
+    ),
+    "fr": (
+        "Paie la facture n° {0} de {1} euros avant le mois de mai.",
+        "L'utilisateur a posé plusieurs questions et tu y as répondu en détail. Il ne reste rien à régler.",
+    ),
+    "es": (
+        "Paga la factura núm. {0} de {1} euros antes de mayo.",
+        "El usuario hizo varias preguntas y tú las respondiste con detalle. No queda nada pendiente.",
+    ),
+    "ru": (
+        "Оплати счёт № {0} на {1} евро до мая.",
+        "Пользователь задал несколько вопросов, и ты подробно на них ответил. Открытых вопросов не осталось.",
+    ),
+    "ar": (
+        "ادفع الفاتورة رقم {0} بقيمة {1} يورو قبل مايو.",
+        "طرح المستخدم عدة أسئلة وأجبت عنها بالتفصيل. تم إنجاز كل شيء ولا توجد مسائل مفتوحة.",
+    ),
+    "zh": (
+        "请在五月之前支付第{0}号发票，金额为{1}欧元。",
+        "用户提出了几个问题，你都作了详细的回答。所有事情都已经完成，没有未解决的问题，双方就下一步达成了一致。",
+    ),
+    "ja": (
+        "五月までに請求書第{0}号、{1}ユーロを支払ってください。",
+        "ユーザーはいくつかの質問をし、あなたはそれぞれに詳しく答えました。すべて完了しており、未解決の問題はありません。",
+    ),
+    "ko": (
+        "오월 전에 {0}번 송장 {1}유로를 지불해 주세요.",
+        "사용자가 여러 가지를 질문했고 당신은 자세히 답변했습니다. 모든 일이 끝났으며 남은 문제는 없습니다.",
+    ),
+    "th": (
+        "กรุณาชำระใบแจ้งหนี้เลขที่ {0} จำนวน {1} ยูโรก่อนเดือนพฤษภาคม",
+        "ผู้ใช้ถามคำถามหลายข้อและคุณตอบอย่างละเอียด ทุกอย่างเสร็จสิ้นแล้วและไม่มีอะไรค้างอยู่",
+    ),
+}
+LISTS = r"""
+    - invoice no. {0}: {1} euros~{2}. invoice {0} for {1} euros~* Rechnung Nr. {0}: {1} Euro~- Art. {0}: {1}
+    § {0}: {1} €~| {0} | {1} |~{0},{1}~{0};{1} EUR;paid~invoice_{0}: {1}~{{"invoice": {0}, "euros": {1}}}
+    {0}号发票：{1}欧元~・請求書第{0}号：{1}ユーロ~- счёт № {0}: {1} евро~- factura núm. {0}, i.e. {1} euros
+    - فاتورة رقم {0}: {1}~- {0}번 송장: {1}유로~- ใบแจ้งหนี้เลขที่ {0}: {1} ยูโร~no. {0} ({1} euros),
+    - No. {0} is paid.~- Art. {0} Abs. 2 S. 1 i.V.m. Nr. 5 bzw. z. B. {1}
+"""
+
+
+def pleas(language: str) -> tuple[Message, ...]:
+    return alternating([(PLEAS[language][0].format(number, 3 * number) + " ") * 6 for number in range(96)])
+
+
+def alternating(lines: list[str]) -> tuple[Message, ...]:
+    return messages([(("user", "assistant")[number % 2], line) for number, line in enumerate(lines)])
+
+
+@pytest.mark.parametrize("row", map(str.strip, re.split("[~\n]", LISTS.strip())))
+@pytest.mark.parametrize("number", [5, 60])
+def test_a_list_of_records_is_a_summary(row: str, number: int) -> None:
+    told = "\n".join(row.format(place, 3 * place, place + 1) for place in range(20, 20 + number))
+    draft = SummaryDraft(text=f"## Agreed\n\n{told}")
+    assert refuse_draft(draft, request_of(covered=pleas("en"), target_tokens=1_500), 10_000, COUNT) is None
+
+
+@pytest.mark.parametrize("language", PLEAS)
+def test_a_draft_without_a_fact_is_none_in_any_language_and_with_any_heading(language: str) -> None:
+    plea, empty = PLEAS[language]
+    for replaced in (language, "en"):
+        for text in (empty, f"## Recap\n\n1. {empty}\n2. {empty[::-1]}", f"**{empty}**\n\n{empty}"):
+            request = request_of(covered=pleas(replaced), target_tokens=1_500)
+            assert refuse_draft(SummaryDraft(text=text), request, 10_000, COUNT) in REFUSED, (replaced, text)
+    true = SummaryDraft(text=f"## Recap\n\n{plea.format(7, 21)} {plea.format(11, 33)} {empty}")
+    assert refuse_draft(true, request_of(covered=pleas(language), target_tokens=1_500), 10_000, COUNT) is None
 
 
 def test_what_a_previous_summary_tells_is_of_what_is_replaced() -> None:
