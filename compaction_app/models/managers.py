@@ -72,18 +72,18 @@ def lock_and_read(
 ) -> list[dict[str, Any]]:
     """:func:`lock_session`, and the rows of a statement that is executed under the lock.
 
-    ``appended``: the messages that follow, by whose dates the session began and was used.
+    ``appended``: the messages and summaries that follow, by whose dates the session began and was used; nothing else
+    moves these.
     """
     from compaction_app.models import ChatSession
 
     connection, key, moment = connections[using], ChatSession._meta.pk, ChatSession._meta.get_field("updated_at")
-    now = timezone.now()
-    dates = [node.created_at for node in appended] or [now]
-    times = {"now": min(now, max(dates)), "first": min(dates)}
+    dates = [node.created_at for node in appended]
+    times = {"now": min(timezone.now(), max(dates)), "first": min(dates)} if dates else {}
     locked = {name: moment.get_db_prep_value(time, connection) for name, time in times.items()}
     locked["session"] = key.get_db_prep_value(session_id, connection)
     with connection.cursor() as lock, connection.cursor() as other, _in_one_trip(connection) as end:
-        lock.execute(sql.LOCK, locked)
+        lock.execute(sql.LOCK_TO_APPEND if dates else sql.LOCK, locked)
         if statement:
             other.execute(statement, parameters)
         end()
