@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 #: A run that is still ready this long after it was enqueued was lost by its broker, or waits behind others.
 LOST_AFTER_SECONDS = 60
+#: No lease and no delay is longer.
+FARTHEST = timedelta(hours=2)
 #: The columns that say where a message is in its tree.
 _PLACE = frozenset({"parent_message_id", "lane_id", "depth", "sib_order", "path_tokens"})
 
@@ -125,6 +127,11 @@ def rows_of(cursor: Any) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
+def over(name: str, now: Any, since: timedelta = timedelta()) -> Q:
+    """Whether a time is over, ``since`` so long; or further off than this app sets any: its clock was wrong once."""
+    return Q(**{f"{name}__lt": now - since}) | Q(**{f"{name}__gt": now + FARTHEST})
+
+
 class IsOpen(models.Lookup):
     """Whether a run is ready or running, in the words of the partial index: ``IsOpen(F("status"), True)``.
 
@@ -147,8 +154,8 @@ class CompactionRunQuerySet(models.QuerySet["CompactionRun"]):
 
     def claimable(self, now: Any) -> CompactionRunQuerySet:
         """Ready and due, or stalled: claimed, and the lease ran out."""
-        due = Q(next_attempt_at__isnull=True) | Q(next_attempt_at__lte=now)
-        stalled = Q(status=RunStatus.RUNNING, lease_expires_at__lt=now)
+        due = Q(next_attempt_at__isnull=True) | over("next_attempt_at", now)
+        stalled = Q(status=RunStatus.RUNNING) & over("lease_expires_at", now)
         return self.open().filter((Q(status=RunStatus.READY) & due) | stalled)
 
     def waiting(self) -> CompactionRunQuerySet:
@@ -158,7 +165,7 @@ class CompactionRunQuerySet(models.QuerySet["CompactionRun"]):
 
     def left_behind(self, now: Any) -> CompactionRunQuerySet:
         """Claimable, and in no broker's queue: never enqueued, enqueued long ago, or stalled."""
-        lost = Q(enqueued_at__isnull=True) | Q(enqueued_at__lt=now - timedelta(seconds=LOST_AFTER_SECONDS))
+        lost = Q(enqueued_at__isnull=True) | over("enqueued_at", now, timedelta(seconds=LOST_AFTER_SECONDS))
         return self.claimable(now).filter(Q(status=RunStatus.RUNNING) | lost)
 
 

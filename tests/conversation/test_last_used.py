@@ -17,9 +17,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def fail(tip):
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(CompactionFailed):
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FakeSummarizer, "error", RuntimeError())
-        chat.compact(tip, instructions="Keep it.")
+        with pytest.raises(CompactionFailed):
+            chat.compact(tip, instructions="Keep it.")
 
 
 def claim(tip):
