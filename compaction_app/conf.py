@@ -11,7 +11,7 @@ import importlib
 import importlib.util
 import inspect
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from decimal import Decimal
 from difflib import get_close_matches
@@ -410,6 +410,8 @@ _MOVED = {
 }
 #: The problem of a ``SUMMARIZER`` that ``SUMMARIZERS`` does not have.
 UNKNOWN_SUMMARIZER = "compaction_app.E014"
+#: That of a session that asks for a longer time-out than its site does.
+BEYOND_THE_SITE = "compaction_app.E017"
 
 
 # -- problems ------------------------------------------------------------------------------------------------
@@ -443,7 +445,17 @@ def _read(configured: Any, overrides: Any, where: str) -> tuple[Settings | None,
         found = {str(one["loc"][0]): one for one in reversed(error.errors(include_url=False))}
         places = {key: SESSION if key in (overrides or {}) else where for key in found}
         return None, problems + [_problem_of(found[key], places[key]) for key in DEFAULTS if key in found]
-    return settings, problems or _relation_problems(settings)
+    problems = problems or _relation_problems(settings)
+    asked = settings.summarizer.timeout
+    if overrides and asked is not None:
+        # A worker waits for so long. What was stored before the site allowed less is cut, not refused.
+        by_site = (_as_choice(configured.get("SUMMARIZER")) or {}).get("TIMEOUT")
+        site = settings.but(summarizer=settings.summarizer.model_copy(update={"timeout": by_site}))
+        if asked > (most := site.summarizer_entry.timeout):
+            message = f"{SESSION}['SUMMARIZER']['TIMEOUT'] is {asked:g} seconds, more than the site's {most:g}."
+            problems.append(Error(message, hint="Ask for less, or raise the site's TIMEOUT.", id=BEYOND_THE_SITE))
+            settings = site
+    return settings, problems
 
 
 def _shape_problems(candidate: Any, where: str) -> list[CheckMessage]:
@@ -550,7 +562,7 @@ def get_settings(overrides: Mapping[str, Any] | None = None) -> Settings:
     found: Settings | None = _known.get(key)
     if found is None:
         # Where a site removes a summarizer that sessions have chosen, only their compactions fail.
-        found = settings_from(_configured(), SITE, overrides or None, tolerated=UNKNOWN_SUMMARIZER)
+        found = settings_from(_configured(), SITE, overrides or None, tolerated=(UNKNOWN_SUMMARIZER, BEYOND_THE_SITE))
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
         _known[key] = found
@@ -563,14 +575,14 @@ def find_session_error(overrides: Any) -> ConfigurationError | None:
     return next((_exception(problem) for problem in found if problem.is_serious()), None)
 
 
-def settings_from(configured: Any, where: str, overrides: Any = None, *, tolerated: str = "") -> Settings:
+def settings_from(configured: Any, where: str, overrides: Any = None, *, tolerated: Collection[str] = ()) -> Settings:
     """The settings of a dict with the keys of ``COMPACTION``, without Django's; problems call it ``where``.
 
-    ``tolerated``: the id of a problem that is no error here.
+    ``tolerated``: ids of problems that are no errors here.
     """
     settings, problems = _read(configured, overrides, where)
     for problem in problems:
-        if problem.is_serious() and problem.id != tolerated:
+        if problem.is_serious() and problem.id not in tolerated:
             raise _exception(problem)
     assert settings is not None
     return settings

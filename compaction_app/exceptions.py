@@ -196,15 +196,17 @@ class DurableTransactionRequired(CompactionError, RuntimeError):
 
 
 class CompactionFailed(CompactionError):
-    """The summary could not be made; nothing was changed.
+    """The summary could not be made.
 
-    ``error_detail`` is for operators: what the provider reported.
+    ``generation`` is the one that is in use because an earlier run of the same request made it; None: nothing was
+    changed. ``error_detail`` is for operators: what the provider reported.
     """
 
     code = "compaction_failed"
     error_code: str = ""
     error_detail: str = ""
     run_id: int | None = None
+    generation: int | None = None
 
 
 class CompactionRefused(CompactionError):

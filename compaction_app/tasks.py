@@ -25,6 +25,7 @@ from compaction_app.conf import get_settings, load_function, site_setting
 from compaction_app.context.reading import is_over_threshold, resolve_request
 from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun, ReplyClaim
+from compaction_app.models.managers import over
 from compaction_app.summarizers.waiting import BLOCKING, without_waiting
 from compaction_app.telemetry import log, log_error
 from compaction_app.tree import branches
@@ -241,7 +242,7 @@ def _recover(using: str, found: dict[str, Any], schemas: list[str]) -> None:
         log(logger, logging.WARNING, "late", database=using, runs=seen["runs"], seconds=seconds)
     found["events"] += _delete_old_events(using)
     # What killed processes left at questions that nobody asked again.
-    ReplyClaim.objects.using(using).filter(lease_expires_at__lt=timezone.now() - timedelta(hours=1)).delete()
+    ReplyClaim.objects.using(using).filter(over("lease_expires_at", timezone.now(), timedelta(hours=1))).delete()
     found["databases"] += 1
 
 

@@ -20,6 +20,7 @@ from compaction_app.conf import (
     PruneWhen,
     ReasoningRule,
     find_problems,
+    find_session_error,
     get_settings,
     settings_from,
     settings_from_snapshot,
@@ -372,6 +373,29 @@ def test_what_a_session_asks_for_never_sends_it_elsewhere(site: Any, own: Any, n
     assert [one.base_url for one in settings.summarizer_entry.models] == (
         [PRIVATE["base_url"]] if name == "local" else [None]
     )
+
+
+@pytest.mark.parametrize(
+    ("site", "asked", "longest"),
+    [
+        ({}, {"TIMEOUT": 30}, None),
+        ({}, {"TIMEOUT": 31}, 30),
+        ({}, {"TIMEOUT": 1e6, "PROMPT": "Short."}, 30),
+        ({"SUMMARIZERS": {"default": {"TIMEOUT": 90}}}, {"TIMEOUT": 90}, None),
+        ({"SUMMARIZERS": {"fast": {"TIMEOUT": 5}}}, {"NAME": "fast", "TIMEOUT": 6}, 5),
+        ({"SUMMARIZER": {"TIMEOUT": 60}}, {"TIMEOUT": 60}, None),
+        ({"SUMMARIZER": {"TIMEOUT": 9}}, {"TIMEOUT": 10}, 9),
+        ({"SUMMARIZER": {"TIMEOUT": 60}}, {"PROMPT": "Short."}, None),
+    ],
+)
+def test_no_session_sets_a_time_out_beyond_the_sites(site: Any, asked: Any, longest: float | None) -> None:
+    """It is refused when it is saved; one that was stored before is cut, and no turn fails for it."""
+    with override_settings(COMPACTION=site):
+        problem = find_session_error({"SUMMARIZER": asked})
+        entry = get_settings({"SUMMARIZER": asked}).summarizer_entry
+    assert (problem is not None) == (longest is not None)
+    assert longest is None or (entry.timeout == longest and f"the site's {longest}" in str(problem))
+    assert entry.prompt == asked.get("PROMPT")
 
 
 def test_where_another_one_is_chosen_there_is_no_default_that_was_not_written() -> None:

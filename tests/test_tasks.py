@@ -2,6 +2,7 @@
 
 import socket
 import time
+import uuid
 from datetime import timedelta
 
 import pytest
@@ -9,7 +10,7 @@ from django.db import InterfaceError, OperationalError, connection
 from django.utils import timezone
 
 from compaction_app import chat, tasks
-from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
+from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun, ReplyClaim
 from compaction_app.testing import steps
 from project.celery import app as celery_app
 from tests import small
@@ -98,6 +99,21 @@ class TestSweep:
         later = timezone.now() + timedelta(hours=1)
         CompactionRun.objects.filter(pk=run.pk).update(enqueued_at=None, next_attempt_at=later)
         assert tasks.recover_compactions()["enqueued"] == 0
+
+    @pytest.mark.parametrize(
+        "columns", [{"enqueued_at"}, {"enqueued_at", "next_attempt_at"}, {"status", "lease_expires_at"}]
+    )
+    def test_what_a_clock_that_was_wrong_wrote_holds_nothing_back(self, settings, columns):
+        settings.COMPACTION |= {"ENQUEUE": "builtins.print"}
+        tip = talk(chat.start_session())
+        run = chat.request_compaction(tip)
+        future = timezone.now() + timedelta(days=300)
+        ReplyClaim.objects.create(message=tip, token=uuid.uuid4(), lease_expires_at=future)
+        wrong = {name: "running" if name == "status" else future for name in columns}
+        CompactionRun.objects.filter(pk=run.pk).update(**wrong)
+        assert tasks.recover_compactions()["runs"] == 1
+        assert not ReplyClaim.objects.exists()
+        assert tasks.compact_branch(run.pk) == "succeeded"
 
     def test_it_says_how_much_it_looked_at(self, broker, caplog):
         """maciej-gol/tenant-schemas-celery#18: where each tenant has a schema, a sweep sees one of them."""

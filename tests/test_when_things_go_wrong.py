@@ -175,6 +175,9 @@ class TestEveryModelFails:
         for page in (page_of(admin_client, run), text_of(admin_client.get(reverse(RUN_LIST)))):
             assert "Succeeded : extract instead of a model's summary: authentication" in page
         assert "No such model." in page_of(admin_client, run)
+        for listed in (f"sessions/{session.pk}/compactions", f"sessions/{session.pk}/compactions/1"):
+            said = admin_client.get(f"/api/v1/{listed}").json()
+            assert (said["items"][0] if "items" in said else said)["error_code"] == "authentication"
         with translation.override("de"):
             admin_client.cookies[django_settings.LANGUAGE_COOKIE_NAME] = "de"
             assert "Auszug statt der Zusammenfassung eines Modells: Anmeldung" in page_of(admin_client, run)

@@ -19,7 +19,6 @@ from django.contrib.auth import get_user_model
 from django.db.models import BigIntegerField, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -224,8 +223,7 @@ class ChatSessionAdmin(records.RecordAdmin):
 
     def save_model(self, request: HttpRequest, obj: ChatSession, form: Any, change: bool) -> None:
         """Only what can be edited: saving the whole row would overwrite counters that workers update."""
-        obj.updated_at = timezone.now()
-        obj.save(update_fields=[*self.editable, "updated_at"])
+        obj.save(update_fields=self.editable)
 
     def may_delete(self, obj: ChatSession) -> bool:
         return True

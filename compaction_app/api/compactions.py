@@ -51,6 +51,9 @@ class RunFigures(Schema):
     cutoff_id: int | None = Field(description="The last message that the summary covers.", examples=[39])
     base_id: int | None = Field(description="The previous summary, which this one continues.", examples=[None])
     summary_id: int | None = Field(examples=[42])
+    error_code: str = Field(
+        description="Why it failed, is tried again, or stored an extract instead of a model's summary.", examples=[""]
+    )
     tokens_before: int | None = Field(description="Of the branch's history.", examples=[90_112])
     tokens_after: int | None = Field(examples=[3_036])
     messages_compacted: int | None = Field(examples=[39])
@@ -109,7 +112,6 @@ class RunOut(RunFigures):
     trigger: TriggerName
     generation: int | None
     skip_reason: str = Field(description="Why it was skipped.")
-    error_code: str = Field(description="Why it failed, is tried again, or stored an extract instead of a summary.")
     attempts: int
     next_attempt_at: datetime | None
     created_at: datetime

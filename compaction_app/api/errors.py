@@ -68,7 +68,7 @@ class Code(StrEnum):
     TOO_MANY_REPLIES = "too_many_replies", 429, "Too many replies to this user are under way; wait for one to end."
     INTERNAL = "internal", 500, "The server failed; its log has the error."
     MODEL = "model", 502, "The chat model gave no answer; retry."
-    COMPACTION_FAILED = "compaction_failed", 502, "No model returned a usable summary; nothing was changed."
+    COMPACTION_FAILED = "compaction_failed", 502, "No model returned a usable summary; `detail` says what is stored."
     UNAVAILABLE = "unavailable", 503, "The database is busy or unreachable; try again after `Retry-After` seconds."
     REDACTION_FAILED = "redaction_failed", 503, "The site's redactor failed, so no text was returned."
 

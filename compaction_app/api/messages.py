@@ -104,6 +104,7 @@ class MessageOut(NodeFields):
     attachments: list[JsonObject] | None = Field(examples=[None])
     usage: JsonObject | None = Field(examples=[None])
     model: str = Field(examples=[""])
+    fallback_used: bool = Field(description="Of a reply: whether its `context` was cut to fit.", examples=[False])
     finish_reason: str = Field(description="How the reply ended, as its provider said. Empty: unknown.", examples=[""])
     metadata: JsonObject = Field(examples=[{}])
     external_id: str = Field(examples=[""])

@@ -70,7 +70,7 @@ class SessionListed(Schema):
     model: str = Field(examples=["gpt-4o-mini"])
     external_id: str = Field(examples=["crm-7"])
     created_at: datetime
-    updated_at: datetime = Field(description="Set by every message and every compaction.")
+    updated_at: datetime = Field(description="When its newest message or summary was stored.")
 
 
 class SessionOut(SessionListed):
@@ -122,9 +122,6 @@ def change_session(request: HttpRequest, session_id: UUID, body: SessionPatch) -
     """Fields that are left out stay unchanged. Messages are not affected."""
     session = find_session(request, session_id, Action.CHANGE)
     given = body.model_dump(exclude_unset=True)
-    if not given:
-        # Saving would set updated_at, though nothing changed.
-        return session
     using = database_of(session)
     try:
         with transaction.atomic(using=using):

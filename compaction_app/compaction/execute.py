@@ -654,9 +654,22 @@ async def wait_for_end(
     run = outcome.run
     if run.status in (RunStatus.SUCCEEDED, RunStatus.SKIPPED):
         return run
+    before = await way.do(_made_before, run)
+    stays = f"generation {before}, made just before, is stored and in use" if before else "nothing was changed"
     raise CompactionFailed(
-        f"The summary could not be made ({run.error_code or run.status}); nothing was changed.",
+        f"The summary could not be made ({run.error_code or run.status}); {stays}.",
         error_code=run.error_code,
         error_detail=run.error_detail,
         run_id=run.pk,
+        generation=before,
     )
+
+
+def _made_before(run: CompactionRun) -> int | None:
+    """The generation in use that the runs before this one of the same request have made; None: none of them has."""
+    using = database_of(run)
+    in_use = run.tip_id and branches.history_at(run.tip_id, using).summary_id
+    earlier = run.previous_run
+    while earlier is not None and earlier.summary_id != in_use:
+        earlier = earlier.previous_run
+    return earlier.generation if earlier is not None and in_use else None

@@ -21,7 +21,7 @@ from compaction_app import signals, telemetry
 from compaction_app.conf import Settings, settings_from_snapshot
 from compaction_app.exceptions import ConfigurationError, DurableTransactionRequired
 from compaction_app.models import CompactionEvent, CompactionRun
-from compaction_app.models.managers import LOST_AFTER_SECONDS
+from compaction_app.models.managers import FARTHEST, LOST_AFTER_SECONDS
 from compaction_app.telemetry import log
 from compaction_app.tree.branches import database_of
 from compaction_app.values import EventKind, RunStatus, SkipReason
@@ -206,6 +206,6 @@ def announce_end(run: CompactionRun) -> None:
 
 
 def backoff_seconds(attempts: int, retry_after: float | None, jitter: float) -> float:
-    """Doubles with every attempt, spread by ``jitter`` (0 to 1), never sooner than the provider asked."""
+    """Doubles with every attempt, spread by ``jitter`` (0 to 1); as late as the provider asked, up to an hour."""
     delay = min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2.0 ** max(0, attempts - 1)) * (0.5 + jitter / 2)
-    return max(delay, retry_after or 0.0)
+    return max(delay, min(retry_after or 0.0, FARTHEST.total_seconds() / 2))

@@ -288,6 +288,7 @@ def find_suppression(request: CompactionRequest, branch: Branch) -> tuple[Suppre
     if settings.mode == Mode.DETERMINISTIC:
         # The clock must not decide what the same history looks like; and this summarizer costs next to nothing.
         return None
+    # A time far in the future is of a clock that was wrong once, and holds nothing back.
     now, base = timezone.now(), branch.base
     finished = (
         CompactionRun.objects.using(request.using)
@@ -308,7 +309,7 @@ def find_suppression(request: CompactionRequest, branch: Branch) -> tuple[Suppre
     stuck = sum(run.error_code == ErrorCode.NO_PROGRESS for run in failures[:_NO_PROGRESS_FAILURES])
     if len(failures) >= BREAKER_FAILURES or stuck == _NO_PROGRESS_FAILURES:
         newest = failures[0].finished_at
-        if newest and now < newest + timedelta(seconds=BREAKER_SECONDS):
+        if newest and abs(now - newest) < timedelta(seconds=BREAKER_SECONDS):
             return Suppression.BREAKER, {"failures": len(failures)}
     # The run that made the base. If its summary was retired later, the run does not count.
     last = next((run for run in recent if base and run.summary_id == base.id), None)
@@ -317,7 +318,7 @@ def find_suppression(request: CompactionRequest, branch: Branch) -> tuple[Suppre
     seconds = (now - last.finished_at).total_seconds()
     covered = base.cutoff_path_tokens / branch.tip_path_tokens
     fits = branch.history_tokens <= request.resolved.budget.available
-    if seconds < settings.cooldown_seconds and covered >= COVERAGE_RATIO and fits:
+    if abs(seconds) < settings.cooldown_seconds and covered >= COVERAGE_RATIO and fits:
         return Suppression.COOLDOWN, {"seconds_since": round(seconds, 1), "covered": round(covered, 3)}
     return None
 

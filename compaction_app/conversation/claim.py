@@ -77,10 +77,7 @@ class Claim:
                     f"A reply to message {message_id} is under way.", message_id=message_id, expires_at=expires_at
                 )
             if reply_id is not None and not regenerate:
-                stored = ChatMessage.objects.using(using).select_related("session").get(pk=reply_id)
-                # Nothing was changed, so the session was not used now.
-                transaction.set_rollback(True, using=using)
-                return stored
+                return ChatMessage.objects.using(using).select_related("session").get(pk=reply_id)
             if owner_id is not None and self._at_once is not None:
                 held = ReplyClaim.objects.using(using).filter(message__session__owner_id=owner_id)
                 if held.filter(lease_expires_at__gt=now).count() >= self._at_once:

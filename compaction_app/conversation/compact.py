@@ -75,7 +75,7 @@ def compact(tip: ChatMessage, *, instructions: str = "") -> CompactionRun:
 
     An open run that no worker will take is carried out instead of a new one. Raises :class:`CompactionRefused` where
     a worker has a run of this branch, the mode is off or a limit of ``SPENDING_LIMITS`` is reached,
-    :class:`CompactionFailed` where no summary could be made; then nothing is changed.
+    :class:`CompactionFailed` where a summary could not be made; its ``generation`` says what of it is stored.
     """
     run = open_now(tip, Trigger.MANUAL, ContextRequest(), instructions)
     return without_waiting(wait_for_end(run, BLOCKING))

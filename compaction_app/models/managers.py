@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 #: A run that is still ready this long after it was enqueued was lost by its broker, or waits behind others.
 LOST_AFTER_SECONDS = 60
+#: No lease and no delay is longer.
+FARTHEST = timedelta(hours=2)
 #: The columns that say where a message is in its tree.
 _PLACE = frozenset({"parent_message_id", "lane_id", "depth", "sib_order", "path_tokens"})
 
@@ -72,18 +74,18 @@ def lock_and_read(
 ) -> list[dict[str, Any]]:
     """:func:`lock_session`, and the rows of a statement that is executed under the lock.
 
-    ``appended``: the messages that follow, by whose dates the session began and was used.
+    ``appended``: the messages and summaries that follow, by whose dates the session began and was used; nothing else
+    moves these.
     """
     from compaction_app.models import ChatSession
 
     connection, key, moment = connections[using], ChatSession._meta.pk, ChatSession._meta.get_field("updated_at")
-    now = timezone.now()
-    dates = [node.created_at for node in appended] or [now]
-    times = {"now": min(now, max(dates)), "first": min(dates)}
+    dates = [node.created_at for node in appended]
+    times = {"now": min(timezone.now(), max(dates)), "first": min(dates)} if dates else {}
     locked = {name: moment.get_db_prep_value(time, connection) for name, time in times.items()}
     locked["session"] = key.get_db_prep_value(session_id, connection)
     with connection.cursor() as lock, connection.cursor() as other, _in_one_trip(connection) as end:
-        lock.execute(sql.LOCK, locked)
+        lock.execute(sql.LOCK_TO_APPEND if dates else sql.LOCK, locked)
         if statement:
             other.execute(statement, parameters)
         end()
@@ -125,6 +127,11 @@ def rows_of(cursor: Any) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
+def over(name: str, now: Any, since: timedelta = timedelta()) -> Q:
+    """Whether a time is over, ``since`` so long; or further off than this app sets any: its clock was wrong once."""
+    return Q(**{f"{name}__lt": now - since}) | Q(**{f"{name}__gt": now + FARTHEST})
+
+
 class IsOpen(models.Lookup):
     """Whether a run is ready or running, in the words of the partial index: ``IsOpen(F("status"), True)``.
 
@@ -147,8 +154,8 @@ class CompactionRunQuerySet(models.QuerySet["CompactionRun"]):
 
     def claimable(self, now: Any) -> CompactionRunQuerySet:
         """Ready and due, or stalled: claimed, and the lease ran out."""
-        due = Q(next_attempt_at__isnull=True) | Q(next_attempt_at__lte=now)
-        stalled = Q(status=RunStatus.RUNNING, lease_expires_at__lt=now)
+        due = Q(next_attempt_at__isnull=True) | over("next_attempt_at", now)
+        stalled = Q(status=RunStatus.RUNNING) & over("lease_expires_at", now)
         return self.open().filter((Q(status=RunStatus.READY) & due) | stalled)
 
     def waiting(self) -> CompactionRunQuerySet:
@@ -158,7 +165,7 @@ class CompactionRunQuerySet(models.QuerySet["CompactionRun"]):
 
     def left_behind(self, now: Any) -> CompactionRunQuerySet:
         """Claimable, and in no broker's queue: never enqueued, enqueued long ago, or stalled."""
-        lost = Q(enqueued_at__isnull=True) | Q(enqueued_at__lt=now - timedelta(seconds=LOST_AFTER_SECONDS))
+        lost = Q(enqueued_at__isnull=True) | over("enqueued_at", now, timedelta(seconds=LOST_AFTER_SECONDS))
         return self.claimable(now).filter(Q(status=RunStatus.RUNNING) | lost)
 
 

@@ -277,9 +277,11 @@ DELETE FROM {MESSAGES} WHERE id IN ({SUBTREE_IDS})
 """
 
 #: Makes a transaction the only writer of a session. As text, since making it costs Django as much as carrying it out.
-#: Of messages from %(first)s to %(now)s, maybe of years ago: a conversation began no later than its first message, and
-#: was used when its newest one was written.
-LOCK = f"""
+LOCK = f"UPDATE {SESSIONS} SET updated_at = updated_at WHERE id = %(session)s"
+
+#: The same for messages from %(first)s to %(now)s, maybe of years ago: a conversation began no later than its first
+#: message, and was used when its newest one was written.
+LOCK_TO_APPEND = f"""
 UPDATE {SESSIONS} SET
     created_at = CASE WHEN created_at > %(first)s THEN %(first)s ELSE created_at END,
     updated_at = CASE WHEN updated_at > %(now)s AND EXISTS (SELECT 1 FROM {MESSAGES} m WHERE m.session_id = %(session)s)

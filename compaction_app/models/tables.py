@@ -99,6 +99,8 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
     )
     metadata = _json(_("metadata"))
     created_at = models.DateTimeField(_("created at"), default=timezone.now, editable=False)
+    #: When it was last used: when its newest message or summary was stored. Nothing else moves it: no erasure, no
+    #: change of its title, no run that made no summary.
     updated_at = models.DateTimeField(_("updated at"), default=timezone.now, editable=False)
 
     # Django adds these; without its mypy plugin a type checker knows only what is declared.

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from django.db import InterfaceError, OperationalError, connections, transaction
-from django.utils import timezone
 
 from compaction_app import chat
 from compaction_app.conf import find_session_error, site_setting
@@ -214,10 +213,6 @@ def _store(conversation: Conversation, owner: Any, using: str, advance: Advance)
             left = below.get(index, [])[0 if index == chain[-1] else 1 :]
             waiting.extend((row, child) for child in reversed(left))
         advance(len(chain))
-    # The lists of conversations go by their last use, which is none of the import's.
-    if used := max(filter(None, (message.fields.get("created_at") for message in conversation.messages)), default=None):
-        used = min(timezone.now(), max(used, session.updated_at) if counts.get("already_there") else used)
-        of_owner.filter(pk=session.pk).update(updated_at=used)
     return Imported(session=session, **counts)
 
 

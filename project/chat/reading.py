@@ -153,7 +153,15 @@ _RELATED_FIELDS = (
 
 def _runs_with_summary() -> QuerySet[CompactionRun]:
     """Runs that made a summary, with its text and the depths of its cutoff, pin and anchor."""
-    figures = ("generation", "summarizer_model", "tokens_before", "tokens_after", "messages_compacted", "finished_at")
+    figures = (
+        "generation",
+        "summarizer_model",
+        "error_code",
+        "tokens_before",
+        "tokens_after",
+        "messages_compacted",
+        "finished_at",
+    )
     related = ("summary__last_summarized_message", "summary__pinned_message", "anchor")
     runs: QuerySet[CompactionRun] = CompactionRun.objects.filter(summary__isnull=False)
     return runs.select_related(*related).only(*figures, *_RELATED_FIELDS)
@@ -184,6 +192,7 @@ def _generation(run: CompactionRun, **state: bool) -> Generation:
         summary_id=summary.pk,
         text=summary.content,
         model=run.summarizer_model,
+        why_no_model=_why(run) if run.error_code else "",
         tokens_before=run.tokens_before,
         tokens_after=run.tokens_after,
         messages_compacted=run.messages_compacted,

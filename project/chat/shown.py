@@ -107,6 +107,8 @@ class Generation:
     pinned_number: int | None
     finished_at: datetime | None
     summary_id: int
+    #: Why it is an extract, where models were asked and none wrote it.
+    why_no_model: str = ""
     is_in_use: bool = True
     is_retired: bool = False
     is_on_branch: bool = True

@@ -46,6 +46,21 @@ class TestWaiting:
         ask.post(f"{world.path}/compact")
         assert CompactionRun.objects.order_by("-id").first().tip_id == world.tip.pk
 
+    @pytest.mark.parametrize("retired", [False, True])
+    def test_a_failure_says_which_generation_is_stored_and_in_use(self, ask, path, branch, monkeypatch, retired):
+        def once(self, request, summarize=FakeSummarizer.summarize):
+            if not CompactionRun.objects.filter(status="succeeded").exists():
+                return summarize(self, request)
+            if retired:
+                chat.retire_summary(chat.find_summary(branch[-1]))
+            raise SummarizerError("down", error_code="timeout")
+
+        monkeypatch.setattr(FakeSummarizer, "summarize", once)
+        monkeypatch.setattr(FakeSummarizer, "max_input_tokens", 3_500)
+        detail = problem(ask.post(path), 502, "compaction_failed")
+        assert ("nothing was changed" in detail) == retired == (chat.find_summary(branch[-1]) is None)
+        assert ("generation 1, made just before, is stored and in use" in detail) != retired
+
     def test_a_failure_is_loud_and_changes_nothing(self, ask, path, session):
         FakeSummarizer.error = SummarizerError("secret words", error_code="timeout", transient=True)
         detail = problem(ask.post(path), 502, "compaction_failed")

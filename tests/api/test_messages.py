@@ -72,7 +72,11 @@ class TestAppend:
         assert context["fallback_used"] is late
         assert (context["figures"]["dropped"] > 0) is late
         reply = {"parent_id": tip.pk, "role": "assistant", "content": "Aye.", "context": context["figures"]}
-        assert ask.post(path, reply).json()["fallback_used"] is late
+        said = ask.post(path, reply).json()
+        assert said["fallback_used"] is late
+        stored = ask.get(f"messages/{said['message']['id']}").json()
+        assert (stored, stored["fallback_used"]) == (said["message"], late)
+        assert ask.get(f"messages/{stored['id']}/branch").json()["items"][0] == stored
         question = {"parent_id": tip.pk, "role": "user", "content": "And?"}
         assert ask.post(path, question).json()["fallback_used"] is False
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from compaction_app import chat, tasks
-from compaction_app.models import ChatMessage, CompactionEvent
+from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.testing.builders import grow
 from compaction_app.values import Budget, PolicyDecision
 from tests.compaction.world import suppressed
@@ -86,7 +88,8 @@ def test_a_deferred_compaction_is_noted_with_its_code(tip, reason, code):
     assert suppressed() == [{"reason": "policy", "code": code}]
 
 
-def test_force_passes_the_cool_down(settings, tip, monkeypatch):
+@pytest.mark.parametrize("by", ["force", "a clock that was wrong"])
+def test_force_passes_the_cool_down_and_so_does_an_end_in_the_future(settings, tip, monkeypatch, by):
     monkeypatch.setattr("compaction_app.compaction.trigger.COVERAGE_RATIO", 0.4)
     settings.COMPACTION = small(POLICY=f"{__name__}.policy", COOLDOWN_SECONDS=60)
     chat.compact(tip)
@@ -97,7 +100,10 @@ def test_force_passes_the_cool_down(settings, tip, monkeypatch):
     assert held["reason"] == "cooldown"
     assert 0 <= held["seconds_since"] < 60
     assert 0.4 <= held["covered"] < 1
-    ANSWER[0] = PolicyDecision(action="force")
+    if by == "force":
+        ANSWER[0] = PolicyDecision(action="force")
+    else:
+        CompactionRun.objects.update(finished_at=timezone.now() + timedelta(days=300))
     assert chat.request_compaction(later) is not None
 
 

@@ -216,6 +216,9 @@ class Gateway:
             found = await way.do(place_beside, found, using)
             reply = await answer_at(found)
         headers = {"X-Compaction-Session": str(found.session.pk), "X-Compaction-Message": str(found.tip.pk)}
+        # What is sent is known once a stream is open: an awaited one is by its first chunk.
+        opened = [await anext(reply, END)] if asked.is_streamed and way.is_awaited else []
+        headers["X-Compaction-Fallback-Used"] = str(reply.fallback_used).lower()
         if not asked.is_streamed:
             await way.do(remember_reply, found, reply, using)
             return JsonResponse(
@@ -231,7 +234,10 @@ class Gateway:
                 is_known = True
 
         async def read() -> Any:
-            chunk = await anext(reply, END) if way.is_awaited else next(reply, END)
+            if opened:
+                chunk = opened.pop()
+            else:
+                chunk = await anext(reply, END) if way.is_awaited else next(reply, END)
             # Before the last chunk is sent: the client's next request may follow at once.
             await remember()
             return chunk

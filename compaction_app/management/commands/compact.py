@@ -101,6 +101,8 @@ def _compact(tip: ChatMessage, resolved: ResolvedRequest, instructions: str, *, 
     is_new = after.summary_id is not None and after.summary_id != before.summary_id
     made = CompactionRun.objects.using(using).filter(summary=after.summary_id).first() if is_new else None
     outcome = f"failed: {problem}" if problem else "compacted" if made else "nothing to compact"
+    if made and made.error_code:
+        outcome += f", an extract instead of a model's summary: {made.error_code}"
     return {
         "tip": tip.pk,
         "depth": tip.depth,

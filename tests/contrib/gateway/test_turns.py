@@ -40,6 +40,17 @@ def test_turns_an_edit_and_a_regeneration(api, server, users, stream):
     assert all(one.sent_context for one in session.messages.filter(role="assistant"))
 
 
+@BY_EITHER
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("window", [500, 100_000])
+def test_the_headers_say_whether_the_prompt_was_cut(api, settings, stream, window):
+    settings.COMPACTION = {"CONTEXT_WINDOW": window}
+    messages = talk(*["word " * 100] * 9)
+    create = api.chat.completions.with_raw_response.create
+    said = create(model="house-model", messages=messages, stream=stream).headers["X-Compaction-Fallback-Used"]
+    assert said == {500: "true", 100_000: "false"}[window]
+
+
 def test_what_answers_say(api, server):
     assert [one.id for one in api.models.list()] == list(MODELS)
     assert api.models.retrieve(MODELS[1]).id == MODELS[1]
