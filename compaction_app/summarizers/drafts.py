@@ -21,9 +21,9 @@ from itertools import pairwise
 from typing import Any
 
 from compaction_app.memory.words import UNSPACED_SIGN, Words, read_words, stem
-from compaction_app.messages.transcript import count_summary, cut_leaks, leaks_wrapper, marker, without_code
+from compaction_app.messages.transcript import count_summary, cut_leaks, leaks_wrapper, without_code
 from compaction_app.messages.validation import is_storable, visible
-from compaction_app.summarizers.prompts import OVERSIZE_FACTOR, OWN_WORDS
+from compaction_app.summarizers.prompts import END_OF_MATERIAL, OVERSIZE_FACTOR, OWN_WORDS
 from compaction_app.tokens import Count
 from compaction_app.values import ErrorCode, SummaryDraft, SummaryRequest
 
@@ -181,9 +181,8 @@ def refuse_draft(draft: SummaryDraft, request: SummaryRequest, most_tokens: int,
 
 
 def _why_it_says_nothing(text: str, request: SummaryRequest) -> ErrorCode | None:
-    # What follows the cutoff stays in view.
-    replaced = request.user.partition(marker(request.nonce))[0] if request.nonce else request.user
-    replaced = _TAG.sub(" ", replaced)
+    # With the look-ahead, in whose words a summary may say what led there.
+    replaced = _TAG.sub(" ", request.user.rpartition(END_OF_MATERIAL)[0] or request.user)
     if tells_nothing(text, replaced):
         return ErrorCode.ERROR_TEXT
     says_nothing = repeats_instructions(text, replaced) or repeats_itself(text) or tells_no_fact(text, replaced)
