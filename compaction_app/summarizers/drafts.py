@@ -21,9 +21,9 @@ from itertools import pairwise
 from typing import Any
 
 from compaction_app.memory.words import UNSPACED_SIGN, Words, read_words, stem
-from compaction_app.messages.transcript import count_summary, cut_leaks, leaks_wrapper, marker, without_code
+from compaction_app.messages.transcript import count_summary, cut_leaks, leaks_wrapper, without_code
 from compaction_app.messages.validation import is_storable, visible
-from compaction_app.summarizers.prompts import OVERSIZE_FACTOR, OWN_WORDS
+from compaction_app.summarizers.prompts import END_OF_MATERIAL, OVERSIZE_FACTOR, OWN_WORDS
 from compaction_app.tokens import Count
 from compaction_app.values import ErrorCode, SummaryDraft, SummaryRequest
 
@@ -53,11 +53,10 @@ _WRAPPED = re.compile(
 #: Of them around one another.
 _MOST_WRAPPERS = 5
 
-#: A longer text is a summary; so is a shorter one with headings and a line that is longer than a placeholder.
-_LONGEST, _LONGEST_PLACEHOLDER = 400, 40
+#: A longer text is no error of a gateway; a shorter one with a heading is none.
+_LONGEST = 400
 _HEADING = re.compile(r"(?m)^#{1,6}[ \t][^\n]*$")
 _PAGE = re.compile(r"(?is)(?:event: ?\w+\s)?data: ?[{\[]|<!doctype|<(?:\?xml|html)\b.*</\w+>\Z")
-_SORRY = re.compile(r"(?i)\W{0,9}(?:\w+ ){0,2}(?:sorry|apolog|unfortunate|leider|leid\b|désol|lo siento)")
 #: In its first sentence "I" is the model: a summary calls the user "the user", and the assistant "you".
 _REFUSAL = re.compile(
     r"(?i)[^\n.]{0,60}?\b(?:i|we)\b[^\n.]{0,20}?\b(?:unable|not able|cannot|can['’]t|won['’]t|will not|decline)\b"
@@ -181,9 +180,8 @@ def refuse_draft(draft: SummaryDraft, request: SummaryRequest, most_tokens: int,
 
 
 def _why_it_says_nothing(text: str, request: SummaryRequest) -> ErrorCode | None:
-    # What follows the cutoff stays in view.
-    replaced = request.user.partition(marker(request.nonce))[0] if request.nonce else request.user
-    replaced = _TAG.sub(" ", replaced)
+    # With the look-ahead, in whose words a summary may say what led there.
+    replaced = _TAG.sub(" ", request.user.rpartition(END_OF_MATERIAL)[0] or request.user)
     if tells_nothing(text, replaced):
         return ErrorCode.ERROR_TEXT
     says_nothing = repeats_instructions(text, replaced) or repeats_itself(text) or tells_no_fact(text, replaced)
@@ -198,10 +196,7 @@ def is_error_text(text: str) -> bool:
 def tells_nothing(text: str, replaced: str) -> bool:
     """Whether a draft, stripped, is too short for a summary of ``replaced`` and has neither its names nor its words."""
     below, headings = _HEADING.subn("", text)
-    is_long = len(below) > _LONGEST or (headings > 0 and not _SORRY.match(below))
-    # A sign of a script without spaces is half a word.
-    sizes = (len(line) * (2 if UNSPACED_SIGN.search(line) else 1) for line in below.split("\n"))
-    if is_long and max(sizes) > _LONGEST_PLACEHOLDER:
+    if len(below) > _LONGEST or headings:
         return False
     own, known = _read(below), _read(replaced)
     # 7,21 may be one number or a row of two.
@@ -235,7 +230,7 @@ def tells_no_fact(text: str, replaced: str) -> bool:
     names = _told_of(own, known, set(replaced.split()))
     is_same_language = len(_frequent(text).keys() & dict(_frequent(replaced).most_common(_FREQUENT))) > 1
     # Where each noun has a capital, it marks a name no more than a small number does.
-    are_named = 5 * len(known.marked - known.values) <= len(known.content)
+    are_named = 3 * len(known.marked - known.values) <= len(known.content)
     is_sure = {word: len(word) > 2 and (word in known.values or are_named or not is_same_language) for word in names}
     words = frozenset[str]().union(*parts)
     facts = _facts(parts, is_sure, {word: places[word] for word in words & places.keys()})
@@ -261,9 +256,8 @@ def _facts(parts: list[frozenset[str]], is_sure: dict[str, bool], places: dict[s
     """How many facts the parts of a draft tell, by the rare words that they share with parts of what it replaces."""
     rare = {word for word, found in places.items() if len(found) <= _MOST_PARTS}
     names = {stem(word): 1 if sure else _SMALL for word, sure in is_sure.items() if len(word) > 2 or word.isdigit()}
-    return sum(names[word] for word in names.keys() & rare) + sum(
-        _is_told(part & rare, places, names) for part in parts
-    )
+    told = sum(_is_told(part & rare, places, names) for part in parts)
+    return told + sum(names[word] for word in names.keys() & rare)
 
 
 def _is_told(words: frozenset[str], places: dict[str, list[int]], names: Collection[str]) -> bool:

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from compaction_app.testing.exchange import Body, Exchange, Step
+from compaction_app.testing.exchange import Body, Exchange, Step, content_text
 
-#: The reply without a script: long enough to be accepted as a summary, short enough to save tokens.
+#: The reply without a script, to what is no request for a summary.
 DEFAULT_TEXT = "## Recap\n\nThe user asked for something and you answered it. All of it is done."
 
 
-def reply(text: str = DEFAULT_TEXT, *, usage: Mapping[str, Any] | None = None, finish_reason: str = "stop") -> Step:
-    """Reply with ``text``. ``usage`` is counted exactly by default; ``{}`` sends none."""
-    return reply_with(lambda _body: text, usage=usage, finish_reason=finish_reason)
+def reply(text: str | None = None, *, usage: Mapping[str, Any] | None = None, finish_reason: str = "stop") -> Step:
+    """Reply with ``text``; without one so that it is accepted as a summary, and short enough to save tokens.
+
+    ``usage`` is counted exactly by default; ``{}`` sends none.
+    """
+    return reply_with(lambda body: _recap(body) if text is None else text, usage=usage, finish_reason=finish_reason)
+
+
+def _recap(body: Body) -> str:
+    """A summary has to tell something of what it replaces: how that begins and ends."""
+    asked = content_text((body.get("messages") or [{}])[-1].get("content"))
+    replaced, cutoff, _ = asked.partition("<cutoff id=")
+    told = " ".join(re.sub("<[^<>]*>", " ", replaced).split())
+    return f"{DEFAULT_TEXT} {told[:60]} … {told[-60:]}" if cutoff else DEFAULT_TEXT
 
 
 def reply_with(

@@ -39,7 +39,7 @@ class Teller(Summarizer):
 
     def summarize(self, request: SummaryRequest) -> SummaryDraft:
         ahead = " and ".join(_NAME.findall(" ".join(message.content for message in request.lookahead)))
-        before = " ".join(_NAME.findall(request.previous_content + request.covered[0].content))
+        before = " ".join(_NAME.findall(request.previous_content))
         return SummaryDraft(text=f"## Guests\n\nYou spoke of {ahead}, before that of {before}.", model="teller")
 
 

@@ -86,7 +86,7 @@ SHORT = [
 @pytest.mark.parametrize("text", INSTEAD)
 @pytest.mark.parametrize("replaced", [WEDDING, LONG], ids=["short", "long"])
 def test_what_is_said_instead_of_a_summary_is_recognized(text, replaced):
-    assert is_error_text(text) or tells_nothing(text, replaced)
+    assert is_error_text(text) or tells_nothing(text, replaced) or tells_no_fact(text, replaced)
 
 
 @pytest.mark.parametrize(
@@ -161,13 +161,11 @@ def test_a_word_that_is_also_written_small_is_no_name():
     assert tells_nothing("The Server and the Model are away.", talk)
 
 
-def test_a_heading_shows_a_summary_and_a_placeholder_below_it_does_not():
-    assert not tells_nothing("## Rocket\n\nThe user is building a rocket, and you help with it.", LONG)
-    assert tells_nothing("## Rocket\n\n(none so far, as it seems)", LONG)
-    assert not tells_nothing("## Wedding\n\nMirela, Sibiu, 80 guests", LONG)
-    assert tells_nothing(
-        "## Zusammenfassung\n\nLeider kann ich das Gespräch nicht zusammenfassen, versuche es später.", LONG
-    )
+def test_a_heading_shows_no_summary():
+    assert tells_no_fact(GOOD, LONG)
+    assert tells_no_fact("## Rocket\n\n(none so far, as it seems)", LONG)
+    assert not tells_no_fact("## Wedding\n\nMirela, Sibiu, 80 guests", LONG)
+    assert tells_no_fact("## Zusammenfassung\n\nLeider kann ich das Gespräch nicht zusammenfassen.", LONG)
     assert not is_error_text("## Goal\n\nWe decided not to send the request before Monday, Mirela asks for 80 chairs.")
 
 
@@ -412,7 +410,7 @@ def alternating(lines: list[str]) -> tuple[Message, ...]:
     return messages([(("user", "assistant")[number % 2], line) for number, line in enumerate(lines)])
 
 
-@pytest.mark.parametrize("row", map(str.strip, re.split("[~\n]", LISTS.strip())))
+@pytest.mark.parametrize("row", [one.strip() for one in re.split("[~\n]", LISTS.strip())])
 @pytest.mark.parametrize("number", [5, 60])
 def test_a_list_of_records_is_a_summary(row: str, number: int) -> None:
     told = "\n".join(row.format(place, 3 * place, place + 1) for place in range(20, 20 + number))
