@@ -237,3 +237,5 @@ class SummarizerError(CompactionError):
     model: str = ""
     calls: Sequence[Any] = ()
     capacity: Any = None
+    #: What a provider says of a request that was too long for it.
+    overflow: Any = None

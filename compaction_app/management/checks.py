@@ -18,7 +18,7 @@ from django.db import DEFAULT_DB_ALIAS, connections, router
 
 from compaction_app.conf import Mode, find_problems, get_settings
 from compaction_app.summarizers.base import find_backend_problem
-from compaction_app.summarizers.cascade import NO_EVENTLET, USE_GEVENT, replaced_threads
+from compaction_app.summarizers.waiting import NO_EVENTLET, USE_GEVENT, replaced_threads
 
 _SUPPORTED_VENDORS = {"sqlite", "postgresql"}
 #: Django's backend for "no database configured".

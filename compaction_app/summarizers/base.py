@@ -5,23 +5,28 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any
 
 from celery.exceptions import SoftTimeLimitExceeded
 from django.utils.module_loading import import_string
 
 from compaction_app.conf import Settings, load_function
-from compaction_app.context.overflow import Overflow
+from compaction_app.context.overflow import error_text, find_overflow
 from compaction_app.exceptions import ConfigurationError, SummarizerError
 from compaction_app.memory.extractive import extractive_draft
+from compaction_app.messages.validation import read_json
 from compaction_app.summarizers.drafts import is_error_text, mended, wrong_draft
+from compaction_app.summarizers.error_details import safe_code, safe_message
 from compaction_app.summarizers.prompts import tighter
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
 from compaction_app.telemetry import log, log_error
-from compaction_app.values import Capacity, ErrorCode, EventKind, ModelCall, SummaryDraft, SummaryRequest
+from compaction_app.values import ErrorCode, EventKind, ModelCall, SummaryDraft, SummaryRequest
 
 logger = logging.getLogger("compaction_app.summarizers")
 
@@ -40,29 +45,76 @@ _DRAFT_CODES = frozenset(
 _ASKED_AGAIN = (ErrorCode.OVERSIZE, ErrorCode.ERROR_TEXT, ErrorCode.NOTHING_TOLD)
 #: With less time than this no model is asked.
 _LEAST_SECONDS = 0.1
+#: The longest wait, in seconds, that a provider's ``retry-after`` may ask for.
+MAX_RETRY_AFTER = 3600.0
+_CODES_BY_STATUS = {
+    401: (ErrorCode.AUTHENTICATION, False),
+    402: (ErrorCode.QUOTA, False),
+    403: (ErrorCode.AUTHENTICATION, False),
+    408: (ErrorCode.TIMEOUT, True),
+    409: (ErrorCode.PROVIDER_ERROR, True),
+    429: (ErrorCode.PROVIDER_ERROR, True),
+}
 
 
 def unlimited() -> float:
     return math.inf
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Failure:
-    """Why a model returned no usable draft."""
+def failure_of(
+    status: int,
+    body: Any = None,
+    headers: Mapping[str, str] | None = None,
+    *,
+    model: str = "",
+    prompt: str | None = None,
+) -> SummarizerError:
+    """The error for an HTTP status: its code, whether trying later may help, the wait that ``headers`` ask for.
 
-    model: str
-    code: ErrorCode
-    #: Status, the provider's code and, where it is safe to store, its message.
-    detail: str = ""
-    #: Trying later may help.
-    transient: bool = False
-    #: Seconds that the provider asked us to wait.
-    retry_after: float | None = None
-    #: What the provider says of a request that was too long for it.
-    overflow: Overflow | None = None
+    ``body``, parsed or a text, says more. Its message is kept where the ``prompt`` is given, and without what may quote
+    that or a key.
+    """
+    parsed = read_json(body) if isinstance(body, str) else body
+    inner = parsed.get("error", parsed) if isinstance(parsed, Mapping) else None
+    said: Mapping[str, Any] = inner if isinstance(inner, Mapping) else {}
+    overflow = find_overflow(status, body)
+    if "insufficient_quota" in (said.get("code"), said.get("type")):
+        code, transient = ErrorCode.QUOTA, False
+    elif overflow:
+        code, transient = ErrorCode.INPUT_TOO_LARGE, False
+    elif status >= 500:
+        code, transient = ErrorCode.PROVIDER_ERROR, True
+    else:
+        code, transient = _CODES_BY_STATUS.get(status, (ErrorCode.BAD_REQUEST, False))
+    words = f"HTTP {status} {safe_code(said.get('code'))}".strip()
+    if message := safe_message(error_text(body), prompt, model) if prompt is not None else "":
+        words += f": {message}"
+    else:
+        # Type and parameter where the message cannot be stored.
+        kind, parameter = safe_code(said.get("type")), safe_code(said.get("param"))
+        words = " ".join(part for part in (words, kind, f"({parameter})" if parameter else "") if part)
+    wait = _retry_after(headers or {})
+    return SummarizerError(
+        words, model=model, error_code=code, transient=transient, retry_after=wait, overflow=overflow
+    )
 
 
-Answer = SummaryDraft | Failure
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds from ``retry-after``, a number or an HTTP date; at most an hour."""
+    value = headers.get("retry-after") or ""
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+        except ValueError:
+            return None
+    # False for NaN too.
+    return min(seconds, MAX_RETRY_AFTER) if seconds >= 0 else None
+
+
+#: Returned and not raised: a traceback would carry the request.
+Answer = SummaryDraft | SummarizerError
 #: Asks one model, or a host's summarizer, once.
 _Ask = Callable[[SummaryRequest], Awaitable[Answer]]
 
@@ -75,11 +127,9 @@ class Drafting:
     accept: Accept | None = None
     on_event: OnEvent | None = None
     time_left: TimeLeft = unlimited
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[SummarizerError] = field(default_factory=list)
     #: Calls that were answered, in order: each is paid for, even if its draft is refused.
     calls: list[ModelCall] = field(default_factory=list)
-    #: What each model takes for which the request was too large.
-    too_small: list[Capacity] = field(default_factory=list)
 
     async def request_draft(self, ask: _Ask, model: str) -> SummaryDraft | None:
         """An accepted draft of one model, which is asked once more if its draft is too long or tells nothing.
@@ -91,7 +141,8 @@ class Drafting:
             if self.time_left() < _LEAST_SECONDS:
                 raise self._out_of_time()
             answer = await ask(request)
-            if isinstance(answer, Failure):
+            if isinstance(answer, SummarizerError):
+                answer.model = model
                 self.fail(answer)
                 return None
             self.calls += answer.paid_calls
@@ -103,7 +154,7 @@ class Drafting:
                 numbers = {"input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens}
                 log(logger, logging.INFO, "done", model=model, **numbers, characters=len(answer.text))
                 return replace(answer, tightened=request is not self.request, calls=tuple(self.calls))
-            self.fail(Failure(model=model, code=code, detail=f"{len(answer.text)} characters"))
+            self.fail(SummarizerError(f"{len(answer.text)} characters", model=model, error_code=code))
             if is_last or code not in _ASKED_AGAIN or is_error_text(answer.text):
                 return None
             if code != ErrorCode.OVERSIZE:
@@ -115,9 +166,9 @@ class Drafting:
                 self.on_event(EventKind.SUMMARY_OVERSIZE, {"model": model, "characters": len(answer.text), **figures})
         return None
 
-    def fail(self, failure: Failure) -> None:
+    def fail(self, failure: SummarizerError) -> None:
         self.failures.append(failure)
-        values = {"model": failure.model, "code": failure.code, "transient": failure.transient}
+        values = {"model": failure.model, "code": failure.error_code, "transient": failure.transient}
         log(logger, logging.WARNING, "failed", **values)
 
     def error(self) -> SummarizerError:
@@ -132,19 +183,20 @@ class Drafting:
         # The second answer of a model that was asked twice replaces its first.
         last = {failure.model: failure for failure in self.failures}
         # Waiting may help; then a refused draft says more than no answer.
-        telling = min(last.values(), key=lambda failure: (not failure.transient, failure.code not in _DRAFT_CODES))
+        telling = min(last.values(), key=lambda one: (not one.transient, one.error_code not in _DRAFT_CODES))
         waits = [failure.retry_after for failure in self.failures if failure.retry_after is not None]
+        too_small = [failure.capacity for failure in self.failures if failure.capacity]
         return SummarizerError(
-            "; ".join(f"{f.model}: {f.code}" + (f" ({f.detail})" if f.detail else "") for f in self.failures),
-            error_code=telling.code,
+            "; ".join(f"{one.model}: {one.error_code} ({one})" for one in self.failures),
+            error_code=telling.error_code,
             transient=telling.transient,
             retry_after=max(waits, default=None),
             model=telling.model,
-            capacity=max(self.too_small, key=lambda capacity: capacity.input_tokens, default=None),
+            capacity=max(too_small, key=lambda capacity: capacity.input_tokens, default=None),
         )
 
     def _out_of_time(self) -> SummarizerError:
-        asked = "; ".join(f"{failure.model}: {failure.code}" for failure in self.failures)
+        asked = "; ".join(f"{failure.model}: {failure.error_code}" for failure in self.failures)
         return SummarizerError(f"No time is left to ask a model. {asked}".rstrip(), error_code=ErrorCode.TIME_LIMIT)
 
 
@@ -165,15 +217,8 @@ class Summarizer:
     reads_reasoning: bool = True
     #: Whether it reads the messages after those that it summarizes.
     looks_ahead: bool = True
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        own = vars(cls).keys()
-        if "steps" not in own and {"summarize", "asummarize"} & own:
-            # What a subclass writes is asked, and not what a class above it does in its place.
-            cls.steps = Summarizer.steps  # type: ignore[method-assign]
-            if "asummarize" not in own:
-                cls.asummarize = Summarizer.asummarize  # type: ignore[method-assign]
+    #: Asks several models in turn, each of whose drafts is judged. None: :meth:`summarize` is asked.
+    cascade: Steps | None = None
 
     def __init__(self, settings: Settings, *, session_model: str = "", time_left: TimeLeft = unlimited) -> None:
         self.settings = settings
@@ -193,12 +238,20 @@ class Summarizer:
     def learn(self, error_code: str = "") -> None:
         """Called after the last request of a run, outside of event loops, with the code of its error if it failed."""
 
+    def seconds_left(self) -> float:
+        """The most that one call may take: the entry's ``TIMEOUT``, and not longer than the run lasts."""
+        return min(self.settings.summarizer_entry.timeout, self.time_left())
+
     async def steps(self, drafting: Drafting, way: Way) -> SummaryDraft:
-        """An accepted draft: asked for once, and once more if it is too long or tells nothing."""
+        """An accepted draft of what the class itself writes, and not of what a class above it does in its place."""
+        own = next(own for own in map(vars, type(self).__mro__) if own.keys() & {"cascade", "summarize", "asummarize"})
+        if self.cascade and "cascade" in own:
+            return await self.cascade(drafting, way)
         name = type(self).__name__
+        awaited = self.asummarize if "asummarize" in own else partial(Summarizer.asummarize, self)
 
         async def ask(request: SummaryRequest) -> SummaryDraft:
-            draft = await way.call(self.asummarize if way.is_awaited else self.summarize, request)
+            draft = await way.call(awaited if way.is_awaited else self.summarize, request)
             if wrong := wrong_draft(draft):
                 raise SummarizerError(f"{name} must return a SummaryDraft, not {wrong}.", model=name)
             accepted: SummaryDraft = draft

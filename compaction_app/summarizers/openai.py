@@ -1,9 +1,9 @@
-"""Asks one OpenAI-compatible model for a summary, within a deadline.
+"""The summarizer that asks models behind any OpenAI-compatible endpoint: a cascade, each within a deadline.
 
-:func:`call_model` returns a :class:`SummaryDraft`, or a :class:`Failure` with one of this app's error codes: whatever
-is wrong with an address, a key, a connection or an answer, the next model can be asked. A failure is stored with the
-run, so its detail contains no key and no text of the conversation: providers quote keys in a 401, and some servers
-quote the whole input in a 422 (see :mod:`error_details`).
+:func:`call_model` returns a :class:`SummaryDraft`, or a :class:`SummarizerError`: whatever is wrong with an address, a
+key, a connection or an answer, the next model can be asked. An error is stored with the run, so it contains no key and
+no text of the conversation: providers quote keys in a 401, and some servers quote the whole input in a 422 (see
+:mod:`error_details`).
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import asyncio
 import logging
 import os
 import re
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from email.utils import parsedate_to_datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from celery.exceptions import SoftTimeLimitExceeded
 
 from compaction_app import telemetry
-from compaction_app.conf import AskedModel, Settings, find_address_error
+from compaction_app.conf import AskedModel, Settings, find_address_error, load_function
+from compaction_app.context import windows
 from compaction_app.context.budget import window_of, window_or_default
 from compaction_app.context.overflow import (
     complaint_of,
@@ -31,22 +31,35 @@ from compaction_app.context.overflow import (
     overflow_of_error,
     overflow_of_report,
 )
-from compaction_app.context.windows import OPENAI_URL, OUTPUT_SHARE, smaller
+from compaction_app.context.windows import OPENAI_URL, OUTPUT_SHARE, Habits, Place, smaller
+from compaction_app.exceptions import ConfigurationError, SummarizerError
 from compaction_app.messages.originals import read_message
-from compaction_app.summarizers.base import Answer, Failure
-from compaction_app.summarizers.drafts import CHARACTERS_A_TOKEN
+from compaction_app.messages.validation import make_storable
+from compaction_app.summarizers.base import Answer, Drafting, Summarizer, ask_summarizer, failure_of
+from compaction_app.summarizers.drafts import CHARACTERS_A_TOKEN, NORMAL_ENDS, mended
 from compaction_app.summarizers.endpoint import async_http_client, is_unreadable, openai
-from compaction_app.summarizers.error_details import safe_code, safe_message
+from compaction_app.summarizers.prompts import OVERSIZE_FACTOR, count_request
+from compaction_app.summarizers.waiting import (
+    BLOCKING,
+    NO_EVENTLET,
+    USE_GEVENT,
+    Way,
+    is_loop_running,
+    replaced_threads,
+    run_in_loop,
+    without_waiting,
+)
 from compaction_app.telemetry import log_error
-from compaction_app.values import Capacity, ErrorCode, SummaryDraft, SummaryRequest
+from compaction_app.tokens import Count
+from compaction_app.values import Capacity, ErrorCode, EventKind, SummaryDraft, SummaryRequest
 
 logger = logging.getLogger("compaction_app.summarizers")
 
 TEMPERATURE = 0.1
 #: Sent where no key is needed: the client does not start without one, and local servers ignore it.
 NO_KEY = "no-key"
-#: The longest wait, in seconds, that a provider's ``retry-after`` may ask for.
-MAX_RETRY_AFTER = 3600.0
+#: A reply with at most 1.25 times the tokens of its draft, and 50 more, holds the draft alone: nothing was reasoned.
+_BESIDE, _FEW = 1.25, 50
 
 #: Models that refuse ``temperature`` and ``max_tokens``.
 _REASONING_MODEL = re.compile(r"(?:o\d|gpt-5)")
@@ -55,14 +68,6 @@ _OUTPUT_PARAMETERS = ("max_completion_tokens", "max_tokens")
 _UNSUPPORTED = re.compile(r"unsupported|not (?:supported|permitted)|extra|unknown|unrecognized|instead", re.IGNORECASE)
 #: How often a reply's limit is halved where the provider names none: from 20,000 to 1,250 tokens.
 _MOST_HALVINGS = 4
-_CODES_BY_STATUS = {
-    401: (ErrorCode.AUTHENTICATION, False),
-    402: (ErrorCode.QUOTA, False),
-    403: (ErrorCode.AUTHENTICATION, False),
-    408: (ErrorCode.TIMEOUT, True),
-    409: (ErrorCode.PROVIDER_ERROR, True),
-    429: (ErrorCode.PROVIDER_ERROR, True),
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,7 +91,7 @@ class ModelEntry:
         return self.base_url or _default_url()
 
     @property
-    def place(self) -> tuple[str, str]:
+    def place(self) -> Place:
         """Address and model: what is learned of a window belongs to both."""
         return self.url, self.model
 
@@ -94,14 +99,8 @@ class ModelEntry:
     def capacity(self) -> Capacity:
         return Capacity(self.max_input_tokens, self.max_output_tokens)
 
-    def counting(self, ratio: float) -> ModelEntry:
-        """The entry in tokens of our count, where the model makes ``ratio`` of one of ours."""
-        return replace(self, max_input_tokens=max(1, int(self.max_input_tokens / ratio)))
-
-    def limited_to(self, capacity: Capacity | None) -> ModelEntry:
+    def limited_to(self, capacity: Capacity) -> ModelEntry:
         """The entry, with no more than this capacity."""
-        if capacity is None:
-            return self
         least = smaller(self.capacity, capacity)
         return replace(self, max_input_tokens=least.input_tokens, max_output_tokens=least.output_tokens)
 
@@ -141,6 +140,171 @@ def _entry(asked: AskedModel, settings: Settings) -> ModelEntry:
     )
 
 
+@dataclass(kw_only=True, slots=True)
+class Candidate:
+    """One model of the cascade, and what a run has seen of it."""
+
+    #: As the settings have it, in the model's own tokens: with how many its server may have cut a request.
+    stated: ModelEntry
+    #: As it is asked: in tokens of our count, and narrowed when its provider says how small its window is.
+    entry: ModelEntry
+    #: What it does whatever it is asked, as it was remembered and as it is now.
+    former_habits: Habits
+    habits: Habits
+    #: What its provider said of its window, for the next runs.
+    learned: Capacity | None = None
+    #: The share of a request that its provider said it had read.
+    share: float | None = None
+    #: Tokens of a reply that filled the window.
+    full_reply: int | None = None
+
+    def narrow(self, capacity: Capacity, *, learn: bool = True) -> None:
+        self.entry = self.entry.limited_to(capacity)
+        if learn:
+            self.learned = self.entry.capacity
+
+
+def _candidates(entries: Sequence[ModelEntry]) -> Iterator[Candidate]:
+    """The models of a cascade, with what is remembered of them."""
+    known: Mapping[Place, Capacity] = {}
+    remembered: Mapping[Place, Habits] = {}
+    # The cache may be a database, which an event loop must not wait for.
+    if not is_loop_running():
+        places = [entry.place for entry in entries]
+        known, remembered = windows.recall(places), windows.recall_habits(places)
+    for stated in entries:
+        habits = remembered.get(stated.place, Habits())
+        entry = replace(stated, max_input_tokens=max(1, int(stated.max_input_tokens / habits.ratio)))
+        entry = entry.limited_to(known.get(stated.place, entry.capacity))
+        yield Candidate(stated=stated, entry=entry, former_habits=habits, habits=habits)
+
+
+class OpenAISummarizer(Summarizer):
+    """A cascade of models behind any OpenAI-compatible endpoint.
+
+    Each model is asked once, plus one tighter retry of a draft that was too long; after a failure or a refused draft
+    the next model is asked. ``clients`` makes the client of an entry, a new one for every call, which is closed
+    afterwards: the place for a host's proxies and certificates.
+    """
+
+    def __init__(self, settings: Settings, *, clients: Clients | None = None, **options: Any) -> None:
+        super().__init__(settings, **options)
+        if replaced_threads() == "eventlet":
+            raise ConfigurationError(f"{NO_EVENTLET} {USE_GEVENT}")
+        #: In the order in which they are asked.
+        self.candidates = tuple(_candidates(model_entries(settings, self.session_model)))
+        self._clients = clients
+        self._count: Count = load_function(settings.token_counter)
+
+    @property
+    def max_input_tokens(self) -> int | None:  # type: ignore[override]  # what is learned changes it
+        """What to plan for: the first model's limit. A later model that is too small for a request is skipped."""
+        return self.candidates[0].entry.max_input_tokens if self.candidates else None
+
+    @property
+    def max_output_tokens(self) -> int | None:  # type: ignore[override]
+        """Of ours: what the model writes are its own."""
+        if not self.candidates:
+            return None
+        first = self.candidates[0]
+        return max(1, int(first.entry.max_output_tokens / first.habits.ratio))
+
+    def learn(self, error_code: str = "") -> None:
+        """Keep what was learned for the next runs; forget it where no request was small enough."""
+        if error_code == ErrorCode.INPUT_TOO_LARGE:
+            windows.forget([one.stated.place for one in self.candidates])
+            return
+        if learned := {one.stated.place: one.learned for one in self.candidates if one.learned}:
+            windows.remember(learned)
+        if habits := {one.stated.place: one.habits for one in self.candidates if one.habits != one.former_habits}:
+            windows.remember_habits(habits)
+
+    def summarize(self, request: SummaryRequest) -> SummaryDraft:
+        return without_waiting(ask_summarizer(self, request, way=BLOCKING, steps=self.cascade))
+
+    async def asummarize(self, request: SummaryRequest) -> SummaryDraft:
+        return await ask_summarizer(self, request, steps=self.cascade)
+
+    async def cascade(self, drafting: Drafting, way: Way) -> SummaryDraft:
+        size = count_request(drafting.request, self._count)
+        for candidate in self.candidates:
+            before = len(drafting.failures)
+            if draft := await self._draft_of(candidate, drafting, size, way):
+                # A failed run names them in its error.
+                failed = drafting.failures[:before]
+                for model, code in dict.fromkeys((failure.model, failure.error_code) for failure in failed):
+                    if drafting.on_event:
+                        drafting.on_event(EventKind.MODEL_FAILED, {"model": model, "code": code})
+                return draft
+        raise drafting.error()
+
+    async def _draft_of(self, candidate: Candidate, drafting: Drafting, size: int, way: Way) -> SummaryDraft | None:
+        """Ask one model, and once more with a shorter reply where its window leaves no room for a longer one."""
+        model = candidate.entry.model
+        if size > candidate.entry.max_input_tokens:
+            detail = f"{size} tokens, takes {candidate.entry.max_input_tokens}"
+            drafting.fail(SummarizerError(detail, model=model, error_code=ErrorCode.INPUT_TOO_LARGE))
+        for _ in range(2):
+            if size > candidate.entry.max_input_tokens:
+                break
+            draft = await drafting.request_draft(partial(self._ask, candidate, drafting, way, size), model)
+            overflow = drafting.failures[-1].overflow if draft is None else None
+            if overflow is None:
+                if draft and windows.read_usage(draft, size):
+                    # It counts fewer tokens, and nothing was cut.
+                    candidate.learned = None
+                return draft
+            if overflow.ended_reply:
+                reply = (overflow.window or 0) - (overflow.sent or 0)
+                if reply == candidate.full_reply:
+                    # With less to read it ends at the same length: that is the server's own limit, and no window.
+                    drafting.failures[-1].error_code = ErrorCode.TRUNCATED
+                    candidate.learned = None
+                    return None
+                candidate.full_reply = reply
+            candidate.share = (overflow.sent or 0) / size
+            candidate.narrow(windows.narrowed(candidate.entry.capacity, overflow, size), learn=not overflow.is_rate)
+        else:
+            # It refused what its own numbers allow: less still.
+            candidate.narrow(windows.halved(size))
+        drafting.failures[-1].capacity = candidate.entry.capacity
+        return None
+
+    async def _ask(
+        self, candidate: Candidate, drafting: Drafting, way: Way, size: int, request: SummaryRequest
+    ) -> Answer:
+        """Ask a model, and see how it counts, whether it reasons, and whether all was read.
+
+        One that never did may write little more than the longest draft: if it runs on, it is stopped.
+        """
+        entry, (known, was_plain) = candidate.entry, candidate.habits
+        most = entry.max_output_tokens
+        if was_plain:
+            longest = OVERSIZE_FACTOR * drafting.request.target_tokens
+            most = min(most, int(_BESIDE * known * longest) + _FEW)
+        limited = replace(entry, max_output_tokens=most, timeout=min(entry.timeout, self.time_left()))
+        call = call_model(limited, request, self._clients)
+        answer = await call if way.is_awaited else run_in_loop(call)
+        if not isinstance(answer, SummaryDraft) or not answer.input_tokens:
+            return answer
+        ratio, is_plain = windows.ratio_after(answer.input_tokens, size, known), was_plain
+        if answer.output_tokens:
+            read = replace(answer, text=make_storable(answer.text))
+            written = _BESIDE * ratio * self._count([mended(read, request.max_output_tokens).text])[0] + _FEW
+            is_plain = answer.output_tokens <= written and was_plain is not False
+        candidate.habits = Habits(ratio, is_plain)
+        if not is_plain and most < entry.max_output_tokens and answer.finish_reason not in NORMAL_ENDS:
+            # It reasons about some requests only.
+            drafting.calls += answer.paid_calls
+            return await self._ask(candidate, drafting, way, size, request)
+        limits = [n for one in (candidate.stated, entry) for n in (one.max_input_tokens, sum(astuple(one.capacity)))]
+        if overflow := windows.read_usage(answer, size, candidate.share, limits):
+            drafting.calls += answer.paid_calls
+            detail = f"read {overflow.sent} of {size} tokens"
+            return SummarizerError(detail, error_code=ErrorCode.INPUT_TOO_LARGE, overflow=overflow)
+        return answer
+
+
 async def call_model(entry: ModelEntry, request: SummaryRequest, clients: Clients | None = None) -> Answer:
     """Ask a model once. A parameter that it rejects is left out or renamed, within the same deadline."""
     if wrong := _misconfigured(entry, clients):
@@ -157,11 +321,10 @@ async def call_model(entry: ModelEntry, request: SummaryRequest, clients: Client
                 completion, limit = await _create(client, _parameters(entry, request))
             answer = _read(entry, completion, limit)
         except Exception as error:
-            answer = failure_of(
-                error, model=entry.model, prompt=f"{request.system}\n{request.user}", seconds=entry.timeout
-            )
-        if isinstance(answer, Failure):
-            call.failed(answer.code)
+            prompt = f"{request.system}\n{request.user}"
+            answer = failure_of_error(error, model=entry.model, prompt=prompt, seconds=entry.timeout)
+        if isinstance(answer, SummarizerError):
+            call.failed(answer.error_code)
         else:
             call.answered(answer.paid_calls[0], finish_reason=answer.finish_reason)
         return answer
@@ -198,9 +361,9 @@ def _is_openai(entry: ModelEntry) -> bool:
     return host == "api.openai.com" or host.endswith((".api.openai.com", ".openai.azure.com"))
 
 
-def _misconfigured(entry: ModelEntry, clients: Clients | None) -> Failure | None:
+def _misconfigured(entry: ModelEntry, clients: Clients | None) -> SummarizerError | None:
     if wrong := find_address_error(entry.url):
-        return Failure(model=entry.model, code=ErrorCode.BAD_REQUEST, detail=f"base_url {wrong}")
+        return SummarizerError(f"base_url {wrong}", error_code=ErrorCode.BAD_REQUEST)
     if clients is not None:
         return None
     key = _api_key(entry)
@@ -208,7 +371,7 @@ def _misconfigured(entry: ModelEntry, clients: Clients | None) -> Failure | None
         return None
     wrong = "has a character that no header can have" if key else "is not set"
     detail = f"the environment variable {entry.api_key_env or 'OPENAI_API_KEY'} {wrong}"
-    return Failure(model=entry.model, code=ErrorCode.AUTHENTICATION, detail=detail)
+    return SummarizerError(detail, error_code=ErrorCode.AUTHENTICATION)
 
 
 def _parameters(entry: ModelEntry, request: SummaryRequest) -> dict[str, Any]:
@@ -259,17 +422,16 @@ def _adapted(parameters: dict[str, Any], error: openai.APIStatusError, tried: li
     return {other if name == output else name: value for name, value in parameters.items()}
 
 
-def _read(entry: ModelEntry, completion: Any, limit: int) -> SummaryDraft | Failure:
+def _read(entry: ModelEntry, completion: Any, limit: int) -> Answer:
     """``limit``: of the reply. The client checks nothing: any part may be missing, or the whole a page of HTML."""
     choices = getattr(completion, "choices", None)
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = getattr(choice, "message", None)
     if overflow := overflow_of_report(getattr(completion, "error", None)):
         detail = "the prompt is too long, says an answer with status 200"
-        code = ErrorCode.INPUT_TOO_LARGE
-        return Failure(model=entry.model, code=code, detail=detail, transient=False, overflow=overflow)
+        return SummarizerError(detail, error_code=ErrorCode.INPUT_TOO_LARGE, overflow=overflow)
     if message is None:
-        return _malformed_reply(entry.model)
+        return _malformed_reply()
     finish_reason = str(getattr(choice, "finish_reason", None) or "")
     usage = getattr(completion, "usage", None)
     details = getattr(usage, "prompt_tokens_details", None)
@@ -297,7 +459,7 @@ def _number(source: Any, name: str) -> int:
 # -- Errors of a provider -------------------------------------------------------------------------------
 
 
-def failure_of(error: Exception, *, model: str, prompt: str, seconds: float | None = None) -> Failure:
+def failure_of_error(error: Exception, *, model: str, prompt: str, seconds: float | None = None) -> SummarizerError:
     """Whatever was raised between making the client and reading the answer; only a task's soft time limit is raised.
 
     Returned and not raised: a traceback would carry the request, key and all. Its detail contains neither a key nor
@@ -309,58 +471,18 @@ def failure_of(error: Exception, *, model: str, prompt: str, seconds: float | No
         raise origin from None
     if isinstance(error, openai.APITimeoutError | TimeoutError):
         detail = f"no reply within {seconds:g} s" if seconds else "no reply in time"
-        return Failure(model=model, code=ErrorCode.TIMEOUT, detail=detail, transient=True)
+        return SummarizerError(detail, error_code=ErrorCode.TIMEOUT, transient=True)
     if isinstance(error, openai.APIResponseValidationError) or is_unreadable(error):
-        return _malformed_reply(model)
+        return _malformed_reply()
     if isinstance(error, openai.APIConnectionError):
-        return Failure(model=model, code=ErrorCode.PROVIDER_ERROR, detail="the connection failed", transient=True)
+        return SummarizerError("the connection failed", transient=True)
     if not isinstance(error, openai.APIStatusError):
         if not isinstance(error, openai.OpenAIError):
             log_error(logger, error, model=model)
-        return Failure(model=model, code=ErrorCode.PROVIDER_ERROR, detail=type(error).__name__)
-    overflow = overflow_of_error(error)
-    if "insufficient_quota" in (error.code, error.type):
-        code, transient = ErrorCode.QUOTA, False
-    elif overflow:
-        code, transient = ErrorCode.INPUT_TOO_LARGE, False
-    elif error.status_code >= 500:
-        code, transient = ErrorCode.PROVIDER_ERROR, True
-    else:
-        code, transient = _CODES_BY_STATUS.get(error.status_code, (ErrorCode.BAD_REQUEST, False))
-    return Failure(
-        model=model,
-        code=code,
-        detail=_detail(error, model, prompt),
-        transient=transient,
-        retry_after=_retry_after(error.response.headers),
-        overflow=overflow,
-    )
+        return SummarizerError(type(error).__name__)
+    return failure_of(error.status_code, error.body, error.response.headers, model=model, prompt=prompt)
 
 
-def _malformed_reply(model: str) -> Failure:
+def _malformed_reply() -> SummarizerError:
     """Transient: usually a proxy's error page or a truncated body."""
-    detail = "the reply is not a chat completion"
-    return Failure(model=model, code=ErrorCode.PROVIDER_ERROR, detail=detail, transient=True)
-
-
-def _detail(error: openai.APIStatusError, model: str, prompt: str) -> str:
-    """Status, code and message; type and parameter where the message cannot be stored."""
-    words = f"HTTP {error.status_code} {safe_code(error.code)}".strip()
-    if message := safe_message(error_text(error.body), prompt, model):
-        return f"{words}: {message}"
-    kind, parameter = safe_code(error.type), safe_code(error.param)
-    return " ".join(part for part in (words, kind, f"({parameter})" if parameter else "") if part)
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds from ``retry-after``, a number or an HTTP date; at most an hour."""
-    value = headers.get("retry-after") or ""
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            seconds = max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-        except ValueError:
-            return None
-    # False for NaN too.
-    return min(seconds, MAX_RETRY_AFTER) if seconds >= 0 else None
+    return SummarizerError("the reply is not a chat completion", transient=True)

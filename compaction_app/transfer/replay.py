@@ -16,7 +16,7 @@ from compaction_app.memory.ledger_text import prose_draft
 from compaction_app.memory.score import Told, share_kept
 from compaction_app.messages.transcript import largest_saving_summary, leaks_wrapper
 from compaction_app.messages.validation import make_storable
-from compaction_app.summarizers.base import Failure, Summarizer, run_summarizer
+from compaction_app.summarizers.base import Summarizer, run_summarizer
 from compaction_app.summarizers.drafts import mended, refuse_draft
 from compaction_app.tokens import Count
 from compaction_app.transfer.bundles import OUTPUT, Bundle
@@ -70,22 +70,22 @@ def with_prompt(bundle: Bundle, text: str) -> Bundle:
     return replace(bundle, request=request)
 
 
-def ask_summarizer(summarizer: Summarizer, request: SummaryRequest) -> SummaryDraft | Failure:
+def ask_summarizer(summarizer: Summarizer, request: SummaryRequest) -> SummaryDraft | SummarizerError:
     """A summarizer's first draft: nothing judges it, so nothing is requested twice."""
     try:
         return run_summarizer(summarizer, request)
     except SummarizerError as error:
-        known = error.error_code in ErrorCode.__members__.values()
-        code = ErrorCode(error.error_code) if known else ErrorCode.PROVIDER_ERROR
-        return Failure(model=error.model, code=code, detail=str(error))
+        if error.error_code not in ErrorCode.__members__.values():
+            error.error_code = ErrorCode.PROVIDER_ERROR
+        return error
 
 
 def replay(bundle: Bundle, summarizer: Summarizer, count: Count) -> Replay:
     """Send a bundle again and compare the answers."""
     asked: dict[str, Any] = {"target_tokens": bundle.target_tokens, "before": score(bundle, bundle.written, count)}
     answer = ask_summarizer(summarizer, bundle.request)
-    if isinstance(answer, Failure):
-        return Replay(**asked, model=answer.model, code=answer.code, detail=answer.detail)
+    if isinstance(answer, SummarizerError):
+        return Replay(**asked, model=answer.model, code=answer.error_code, detail=str(answer))
     draft = prose_draft(mended(answer, bundle.request.max_output_tokens), bundle.request.previous_ledger)
     # A draft with a lone surrogate is refused, and can be neither counted nor written as it is.
     text = make_storable(draft.text)

@@ -26,7 +26,7 @@ from compaction_app.exceptions import (
     StreamInterrupted,
 )
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.summarizers.openai import failure_of
+from compaction_app.summarizers.openai import failure_of_error
 from compaction_app.values import ErrorCode
 from project import offline_assistant
 
@@ -123,8 +123,8 @@ def words_for(error: Exception, model: str = "") -> tuple[str, str]:
             return "This message is too large to be stored.", str(error)
         told = next((words for kind, words in OWN_ERRORS.items() if isinstance(error, kind)), "")
         return (told, str(error)) if told else (str(error), "")
-    failure = failure_of(error, model=model, prompt="")
-    if isinstance(error, openai.RateLimitError) and failure.code != ErrorCode.QUOTA:
+    failure = failure_of_error(error, model=model, prompt="")
+    if isinstance(error, openai.RateLimitError) and failure.error_code != ErrorCode.QUOTA:
         when = f"{failure.retry_after:.0f} seconds" if failure.retry_after else "a moment"
         return f"The model receives too many requests at the moment; try again in {when}.", model
-    return REPLY_ERRORS[failure.code], f"{model}: {failure.detail}"
+    return REPLY_ERRORS[ErrorCode(failure.error_code)], f"{model}: {failure}"

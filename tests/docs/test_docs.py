@@ -12,7 +12,7 @@ from django.core.management import get_commands, load_command_class
 from compaction_app import chat
 from compaction_app.compaction import runs
 from compaction_app.conf import Mode, settings_from
-from compaction_app.summarizers.openai import MAX_RETRY_AFTER
+from compaction_app.summarizers.base import MAX_RETRY_AFTER
 from compaction_app.transfer import bundles
 from compaction_app.transfer.rebuild import NotRebuilt
 from compaction_app.values import ErrorCode, SkipReason, Suppression

@@ -38,9 +38,9 @@ def answer(hooks: ModuleType, **parts: Any) -> list[tuple[Any, ...]]:
     """Have the gateway of the example answer so; what it is asked."""
     asked: list[tuple[Any, ...]] = []
 
-    def ask_our_gateway(*texts: str, limit: int) -> dict[str, Any]:
-        asked.append((*texts, limit))
-        return {"status": "ok", "text": RECAP, "ended": "stop", **parts}
+    def ask_our_gateway(*texts: str, tokens: int, seconds: float) -> dict[str, Any]:
+        asked.append((*texts, tokens, seconds))
+        return {"status": 200, "text": RECAP, "ended": "stop", **parts}
 
     vars(hooks)["ask_our_gateway"] = ask_our_gateway
     return asked
@@ -79,12 +79,14 @@ class TestExamples:
         assert part["image_url"]["url"] == "https://files.example.org/uploads/1.png?signature=fresh"
 
     def test_a_busy_gateway_puts_a_run_off_and_fails_who_waits(self, hooks: ModuleType) -> None:
-        answer(hooks, status="busy")
+        """Anthropic says so with a status of its own."""
+        body = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+        answer(hooks, status=529, body=body, headers={"retry-after": "20"})
         tip = grow(chat.start_session(), None, "u a " * 40)[-1]
         with pytest.raises(CompactionFailed):
             chat.compact(tip)
         [run] = CompactionRun.objects.all()
-        assert (run.error_code, run.error_detail) == ("provider_error", "The gateway is busy.")
+        assert (run.error_code, run.error_detail) == ("provider_error", "HTTP 529: Overloaded")
 
     def test_the_policy_defers_and_forces(self, hooks: ModuleType, settings: Any) -> None:
         answer(hooks)

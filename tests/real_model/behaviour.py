@@ -24,8 +24,8 @@ from compaction_app.context import windows
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.summarizers.base import run_summarizer
-from compaction_app.summarizers.cascade import OpenAISummarizer
 from compaction_app.summarizers.drafts import repeats_itself
+from compaction_app.summarizers.openai import OpenAISummarizer
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import ErrorCode, Message, SummaryRequest
 from project.embedded import HOST, free_port
@@ -152,8 +152,8 @@ def test_a_reply_that_fills_the_window_is_an_overflow_too(model):
         run_summarizer(summarizer, asked)
     assert caught.value.error_code == ErrorCode.INPUT_TOO_LARGE
     assert [call.input_tokens + call.output_tokens for call in caught.value.calls] == [WINDOW]
-    [learned] = summarizer.learned.values()
-    assert learned.output_tokens == WINDOW // windows.OUTPUT_SHARE
+    [asked] = summarizer.candidates
+    assert asked.learned.output_tokens == WINDOW // windows.OUTPUT_SHARE
 
 
 @pytest.mark.parametrize("most", [40, 200])

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from compaction_app.conf import AskedModel, Settings, settings_from_snapshot
-from compaction_app.summarizers.cascade import OpenAISummarizer
 from compaction_app.summarizers.drafts import refuse_draft
+from compaction_app.summarizers.openai import OpenAISummarizer
 from compaction_app.summarizers.prompts import SummarizerLimit, request_for
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer

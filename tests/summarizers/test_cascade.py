@@ -11,7 +11,7 @@ import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 
 from compaction_app.exceptions import SummarizerError
-from compaction_app.summarizers import ExtractiveSummarizer, OpenAISummarizer, Summarizer
+from compaction_app.summarizers import ExtractiveSummarizer, OpenAISummarizer, Summarizer, failure_of
 from compaction_app.summarizers.base import ask_summarizer, make_summarizer, run_summarizer
 from compaction_app.summarizers.openai import ModelEntry, make_client, model_entries
 from compaction_app.testing import steps
@@ -246,6 +246,11 @@ class Awaited(Plain):
         return replace(Plain.summarize(self, request), model="awaited")
 
 
+class Rewritten(Awaited):
+    def summarize(self, request: SummaryRequest) -> Any:
+        return replace(super().summarize(request), model="rewritten")
+
+
 class TestHostSummarizers:
     def test_a_plain_one_does_not_hold_an_event_loop(self):
         plain = Plain(SummaryDraft(text=GOOD))
@@ -254,6 +259,42 @@ class TestHostSummarizers:
 
     def test_an_asynchronous_one_is_awaited(self):
         assert asyncio.run(ask_summarizer(Awaited(SummaryDraft(text=GOOD)), request(), ACCEPT)).model == "awaited"
+
+    def test_what_a_subclass_writes_is_asked_and_not_what_the_class_above_it_awaits(self, summarize):
+        assert summarize(Rewritten(SummaryDraft(text=GOOD)), request(), ACCEPT).model == "rewritten"
+
+    @pytest.mark.parametrize(
+        ("status", "body", "code", "transient", "words"),
+        [
+            (529, None, ErrorCode.PROVIDER_ERROR, True, "HTTP 529"),
+            (401, "<html>", ErrorCode.AUTHENTICATION, False, "HTTP 401"),
+            (
+                429,
+                '{"error": {"type": "rate_limit_error"}}',
+                ErrorCode.PROVIDER_ERROR,
+                True,
+                "HTTP 429 rate_limit_error",
+            ),
+            (429, {"error": {"code": "insufficient_quota"}}, ErrorCode.QUOTA, False, "HTTP 429 insufficient_quota"),
+            (
+                400,
+                {"error": {"message": "prompt is too long: 9 tokens > 8 maximum"}},
+                "input_too_large",
+                False,
+                "HTTP 400",
+            ),
+        ],
+    )
+    def test_a_status_says_what_went_wrong(self, status, body, code, transient, words):
+        """Nothing of a message that may quote the prompt, since this is not known here."""
+        error = failure_of(status, body, {"retry-after": "7"})
+        assert (error.error_code, error.transient, error.retry_after, str(error)) == (code, transient, 7, words)
+
+    def test_a_call_takes_no_longer_than_its_time_out_and_its_run(self):
+        plain = Plain()
+        assert plain.seconds_left() == 5
+        plain.time_left = lambda: 2.0
+        assert plain.seconds_left() == 2
 
     def test_its_drafts_are_judged_too(self, summarize):
         with pytest.raises(SummarizerError) as caught:

@@ -13,7 +13,7 @@ from compaction_app.exceptions import ConfigurationError
 from compaction_app.management.checks import check_threads
 from compaction_app.models import CompactionRun
 from compaction_app.summarizers.base import run_summarizer
-from compaction_app.summarizers.cascade import OpenAISummarizer
+from compaction_app.summarizers.openai import OpenAISummarizer
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.server import ScriptedOpenAIServer

@@ -10,8 +10,7 @@ import pytest
 
 from compaction_app.exceptions import SummarizerError
 from compaction_app.summarizers.base import run_summarizer
-from compaction_app.summarizers.cascade import OpenAISummarizer
-from compaction_app.summarizers.openai import NO_KEY, ModelEntry, model_entries
+from compaction_app.summarizers.openai import NO_KEY, ModelEntry, OpenAISummarizer, model_entries
 from compaction_app.testing import steps
 from compaction_app.values import ErrorCode
 from tests.steps import echoing_validation_error, unsupported_parameter

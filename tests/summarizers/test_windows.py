@@ -15,7 +15,7 @@ from compaction_app.context.windows import Habits, narrowed, read_usage
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import CompactionRun
 from compaction_app.summarizers.base import run_summarizer
-from compaction_app.summarizers.cascade import OpenAISummarizer
+from compaction_app.summarizers.openai import OpenAISummarizer
 from compaction_app.tasks import compact_session
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
@@ -89,7 +89,7 @@ def test_an_overflow_with_status_200_is_one(server):
             request_of(covered=[Message(id=1, depth=1, role=Role.USER, tokens=9, content="Why? " * 9)])
         )
     assert (caught.value.error_code, caught.value.transient) == (ErrorCode.INPUT_TOO_LARGE, False)
-    assert [capacity.output_tokens for capacity in summarizer.learned.values()] == [2048]
+    assert [one.learned.output_tokens for one in summarizer.candidates] == [2048]
 
 
 class TestLongestReply:
@@ -150,7 +150,7 @@ class TestMemory:
         asked = settings_of({"model": self.PLACE[1], "base_url": self.PLACE[0]}, MAX_OUTPUT_TOKENS=8_000)
         summarizer = OpenAISummarizer(asked)
         assert (summarizer.max_input_tokens, summarizer.max_output_tokens) == (60_000, 4_000)
-        assert summarizer.entries[0].max_output_tokens == 8_000, "what the model may write is its own"
+        assert summarizer.candidates[0].entry.max_output_tokens == 8_000, "what the model may write is its own"
         summarizer.learn(ErrorCode.INPUT_TOO_LARGE)
         assert OpenAISummarizer(asked).max_input_tokens == 120_000
 

@@ -32,7 +32,7 @@ from compaction_app.conversation.recall import other_calls
 from compaction_app.conversation.stream import STOPPED, ReplyStream
 from compaction_app.exceptions import CompactionError, ContextOverflow, InvalidReply, ReplyUnderWay
 from compaction_app.models import ChatMessage, ChatSession, ReplyClaim
-from compaction_app.summarizers.openai import failure_of
+from compaction_app.summarizers.openai import failure_of_error
 from compaction_app.telemetry import log_error
 from compaction_app.tree.branches import database_of
 from compaction_app.values import ErrorCode
@@ -68,7 +68,8 @@ _under_way: dict[str, Reply] = {}
 def explain(error: Exception) -> tuple[Code, str]:
     """The code of an error and a sentence for people."""
     if isinstance(error, openai.OpenAIError):
-        return Code.MODEL, SENTENCES.get(failure_of(error, model="", prompt="").code, Code.MODEL.meaning)
+        code = ErrorCode(failure_of_error(error, model="", prompt="").error_code)
+        return Code.MODEL, SENTENCES.get(code, Code.MODEL.meaning)
     if isinstance(error, ContextOverflow):
         is_message = error.needed > error.available
         return Code.CONTEXT_OVERFLOW, TOO_LONG if is_message else SENTENCES[ErrorCode.INPUT_TOO_LARGE]

@@ -15,14 +15,14 @@ from django.utils.module_loading import import_string
 from compaction_app.conf import Settings, get_settings, get_token_counter
 from compaction_app.context import windows
 from compaction_app.context.budget import window_of
-from compaction_app.exceptions import ConfigurationError
+from compaction_app.exceptions import ConfigurationError, SummarizerError
 from compaction_app.management.console import FAILED, WrongCall, at_least, printable, with_entry, with_model, write_some
 from compaction_app.messages.transcript import largest_saving_summary
 from compaction_app.models.words import WHY_IT_FAILED
 from compaction_app.summarizers import OpenAISummarizer
-from compaction_app.summarizers.base import Failure, make_summarizer
+from compaction_app.summarizers.base import make_summarizer
 from compaction_app.summarizers.drafts import refuse_draft
-from compaction_app.summarizers.openai import ModelEntry
+from compaction_app.summarizers.openai import Candidate, ModelEntry
 from compaction_app.summarizers.prompts import count_request, request_for
 from compaction_app.tokens import Count, count_messages
 from compaction_app.transfer.replay import ask_summarizer
@@ -101,7 +101,11 @@ class Command(BaseCommand):
         answer = ask_summarizer(summarizer, request)
         seconds = time.monotonic() - started
         most = largest_saving_summary(plan.replaced_tokens, settings.min_saving_ratio)
-        code = answer.code if isinstance(answer, Failure) else refuse_draft(answer, request, most, count)
+        code = (
+            ErrorCode(answer.error_code)
+            if isinstance(answer, SummarizerError)
+            else refuse_draft(answer, request, most, count)
+        )
         summarizer.learn(str(code or ""))
         entry = None
         # The speed of an instant answer says nothing.
@@ -114,15 +118,16 @@ class Command(BaseCommand):
             told["tokens written"] = f"{answer.output_tokens:,}{speed}"
         if isinstance(summarizer, OpenAISummarizer):
             # With what was learned of its window.
-            [entry] = summarizer.entries
-            told["window"] = _window(entry, summarizer)
+            [candidate] = summarizer.candidates
+            entry = candidate.entry
+            told["window"] = _window(candidate, settings)
         if entry and isinstance(answer, SummaryDraft) and answer.output_tokens:
             told["TIMEOUT"] = f"{_timeout(entry, answer, seconds, size)} for its longest request"
         told["verdict"] = self.style.SUCCESS("accepted")
         if code:
             told["verdict"] = self.style.ERROR(f"refused: {code}, {WHY_IT_FAILED[code]}")
-        if isinstance(answer, Failure):
-            told["detail"] = printable(answer.detail)
+        if isinstance(answer, SummarizerError):
+            told["detail"] = printable(str(answer))
         where = f"{entry.model} at {windows.endpoint_of(entry.url)}" if entry else type(summarizer).__name__
         self.stdout.write(self.style.MIGRATE_HEADING(printable(where)))
         for name, text in told.items():
@@ -165,11 +170,12 @@ def plan_of(count: Count) -> CompactionPlan:
     )
 
 
-def _window(entry: ModelEntry, summarizer: OpenAISummarizer) -> str:
-    if learned := summarizer.learned.get(entry.place) or windows.recall([entry.place]).get(entry.place):
+def _window(candidate: Candidate, settings: Settings) -> str:
+    entry = candidate.entry
+    if learned := candidate.learned or windows.recall([entry.place]).get(entry.place):
         return f"{learned.input_tokens + learned.output_tokens:,}, as the server said"
     # CONTEXT_WINDOW is that of the chat model.
-    settings = summarizer.settings.but(context_window=None)
+    settings = settings.but(context_window=None)
     known = window_of(entry.model, settings)
     return f"{known:,}" if known else f"{settings.default_context_window:,}, assumed: name it in MODELS"
 
