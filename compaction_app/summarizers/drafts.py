@@ -64,7 +64,7 @@ _REFUSAL = re.compile(
 )
 _WORD, _DIGITS = re.compile(r"\w+"), re.compile(r"\d+")
 #: The number of an item is no fact.
-_ITEM = re.compile(r"(?m)^\W*\d{1,3}[.)]\s")
+_ITEM = re.compile(r"(?m)^[^\w\n]{0,9}\d{1,3}[.)]\s")
 _SENTENCE_ENDS = re.compile(r"\n+|(?<=[.!?。！？])\s*(?=\S)")
 #: A shorter text with a refrain is no loop.
 _FEWEST_PARTS = 10
@@ -289,7 +289,8 @@ def repeats_itself(text: str) -> bool:
 
     After the same sentence: what follows the "no." of a list is another one each time.
     """
-    lines = [[" ".join(part.split()).casefold() for part in _SENTENCE_ENDS.split(line)] for line in text.split("\n")]
+    shown = filter(None, text.split("\n"))
+    lines = [[" ".join(part.split()).casefold() for part in _SENTENCE_ENDS.split(line)] for line in shown]
     told = sum(len(part) for line in set(map(tuple, lines)) for _, part in set(pairwise(("", *line))))
     return sum(map(len, lines)) >= _FEWEST_PARTS and 2 * told < sum(len(part) for line in lines for part in line)
 
