@@ -30,7 +30,7 @@ from compaction_app.messages.openai_format import described
 from compaction_app.messages.transcript import count_summary, largest_saving_summary, summary_message
 from compaction_app.redaction import redactor_of
 from compaction_app.summarizers.drafts import mended, refuse_draft, wrong_draft
-from compaction_app.summarizers.prompts import request_for, tighter
+from compaction_app.summarizers.prompts import Prompt, tighter
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count, ExactTokenCounter, attachment_tokens, count_messages, count_tools
 from compaction_app.values import (
@@ -220,7 +220,7 @@ def _compact(
     # request.
     seen = [message.content for message in (*plan.covered, *plan.lookahead)]
     nonce = hashlib.sha256(json.dumps(seen).encode()).hexdigest()[:16]
-    request = request_for(plan, settings, nonce=nonce, redact=redactor_of(settings))
+    request = Prompt(settings, redact=redactor_of(settings)).request(plan, nonce)
     most = largest_saving_summary(plan.replaced_tokens, settings.min_saving_ratio)
 
     def ask(asked: SummaryRequest) -> tuple[SummaryDraft | None, str]:

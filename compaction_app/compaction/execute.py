@@ -59,7 +59,7 @@ from compaction_app.summarizers.base import (
     unlimited,
 )
 from compaction_app.summarizers.drafts import refuse_draft
-from compaction_app.summarizers.prompts import OVERSIZE_FACTOR, SummarizerLimit, count_request, request_for
+from compaction_app.summarizers.prompts import OVERSIZE_FACTOR, Prompt, SummarizerLimit, count_request
 from compaction_app.summarizers.waiting import BLOCKING, Way, without_waiting
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count
@@ -215,7 +215,7 @@ def _load(
         # A summary may be longer than its target: the target leaves room for that in the longest reply.
         longest = max(1, int(capacity.output_tokens / OVERSIZE_FACTOR))
         budget = replace(budget, summary_target=min(budget.summary_target, longest))
-        limit = SummarizerLimit(capacity.input_tokens, settings, count, **_parts_of_request(run, settings))
+        limit = SummarizerLimit(capacity.input_tokens, _prompt_of(run, settings), count)
     plan = _plan(run, branch, budget, settings, summarizer, limit)
     if isinstance(plan, Skip):
         return SkipReason(plan.reason)
@@ -255,12 +255,11 @@ def _plan(
 
 def request_of(run: CompactionRun, settings: Settings, plan: CompactionPlan, limits: dict[int, int]) -> SummaryRequest:
     """What a plan asks for. It depends on nothing else: :mod:`transfer.rebuild` builds it again from stored rows."""
-    return request_for(plan, settings, nonce=run.nonce, limits=limits, **_parts_of_request(run, settings))
+    return _prompt_of(run, settings).request(plan, run.nonce, limits)
 
 
-def _parts_of_request(run: CompactionRun, settings: Settings) -> dict[str, Any]:
-    """What a request contains whatever the plan is, and how it is redacted."""
-    return {"instructions": run.instructions, "policy_line": run.policy_line, "redact": redactor_of(settings)}
+def _prompt_of(run: CompactionRun, settings: Settings) -> Prompt:
+    return Prompt(settings, run.instructions, run.policy_line, redactor_of(settings))
 
 
 @dataclass(kw_only=True)

@@ -11,6 +11,7 @@ pins are counted once, and no pinned message is counted again with the messages 
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -285,17 +286,16 @@ class _Planner:
         def size(plan: CompactionPlan) -> int:
             return limit.overhead(plan.base, plan.turn_request, plan.lookahead) + sum(sizes[m.id] for m in plan.covered)
 
+        def partly(point: int) -> CompactionPlan:
+            return self.plan(point, kept_from=cut, partial=True)
+
         if size(whole) <= limit.max_tokens:
             return whole
         shorter = [point for point in self.cuts(cut) if point < cut]
-        low, high = 0, len(shorter)
-        while low < high:
-            middle = (low + high) // 2
-            fits = size(self.plan(shorter[middle], kept_from=cut, partial=True)) <= limit.max_tokens
-            low, high = (middle + 1, high) if fits else (low, middle)
-        if low and self.largest_target(shorter[low - 1]) >= _SMALLEST_TARGET:
-            return self.plan(shorter[low - 1], kept_from=cut, partial=True)
+        fitting = bisect_left(shorter, True, key=lambda point: size(partly(point)) > limit.max_tokens)
+        if fitting and self.largest_target(shorter[fitting - 1]) >= _SMALLEST_TARGET:
+            return partly(shorter[fitting - 1])
         # Not even the first legal cut fits, or what fits is too small for any summary to be smaller: the next one is
         # taken, and its largest messages are shown shortened, head and tail.
-        first = next((point for point in shorter[low:] if self.largest_target(point) >= _SMALLEST_TARGET), cut)
+        first = next((point for point in shorter[fitting:] if self.largest_target(point) >= _SMALLEST_TARGET), cut)
         return self.plan(first, kept_from=cut, partial=first < cut, shorten=True)

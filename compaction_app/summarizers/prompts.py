@@ -6,15 +6,15 @@ wrote, so it is escaped and declared to be data. The marker contains the run's n
 message can forge it. What changes from request to request stands behind the material: the length, the name of the
 cutoff, the note of a tighter retry. A provider's prompt cache keeps what precedes.
 
-Every text that people or models wrote passes through the redactor. :func:`request_for` joins the same parts that
-:class:`SummarizerLimit` counts, so planning can fit a request before it is written. What comes back is judged in
-:mod:`drafts`.
+Every text that people or models wrote passes through the redactor. Planning fits a request before it is written, by
+the count of its parts. What comes back is judged in :mod:`drafts`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -130,61 +130,96 @@ def prompt_version(settings_prompt: str | None) -> str:
     return f"{PROMPT_VERSION}+{hashlib.sha256(settings_prompt.encode()).hexdigest()[:8]}"
 
 
-def _redacted(
-    base: Summary | None, pinned: Message | None, instructions: str, policy_line: str, redact: Redact | None
-) -> tuple[Summary | None, Message | None, str, str]:
-    """As they are shown. Texts are cut after the redactor has read them whole: it would not recognize half a key."""
-    clean = redact or str
-    return (
-        redact_summary(base, clean) if base else None,
-        apply_redactor(pinned, redact) if pinned else None,
-        clean(instructions).strip()[:MAX_INSTRUCTIONS],
-        " ".join(clean(policy_line).split())[:MAX_POLICY_LINE],
-    )
+@dataclass
+class Prompt:
+    """The parts of a run's requests: :meth:`request` joins them, and :class:`SummarizerLimit` counts them.
+
+    Each part begins with "<" or a letter and ends with ">" or ".", as every block of a message does. Tokenizers split
+    there, so the count of the joined text is at most the sum of the counts and one for each line end.
+    """
+
+    settings: Settings
+    instructions: str = ""
+    policy_line: str = ""
+    redact: Redact | None = None
+
+    def __post_init__(self) -> None:
+        # Cut after the redactor has read them whole: it would not recognize half a key.
+        clean = self.redact or str
+        self.instructions = clean(self.instructions).strip()[:MAX_INSTRUCTIONS]
+        self.policy_line = " ".join(clean(self.policy_line).split())[:MAX_POLICY_LINE]
+
+    def request(self, plan: CompactionPlan, nonce: str, limits: Mapping[int, int] | None = None) -> SummaryRequest:
+        """The request of a plan. ``limits``: bytes of the messages that are shown head-and-tail, by id."""
+        base, covered, lookahead = self.summary(plan.base), self.shown(plan.covered), self.shown(plan.lookahead)
+        hint = ""
+        if base and base.text:
+            # The ledger is written again whatever the model does, so the model can shorten only the prose before it.
+            hint = size_hint(base.tokens * len(base.content) // len(base.text), plan.target_tokens)
+        # The longest draft that is accepted; the plan's target is always allowed.
+        most = largest_saving_summary(plan.replaced_tokens, self.settings.min_saving_ratio)
+        saving = most - SUMMARY_WRAPPER_TOKENS - 1
+        ceiling = max(plan.target_tokens, min(int(OVERSIZE_FACTOR * plan.target_tokens), saving))
+        (system, *before), after = self.around(base, plan.turn_request, limits)
+        user = [
+            *before,
+            *self.blocks(covered, limits),
+            marker(nonce),
+            *self.blocks(lookahead, limits),
+            *after,
+            closing(nonce, plan.target_tokens, ceiling, hint),
+        ]
+        return SummaryRequest(
+            system=system,
+            user="\n".join(user),
+            target_tokens=plan.target_tokens,
+            max_output_tokens=self.settings.summarizer_entry.max_output_tokens,
+            previous_summary=base.text if base else "",
+            previous_ledger=base.ledger if base else "",
+            previous_is_extract=base is not None and base.is_extract,
+            previous_extract=base.extract if base else "",
+            covered=covered,
+            lookahead=lookahead,
+            instructions=self.instructions,
+            nonce=nonce,
+        )
+
+    def shown(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        return tuple(apply_redactor(message, self.redact) for message in messages)
+
+    def summary(self, base: Summary | None) -> Summary | None:
+        return redact_summary(base, self.redact) if base and self.redact else base
+
+    def blocks(self, shown: Sequence[Message], limits: Mapping[int, int] | None = None) -> list[str]:
+        return render_messages(shown, reasoning=self.settings.reasoning, limits=limits)
+
+    def around(
+        self, base: Summary | None, pinned: Message | None, limits: Mapping[int, int] | None = None
+    ) -> tuple[list[str], list[str]]:
+        """What comes before the messages, the system message first, and what comes after them, but for the closing."""
+        goes_on = bool(base and base.text)
+        # How to read the material cannot be overridden.
+        rules = f"{RULES}\n{RULES_GOING_ON.format(ledger=LEDGER_NAME)}" if goes_on else RULES
+        policy = [f"A rule of this application: {self.policy_line}"] if self.policy_line else []
+        writing = how_to_write(self.settings.summarizer_entry.prompt, goes_on=goes_on)
+        before = ["\n\n".join([writing, rules, *policy])]
+        if base and base.text:
+            before.append(f"<previous-summary>\n{_escape(base.text)}\n</previous-summary>")
+        if pinned:
+            block = "\n".join(self.blocks(self.shown([pinned]), limits))
+            before.append(f"<pinned>\n{block}\n</pinned>")
+        said = _escape(self.instructions)
+        return before, [f"<instructions>\n{said}\n</instructions>"] if said else []
 
 
-def request_for(
-    plan: CompactionPlan,
-    settings: Settings,
-    *,
-    nonce: str,
-    instructions: str = "",
-    policy_line: str = "",
-    limits: Mapping[int, int] | None = None,
-    redact: Redact | None = None,
-) -> SummaryRequest:
-    """The request of a plan. ``limits``: bytes of the messages that are shown head-and-tail, by id."""
-    base, pinned, instructions, policy_line = _redacted(plan.base, plan.turn_request, instructions, policy_line, redact)
-    covered, lookahead = (tuple(apply_redactor(m, redact) for m in part) for part in (plan.covered, plan.lookahead))
-    hint = ""
-    if base and base.text:
-        # The ledger is written again whatever the model does, so the model can shorten only the prose before it.
-        hint = size_hint(base.tokens * len(base.content) // len(base.text), plan.target_tokens)
-    # The longest draft that is accepted; the plan's target is always allowed.
-    most = largest_saving_summary(plan.replaced_tokens, settings.min_saving_ratio)
-    saving = most - SUMMARY_WRAPPER_TOKENS - 1
-    ceiling = max(plan.target_tokens, min(int(OVERSIZE_FACTOR * plan.target_tokens), saving))
-    user = [
-        *_before(base, pinned, settings.reasoning, limits),
-        *render_messages(covered, reasoning=settings.reasoning, limits=limits),
-        marker(nonce),
-        *render_messages(lookahead, reasoning=settings.reasoning, limits=limits),
-        *_after(instructions, nonce, plan.target_tokens, ceiling, hint),
-    ]
-    entry = settings.summarizer_entry
-    return SummaryRequest(
-        system=_system(base, policy_line, entry.prompt),
-        user="\n".join(user),
-        target_tokens=plan.target_tokens,
-        max_output_tokens=entry.max_output_tokens,
-        previous_summary=base.text if base else "",
-        previous_ledger=base.ledger if base else "",
-        previous_is_extract=base is not None and base.is_extract,
-        previous_extract=base.extract if base else "",
-        covered=covered,
-        lookahead=lookahead,
-        instructions=instructions,
-        nonce=nonce,
+def closing(nonce: str, target_tokens: int, ceiling: int, hint: str) -> str:
+    return _CLOSING.format(
+        end=END_OF_MATERIAL,
+        marker=marker(nonce),
+        tokens=target_tokens,
+        words=target_tokens * 3 // 4,
+        ceiling=ceiling,
+        hint=f" {hint}" if hint else "",
     )
 
 
@@ -213,44 +248,6 @@ def how_to_write(prompt: str | None, *, goes_on: bool) -> str:
     return prompt or (f"{WRITING}\n{GOING_ON}" if goes_on else WRITING)
 
 
-def _system(base: Summary | None, policy_line: str, prompt: str | None) -> str:
-    """How to read the material cannot be overridden."""
-    goes_on = bool(base and base.text)
-    rules = f"{RULES}\n{RULES_GOING_ON.format(ledger=LEDGER_NAME)}" if goes_on else RULES
-    policy = [f"A rule of this application: {policy_line}"] if policy_line else []
-    return "\n\n".join([how_to_write(prompt, goes_on=goes_on), rules, *policy])
-
-
-# Each part begins with "<" or a letter and ends with ">" or ".", as every block of a message does. Tokenizers split
-# there, so the count of the joined text is at most the sum of the counts and one for each line end.
-
-
-def _before(
-    base: Summary | None, pinned: Message | None, reasoning: str, limits: Mapping[int, int] | None
-) -> list[str]:
-    """What comes before the covered messages."""
-    parts = []
-    if base and base.text:
-        parts.append(f"<previous-summary>\n{_escape(base.text)}\n</previous-summary>")
-    if pinned:
-        block = "\n".join(render_messages([pinned], reasoning=reasoning, limits=limits))
-        parts.append(f"<pinned>\n{block}\n</pinned>")
-    return parts
-
-
-def _after(instructions: str, nonce: str, target_tokens: int, ceiling: int, hint: str) -> list[str]:
-    """What comes after the look-ahead."""
-    closing = _CLOSING.format(
-        end=END_OF_MATERIAL,
-        marker=marker(nonce),
-        tokens=target_tokens,
-        words=target_tokens * 3 // 4,
-        ceiling=ceiling,
-        hint=f" {hint}" if hint else "",
-    )
-    return [f"<instructions>\n{_escape(instructions)}\n</instructions>", closing] if instructions else [closing]
-
-
 def _escape(text: str) -> str:
     """Escaped for the material. What is escaped already stays: a summary is read and written again in each
     generation, and must not gain another ``amp;`` each time."""
@@ -265,11 +262,8 @@ class SummarizerLimit:
     """
 
     max_tokens: int
-    settings: Settings
+    prompt: Prompt
     count: Count
-    instructions: str = ""
-    policy_line: str = ""
-    redact: Redact | None = None
     _overheads: dict[tuple[Any, ...], int] = field(default_factory=dict, init=False)
 
     def blocks(self, messages: Sequence[Message], limits: Mapping[int, int] | None = None) -> list[int]:
@@ -277,15 +271,18 @@ class SummarizerLimit:
 
         A call is shown with its result's outcome, so calls and results must be measured together.
         """
-        shown = [apply_redactor(message, self.redact) for message in messages]
-        return [n + 1 for n in self.count(render_messages(shown, reasoning=self.settings.reasoning, limits=limits))]
+        return [n + 1 for n in self.count(self.prompt.blocks(self.prompt.shown(messages), limits))]
 
     def overhead(self, base: Summary | None, pinned: Message | None, lookahead: Sequence[Message]) -> int:
-        """Tokens of everything in a request but its covered messages."""
+        """Tokens of everything in a request but its covered messages, with the largest possible target, hint, nonce."""
         # Asked for each candidate cut, and the same for nearly all of them.
         key = (pinned.id if pinned else None, tuple(message.id for message in lookahead))
         if key not in self._overheads:
-            self._overheads[key] = sum(self.blocks(lookahead)) + self._frame(base, pinned)
+            before, after = self.prompt.around(self.prompt.summary(base), pinned)
+            texts = [*before, marker(_WIDEST_NONCE), *after, _TIGHTER.format(tokens=_WIDEST_TARGET)]
+            ends = [closing(_WIDEST_NONCE, _WIDEST_TARGET, _WIDEST_TARGET, hint) for hint in _HINTS]
+            frame = sum(self.count(texts)) + max(self.count(ends)) + len(texts) + 1 + 2 * TOKENS_PER_MESSAGE
+            self._overheads[key] = sum(self.blocks(lookahead)) + frame
         return self._overheads[key]
 
     def byte_limits(self, plan: CompactionPlan) -> dict[int, int]:
@@ -296,25 +293,6 @@ class SummarizerLimit:
         def over(limit: int) -> dict[int, int]:
             return {key: limit for key, size in sizes.items() if size > limit}
 
-        low = SMALLEST_SHOWN_BYTES
-        high = max(sizes.values(), default=low)
-        while low < high:
-            middle = (low + high + 1) // 2
-            fits = sum(self.blocks(plan.covered, over(middle))) <= room
-            low, high = (middle, high) if fits else (low, middle - 1)
-        return over(low)
-
-    def _frame(self, base: Summary | None, pinned: Message | None) -> int:
-        """Tokens without covered and look-ahead messages, with the largest possible target, hint and nonce."""
-        base, pinned, instructions, policy_line = _redacted(
-            base, pinned, self.instructions, self.policy_line, self.redact
-        )
-        frames = [_after(instructions, _WIDEST_NONCE, _WIDEST_TARGET, _WIDEST_TARGET, hint) for hint in _HINTS]
-        texts = [
-            _system(base, policy_line, self.settings.summarizer_entry.prompt),
-            *_before(base, pinned, self.settings.reasoning, limits=None),
-            marker(_WIDEST_NONCE),
-            _TIGHTER.format(tokens=_WIDEST_TARGET),
-        ]
-        after = max(sum(self.count(frame)) for frame in frames) + len(frames[0])
-        return sum(self.count(texts)) + len(texts) + after + 2 * TOKENS_PER_MESSAGE
+        larger = range(SMALLEST_SHOWN_BYTES + 1, max(sizes.values(), default=0) + 1)
+        fitting = bisect_left(larger, True, key=lambda limit: sum(self.blocks(plan.covered, over(limit))) > room)
+        return over(SMALLEST_SHOWN_BYTES + fitting)

@@ -11,7 +11,7 @@ import pytest
 from compaction_app.conf import AskedModel, Settings, settings_from_snapshot
 from compaction_app.summarizers.drafts import refuse_draft
 from compaction_app.summarizers.openai import OpenAISummarizer
-from compaction_app.summarizers.prompts import SummarizerLimit, request_for
+from compaction_app.summarizers.prompts import Prompt, SummarizerLimit
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.tokens import Count, ExactTokenCounter
@@ -69,7 +69,7 @@ def request_of(
     nonce: str = NONCE,
     **options: Any,
 ) -> SummaryRequest:
-    """The request of a plan with these parts; ``options`` are those of :func:`request_for`."""
+    """The request of a plan with these parts; ``options`` are those of :class:`Prompt`."""
     plan = CompactionPlan(
         covered=tuple(covered),
         lookahead=tuple(lookahead),
@@ -83,14 +83,14 @@ def request_of(
         replaced_tokens=replaced_tokens,
     )
     asked = settings(MAX_OUTPUT_TOKENS=5000, REASONING=reasoning, PROMPT=summary_prompt)
-    return request_for(plan, asked, nonce=nonce, **options)
+    return Prompt(asked, **options).request(plan, nonce)
 
 
 def sizes(
     count: Count, *, reasoning: str = "summarize", summary_prompt: str | None = None, **options: Any
 ) -> SummarizerLimit:
     asked = settings(MAX_OUTPUT_TOKENS=5000, REASONING=reasoning, PROMPT=summary_prompt)
-    return SummarizerLimit(100_000, asked, count, **options)
+    return SummarizerLimit(100_000, Prompt(asked, **options), count)
 
 
 def request(**changes: Any) -> SummaryRequest:

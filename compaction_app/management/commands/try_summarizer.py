@@ -23,7 +23,7 @@ from compaction_app.summarizers import OpenAISummarizer
 from compaction_app.summarizers.base import make_summarizer
 from compaction_app.summarizers.drafts import refuse_draft
 from compaction_app.summarizers.openai import Candidate, ModelEntry
-from compaction_app.summarizers.prompts import count_request, request_for
+from compaction_app.summarizers.prompts import Prompt, count_request
 from compaction_app.tokens import Count, count_messages
 from compaction_app.transfer.replay import ask_summarizer
 from compaction_app.values import CompactionPlan, ErrorCode, Message, Role, SummaryDraft
@@ -95,7 +95,7 @@ class Command(BaseCommand):
     def _try_out(self, settings: Settings, count: Count) -> ErrorCode | None:
         """Ask a summarizer of one model, or of none, and print what its answer tells; why that is no summary."""
         plan = plan_of(count)
-        request = request_for(plan, settings, nonce=secrets.token_hex(8))
+        request = Prompt(settings).request(plan, secrets.token_hex(8))
         summarizer, size = make_summarizer(settings), count_request(request, count)
         started = time.monotonic()
         answer = ask_summarizer(summarizer, request)
