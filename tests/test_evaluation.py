@@ -17,6 +17,7 @@ from benchmarks.evaluate import (
     domains_tuned,
     planted,
     product,
+    real,
     report,
     scores,
     traps_held_out,
@@ -116,6 +117,19 @@ def test_a_model_is_asked_within_its_window_and_says_where_it_failed(
     server.script(default=steps.server_error())
     result = evaluate.run(Case("traps", product.MODEL, 0, 1_000, set=planted.HELD_OUT))
     assert "| model | failed: provider_error |" in report.tables([result], [])
+
+
+@pytest.mark.pure
+def test_what_the_readme_says_of_tuned_conversations_has_its_held_out_twin() -> None:
+    page, readme = report.PAGE.read_text(), " ".join(report.README.read_text().split())
+    cells = [cell for what in real.FILES for cell in real.measured_last(what).cells]
+    assert len({cell.column for cell in cells}) == len(real.WINDOWS) + 2
+    for row in ("extract", real.LIST):
+        kept = [f"{cell.got:.0f}" for cell in cells if (cell.table, cell.row) == ("agents", row)]
+        assert " / ".join(kept) in readme
+    for column in dict.fromkeys(cell.column for cell in cells):
+        assert column in page
+        assert column.replace(planted.HELD_OUT, planted.TUNED) in page
 
 
 Traps = Callable[[int], list[Trap]]

@@ -20,8 +20,8 @@ from benchmarks.evaluate.planted import HAND_WRITTEN, HELD_OUT, REFERENCE, TUNED
 
 #: What is measured in each, on which set of conversations or traps.
 SECTIONS = {
-    "agents": (("agents", ""),),
-    "friends": (("friends", ""),),
+    "agents": (("agents", TUNED), ("agents", HELD_OUT)),
+    "friends": (("friends", TUNED), ("friends", HELD_OUT)),
     "written": (("facts", HAND_WRITTEN),),
     "grown": (("facts", TUNED),),
     "traps": (("traps", TUNED), ("traps", REFERENCE)),
@@ -57,13 +57,17 @@ def main() -> int:
         product.migrate()
         cases = [case for section in sections for case in _cases(section, is_quick=options.quick)]
         results = _run_all(cases, options.jobs, folder)
+    away = [what for what in real.FILES if what in sections and not real.stored(what, HELD_OUT)]
+    results += map(real.measured_last, away)
     text = report.tables(results, [*_missing(sections, is_quick=options.quick)])
     print(text)
     if options.show:
         report.show(results, options.show)
     if not (options.only or options.quick) and options.app == REPOSITORY:
-        if all(map(real.stored, real.FILES)):
+        if all(real.stored(what, TUNED) for what in real.FILES):
             report.write(results, text)
+            if not away:
+                real.keep_measured(results)
         else:
             print("The page stays as it is, since it begins with what is not here.")
     print(f"{len(cases)} cases in {time.perf_counter() - started:.0f} s")
@@ -81,7 +85,7 @@ def _cases(section: str, *, is_quick: bool) -> Iterator[Case]:
 
 def _conversations(what: str, set_: str) -> Sized:
     if what in real.FILES:
-        return real.stored(what)
+        return real.stored(what, set_)
     return planted.trapped(set_) if what == "traps" else planted.conversations(set_)
 
 
@@ -146,8 +150,10 @@ def run(case: Case) -> Result:
 def _missing(sections: Sequence[str], *, is_quick: bool) -> Iterator[str]:
     """Why something is not measured."""
     for name, file in real.FILES.items():
-        if name in sections and not real.stored(name):
+        if name in sections and not real.stored(name, TUNED):
             yield f"{name}: no real/{file} beside the folder that COMPACTION_TEST_DATA names"
+        if name in sections and not real.stored(name, HELD_OUT):
+            yield f"{name}, held out, by this run: the figures are those of the last run that had the files kept back"
     if "traps" in sections and not planted.trapped(REFERENCE):
         yield "reference traps: no reference/traps.json there"
     if is_quick:

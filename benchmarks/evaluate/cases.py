@@ -34,9 +34,7 @@ class Case:
 
     @property
     def columns(self) -> list[str]:
-        if self.what == "agents":
-            return [f"{self.room:,}"]
-        if self.what == "traps":
+        if self.what in ("agents", "traps"):
             return [f"{self.set}, {self.room:,}"]
         return [f"{name}, {self.set}" if self.set else name for name in ("margin", "stmt")]
 

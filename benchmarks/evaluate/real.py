@@ -1,7 +1,9 @@
 """Conversations that really happened: an agent's runs with tools, and long chats of two friends.
 
 The files are not part of this repository. ``agent_airline.json`` has runs of tau-bench's customer-service agent,
-``friends_locomo.json`` conversations of LoCoMo with questions, answers and where they were said.
+``friends_locomo.json`` conversations of LoCoMo with questions, answers and where they were said. The engine was tuned
+on these. The other halves (``agent_airline_kept_back.json``, ``friends_locomo_kept_back.json``) are kept back; where
+they are not here, ``kept_back.json`` has what was measured on them last.
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from benchmarks.evaluate import baselines, product
-from benchmarks.evaluate.cases import Case, Result, shared
+from benchmarks.evaluate.cases import Case, Cell, Result, shared
 from benchmarks.evaluate.conversations import Conversation, Turn
+from benchmarks.evaluate.planted import HELD_OUT
 
 WINDOWS = (3_500, 4_000, 5_000, 6_000)
 FRIENDS_ROOM, FRIENDS_ROUNDS = 4_000, 5
@@ -30,11 +34,29 @@ _LONGEST_STATEMENT = 60
 _SUMMARY = 0.925
 
 
+KEPT_BACK = Path(__file__).with_name("kept_back.json")
+
+
 @cache
-def stored(what: str) -> list[dict[str, Any]]:
+def stored(what: str, set_: str) -> list[dict[str, Any]]:
     """Empty where the file is missing."""
-    path = shared("real") / FILES[what]
+    path = shared("real") / FILES[what].replace(".json", "_kept_back.json" if set_ == HELD_OUT else ".json")
     return json.loads(path.read_text()) if path.is_file() else []
+
+
+def measured_last(what: str) -> Result:
+    """What a table has of the conversations that are kept back and not here."""
+    cells = [Cell(*cell) for cell in json.loads(KEPT_BACK.read_text()) if cell[0] == what]
+    return Result(Case(what, product.EXTRACT, 0, 0, set=HELD_OUT), cells)
+
+
+def keep_measured(results: Sequence[Result]) -> None:
+    cells = [cell for one in results if one.case.what in FILES and one.case.set == HELD_OUT for cell in one.cells]
+    totals: dict[tuple[str, str, str], list[float]] = {}
+    for cell in cells:
+        total = totals.setdefault((cell.table, cell.row, cell.column), [0, 0])
+        total[0], total[1] = total[0] + cell.got, total[1] + cell.of
+    KEPT_BACK.write_text(json.dumps([[*place, *total] for place, total in totals.items()], indent=1) + "\n")
 
 
 # --- An agent's runs: does the context still have what the next call needs? ---
@@ -45,7 +67,7 @@ def agents(case: Case) -> Result:
 
     Those in messages that are shown verbatim are easy, and not counted.
     """
-    first, *rest = stored("agents")[case.place]["messages"]
+    first, *rest = stored("agents", case.set)[case.place]["messages"]
     conversation = product.Chat(case.system, first["content"], CONTEXT_WINDOW=int(case.room))
     result, before, hard = Result(case), [], 0
     found: Counter[str] = Counter()
@@ -134,8 +156,8 @@ _COMMON = frozenset(
 
 
 def friends(case: Case) -> Result:
-    chats = stored("friends")
-    one, told = chats[case.place], _chat(case.place)
+    chats = stored("friends", case.set)
+    one, told = chats[case.place], _chat(case.place, case.set)
     room = int(case.room)
     if case.system in baselines.BASELINES:
         lines = baselines.BASELINES[case.system](told.turns, room)
@@ -154,8 +176,8 @@ def friends(case: Case) -> Result:
 
 
 @cache
-def _chat(place: int) -> Conversation:
-    said = stored("friends")[place]["messages"]
+def _chat(place: int, set_: str) -> Conversation:
+    said = stored("friends", set_)[place]["messages"]
     turns = [
         Turn(
             "user" if one["speaker"] == said[0]["speaker"] else "assistant",

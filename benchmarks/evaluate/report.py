@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import fill
 
 from benchmarks.evaluate.cases import REPOSITORY, Cell, Result
-from benchmarks.evaluate.planted import HELD_OUT
+from benchmarks.evaluate.planted import HELD_OUT, TUNED
 from benchmarks.evaluate.product import EXTRACT
 from benchmarks.evaluate.real import LIST, WINDOWS
 
@@ -77,23 +77,25 @@ def _replace(page: Path, text: str) -> None:
 def _sentences(results: Sequence[Result]) -> str:
     cells = [cell for result in results for cell in result.cells]
 
-    def of_100(table: str, row: str, column: str = "") -> str:
-        found = [cell for cell in cells if (cell.table, cell.row) == (table, row) and cell.column.startswith(column)]
+    def of_100(table: str, row: str, column: str) -> str:
+        found = [cell for cell in cells if (cell.table, cell.row, cell.column) == (table, row, column)]
         return f"{100 * sum(cell.got for cell in found) / max(1, sum(cell.of for cell in found)):.0f}"
 
-    windows = [f"{window:,}" for window in WINDOWS]
-    kept, listed, end = (
-        " / ".join(of_100("agents", row, window) for window in windows) for row in (EXTRACT, LIST, "tail")
-    )
+    def by_window(row: str, set_: str) -> str:
+        return " / ".join(of_100("agents", row, f"{set_}, {window:,}") for window in WINDOWS)
+
+    windows = " / ".join(f"{window:,}" for window in WINDOWS)
     told = [
         cell for cell in cells if cell.table == "traps" and cell.column.startswith(HELD_OUT) and EXTRACT in cell.row
     ]
     return (
         "The extractive summarizer needs no model. Of the values that a customer-service agent's next call needs and "
-        f"no longer sees, it keeps {kept} of 100 at windows of {' / '.join(windows)} tokens; a list of the newest "
-        f"named values of the same size keeps {listed}, the end of the conversation {end}. Of an answer about two "
-        f"friends' chats of months, 4,000 tokens have {of_100('friends', EXTRACT, 'stmt')} of 100 words beside what is "
-        f"asked (the end of the chat {of_100('friends', 'tail', 'stmt')}). Of {len(told)} quoted statements that "
+        f"no longer sees, it keeps at windows of {windows} tokens {by_window(EXTRACT, TUNED)} of 100 in the runs that "
+        f"it was tuned on, and {by_window(EXTRACT, HELD_OUT)} in those that were kept back; a list of the newest named "
+        f"values of the same size keeps {by_window(LIST, TUNED)} and {by_window(LIST, HELD_OUT)}. Of an answer about "
+        f"two friends' chats of months, 4,000 tokens have {of_100('friends', EXTRACT, f'stmt, {TUNED}')} of 100 words "
+        "beside what is asked in the chats that it was tuned on, and "
+        f"{of_100('friends', EXTRACT, f'stmt, {HELD_OUT}')} in those that were kept back. Of {len(told)} quoted statements that "
         "another one denies, limits or corrects, in conversations that it was not tuned on, "
         f"{sum(cell.got for cell in told):.0f} are quoted without it. A model's summaries were not measured "
         "([docs/evaluation.md](docs/evaluation.md))."

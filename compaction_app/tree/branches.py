@@ -259,7 +259,8 @@ def tips(session: ChatSession, below: int | None = None) -> list[ChatMessage]:
     # Formatted in are names of tables, never a value.
     found = ChatMessage.objects.using(using).filter(pk__in=RawSQL(sql.TIPS, [key]))  # noqa: S611
     if below is not None:
-        found = found.filter(pk__in=RawSQL(sql.NODE_AND_BELOW, [below]))  # noqa: S611
+        # No database takes a larger number, and no message has it.
+        found = found.filter(pk__in=RawSQL(sql.NODE_AND_BELOW, [max(0, min(below, 2**63 - 1))]))  # noqa: S611
     return list(found.order_by("id").defer("reasoning", "original"))
 
 

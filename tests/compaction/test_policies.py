@@ -89,7 +89,7 @@ def test_a_deferred_compaction_is_noted_with_its_code(tip, reason, code):
 
 
 @pytest.mark.parametrize("by", ["force", "a clock that was wrong"])
-def test_force_passes_the_cool_down_and_so_does_an_end_in_the_future(settings, tip, monkeypatch, by):
+def test_force_passes_the_cool_down(settings, tip, monkeypatch, by):
     monkeypatch.setattr("compaction_app.compaction.trigger.COVERAGE_RATIO", 0.4)
     settings.COMPACTION = small(POLICY=f"{__name__}.policy", COOLDOWN_SECONDS=60)
     chat.compact(tip)

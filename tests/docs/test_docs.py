@@ -88,6 +88,21 @@ def test_every_link_of_every_page_leads_somewhere(path):
             assert heading in {re.sub(r"[^\w -]", "", line).strip().lower().replace(" ", "-") for line in lines}, target
 
 
+#: Of the reader's project, of a bundle, and where a release puts its version.
+_ELSEWHERE = re.compile(r"mysite/|bundles/|.*X\.Y\.Z|~|/")
+_FILE = re.compile(r"(?<![\w/.<-])(?:[\w.-]+/)+[\w-]+\.(?:py|toml|json|md|svg|html|css|txt|lock|js|png|po)\b(?!/)")
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("path", [*REPOSITORY.glob("*.md"), *sorted((REPOSITORY / "docs").rglob("*.md"))], ids=str)
+def test_every_file_that_a_page_names_exists(path: Path) -> None:
+    """A name may begin at the repository's root, the package, or the page's own folder."""
+    roots = (REPOSITORY, REPOSITORY / "compaction_app", REPOSITORY / "project", path.parent)
+    quoted = [name for span in re.findall(r"`([^`\n]+)`", path.read_text()) for name in _FILE.findall(span)]
+    names = [name for name in quoted if not _ELSEWHERE.match(name)]
+    assert [name for name in names if not any((root / name).exists() for root in roots)] == []
+
+
 @pytest.mark.pure
 def test_the_settings_for_each_local_server_are_settings_of_this_app() -> None:
     """And each has one: the window that it is started with is the one that is named."""

@@ -12,10 +12,12 @@ import pytest
 from compaction_app import chat
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.compaction.planning import get_messages_to_summarize
+from compaction_app.conf import Settings
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
+from compaction_app.summarizers.openai import model_entries
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
-from tests.small import messages_of, small
+from tests.small import anchored_summary, messages_of, shown_ids, small
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -140,3 +142,25 @@ def test_the_providers_own_editing_is_passed_on(session, server):
     reply = chat.complete(tip, client=client, extra_body={"context_management": {"clear_thinking": True}})
     assert server.requests[0]["context_management"] == {"clear_thinking": True}
     assert [m.message_id for m in chat.get_context(reply).messages[1:]] == [m.pk for m in chat.get_branch(reply)]
+
+
+def test_hint_and_length_are_in_the_user_message_behind_the_material(session):
+    first = grow(session, None, "u a " * 10)[-1]
+    chat.compact(first)
+    chat.compact(grow(session, first, "u a " * 10)[-1])
+    asked = FakeSummarizer.requests[-1]
+    behind = asked.user[asked.user.rindex("</user>") :]
+    for said in (f"about {asked.target_tokens} tokens", "keep all of it"):
+        assert said in behind
+        assert said not in asked.system
+
+
+def test_by_default_one_small_model_is_asked_and_no_chat_model():
+    assert [one.model for one in model_entries(Settings(), "house-model")] == ["gpt-5.4-nano"]
+
+
+def test_summary_pins_request_and_tail_are_shown_in_this_order(session):
+    messages = grow(session, None, "u u c t c t c t")
+    chat.pin_message(messages[0])
+    summary = anchored_summary(messages[5], messages[5], pinned=messages[1])
+    assert shown_ids(messages[-1]) == [summary.pk, *(messages[n].pk for n in (0, 1, 6, 7))]
