@@ -95,8 +95,8 @@ def _sentences(results: Sequence[Result]) -> str:
         f"values of the same size keeps {by_window(LIST, TUNED)} and {by_window(LIST, HELD_OUT)}. Of an answer about "
         f"two friends' chats of months, 4,000 tokens have {of_100('friends', EXTRACT, f'stmt, {TUNED}')} of 100 words "
         "beside what is asked in the chats that it was tuned on, and "
-        f"{of_100('friends', EXTRACT, f'stmt, {HELD_OUT}')} in those that were kept back. Of {len(told)} quoted statements that "
-        "another one denies, limits or corrects, in conversations that it was not tuned on, "
+        f"{of_100('friends', EXTRACT, f'stmt, {HELD_OUT}')} in those that were kept back. Of {len(told)} quoted "
+        "statements that another one denies, limits or corrects, in conversations that it was not tuned on, "
         f"{sum(cell.got for cell in told):.0f} are quoted without it. A model's summaries were not measured "
         "([docs/evaluation.md](docs/evaluation.md))."
     )

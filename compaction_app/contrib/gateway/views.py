@@ -234,10 +234,7 @@ class Gateway:
                 is_known = True
 
         async def read() -> Any:
-            if opened:
-                chunk = opened.pop()
-            else:
-                chunk = await anext(reply, END) if way.is_awaited else next(reply, END)
+            chunk = opened.pop() if opened else (await anext(reply, END) if way.is_awaited else next(reply, END))
             # Before the last chunk is sent: the client's next request may follow at once.
             await remember()
             return chunk
