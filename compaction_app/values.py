@@ -401,6 +401,20 @@ class Capacity:
     input_tokens: int
     output_tokens: int
 
+    @property
+    def window(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    def within(self, other: Capacity) -> Capacity:
+        return Capacity(min(self.input_tokens, other.input_tokens), min(self.output_tokens, other.output_tokens))
+
+    def below(self, size: int) -> Capacity:
+        """For a request that is smaller by a tenth at least than one of ``size`` tokens.
+
+        A provider that names a slightly smaller window each time would otherwise be asked for each message.
+        """
+        return Capacity(min(self.input_tokens, size * 9 // 10), self.output_tokens)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SummaryRequest:

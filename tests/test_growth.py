@@ -594,10 +594,11 @@ ROOMS = """messages memory redaction.py tokens.py plain.py compaction/search_wor
  conversation transfer api contrib admin/display.py""".split()
 NOT_FROM_OUTSIDE = set(
     # What this app, its host and an operator write: names, settings, keys, addresses, a moment.
-    """register_tool_marker compiled marker address_of observe_calibration known_price read_usage endpoint_of_request
-    remember recall recall_habits remember_habits forget tool_schema chosen_sessions index_of safe_name database_alias
-    succeeded_runs as_json is_allowed owner_or_staff challenge_for whole page parse_cursor value_of column bar number
-    percent record_double_configured endpoint_of require_client takes_the_arguments_of redact_parameters
+    """register_tool_marker compiled marker address_of observe_calibration known_price overflow_of_usage
+    endpoint_of_request remember recall recall_habits remember_habits forget tool_schema chosen_sessions index_of
+    safe_name database_alias succeeded_runs as_json is_allowed owner_or_staff challenge_for whole page parse_cursor
+    value_of column bar number percent record_double_configured endpoint_of require_client takes_the_arguments_of
+    redact_parameters
     """
     # A type alone, or once through, without a pattern that repeats.
     """wrong_draft count_summary with_address json_type report_of """

@@ -32,8 +32,8 @@ from compaction_app.conf import (
     settings_from_snapshot,
     site_setting,
 )
-from compaction_app.context import windows
 from compaction_app.context.budget import ReservedParts
+from compaction_app.context.overflow import Overflow
 from compaction_app.context.reading import ResolvedRequest
 from compaction_app.exceptions import (
     CompactionFailed,
@@ -210,7 +210,7 @@ def _load(
     if taken is not None or written is not None:
         # A host's own summarizer may state either.
         own = Capacity(*(MAX_INTEGER if most is None else most for most in (taken, written)))
-        capacity = windows.smaller(own, at_most) if at_most else own
+        capacity = own.within(at_most) if at_most else own
     if capacity is not None:
         # A summary may be longer than its target: the target leaves room for that in the longest reply.
         longest = max(1, int(capacity.output_tokens / OVERSIZE_FACTOR))
@@ -315,13 +315,13 @@ class Attempt:
             return None
         size = count_request(self.request, self.count)
         # A host's own summarizer does not say what it takes.
-        at_most = error.capacity or windows.halved(size, self.capacity)
+        at_most = error.capacity or Overflow().left_of(self.capacity or Capacity(size, size), size)
         if at_most.input_tokens >= size or at_most == self.capacity:
             return None
         # They are paid for, whatever becomes of the smaller request.
         add_spending(self.run, error.calls, self.settings.stated("price"))
         error.calls = ()
-        smaller = prepare(self.run, at_most=windows.less_than(size, at_most), summarizer=self.summarizer)
+        smaller = prepare(self.run, at_most=at_most.below(size), summarizer=self.summarizer)
         if smaller is None or count_request(smaller.request, self.count) >= size:
             return None
         smaller.events = self.events + smaller.events

@@ -7,14 +7,21 @@ number is known by the words beside it (:func:`_numbers`), so that a sentence no
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from compaction_app.messages.validation import read_json, storable, token_count
+from compaction_app.values import Capacity, SummaryDraft
 
 #: A smaller window than this is a misread number, or a gateway's mistake: instructions alone take a thousand tokens.
 SMALLEST_WINDOW = 1_000
+#: Of a window, a quarter is for the reply, as for ``RESERVED_TOKENS``.
+OUTPUT_SHARE = 4
+#: Two shares of requests are the same if they differ by less than this share. The second request is smaller by more.
+_ALIKE = 0.1
+#: No server's default window is smaller. Below it a count that is too low is a proxy's, and nothing was cut.
+_SMALLEST_CUT = 4_096
 #: Characters of an error that are read. Some servers quote the whole request.
 _LONGEST = 4_000
 _DEEPEST = 6
@@ -99,6 +106,20 @@ class Overflow:
     #: No refusal: a reply that ended where the window was full, or at a limit of the server's own.
     ended_reply: bool = False
 
+    def left_of(self, capacity: Capacity, size: int) -> Capacity:
+        """What is left of a capacity, by our count, after a refused request of ``size`` tokens: half of that where the
+        provider names no window."""
+        if self.window is None:
+            most = max(1, size // 2)
+            return capacity.within(Capacity(most, max(1, most // (OUTPUT_SHARE - 1))))
+        output = min(capacity.output_tokens, self.window // OUTPUT_SHARE)
+        return capacity.within(Capacity(int((self.window - output) / theirs_for_ours(self.sent, size)), output))
+
+
+def theirs_for_ours(reported: int | None, size: int) -> float:
+    """A provider's tokens for one of ours, of a text of ``size`` tokens. Fewer than ours may be a proxy's count."""
+    return max(1.0, (reported or 0) / size)
+
 
 def find_overflow(status: int | None, body: Any) -> Overflow | None:
     """The overflow that an error reports: of ``status`` (None inside a stream) with ``body``, parsed or text."""
@@ -133,6 +154,33 @@ def overflow_of_error(error: Any) -> Overflow | None:
 def overflow_of_report(report: Any) -> Overflow | None:
     """That of an error beside or in place of an answer, as gateways send it with status 200; None for no error."""
     return find_overflow(None, storable(report)) if report else None
+
+
+def overflow_of_usage(
+    draft: SummaryDraft, size: int, usual_share: float | None = None, limits: Sequence[int] = ()
+) -> Overflow | None:
+    """The overflow of a server whose window was full: it ended the reply before the limit that it was asked with, or
+    it cut the request in silence, as Ollama does, and summarized the rest.
+
+    ``size`` is the request's by our count, 0 where it is unknown; ``limits`` are those that the server may have. Few
+    tokenizers make half as many tokens as another: ``usual_share`` is what the server said it had read of a larger
+    request. A server that counts that way reads the same share of every request; one that cuts reads the same number
+    of tokens.
+    """
+    if draft.finish_reason == "length" and draft.input_tokens and 0 < draft.output_tokens < draft.limit:
+        window = draft.input_tokens + draft.output_tokens
+        return Overflow(window=window, sent=draft.input_tokens, ended_reply=True)
+    # A prompt that is exactly as large as the server's context was cut there. Contexts are multiples of 1,024.
+    exact = draft.input_tokens
+    if exact >= SMALLEST_WINDOW and (exact in limits or (exact % 1024 == 0 and size > exact)):
+        return Overflow(window=exact, sent=exact)
+    # Some providers count the tokens that they read from a cache apart.
+    read = draft.input_tokens + draft.cached_tokens
+    if size < _SMALLEST_CUT or not SMALLEST_WINDOW < 2 * read < size:
+        return None
+    if usual_share and abs(read / size - usual_share) < _ALIKE * usual_share:
+        return None
+    return Overflow(window=read + read // (OUTPUT_SHARE - 1), sent=read)
 
 
 def find_output_limit(status: int | None, body: Any, asked: int) -> int | None:

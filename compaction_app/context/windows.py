@@ -15,14 +15,14 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from django.core.cache import cache
 
-from compaction_app.context.overflow import SMALLEST_WINDOW, Overflow
+from compaction_app.context.overflow import OUTPUT_SHARE, theirs_for_ours
 from compaction_app.telemetry import log_error
-from compaction_app.values import Capacity, SummaryDraft
+from compaction_app.values import Capacity
 
 logger = logging.getLogger("compaction_app.budget")
 
@@ -33,74 +33,12 @@ OPENAI_URL = "https://api.openai.com/v1"
 REMEMBERED_SECONDS = 60 * 60
 #: What a client adds to its address.
 _OPERATIONS = ("/chat/completions", "/completions", "/responses")
-#: Of a window, a quarter is for the reply, as for ``RESERVED_TOKENS``.
-OUTPUT_SHARE = 4
-#: Two shares of requests are the same if they differ by less than this share. The second request is smaller by more.
+#: A prompt that is larger than the largest by less than this share is not noted.
 _ALIKE = 0.1
-#: No server's default window is smaller. Below it a count that is too low is a proxy's, and nothing was cut.
-_SMALLEST_CUT = 4_096
-#: Of a model's tokens for one of ours. Fewer tokens than ours are not planned with: they may be a proxy's count.
+#: Of a model's tokens for one of ours.
 _MOST_RATIO = 4.0
 #: A cache that failed after this many seconds, not at once, is left alone for a minute.
 _SLOW_SECONDS, _AWAY_SECONDS = 1.0, 60.0
-
-
-def read_usage(
-    draft: SummaryDraft, size: int, usual_share: float | None = None, limits: Sequence[int] = ()
-) -> Overflow | None:
-    """The overflow of a server whose window was full: it ended the reply before the limit that it was asked with, or
-    it cut the request in silence, as Ollama does, and summarized the rest.
-
-    ``size`` is the request's by our count, 0 where it is unknown; ``limits`` are those that the server may have. Few
-    tokenizers make half as many tokens as another: ``usual_share`` is what the server said it had read of a larger
-    request. A server that counts that way reads the same share of every request; one that cuts reads the same number
-    of tokens.
-    """
-    if draft.finish_reason == "length" and draft.input_tokens and 0 < draft.output_tokens < draft.limit:
-        window = draft.input_tokens + draft.output_tokens
-        return Overflow(window=window, sent=draft.input_tokens, ended_reply=True)
-    # A prompt that is exactly as large as the server's context was cut there. Contexts are multiples of 1,024.
-    exact = draft.input_tokens
-    if exact >= SMALLEST_WINDOW and (exact in limits or (exact % 1024 == 0 and size > exact)):
-        return Overflow(window=exact, sent=exact)
-    # Some providers count the tokens that they read from a cache apart.
-    read = draft.input_tokens + draft.cached_tokens
-    if size < _SMALLEST_CUT or not SMALLEST_WINDOW < 2 * read < size:
-        return None
-    if usual_share and abs(read / size - usual_share) < _ALIKE * usual_share:
-        return None
-    return Overflow(window=read + read // (OUTPUT_SHARE - 1), sent=read)
-
-
-def smaller(first: Capacity, second: Capacity) -> Capacity:
-    return Capacity(min(first.input_tokens, second.input_tokens), min(first.output_tokens, second.output_tokens))
-
-
-def less_than(size: int, capacity: Capacity) -> Capacity:
-    """The capacity, for a request that is smaller by a tenth at least than one of ``size`` tokens.
-
-    A provider that names a slightly smaller window each time would otherwise be asked for each message.
-    """
-    return Capacity(min(capacity.input_tokens, size * 9 // 10), capacity.output_tokens)
-
-
-def halved(size: int, capacity: Capacity | None = None) -> Capacity:
-    """After a refused request of ``size`` tokens, where nothing is known but that this was too much."""
-    most = max(1, size // 2)
-    found = Capacity(most, max(1, most // (OUTPUT_SHARE - 1)))
-    return smaller(found, capacity) if capacity else found
-
-
-def narrowed(capacity: Capacity, overflow: Overflow, size: int) -> Capacity:
-    """The capacity after a refused request of ``size`` tokens, by our count: never more than it was.
-
-    A provider may count more tokens than we do, for the same text; the limit is in ours.
-    """
-    if overflow.window is None:
-        return halved(size, capacity)
-    output = min(capacity.output_tokens, overflow.window // OUTPUT_SHARE)
-    ratio = max(1.0, (overflow.sent or 0) / size)
-    return smaller(capacity, Capacity(int((overflow.window - output) / ratio), output))
 
 
 #: Where a model is asked, and its name.
@@ -156,7 +94,7 @@ def remember(found: Mapping[Place, Capacity]) -> None:
         values = {
             _key(*place): (capacity.input_tokens, capacity.output_tokens)
             for place, capacity in found.items()
-            if capacity.input_tokens + capacity.output_tokens >= accepted.get(_key(*place, "accepted"), 0)
+            if capacity.window >= accepted.get(_key(*place, "accepted"), 0)
         }
         cache.set_many(values, REMEMBERED_SECONDS)
 
@@ -165,14 +103,16 @@ def remember(found: Mapping[Place, Capacity]) -> None:
 
 def recall(places: Sequence[Place]) -> dict[Place, Capacity]:
     """What is remembered of these models, by address and model."""
-    return _recalled("window", places, lambda value: Capacity(*value))
+    return _recalled("window", places, Capacity)
 
 
-def _recalled(kind: str, places: Sequence[Place], read: Callable[[Any], Answer]) -> dict[Place, Answer]:
+def _recalled(kind: str, places: Sequence[Place], made_of: Callable[..., Answer]) -> dict[Place, Answer]:
     keys = {_key(*place, kind): place for place in places}
-    return ask_cache(
-        f"recall_{kind}", lambda: {keys[key]: read(value) for key, value in cache.get_many(list(keys)).items()}, {}
-    )
+
+    def ask() -> dict[Place, Answer]:
+        return {keys[key]: made_of(*value) for key, value in cache.get_many(list(keys)).items()}
+
+    return ask_cache(f"recall_{kind}", ask, {})
 
 
 def ratio_after(reported: int, size: int, known: float = 1.0) -> float:
@@ -181,7 +121,7 @@ def ratio_after(reported: int, size: int, known: float = 1.0) -> float:
     It rises at once and falls by half, since conversations in other languages ask the same model: a request that is
     too large costs more than one that could have been larger.
     """
-    seen = min(max(reported / size, 1.0), _MOST_RATIO)
+    seen = min(theirs_for_ours(reported, size), _MOST_RATIO)
     return round(max(seen, (known + seen) / 2), 2)
 
 
@@ -195,7 +135,7 @@ class Habits(NamedTuple):
 
 
 def recall_habits(places: Sequence[Place]) -> dict[Place, Habits]:
-    return _recalled("habits", places, lambda value: Habits(*value))
+    return _recalled("habits", places, Habits)
 
 
 def remember_habits(found: Mapping[Place, Habits]) -> None:

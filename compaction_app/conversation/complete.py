@@ -18,7 +18,7 @@ from compaction_app.compaction.runs import give_back_connection
 from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.conf import Mode, get_settings
 from compaction_app.context import windows
-from compaction_app.context.overflow import Overflow
+from compaction_app.context.overflow import Overflow, theirs_for_ours
 from compaction_app.context.reading import (
     ContextRequest,
     ResolvedRequest,
@@ -312,7 +312,7 @@ async def ask_with_recovery(turn: Turn, ask: Callable[[Turn], Awaitable[Answer]]
         except chat_model.ProviderOverflow as refusal:
             turn, capacity = await way.do(_believe, turn, refusal)
             if not refusals:
-                window = turn.request.window or capacity.input_tokens + capacity.output_tokens
+                window = turn.request.window or capacity.window
                 try:
                     run = await way.do(open_now, turn.tip, Trigger.OVERFLOW, replace(turn.request, window=window))
                     # A summarizer with a small window needs many generations: a turn waits for one.
@@ -341,12 +341,12 @@ def _believe(turn: Turn, refusal: chat_model.ProviderOverflow) -> tuple[Turn, Ca
     # By our count it would have fitted: the provider counts more, and does not say how much.
     silent = overflow.sent is None and overflow.window is not None and overflow.window > sent
     reply = turn.context.reserved_tokens - (sent - turn.context.history_tokens)
-    known = windows.narrowed(Capacity(sent, max(1, reply)), Overflow() if silent else overflow, sent)
+    known = (Overflow() if silent else overflow).left_of(Capacity(sent, max(1, reply)), sent)
     # A refusal without a number may be a proxy's, of a body with a picture: only this recovery is measured against it.
     if overflow.window and not overflow.is_rate:
         windows.remember_window(resolved.place, overflow.window, resolved.learned)
     request = replace(turn.request, window=overflow.window or turn.request.window)
-    return replace(turn, request=request), windows.less_than(sent, known)
+    return replace(turn, request=request), known.below(sent)
 
 
 def _fitted(turn: Turn, refusal: chat_model.ProviderOverflow, most: int) -> Turn:
@@ -360,7 +360,7 @@ def _fitted(turn: Turn, refusal: chat_model.ProviderOverflow, most: int) -> Turn
         except ContextOverflow as error:
             # Too large with the room for a reply that is usual. It may still fit with a shorter one.
             needed = error.needed + fixed
-            theirs = needed * max(1.0, (overflow.sent or 0) / sent)
+            theirs = needed * theirs_for_ours(overflow.sent, sent)
             if needed >= sent or (overflow.window and theirs >= overflow.window):
                 raise _overflow(turn, overflow, int(theirs)) from refusal
             context = _context_within(turn, resolved, error.needed)

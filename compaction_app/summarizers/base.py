@@ -47,14 +47,9 @@ _ASKED_AGAIN = (ErrorCode.OVERSIZE, ErrorCode.ERROR_TEXT, ErrorCode.NOTHING_TOLD
 _LEAST_SECONDS = 0.1
 #: The longest wait, in seconds, that a provider's ``retry-after`` may ask for.
 MAX_RETRY_AFTER = 3600.0
-_CODES_BY_STATUS = {
-    401: (ErrorCode.AUTHENTICATION, False),
-    402: (ErrorCode.QUOTA, False),
-    403: (ErrorCode.AUTHENTICATION, False),
-    408: (ErrorCode.TIMEOUT, True),
-    409: (ErrorCode.PROVIDER_ERROR, True),
-    429: (ErrorCode.PROVIDER_ERROR, True),
-}
+_TRANSIENT = (408, 409, 429)
+#: Other statuses are of the provider where trying later may help, else of the request.
+_CODES = {401: ErrorCode.AUTHENTICATION, 402: ErrorCode.QUOTA, 403: ErrorCode.AUTHENTICATION, 408: ErrorCode.TIMEOUT}
 
 
 def unlimited() -> float:
@@ -78,14 +73,12 @@ def failure_of(
     inner = parsed.get("error", parsed) if isinstance(parsed, Mapping) else None
     said: Mapping[str, Any] = inner if isinstance(inner, Mapping) else {}
     overflow = find_overflow(status, body)
+    transient = status in _TRANSIENT or status >= 500
+    code = _CODES.get(status, ErrorCode.PROVIDER_ERROR if transient else ErrorCode.BAD_REQUEST)
     if "insufficient_quota" in (said.get("code"), said.get("type")):
         code, transient = ErrorCode.QUOTA, False
     elif overflow:
         code, transient = ErrorCode.INPUT_TOO_LARGE, False
-    elif status >= 500:
-        code, transient = ErrorCode.PROVIDER_ERROR, True
-    else:
-        code, transient = _CODES_BY_STATUS.get(status, (ErrorCode.BAD_REQUEST, False))
     words = f"HTTP {status} {safe_code(said.get('code'))}".strip()
     if message := safe_message(error_text(body), prompt, model) if prompt is not None else "":
         words += f": {message}"

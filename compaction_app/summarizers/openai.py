@@ -13,7 +13,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,16 +25,19 @@ from compaction_app.conf import AskedModel, Settings, find_address_error, load_f
 from compaction_app.context import windows
 from compaction_app.context.budget import window_of, window_or_default
 from compaction_app.context.overflow import (
+    OUTPUT_SHARE,
+    Overflow,
     complaint_of,
     error_text,
     find_output_limit,
     overflow_of_error,
     overflow_of_report,
+    overflow_of_usage,
 )
-from compaction_app.context.windows import OPENAI_URL, OUTPUT_SHARE, Habits, Place, smaller
+from compaction_app.context.windows import OPENAI_URL, Habits, Place
 from compaction_app.exceptions import ConfigurationError, SummarizerError
 from compaction_app.messages.originals import read_message
-from compaction_app.messages.validation import make_storable
+from compaction_app.messages.validation import make_storable, token_count
 from compaction_app.summarizers.base import Answer, Drafting, Summarizer, ask_summarizer, failure_of
 from compaction_app.summarizers.drafts import CHARACTERS_A_TOKEN, NORMAL_ENDS, mended
 from compaction_app.summarizers.endpoint import async_http_client, is_unreadable, openai
@@ -68,6 +71,8 @@ _OUTPUT_PARAMETERS = ("max_completion_tokens", "max_tokens")
 _UNSUPPORTED = re.compile(r"unsupported|not (?:supported|permitted)|extra|unknown|unrecognized|instead", re.IGNORECASE)
 #: How often a reply's limit is halved where the provider names none: from 20,000 to 1,250 tokens.
 _MOST_HALVINGS = 4
+#: Usually a proxy's error page or a truncated body, so trying later may help.
+_MALFORMED = "the reply is not a chat completion"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,7 +106,7 @@ class ModelEntry:
 
     def limited_to(self, capacity: Capacity) -> ModelEntry:
         """The entry, with no more than this capacity."""
-        least = smaller(self.capacity, capacity)
+        least = self.capacity.within(capacity)
         return replace(self, max_input_tokens=least.input_tokens, max_output_tokens=least.output_tokens)
 
 
@@ -158,9 +163,10 @@ class Candidate:
     #: Tokens of a reply that filled the window.
     full_reply: int | None = None
 
-    def narrow(self, capacity: Capacity, *, learn: bool = True) -> None:
-        self.entry = self.entry.limited_to(capacity)
-        if learn:
+    def narrow(self, overflow: Overflow, size: int) -> None:
+        """After a refused request of ``size`` tokens."""
+        self.entry = self.entry.limited_to(overflow.left_of(self.entry.capacity, size))
+        if not overflow.is_rate:
             self.learned = self.entry.capacity
 
 
@@ -250,7 +256,7 @@ class OpenAISummarizer(Summarizer):
             draft = await drafting.request_draft(partial(self._ask, candidate, drafting, way, size), model)
             overflow = drafting.failures[-1].overflow if draft is None else None
             if overflow is None:
-                if draft and windows.read_usage(draft, size):
+                if draft and overflow_of_usage(draft, size):
                     # It counts fewer tokens, and nothing was cut.
                     candidate.learned = None
                 return draft
@@ -263,10 +269,10 @@ class OpenAISummarizer(Summarizer):
                     return None
                 candidate.full_reply = reply
             candidate.share = (overflow.sent or 0) / size
-            candidate.narrow(windows.narrowed(candidate.entry.capacity, overflow, size), learn=not overflow.is_rate)
+            candidate.narrow(overflow, size)
         else:
             # It refused what its own numbers allow: less still.
-            candidate.narrow(windows.halved(size))
+            candidate.narrow(Overflow(), size)
         drafting.failures[-1].capacity = candidate.entry.capacity
         return None
 
@@ -297,8 +303,8 @@ class OpenAISummarizer(Summarizer):
             # It reasons about some requests only.
             drafting.calls += answer.paid_calls
             return await self._ask(candidate, drafting, way, size, request)
-        limits = [n for one in (candidate.stated, entry) for n in (one.max_input_tokens, sum(astuple(one.capacity)))]
-        if overflow := windows.read_usage(answer, size, candidate.share, limits):
+        limits = [n for one in (candidate.stated, entry) for n in (one.max_input_tokens, one.capacity.window)]
+        if overflow := overflow_of_usage(answer, size, candidate.share, limits):
             drafting.calls += answer.paid_calls
             detail = f"read {overflow.sent} of {size} tokens"
             return SummarizerError(detail, error_code=ErrorCode.INPUT_TOO_LARGE, overflow=overflow)
@@ -431,7 +437,7 @@ def _read(entry: ModelEntry, completion: Any, limit: int) -> Answer:
         detail = "the prompt is too long, says an answer with status 200"
         return SummarizerError(detail, error_code=ErrorCode.INPUT_TOO_LARGE, overflow=overflow)
     if message is None:
-        return _malformed_reply()
+        return SummarizerError(_MALFORMED, transient=True)
     finish_reason = str(getattr(choice, "finish_reason", None) or "")
     usage = getattr(completion, "usage", None)
     details = getattr(usage, "prompt_tokens_details", None)
@@ -441,19 +447,14 @@ def _read(entry: ModelEntry, completion: Any, limit: int) -> Answer:
         text=text[: CHARACTERS_A_TOKEN * limit + 1],
         finish_reason=finish_reason,
         model=entry.model,
-        input_tokens=_number(usage, "prompt_tokens"),
-        output_tokens=_number(usage, "completion_tokens"),
-        cached_tokens=_number(details, "cached_tokens"),
+        input_tokens=token_count(getattr(usage, "prompt_tokens", None)) or 0,
+        output_tokens=token_count(getattr(usage, "completion_tokens", None)) or 0,
+        cached_tokens=token_count(getattr(details, "cached_tokens", None)) or 0,
         limit=limit,
         refused=bool(getattr(message, "refusal", None)),
         tool_called=bool(getattr(message, "tool_calls", None) or getattr(message, "function_call", None))
         or finish_reason in ("tool_calls", "function_call"),
     )
-
-
-def _number(source: Any, name: str) -> int:
-    value = getattr(source, name, None)
-    return value if isinstance(value, int) and value > 0 else 0
 
 
 # -- Errors of a provider -------------------------------------------------------------------------------
@@ -473,7 +474,7 @@ def failure_of_error(error: Exception, *, model: str, prompt: str, seconds: floa
         detail = f"no reply within {seconds:g} s" if seconds else "no reply in time"
         return SummarizerError(detail, error_code=ErrorCode.TIMEOUT, transient=True)
     if isinstance(error, openai.APIResponseValidationError) or is_unreadable(error):
-        return _malformed_reply()
+        return SummarizerError(_MALFORMED, transient=True)
     if isinstance(error, openai.APIConnectionError):
         return SummarizerError("the connection failed", transient=True)
     if not isinstance(error, openai.APIStatusError):
@@ -481,8 +482,3 @@ def failure_of_error(error: Exception, *, model: str, prompt: str, seconds: floa
             log_error(logger, error, model=model)
         return SummarizerError(type(error).__name__)
     return failure_of(error.status_code, error.body, error.response.headers, model=model, prompt=prompt)
-
-
-def _malformed_reply() -> SummarizerError:
-    """Transient: usually a proxy's error page or a truncated body."""
-    return SummarizerError("the reply is not a chat completion", transient=True)

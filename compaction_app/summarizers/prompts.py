@@ -13,6 +13,7 @@ the count of its parts. What comes back is judged in :mod:`drafts`.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -94,16 +95,14 @@ RULES_GOING_ON = """\
 out, with replies in brackets. Write what is still true of it under the heading where it belongs, and write no \
 section of that name yourself."""
 
-_KEEP_WHOLE = "The previous summary is far shorter than that: keep all of it, do not shorten it."
-_CONDENSE_LIGHTLY = (
-    "The previous summary fills much of that: shorten its oldest sections a little, and leave the recent ones as they "
-    "are."
-)
-_CONDENSE_RESOLVED = (
-    "The previous summary fills nearly all of that: shorten its oldest sections where the topic is fully resolved, "
-    "under the headings they have, and leave recent and open topics as they are."
-)
-_HINTS = (_KEEP_WHOLE, _CONDENSE_LIGHTLY, _CONDENSE_RESOLVED)
+#: What to do with the previous summary, by the share of the target below which it is.
+_HINTS = {
+    0.60: "The previous summary is far shorter than that: keep all of it, do not shorten it.",
+    0.85: "The previous summary fills much of that: shorten its oldest sections a little, and leave the recent ones as "
+    "they are.",
+    math.inf: "The previous summary fills nearly all of that: shorten its oldest sections where the topic is fully "
+    "resolved, under the headings they have, and leave recent and open topics as they are.",
+}
 
 #: With what the end of a request begins.
 END_OF_MATERIAL = "This is the end of the material."
@@ -120,7 +119,7 @@ A first draft of this summary was far too long. Write it again in about {tokens}
 constraint, name and number, and shorten the prose about resolved topics."""
 
 #: All of the above: what a model may repeat instead of a summary.
-OWN_WORDS = (WRITING, GOING_ON, RULES, RULES_GOING_ON, _CLOSING, _TIGHTER, *_HINTS)
+OWN_WORDS = (WRITING, GOING_ON, RULES, RULES_GOING_ON, _CLOSING, _TIGHTER, *_HINTS.values())
 
 
 def prompt_version(settings_prompt: str | None) -> str:
@@ -155,7 +154,8 @@ class Prompt:
         hint = ""
         if base and base.text:
             # The ledger is written again whatever the model does, so the model can shorten only the prose before it.
-            hint = size_hint(base.tokens * len(base.content) // len(base.text), plan.target_tokens)
+            prose = base.tokens * len(base.content) // len(base.text)
+            hint = next(hint for share, hint in _HINTS.items() if prose < share * plan.target_tokens)
         # The longest draft that is accepted; the plan's target is always allowed.
         most = largest_saving_summary(plan.replaced_tokens, self.settings.min_saving_ratio)
         saving = most - SUMMARY_WRAPPER_TOKENS - 1
@@ -223,15 +223,6 @@ def closing(nonce: str, target_tokens: int, ceiling: int, hint: str) -> str:
     )
 
 
-def size_hint(previous_tokens: int, target_tokens: int) -> str:
-    """What to do with the previous summary, by the share of the target that it fills."""
-    if previous_tokens < 0.60 * target_tokens:
-        return _KEEP_WHOLE
-    if previous_tokens < 0.85 * target_tokens:
-        return _CONDENSE_LIGHTLY
-    return _CONDENSE_RESOLVED
-
-
 def tighter(request: SummaryRequest) -> SummaryRequest:
     """The same request with a smaller target, for the one retry after a draft that was too long."""
     target = max(1, int(request.target_tokens * TIGHTER_FACTOR))
@@ -280,7 +271,7 @@ class SummarizerLimit:
         if key not in self._overheads:
             before, after = self.prompt.around(self.prompt.summary(base), pinned)
             texts = [*before, marker(_WIDEST_NONCE), *after, _TIGHTER.format(tokens=_WIDEST_TARGET)]
-            ends = [closing(_WIDEST_NONCE, _WIDEST_TARGET, _WIDEST_TARGET, hint) for hint in _HINTS]
+            ends = [closing(_WIDEST_NONCE, _WIDEST_TARGET, _WIDEST_TARGET, hint) for hint in _HINTS.values()]
             frame = sum(self.count(texts)) + max(self.count(ends)) + len(texts) + 1 + 2 * TOKENS_PER_MESSAGE
             self._overheads[key] = sum(self.blocks(lookahead)) + frame
         return self._overheads[key]

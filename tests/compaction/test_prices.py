@@ -59,7 +59,7 @@ class TestCost:
 @pytest.fixture
 def server(monkeypatch):
     """Its usage is in round numbers, fewer than were sent: no prompt was cut for that."""
-    monkeypatch.setattr("compaction_app.context.windows._SMALLEST_CUT", 10**9)
+    monkeypatch.setattr("compaction_app.context.overflow._SMALLEST_CUT", 10**9)
     with ScriptedOpenAIServer(default=steps.reply(GOOD, usage=usage(100, 20))) as running:
         yield running
 

@@ -116,7 +116,7 @@ def test_a_cache_that_is_down_stops_no_deletion(session, branch, settings, monke
 
 
 def test_tokens_are_counted_as_the_provider_reports_them(session, branch, settings, monkeypatch):
-    monkeypatch.setattr("compaction_app.context.windows._SMALLEST_CUT", 10**9)
+    monkeypatch.setattr("compaction_app.context.overflow._SMALLEST_CUT", 10**9)
     usage = {"prompt_tokens": 900, "completion_tokens": 100, "total_tokens": 1000}
     with ScriptedOpenAIServer(default=steps.reply("## Recap\n\n" + "All is on the board. " * 4, usage=usage)) as server:
         models = [{"model": "m", "base_url": server.url}]

@@ -21,6 +21,7 @@ import pytest
 from compaction_app import chat
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.context import windows
+from compaction_app.context.overflow import OUTPUT_SHARE
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.summarizers.base import run_summarizer
@@ -153,7 +154,7 @@ def test_a_reply_that_fills_the_window_is_an_overflow_too(model):
     assert caught.value.error_code == ErrorCode.INPUT_TOO_LARGE
     assert [call.input_tokens + call.output_tokens for call in caught.value.calls] == [WINDOW]
     [asked] = summarizer.candidates
-    assert asked.learned.output_tokens == WINDOW // windows.OUTPUT_SHARE
+    assert asked.learned.output_tokens == WINDOW // OUTPUT_SHARE
 
 
 @pytest.mark.parametrize("most", [40, 200])

@@ -10,8 +10,8 @@ import pytest
 
 from compaction_app import chat
 from compaction_app.context import windows
-from compaction_app.context.overflow import Overflow
-from compaction_app.context.windows import Habits, narrowed, read_usage
+from compaction_app.context.overflow import Overflow, overflow_of_usage
+from compaction_app.context.windows import Habits
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import CompactionRun
 from compaction_app.summarizers.base import run_summarizer
@@ -54,7 +54,7 @@ class TestCapacity:
         ],
     )
     def test_an_overflow_leaves_less(self, overflow, sent, left):
-        assert narrowed(self.ASSUMED, overflow, sent) == left
+        assert overflow.left_of(self.ASSUMED, sent) == left
 
     @pytest.mark.parametrize(
         ("read", "cached", "is_cut"),
@@ -62,7 +62,7 @@ class TestCapacity:
     )
     def test_a_server_that_reads_half_of_the_prompt_has_cut_it(self, read, cached, is_cut):
         draft = SummaryDraft(text="fine", input_tokens=read, cached_tokens=cached)
-        assert (read_usage(draft, 9000) is not None) == is_cut
+        assert (overflow_of_usage(draft, 9000) is not None) == is_cut
 
     @pytest.mark.parametrize(("read", "is_cut"), [(4096, True), (8192, True), (6001, True), (4097, False)])
     def test_a_prompt_as_large_as_the_servers_limit_was_cut(self, read, is_cut):
@@ -70,12 +70,12 @@ class TestCapacity:
         draft = SummaryDraft(text="fine", input_tokens=read)
         size = 4_200 if read < 5_000 else 8_300
         expected = Overflow(read, read) if is_cut else None
-        assert read_usage(draft, size, limits=(6001, 8001)) == expected
+        assert overflow_of_usage(draft, size, limits=(6001, 8001)) == expected
 
     def test_a_counter_that_makes_twice_as_many_tokens_is_known_by_the_same_share(self):
         draft = SummaryDraft(text="fine", input_tokens=2_700)
-        assert read_usage(draft, 6000, usual_share=0.45) is None
-        assert read_usage(draft, 6000, usual_share=0.3) is not None
+        assert overflow_of_usage(draft, 6000, usual_share=0.45) is None
+        assert overflow_of_usage(draft, 6000, usual_share=0.3) is not None
 
 
 def test_an_overflow_with_status_200_is_one(server):

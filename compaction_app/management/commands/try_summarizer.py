@@ -101,11 +101,10 @@ class Command(BaseCommand):
         answer = ask_summarizer(summarizer, request)
         seconds = time.monotonic() - started
         most = largest_saving_summary(plan.replaced_tokens, settings.min_saving_ratio)
-        code = (
-            ErrorCode(answer.error_code)
-            if isinstance(answer, SummarizerError)
-            else refuse_draft(answer, request, most, count)
-        )
+        if isinstance(answer, SummarizerError):
+            code: ErrorCode | None = ErrorCode(answer.error_code)
+        else:
+            code = refuse_draft(answer, request, most, count)
         summarizer.learn(str(code or ""))
         entry = None
         # The speed of an instant answer says nothing.
@@ -173,7 +172,7 @@ def plan_of(count: Count) -> CompactionPlan:
 def _window(candidate: Candidate, settings: Settings) -> str:
     entry = candidate.entry
     if learned := candidate.learned or windows.recall([entry.place]).get(entry.place):
-        return f"{learned.input_tokens + learned.output_tokens:,}, as the server said"
+        return f"{learned.window:,}, as the server said"
     # CONTEXT_WINDOW is that of the chat model.
     settings = settings.but(context_window=None)
     known = window_of(entry.model, settings)
