@@ -35,6 +35,7 @@ from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.validation import canonical
 from compaction_app.models import ChatMessage
+from compaction_app.models.columns import unlisted
 from compaction_app.values import Kind
 
 #: Characters of a message that a list shows.
@@ -46,7 +47,7 @@ _MOST_NAMED = 50
 #: In an address: "now" for what would be sent now, where what was sent is shown otherwise.
 SENT = "sent"
 #: Texts that have an address of their own, by their name in it.
-_TEXTS = [name for name in records.TEXTS if name != "ledger"]
+_TEXTS = [name for name in unlisted(ChatMessage) if name != "ledger"]
 KIND_WORDS = {Kind.MESSAGE: gettext_lazy("Messages"), Kind.SUMMARY: gettext_lazy("Summaries")}
 
 
@@ -151,7 +152,6 @@ def _plain_text(text: str, status: int = 200) -> HttpResponse:
 
 @admin.register(ChatMessage)
 class ChatMessageAdmin(ErasingAdmin):
-    texts = (*records.TEXTS, *records.SESSION_TEXTS)
     narrowed_by = ("session",)
     search_help_text = gettext_lazy(
         "Message ids. Within one session also text, name, tool calls, reasoning, what came, attachments, metadata and "

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,6 +30,21 @@ from treebeard.al_tree import AL_Node
 from compaction_app.conf import find_session_error
 from compaction_app.messages.validation import validate_session
 from compaction_app.models import sql
+from compaction_app.models.columns import (
+    BESIDE,
+    GIVEN,
+    NOTED,
+    OF_HOST,
+    OURS,
+    QUOTED,
+    SAID,
+    SHOWN,
+    Column,
+    calls_without_arguments,
+    checks_of,
+    nothing,
+    numbers_in,
+)
 from compaction_app.models.fields import ParentMessageField
 from compaction_app.models.managers import ChatMessageManager, CompactionRunQuerySet, refuse_write
 from compaction_app.models.words import lazy_words, words
@@ -37,71 +54,117 @@ if TYPE_CHECKING:
     from django.db.models.fields.related_descriptors import RelatedManager
 
 
-def display_words(enum: type[StrEnum]) -> list[tuple[str, Any]]:
-    """A field's choices: the stored value and the displayed one."""
-    return [(member.value, lazy_words(member.value)) for member in enum]
-
-
 def _in_tree(
-    verbose_name: Any, field: type[models.ForeignKey[Any, Any]] = models.ForeignKey, **options: Any
+    is_: Column, verbose_name: Any, field: type[models.ForeignKey[Any, Any]] = models.ForeignKey, **options: Any
 ) -> models.ForeignKey[ChatMessage | None, ChatMessage | None]:
     """To a message above. Both are deleted in one statement; a cascade of Django's would recurse once per level."""
-    options = {"related_name": "+", "verbose_name": verbose_name, **options}
-    return field("self", on_delete=models.DO_NOTHING, null=True, blank=True, db_index=False, editable=False, **options)
+    options |= {"verbose_name": verbose_name, "db_index": False, "editable": False}
+    options.setdefault("related_name", "+")
+    return is_(field("self", on_delete=models.DO_NOTHING, null=True, blank=True, **options))
 
 
 def _message(
-    verbose_name: Any, related_name: str, **options: Any
+    is_: Column, verbose_name: Any, related_name: str, **options: Any
 ) -> models.ForeignKey[ChatMessage | None, ChatMessage | None]:
     """To a message that may be deleted without what refers to it."""
-    named = {"verbose_name": verbose_name, "related_name": related_name}
-    return models.ForeignKey("ChatMessage", on_delete=models.SET_NULL, null=True, blank=True, **named, **options)
+    options |= {"verbose_name": verbose_name, "related_name": related_name}
+    return is_(models.ForeignKey("ChatMessage", on_delete=models.SET_NULL, null=True, blank=True, **options))
 
 
-def _json(verbose_name: Any, help_text: Any = "", default: Callable[[], Any] = dict) -> models.JSONField[Any, Any]:
-    return models.JSONField(verbose_name, default=default, blank=True, help_text=help_text)
+def _of_session(is_: Column, related_name: str, **options: Any) -> models.ForeignKey[ChatSession, ChatSession]:
+    return is_(models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name=related_name, **options))
 
 
-def _text(verbose_name: Any, help_text: Any = "", **options: Any) -> models.TextField[str, str]:
-    return models.TextField(verbose_name, blank=True, default="", help_text=help_text, **options)
+def _of_message(related_name: str) -> models.OneToOneField[ChatMessage, ChatMessage]:
+    """The row's own key, too."""
+    key: models.OneToOneField[ChatMessage, ChatMessage] = models.OneToOneField(
+        ChatMessage, on_delete=models.CASCADE, primary_key=True, related_name=related_name
+    )
+    return OURS(key)
+
+
+def _json(
+    is_: Column, verbose_name: Any, help_text: Any = "", default: Callable[[], Any] = dict
+) -> models.JSONField[Any, Any]:
+    return is_(models.JSONField(verbose_name, default=default, blank=True, help_text=help_text))
+
+
+def _json_or_none(is_: Column, verbose_name: Any, help_text: Any = "") -> models.JSONField[Any, Any]:
+    return is_(models.JSONField(verbose_name, null=True, blank=True, help_text=help_text))
+
+
+def _text(is_: Column, verbose_name: Any, help_text: Any = "", **options: Any) -> models.TextField[str, str]:
+    return is_(models.TextField(verbose_name, blank=True, default="", help_text=help_text, **options))
+
+
+def _line(
+    is_: Column, verbose_name: Any, help_text: Any = "", max_length: int = 255, **options: Any
+) -> models.CharField[str, str]:
+    options |= {"max_length": max_length, "help_text": help_text}
+    return is_(models.CharField(verbose_name, blank=True, default="", **options))
+
+
+def _code(is_: Column, verbose_name: Any, codes: type[StrEnum], **options: Any) -> models.CharField[str, str]:
+    """One of an enum, with the words that are displayed for it."""
+    choices = [(code.value, lazy_words(code.value)) for code in codes]
+    return is_(models.CharField(verbose_name, choices=choices, **options))
+
+
+def _number(
+    is_: Column, verbose_name: Any, help_text: Any = "", default: int = 0
+) -> models.PositiveIntegerField[int, int]:
+    return is_(models.PositiveIntegerField(verbose_name, default=default, help_text=help_text))
+
+
+def _number_or_none(is_: Column, verbose_name: Any) -> models.PositiveIntegerField[int | None, int | None]:
+    return is_(models.PositiveIntegerField(verbose_name, null=True, blank=True))
+
+
+def _moment_or_none(is_: Column, verbose_name: Any) -> models.DateTimeField[datetime | None, datetime | None]:
+    return is_(models.DateTimeField(verbose_name, null=True, blank=True))
 
 
 class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the plugin finds no manager behind treebeard
     """A conversation: its messages are a tree, sent to ``model`` with ``system_prompt`` and ``settings``."""
 
-    id = models.UUIDField(_("ID"), primary_key=True, default=uuid.uuid4, editable=False)
-    owner = models.ForeignKey(
-        django_settings.AUTH_USER_MODEL,
-        on_delete=models.CASCADE,
-        null=True,
-        blank=True,
-        related_name="chat_sessions",
-        verbose_name=_("owner"),
+    id = SHOWN(models.UUIDField(_("ID"), primary_key=True, default=uuid.uuid4, editable=False))
+    owner = OURS(
+        models.ForeignKey(
+            django_settings.AUTH_USER_MODEL,
+            on_delete=models.CASCADE,
+            null=True,
+            blank=True,
+            related_name="chat_sessions",
+            verbose_name=_("owner"),
+        )
     )
-    title = models.CharField(_("title"), max_length=255, blank=True, default="")
-    model = models.CharField(_("model"), max_length=255, blank=True, default="", help_text=_("The chat model's name."))
-    system_prompt = _text(_("system prompt"), _("Sent first, never compacted."))
-    settings = _json(_("settings"), _("Overrides of COMPACTION for this session."))
+    external_id = _line(OF_HOST, _("external id"))
+    title = _line(SAID, _("title"))
+    model = _line(GIVEN, _("model"), _("The chat model's name."))
+    system_prompt = _text(SAID, _("system prompt"), _("Sent first, never compacted."))
+    settings = _json(GIVEN, _("settings"), _("Overrides of COMPACTION for this session."))
     token_calibration = _json(
-        _("token counts corrected by"), _("Model name → provider's tokens ÷ our estimate, smoothed.")
+        Column(copied=True),
+        _("token counts corrected by"),
+        _("Model name → provider's tokens ÷ our estimate, smoothed."),
     )
-    erasures = models.PositiveIntegerField(
+    erasures = _number(
+        OURS,
         _("erasures"),
-        default=0,
-        help_text=_("Counts redactions and deletions: a run that started before one can not commit."),
+        _("Counts redactions and deletions: a run that started before one can not commit."),
     )
-    external_id = models.CharField(_("external id"), max_length=255, blank=True, default="")
     copied_from = _message(
+        OURS,
         _("copied from"),
         "copied_sessions",
         editable=False,
         help_text=_("The last message of the branch that was copied."),
     )
-    metadata = _json(_("metadata"))
-    created_at = models.DateTimeField(_("created at"), default=timezone.now, editable=False)
+    metadata = _json(BESIDE, _("metadata"))
+    created_at = OF_HOST(models.DateTimeField(_("created at"), default=timezone.now, editable=False))
     #: When it was last used: when its newest message or summary was stored. Nothing else moves it: no erasure, no
     #: change of its title, no run that made no summary.
-    updated_at = models.DateTimeField(_("updated at"), default=timezone.now, editable=False)
+    updated_at = SHOWN(models.DateTimeField(_("updated at"), default=timezone.now, editable=False))
 
     # Django adds these; without its mypy plugin a type checker knows only what is declared.
     if TYPE_CHECKING:
@@ -138,7 +201,7 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
         written = {k: v for k, v in vars(self).items() if update_fields is None or k in update_fields}
         if written.get("settings", {}) != {} and (problem := find_session_error(self.settings)):
             raise problem
-        validate_session(written)
+        validate_session(written, checks_of(ChatSession))
         super().save(*args, **kwargs)
 
     def clean(self) -> None:
@@ -158,80 +221,74 @@ class ChatMessage(AL_Node):
     summary it is the anchor, and ``last_summarized_message`` the cutoff.
     """
 
-    id = models.BigAutoField(_("ID"), primary_key=True)
-    session = models.ForeignKey(
-        ChatSession,
-        on_delete=models.CASCADE,
-        related_name="messages",
-        db_index=False,
-        editable=False,
-        verbose_name=_("session"),
-    )
+    id = SHOWN(models.BigAutoField(_("ID"), primary_key=True))
+    session = _of_session(SHOWN, "messages", db_index=False, editable=False, verbose_name=_("session"))
     # No index of its own: (parent, sib_order) begins with it.
-    parent = _in_tree(_("parent"), ParentMessageField, related_name="children_set")
-    last_summarized_message = _in_tree(_("cutoff"))
-    pinned_message = _in_tree(_("pinned message"))
+    parent = _in_tree(SHOWN, _("parent"), ParentMessageField, related_name="children_set")
+    last_summarized_message = _in_tree(SHOWN, _("cutoff"))
+    pinned_message = _in_tree(SHOWN, _("pinned message"))
     # A lane is a line of messages without a fork: the first child of a message continues its lane, every other child
     # begins a new one. Lanes never change and there are few, so queries about branches read lanes instead of messages.
     # A summary is on its anchor's lane.
-    lane = _in_tree(_("lane"), help_text=_("The first message of its lane; empty on that message itself."))
-    kind = models.CharField(_("kind"), max_length=10, choices=display_words(Kind), default=Kind.MESSAGE)
-    role = models.CharField(_("role"), max_length=10, choices=display_words(Role))
-    content = _text(_("content"))
-    tool_calls = models.JSONField(_("tool calls"), null=True, blank=True)
-    tool_call_id = _text(_("tool call id"))
-    name = models.CharField(_("name"), max_length=255, blank=True, default="")
-    reasoning = models.JSONField(_("reasoning"), null=True, blank=True)
-    attachments = models.JSONField(_("attachments"), null=True, blank=True)
-    original = models.JSONField(
+    lane = _in_tree(OURS, _("lane"), help_text=_("The first message of its lane; empty on that message itself."))
+    kind = _code(replace(SHOWN, copied=True), _("kind"), Kind, max_length=10, default=Kind.MESSAGE)
+    role = _code(GIVEN, _("role"), Role, max_length=10)
+    content = _text(SAID, _("content"))
+    tool_calls = _json_or_none(replace(SAID, leaves=calls_without_arguments), _("tool calls"))
+    tool_call_id = _text(replace(GIVEN, listed=True), _("tool call id"))
+    name = _line(SAID, _("name"))
+    reasoning = _json_or_none(BESIDE, _("reasoning"))
+    original = _json_or_none(
+        replace(BESIDE, client=False),
         _("what came"),
-        null=True,
-        blank=True,
-        help_text=_("{format, endpoint, data}: what came, where the fields could not give it back."),
+        _("{format, endpoint, data}: what came, where the fields could not give it back."),
     )
+    attachments = _json_or_none(SAID, _("attachments"))
     # The defaults of the database serve the code of before, which may still be running while this is migrated.
-    is_extract = models.BooleanField(
-        _("is an extract"),
-        default=False,
-        db_default=False,
-        help_text=_("Of a summary: its text is quoted from the conversation, not written by a model."),
+    is_extract = Column(copied=True)(
+        models.BooleanField(
+            _("is an extract"),
+            default=False,
+            db_default=False,
+            help_text=_("Of a summary: its text is quoted from the conversation, not written by a model."),
+        )
     )
     extract = _text(
+        QUOTED,
         _("extract"),
         _("Of a summary: quoted from the messages that it covers alone, so true on each branch with these."),
         db_default="",
     )
     ledger = _text(
-        _("ledger"), _("Of a summary: what is quoted beside the text, since the text does not tell it."), db_default=""
-    )
-    token_count = models.PositiveIntegerField(
-        _("own tokens"), default=0, help_text=_("Tokens of what is sent, wrapper included.")
-    )
-    path_tokens = models.PositiveBigIntegerField(
-        _("tokens from the root"), default=0, help_text=_("Tokens from the root to here, inclusive.")
-    )
-    depth = models.PositiveIntegerField(_("position"), default=1, help_text=_("1 for a root."))
-    sib_order = models.PositiveIntegerField(_("place among its siblings"), default=1)
-    usage = models.JSONField(_("usage"), null=True, blank=True)
-    model = models.CharField(_("model"), max_length=255, blank=True, default="")
-    finish_reason = models.CharField(
-        _("finish reason"),
-        max_length=255,
-        blank=True,
-        default="",
+        QUOTED,
+        _("ledger"),
+        _("Of a summary: what is quoted beside the text, since the text does not tell it."),
         db_default="",
-        help_text=_("Of a reply: how it ended, in the provider's word."),
     )
-    metadata = _json(_("metadata"))
-    sent_context = models.JSONField(
-        _("context sent"), null=True, blank=True, help_text=_("On replies: what was really sent to get this reply.")
+    token_count = _number(SHOWN, _("own tokens"), _("Tokens of what is sent, wrapper included."))
+    path_tokens = SHOWN(
+        models.PositiveBigIntegerField(
+            _("tokens from the root"), default=0, help_text=_("Tokens from the root to here, inclusive.")
+        )
     )
-    external_id = models.CharField(_("external id"), max_length=255, blank=True, default="")
-    idempotency_key = models.CharField(_("idempotency key"), max_length=255, blank=True, default="")
-    retired_at = models.DateTimeField(_("retired at"), null=True, blank=True)
-    retired_reason = models.CharField(_("retired reason"), max_length=255, blank=True, default="")
-    redacted_at = models.DateTimeField(_("redacted at"), null=True, blank=True)
-    created_at = models.DateTimeField(_("created at"), default=timezone.now)
+    depth = _number(SHOWN, _("position"), _("1 for a root."), default=1)
+    sib_order = _number(SHOWN, _("place among its siblings"), default=1)
+    usage = _json_or_none(replace(OF_HOST, leaves=numbers_in), _("usage"))
+    model = _line(GIVEN, _("model"))
+    finish_reason = _line(
+        replace(GIVEN, leaves=nothing),
+        _("finish reason"),
+        _("Of a reply: how it ended, in the provider's word."),
+        db_default="",
+    )
+    metadata = _json(BESIDE, _("metadata"))
+    sent_context = _json_or_none(OURS, _("context sent"), _("On replies: what was really sent to get this reply."))
+    external_id = _line(OF_HOST, _("external id"))
+    idempotency_key = _line(OURS, _("idempotency key"))
+    retired_at = _moment_or_none(SHOWN, _("retired at"))
+    retired_reason = _line(NOTED, _("retired reason"))
+    redacted_at = _moment_or_none(replace(SHOWN, copied=True), _("redacted at"))
+    created_at = GIVEN(models.DateTimeField(_("created at"), default=timezone.now))
 
     if TYPE_CHECKING:
         pin: MessagePin
@@ -383,9 +440,9 @@ class ReplyClaim(models.Model):
     lease where the process that asks was killed.
     """
 
-    message = models.OneToOneField(ChatMessage, on_delete=models.CASCADE, primary_key=True, related_name="reply_claim")
-    token = models.UUIDField()
-    lease_expires_at = models.DateTimeField()
+    message = _of_message("reply_claim")
+    token = OURS(models.UUIDField())
+    lease_expires_at = OURS(models.DateTimeField())
 
     def __str__(self) -> str:
         return f"Claim of the reply to message {self.message_id}"
@@ -398,8 +455,8 @@ class SearchEntry(models.Model):
     triggers that keep the full-text index in step.
     """
 
-    message = models.OneToOneField(ChatMessage, on_delete=models.CASCADE, primary_key=True, related_name="search_entry")
-    terms = models.TextField()
+    message = _of_message("search_entry")
+    terms = Column(leaves=nothing)(models.TextField())
 
     class Meta:
         db_table = sql.ENTRIES
@@ -415,12 +472,12 @@ class MessagePin(models.Model):
     A read finds pins by them, without the messages.
     """
 
-    message = models.OneToOneField(ChatMessage, on_delete=models.CASCADE, primary_key=True, related_name="pin")
-    session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="pins")
-    lane = models.BigIntegerField()
-    depth = models.PositiveIntegerField()
-    tokens = models.PositiveIntegerField()
-    created_at = models.DateTimeField(default=timezone.now)
+    message = _of_message("pin")
+    session = _of_session(OURS, "pins")
+    lane = OURS(models.BigIntegerField())
+    depth = OURS(models.PositiveIntegerField())
+    tokens = OURS(models.PositiveIntegerField())
+    created_at = OURS(models.DateTimeField(default=timezone.now))
 
     class Meta:
         indexes: ClassVar = [models.Index(fields=["lane", "depth"], name="compaction_pins_on_lane")]
@@ -439,53 +496,62 @@ class CompactionRun(models.Model):
     None: the message was deleted.
     """
 
-    session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="runs", verbose_name=_("session"))
-    tip = _message(_("tip"), "runs_at_tip")
-    anchor = _message(_("anchor"), "runs_at_anchor")
-    cutoff = _message(_("cutoff"), "runs_at_cutoff")
-    base = _message(_("base"), "runs_built_on")
-    summary = _message(_("summary"), "made_by")
-    previous_run = models.ForeignKey(
-        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="follow_ups", verbose_name=_("continues")
+    session = _of_session(SHOWN, "runs", verbose_name=_("session"))
+    tip = _message(SHOWN, _("tip"), "runs_at_tip")
+    anchor = _message(SHOWN, _("anchor"), "runs_at_anchor")
+    cutoff = _message(SHOWN, _("cutoff"), "runs_at_cutoff")
+    base = _message(SHOWN, _("base"), "runs_built_on")
+    summary = _message(SHOWN, _("summary"), "made_by")
+    previous_run = OURS(
+        models.ForeignKey(
+            "self",
+            on_delete=models.SET_NULL,
+            null=True,
+            blank=True,
+            related_name="follow_ups",
+            verbose_name=_("continues"),
+        )
     )
-    generation = models.PositiveIntegerField(_("compaction"), null=True, blank=True)
-    trigger = models.CharField(_("trigger"), max_length=10, choices=display_words(Trigger))
-    status = models.CharField(_("status"), max_length=10, choices=display_words(RunStatus), default=RunStatus.READY)
-    strategy = models.CharField(
-        _("strategy"), max_length=20, choices=display_words(Strategy), default=Strategy.AUTO_COMPACT, blank=True
+    generation = _number_or_none(SHOWN, _("compaction"))
+    trigger = _code(SHOWN, _("trigger"), Trigger, max_length=10)
+    status = _code(SHOWN, _("status"), RunStatus, max_length=10, default=RunStatus.READY)
+    strategy = _code(OURS, _("strategy"), Strategy, max_length=20, default=Strategy.AUTO_COMPACT, blank=True)
+    skip_reason = _line(SHOWN, _("skip reason"), max_length=30)
+    error_code = _line(SHOWN, _("error code"), max_length=30)
+    error_detail = _text(NOTED, _("error details"))
+    instructions = _text(replace(NOTED, client=True), _("instructions"))
+    policy_line = _text(NOTED, _("line of the policy"))
+    summarizer_model = _line(SHOWN, _("model"))
+    prompt_version = _line(SHOWN, _("prompt version"), max_length=50)
+    nonce = _line(OURS, _("mark of the prompt"), max_length=40)
+    settings = _json(OURS, _("settings"), _("Resolved when the run was opened."))
+    budget = _json(OURS, _("budget"), _("Window, reserve and allowances then, tokens."))
+    shortened_inputs = _json(
+        OURS, _("shortened inputs"), _("Messages that the summarizer was shown head-and-tail."), list
     )
-    skip_reason = models.CharField(_("skip reason"), max_length=30, blank=True, default="")
-    error_code = models.CharField(_("error code"), max_length=30, blank=True, default="")
-    error_detail = _text(_("error details"))
-    instructions = _text(_("instructions"))
-    policy_line = _text(_("line of the policy"))
-    summarizer_model = models.CharField(_("model"), max_length=255, blank=True, default="")
-    prompt_version = models.CharField(_("prompt version"), max_length=50, blank=True, default="")
-    nonce = models.CharField(_("mark of the prompt"), max_length=40, blank=True, default="")
-    settings = _json(_("settings"), _("Resolved when the run was opened."))
-    budget = _json(_("budget"), _("Window, reserve and allowances then, tokens."))
-    shortened_inputs = _json(_("shortened inputs"), _("Messages that the summarizer was shown head-and-tail."), list)
-    request = _json(_("request"), _("What its prompt was made of beside the messages, and its digest."))
-    reserved_tokens = models.PositiveIntegerField(_("reserved tokens"), default=0)
-    input_tokens = models.PositiveIntegerField(_("input tokens"), null=True, blank=True)
-    output_tokens = models.PositiveIntegerField(_("output tokens"), null=True, blank=True)
-    cached_tokens = models.PositiveIntegerField(_("cached tokens"), null=True, blank=True)
-    cost = models.DecimalField(_("cost"), max_digits=14, decimal_places=8, null=True, blank=True)
-    tokens_before = models.PositiveIntegerField(_("tokens before"), null=True, blank=True)
-    tokens_after = models.PositiveIntegerField(_("tokens after"), null=True, blank=True)
-    messages_compacted = models.PositiveIntegerField(_("messages compacted"), null=True, blank=True)
-    retention_before = models.FloatField(_("found again in the text"), null=True, blank=True)
-    retention_after = models.FloatField(_("found again with the ledger"), null=True, blank=True)
-    attempts = models.PositiveIntegerField(_("attempts"), default=0)
-    next_attempt_at = models.DateTimeField(_("next attempt at"), null=True, blank=True)
-    claim_token = models.UUIDField(_("claim token"), null=True, blank=True)
-    lease_expires_at = models.DateTimeField(_("lease"), null=True, blank=True)
-    erasures_seen = models.PositiveIntegerField(_("erasures before"), default=0)
-    task_id = models.CharField(_("task id"), max_length=255, blank=True, default="")
-    enqueued_at = models.DateTimeField(_("enqueued at"), null=True, blank=True)
-    started_at = models.DateTimeField(_("started at"), null=True, blank=True)
-    finished_at = models.DateTimeField(_("finished at"), null=True, blank=True)
-    created_at = models.DateTimeField(_("created at"), default=timezone.now)
+    request = _json(
+        Column(leaves=nothing), _("request"), _("What its prompt was made of beside the messages, and its digest.")
+    )
+    reserved_tokens = _number(OURS, _("reserved tokens"))
+    input_tokens = _number_or_none(SHOWN, _("input tokens"))
+    output_tokens = _number_or_none(SHOWN, _("output tokens"))
+    cached_tokens = _number_or_none(SHOWN, _("cached tokens"))
+    cost = SHOWN(models.DecimalField(_("cost"), max_digits=14, decimal_places=8, null=True, blank=True))
+    tokens_before = _number_or_none(SHOWN, _("tokens before"))
+    tokens_after = _number_or_none(SHOWN, _("tokens after"))
+    messages_compacted = _number_or_none(SHOWN, _("messages compacted"))
+    retention_before = SHOWN(models.FloatField(_("found again in the text"), null=True, blank=True))
+    retention_after = SHOWN(models.FloatField(_("found again with the ledger"), null=True, blank=True))
+    attempts = _number(SHOWN, _("attempts"))
+    next_attempt_at = _moment_or_none(SHOWN, _("next attempt at"))
+    claim_token = OURS(models.UUIDField(_("claim token"), null=True, blank=True))
+    lease_expires_at = _moment_or_none(OURS, _("lease"))
+    erasures_seen = _number(OURS, _("erasures before"))
+    task_id = _line(OURS, _("task id"))
+    enqueued_at = _moment_or_none(SHOWN, _("enqueued at"))
+    started_at = _moment_or_none(SHOWN, _("started at"))
+    finished_at = _moment_or_none(SHOWN, _("finished at"))
+    created_at = SHOWN(models.DateTimeField(_("created at"), default=timezone.now))
 
     objects = CompactionRunQuerySet.as_manager()
 
@@ -531,14 +597,16 @@ class CompactionEvent(models.Model):
     ``kind`` is :class:`EventKind`, ``payload`` depends on it.
     """
 
-    session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="events", verbose_name=_("session"))
-    run = models.ForeignKey(
-        CompactionRun, on_delete=models.CASCADE, null=True, blank=True, related_name="events", verbose_name=_("run")
+    session = _of_session(OURS, "events", verbose_name=_("session"))
+    run = OURS(
+        models.ForeignKey(
+            CompactionRun, on_delete=models.CASCADE, null=True, blank=True, related_name="events", verbose_name=_("run")
+        )
     )
-    message = _message(_("message"), "compaction_events")
-    kind = models.CharField(_("kind"), max_length=40, choices=display_words(EventKind))
-    payload = _json(_("payload"))
-    created_at = models.DateTimeField(_("created at"), default=timezone.now)
+    message = _message(OURS, _("message"), "compaction_events")
+    kind = _code(OURS, _("kind"), EventKind, max_length=40)
+    payload = _json(Column(listed=True), _("payload"))
+    created_at = OURS(models.DateTimeField(_("created at"), default=timezone.now))
 
     class Meta:
         verbose_name, verbose_name_plural = _("compaction event"), _("compaction events")
