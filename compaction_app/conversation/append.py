@@ -29,7 +29,7 @@ from compaction_app.models.managers import locked_message
 from compaction_app.tree.branches import check_instance, database_of
 from compaction_app.values import BESIDE_A_TEXT, ChatContext, MessageFields, Role
 
-_MESSAGE_KEYS = tuple(MessageFields.__annotations__)
+_MESSAGE_KEYS = names(ChatMessage, exported=True)
 #: Begins the idempotency keys that this app makes. A client's key may not, or its message would be taken for ours.
 _OWN_KEYS = "compaction_app:"
 #: Metadata of what a client says that the model, a tool or the host wrote.

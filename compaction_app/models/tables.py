@@ -13,7 +13,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -54,6 +53,11 @@ if TYPE_CHECKING:
     from django.db.models.fields.related_descriptors import RelatedManager
 
 
+def display_words(enum: type[StrEnum]) -> list[tuple[str, Any]]:
+    """A field's choices: the stored value and the displayed one."""
+    return [(member.value, lazy_words(member.value)) for member in enum]
+
+
 def _in_tree(
     is_: Column, verbose_name: Any, field: type[models.ForeignKey[Any, Any]] = models.ForeignKey, **options: Any
 ) -> models.ForeignKey[ChatMessage | None, ChatMessage | None]:
@@ -75,53 +79,14 @@ def _of_session(is_: Column, related_name: str, **options: Any) -> models.Foreig
     return is_(models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name=related_name, **options))
 
 
-def _of_message(related_name: str) -> models.OneToOneField[ChatMessage, ChatMessage]:
-    """The row's own key, too."""
-    key: models.OneToOneField[ChatMessage, ChatMessage] = models.OneToOneField(
-        ChatMessage, on_delete=models.CASCADE, primary_key=True, related_name=related_name
-    )
-    return OURS(key)
-
-
 def _json(
     is_: Column, verbose_name: Any, help_text: Any = "", default: Callable[[], Any] = dict
 ) -> models.JSONField[Any, Any]:
     return is_(models.JSONField(verbose_name, default=default, blank=True, help_text=help_text))
 
 
-def _json_or_none(is_: Column, verbose_name: Any, help_text: Any = "") -> models.JSONField[Any, Any]:
-    return is_(models.JSONField(verbose_name, null=True, blank=True, help_text=help_text))
-
-
 def _text(is_: Column, verbose_name: Any, help_text: Any = "", **options: Any) -> models.TextField[str, str]:
     return is_(models.TextField(verbose_name, blank=True, default="", help_text=help_text, **options))
-
-
-def _line(
-    is_: Column, verbose_name: Any, help_text: Any = "", max_length: int = 255, **options: Any
-) -> models.CharField[str, str]:
-    options |= {"max_length": max_length, "help_text": help_text}
-    return is_(models.CharField(verbose_name, blank=True, default="", **options))
-
-
-def _code(is_: Column, verbose_name: Any, codes: type[StrEnum], **options: Any) -> models.CharField[str, str]:
-    """One of an enum, with the words that are displayed for it."""
-    choices = [(code.value, lazy_words(code.value)) for code in codes]
-    return is_(models.CharField(verbose_name, choices=choices, **options))
-
-
-def _number(
-    is_: Column, verbose_name: Any, help_text: Any = "", default: int = 0
-) -> models.PositiveIntegerField[int, int]:
-    return is_(models.PositiveIntegerField(verbose_name, default=default, help_text=help_text))
-
-
-def _number_or_none(is_: Column, verbose_name: Any) -> models.PositiveIntegerField[int | None, int | None]:
-    return is_(models.PositiveIntegerField(verbose_name, null=True, blank=True))
-
-
-def _moment_or_none(is_: Column, verbose_name: Any) -> models.DateTimeField[datetime | None, datetime | None]:
-    return is_(models.DateTimeField(verbose_name, null=True, blank=True))
 
 
 class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the plugin finds no manager behind treebeard
@@ -138,9 +103,11 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
             verbose_name=_("owner"),
         )
     )
-    external_id = _line(OF_HOST, _("external id"))
-    title = _line(SAID, _("title"))
-    model = _line(GIVEN, _("model"), _("The chat model's name."))
+    external_id = OF_HOST(models.CharField(_("external id"), max_length=255, blank=True, default=""))
+    title = SAID(models.CharField(_("title"), max_length=255, blank=True, default=""))
+    model = GIVEN(
+        models.CharField(_("model"), max_length=255, blank=True, default="", help_text=_("The chat model's name."))
+    )
     system_prompt = _text(SAID, _("system prompt"), _("Sent first, never compacted."))
     settings = _json(GIVEN, _("settings"), _("Overrides of COMPACTION for this session."))
     token_calibration = _json(
@@ -148,10 +115,12 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
         _("token counts corrected by"),
         _("Model name → provider's tokens ÷ our estimate, smoothed."),
     )
-    erasures = _number(
-        OURS,
-        _("erasures"),
-        _("Counts redactions and deletions: a run that started before one can not commit."),
+    erasures = OURS(
+        models.PositiveIntegerField(
+            _("erasures"),
+            default=0,
+            help_text=_("Counts redactions and deletions: a run that started before one can not commit."),
+        )
     )
     copied_from = _message(
         OURS,
@@ -231,19 +200,24 @@ class ChatMessage(AL_Node):
     # begins a new one. Lanes never change and there are few, so queries about branches read lanes instead of messages.
     # A summary is on its anchor's lane.
     lane = _in_tree(OURS, _("lane"), help_text=_("The first message of its lane; empty on that message itself."))
-    kind = _code(replace(SHOWN, copied=True), _("kind"), Kind, max_length=10, default=Kind.MESSAGE)
-    role = _code(GIVEN, _("role"), Role, max_length=10)
-    content = _text(SAID, _("content"))
-    tool_calls = _json_or_none(replace(SAID, leaves=calls_without_arguments), _("tool calls"))
-    tool_call_id = _text(replace(GIVEN, listed=True), _("tool call id"))
-    name = _line(SAID, _("name"))
-    reasoning = _json_or_none(BESIDE, _("reasoning"))
-    original = _json_or_none(
-        replace(BESIDE, client=False),
-        _("what came"),
-        _("{format, endpoint, data}: what came, where the fields could not give it back."),
+    kind = replace(SHOWN, copied=True)(
+        models.CharField(_("kind"), max_length=10, choices=display_words(Kind), default=Kind.MESSAGE)
     )
-    attachments = _json_or_none(SAID, _("attachments"))
+    role = GIVEN(models.CharField(_("role"), choices=display_words(Role), max_length=10))
+    content = _text(SAID, _("content"))
+    tool_calls = replace(SAID, leaves=calls_without_arguments)(models.JSONField(_("tool calls"), null=True, blank=True))
+    tool_call_id = _text(replace(GIVEN, listed=True), _("tool call id"))
+    name = SAID(models.CharField(_("name"), max_length=255, blank=True, default=""))
+    reasoning = BESIDE(models.JSONField(_("reasoning"), null=True, blank=True))
+    original = replace(BESIDE, client=False)(
+        models.JSONField(
+            _("what came"),
+            null=True,
+            blank=True,
+            help_text=_("{format, endpoint, data}: what came, where the fields could not give it back."),
+        )
+    )
+    attachments = SAID(models.JSONField(_("attachments"), null=True, blank=True))
     # The defaults of the database serve the code of before, which may still be running while this is migrated.
     is_extract = Column(copied=True)(
         models.BooleanField(
@@ -265,29 +239,41 @@ class ChatMessage(AL_Node):
         _("Of a summary: what is quoted beside the text, since the text does not tell it."),
         db_default="",
     )
-    token_count = _number(SHOWN, _("own tokens"), _("Tokens of what is sent, wrapper included."))
+    token_count = SHOWN(
+        models.PositiveIntegerField(
+            _("own tokens"), default=0, help_text=_("Tokens of what is sent, wrapper included.")
+        )
+    )
     path_tokens = SHOWN(
         models.PositiveBigIntegerField(
             _("tokens from the root"), default=0, help_text=_("Tokens from the root to here, inclusive.")
         )
     )
-    depth = _number(SHOWN, _("position"), _("1 for a root."), default=1)
-    sib_order = _number(SHOWN, _("place among its siblings"), default=1)
-    usage = _json_or_none(replace(OF_HOST, leaves=numbers_in), _("usage"))
-    model = _line(GIVEN, _("model"))
-    finish_reason = _line(
-        replace(GIVEN, leaves=nothing),
-        _("finish reason"),
-        _("Of a reply: how it ended, in the provider's word."),
-        db_default="",
+    depth = SHOWN(models.PositiveIntegerField(_("position"), default=1, help_text=_("1 for a root.")))
+    sib_order = SHOWN(models.PositiveIntegerField(_("place among its siblings"), default=1))
+    usage = replace(OF_HOST, leaves=numbers_in)(models.JSONField(_("usage"), null=True, blank=True))
+    model = GIVEN(models.CharField(_("model"), max_length=255, blank=True, default=""))
+    finish_reason = replace(GIVEN, leaves=nothing)(
+        models.CharField(
+            _("finish reason"),
+            max_length=255,
+            blank=True,
+            default="",
+            db_default="",
+            help_text=_("Of a reply: how it ended, in the provider's word."),
+        )
     )
     metadata = _json(BESIDE, _("metadata"))
-    sent_context = _json_or_none(OURS, _("context sent"), _("On replies: what was really sent to get this reply."))
-    external_id = _line(OF_HOST, _("external id"))
-    idempotency_key = _line(OURS, _("idempotency key"))
-    retired_at = _moment_or_none(SHOWN, _("retired at"))
-    retired_reason = _line(NOTED, _("retired reason"))
-    redacted_at = _moment_or_none(replace(SHOWN, copied=True), _("redacted at"))
+    sent_context = OURS(
+        models.JSONField(
+            _("context sent"), null=True, blank=True, help_text=_("On replies: what was really sent to get this reply.")
+        )
+    )
+    external_id = OF_HOST(models.CharField(_("external id"), max_length=255, blank=True, default=""))
+    idempotency_key = OURS(models.CharField(_("idempotency key"), max_length=255, blank=True, default=""))
+    retired_at = SHOWN(models.DateTimeField(_("retired at"), null=True, blank=True))
+    retired_reason = NOTED(models.CharField(_("retired reason"), max_length=255, blank=True, default=""))
+    redacted_at = replace(SHOWN, copied=True)(models.DateTimeField(_("redacted at"), null=True, blank=True))
     created_at = GIVEN(models.DateTimeField(_("created at"), default=timezone.now))
 
     if TYPE_CHECKING:
@@ -440,7 +426,9 @@ class ReplyClaim(models.Model):
     lease where the process that asks was killed.
     """
 
-    message = _of_message("reply_claim")
+    message = OURS(
+        models.OneToOneField(ChatMessage, on_delete=models.CASCADE, primary_key=True, related_name="reply_claim")
+    )
     token = OURS(models.UUIDField())
     lease_expires_at = OURS(models.DateTimeField())
 
@@ -455,7 +443,9 @@ class SearchEntry(models.Model):
     triggers that keep the full-text index in step.
     """
 
-    message = _of_message("search_entry")
+    message = OURS(
+        models.OneToOneField(ChatMessage, on_delete=models.CASCADE, primary_key=True, related_name="search_entry")
+    )
     terms = Column(leaves=nothing)(models.TextField())
 
     class Meta:
@@ -472,7 +462,7 @@ class MessagePin(models.Model):
     A read finds pins by them, without the messages.
     """
 
-    message = _of_message("pin")
+    message = OURS(models.OneToOneField(ChatMessage, on_delete=models.CASCADE, primary_key=True, related_name="pin"))
     session = _of_session(OURS, "pins")
     lane = OURS(models.BigIntegerField())
     depth = OURS(models.PositiveIntegerField())
@@ -512,18 +502,24 @@ class CompactionRun(models.Model):
             verbose_name=_("continues"),
         )
     )
-    generation = _number_or_none(SHOWN, _("compaction"))
-    trigger = _code(SHOWN, _("trigger"), Trigger, max_length=10)
-    status = _code(SHOWN, _("status"), RunStatus, max_length=10, default=RunStatus.READY)
-    strategy = _code(OURS, _("strategy"), Strategy, max_length=20, default=Strategy.AUTO_COMPACT, blank=True)
-    skip_reason = _line(SHOWN, _("skip reason"), max_length=30)
-    error_code = _line(SHOWN, _("error code"), max_length=30)
+    generation = SHOWN(models.PositiveIntegerField(_("compaction"), null=True, blank=True))
+    trigger = SHOWN(models.CharField(_("trigger"), choices=display_words(Trigger), max_length=10))
+    status = SHOWN(
+        models.CharField(_("status"), choices=display_words(RunStatus), max_length=10, default=RunStatus.READY)
+    )
+    strategy = OURS(
+        models.CharField(
+            _("strategy"), choices=display_words(Strategy), max_length=20, default=Strategy.AUTO_COMPACT, blank=True
+        )
+    )
+    skip_reason = SHOWN(models.CharField(_("skip reason"), max_length=30, blank=True, default=""))
+    error_code = SHOWN(models.CharField(_("error code"), max_length=30, blank=True, default=""))
     error_detail = _text(NOTED, _("error details"))
     instructions = _text(replace(NOTED, client=True), _("instructions"))
     policy_line = _text(NOTED, _("line of the policy"))
-    summarizer_model = _line(SHOWN, _("model"))
-    prompt_version = _line(SHOWN, _("prompt version"), max_length=50)
-    nonce = _line(OURS, _("mark of the prompt"), max_length=40)
+    summarizer_model = SHOWN(models.CharField(_("model"), max_length=255, blank=True, default=""))
+    prompt_version = SHOWN(models.CharField(_("prompt version"), max_length=50, blank=True, default=""))
+    nonce = OURS(models.CharField(_("mark of the prompt"), max_length=40, blank=True, default=""))
     settings = _json(OURS, _("settings"), _("Resolved when the run was opened."))
     budget = _json(OURS, _("budget"), _("Window, reserve and allowances then, tokens."))
     shortened_inputs = _json(
@@ -532,25 +528,25 @@ class CompactionRun(models.Model):
     request = _json(
         Column(leaves=nothing), _("request"), _("What its prompt was made of beside the messages, and its digest.")
     )
-    reserved_tokens = _number(OURS, _("reserved tokens"))
-    input_tokens = _number_or_none(SHOWN, _("input tokens"))
-    output_tokens = _number_or_none(SHOWN, _("output tokens"))
-    cached_tokens = _number_or_none(SHOWN, _("cached tokens"))
+    reserved_tokens = OURS(models.PositiveIntegerField(_("reserved tokens"), default=0))
+    input_tokens = SHOWN(models.PositiveIntegerField(_("input tokens"), null=True, blank=True))
+    output_tokens = SHOWN(models.PositiveIntegerField(_("output tokens"), null=True, blank=True))
+    cached_tokens = SHOWN(models.PositiveIntegerField(_("cached tokens"), null=True, blank=True))
     cost = SHOWN(models.DecimalField(_("cost"), max_digits=14, decimal_places=8, null=True, blank=True))
-    tokens_before = _number_or_none(SHOWN, _("tokens before"))
-    tokens_after = _number_or_none(SHOWN, _("tokens after"))
-    messages_compacted = _number_or_none(SHOWN, _("messages compacted"))
+    tokens_before = SHOWN(models.PositiveIntegerField(_("tokens before"), null=True, blank=True))
+    tokens_after = SHOWN(models.PositiveIntegerField(_("tokens after"), null=True, blank=True))
+    messages_compacted = SHOWN(models.PositiveIntegerField(_("messages compacted"), null=True, blank=True))
     retention_before = SHOWN(models.FloatField(_("found again in the text"), null=True, blank=True))
     retention_after = SHOWN(models.FloatField(_("found again with the ledger"), null=True, blank=True))
-    attempts = _number(SHOWN, _("attempts"))
-    next_attempt_at = _moment_or_none(SHOWN, _("next attempt at"))
+    attempts = SHOWN(models.PositiveIntegerField(_("attempts"), default=0))
+    next_attempt_at = SHOWN(models.DateTimeField(_("next attempt at"), null=True, blank=True))
     claim_token = OURS(models.UUIDField(_("claim token"), null=True, blank=True))
-    lease_expires_at = _moment_or_none(OURS, _("lease"))
-    erasures_seen = _number(OURS, _("erasures before"))
-    task_id = _line(OURS, _("task id"))
-    enqueued_at = _moment_or_none(SHOWN, _("enqueued at"))
-    started_at = _moment_or_none(SHOWN, _("started at"))
-    finished_at = _moment_or_none(SHOWN, _("finished at"))
+    lease_expires_at = OURS(models.DateTimeField(_("lease"), null=True, blank=True))
+    erasures_seen = OURS(models.PositiveIntegerField(_("erasures before"), default=0))
+    task_id = OURS(models.CharField(_("task id"), max_length=255, blank=True, default=""))
+    enqueued_at = SHOWN(models.DateTimeField(_("enqueued at"), null=True, blank=True))
+    started_at = SHOWN(models.DateTimeField(_("started at"), null=True, blank=True))
+    finished_at = SHOWN(models.DateTimeField(_("finished at"), null=True, blank=True))
     created_at = SHOWN(models.DateTimeField(_("created at"), default=timezone.now))
 
     objects = CompactionRunQuerySet.as_manager()
@@ -604,7 +600,7 @@ class CompactionEvent(models.Model):
         )
     )
     message = _message(OURS, _("message"), "compaction_events")
-    kind = _code(OURS, _("kind"), EventKind, max_length=40)
+    kind = OURS(models.CharField(_("kind"), choices=display_words(EventKind), max_length=40))
     payload = _json(Column(listed=True), _("payload"))
     created_at = OURS(models.DateTimeField(_("created at"), default=timezone.now))
 
