@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Required, TypedDict
 
 from compaction_app.messages.openai_format import to_openai, with_address
 
@@ -209,6 +209,36 @@ class Origin(StrEnum):
     @property
     def is_summary(self) -> bool:
         return self in (Origin.SUMMARY, Origin.SHARED_EXTRACT)
+
+
+class Contents(TypedDict, total=False):
+    """What a message may hold."""
+
+    content: str | Sequence[Mapping[str, Any]]
+    tool_calls: Sequence[Mapping[str, Any]] | None
+    reasoning: Any
+    original: Mapping[str, Any] | None
+    attachments: Sequence[Mapping[str, Any]] | None
+
+
+class MessageFields(Contents, total=False):
+    """A message dict, in the OpenAI chat format with this app's additions."""
+
+    role: Required[RoleName]
+    tool_call_id: str
+    name: str
+    usage: Mapping[str, Any] | None
+    model: str
+    finish_reason: str
+    metadata: Mapping[str, Any] | None
+    created_at: Any
+    external_id: str | None
+
+
+#: What a system prompt cannot have beside its text.
+BESIDE_A_TEXT = [
+    key for key in MessageFields.__annotations__ if key not in {"role", "content", "original", "created_at"}
+]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -63,6 +63,8 @@ from compaction_app.messages import (
     validation,
 )
 from compaction_app.messages.open_calls import NONE_OPEN, open_calls_after, open_calls_at_end
+from compaction_app.models import ChatMessage
+from compaction_app.models.columns import checks_of
 from compaction_app.summarizers import drafts, error_details, prompts
 from compaction_app.transfer import formats, importing
 from compaction_app.tree.verify import verify_session
@@ -487,7 +489,7 @@ def _compacted(given: Sequence[dict[str, Any]]) -> None:
 def _validated(given: Sequence[dict[str, Any]]) -> None:
     for message in given:
         for one in originals.messages_of(message, "client"):
-            validation.validate_message(one, max_bytes=2**40)
+            validation.validate_message(one, checks_of(ChatMessage), max_bytes=2**40)
         originals.fields_of(message, source={"endpoint": "", "model": ""})
 
 

@@ -29,11 +29,12 @@ from compaction_app.admin import display
 from compaction_app.admin.compacting import held_back, requested_after
 from compaction_app.admin.display import joined, number
 from compaction_app.admin.links import Links
-from compaction_app.admin.records import CHANGES, KEPT, TEXTS, UNSEEN, RecordAdmin, Told
+from compaction_app.admin.records import CHANGES, KEPT, UNSEEN, RecordAdmin, Told
 from compaction_app.context.reading import resolve_request
 from compaction_app.conversation.erase import live_built_on, quotations_of
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, sql
+from compaction_app.models.columns import lean
 from compaction_app.models.managers import ChatMessageQuerySet
 from compaction_app.tree.branches import TipHistory, database_of
 from compaction_app.tree.lanes import Lane, borrowers, longest_with, newest_branches, tips_at_or_below
@@ -82,7 +83,7 @@ def _at_or_below(erased: ChatMessage) -> tuple[ChatMessageQuerySet, ChatMessageQ
     """The nodes at or below a message, and the live summaries among them."""
     at_or_below = RawSQL(sql.NODE_AND_BELOW, [erased.pk])  # noqa: S611  # names of tables, never a value
     nodes = ChatMessage.objects.using(database_of(erased)).filter(pk__in=at_or_below)
-    return nodes, nodes.live().defer(*TEXTS).order_by("id")
+    return nodes, lean(nodes.live().order_by("id"))
 
 
 def _unseen(links: Links, tip: ChatMessage, context: ChatContext | None) -> list[str]:
@@ -214,7 +215,7 @@ class ErasingAdmin(RecordAdmin):
     def _redact_form(self, links: Links, message: ChatMessage) -> type[forms.Form]:
         """With a box for each copy of the message that the user may see; nothing tells of others."""
         copies = [one.pk for one in chat.copies_of(message) if one.redacted_at is None]
-        rows: QuerySet[ChatMessage] = self.get_queryset(links.request).filter(pk__in=copies).defer(*TEXTS)
+        rows: QuerySet[ChatMessage] = lean(self.get_queryset(links.request).filter(pk__in=copies))
         seen = [one.pk for one in rows if self.has_view_permission(links.request, one)]
 
         class WithCopies(RedactForm):
@@ -246,7 +247,7 @@ class ErasingAdmin(RecordAdmin):
         return HttpResponseRedirect(hits) if QueryDict(search).get("q") else None
 
     def retire_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
-        live = live_built_on(obj, database_of(obj)).defer(*TEXTS).order_by("id")
+        live = lean(live_built_on(obj, database_of(obj))).order_by("id")
         if not (obj.is_summary and live):
             raise Http404("There is no such live summary.")
         return self.confirm(
@@ -274,7 +275,7 @@ class ErasingAdmin(RecordAdmin):
         live = live_built_on(summary, using).values_list("pk", flat=True)
         tip = _tip(longest_with(newest_branches(summary.session), set(live)), using)
         retired = sorted(chat.retire_summary(summary, reason=reason))
-        for one in ChatMessage.objects.using(using).defer(*TEXTS).filter(pk__in=retired):
+        for one in lean(ChatMessage.objects.using(using).filter(pk__in=retired)):
             # Without the reason: it may quote the summary, and this log outlives an erasure.
             self.log_change(links.request, one, _("Retired."))
         named, then = joined(map(links.summary, retired), ", "), requested_after(links, summary.session)
@@ -324,7 +325,7 @@ def _borrowed(
     using, session = database_of(summaries[0]), summaries[0].session
     tips = set(borrowers(newest, summaries, resolve_request(session).budget.available))
     tips -= tips_at_or_below(without.pk, tips, using) if without else set()
-    rows = ChatMessage.objects.using(using).filter(pk__in=sorted(tips)[:_MOST_NAMED]).defer(*TEXTS).order_by("id")
+    rows = lean(ChatMessage.objects.using(using).filter(pk__in=sorted(tips)[:_MOST_NAMED])).order_by("id")
     said = _("Branches that are shown an extract of theirs, and lose it until they are compacted. They end at:")
     return [said, _named(links, list(rows))] if tips else []
 

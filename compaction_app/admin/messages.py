@@ -35,6 +35,7 @@ from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.validation import canonical
 from compaction_app.models import ChatMessage
+from compaction_app.models.columns import checks_of, names, unlisted
 from compaction_app.values import Kind
 
 #: Characters of a message that a list shows.
@@ -46,7 +47,7 @@ _MOST_NAMED = 50
 #: In an address: "now" for what would be sent now, where what was sent is shown otherwise.
 SENT = "sent"
 #: Texts that have an address of their own, by their name in it.
-_TEXTS = [name for name in records.TEXTS if name != "ledger"]
+_TEXTS = [name for name in unlisted(ChatMessage) if name != "ledger"]
 KIND_WORDS = {Kind.MESSAGE: gettext_lazy("Messages"), Kind.SUMMARY: gettext_lazy("Summaries")}
 
 
@@ -106,20 +107,20 @@ class SessionOfMessagesFilter(admin.SimpleListFilter):
 
 
 def _has_text(text: str) -> Q:
-    """Messages with a text in any column that a redaction erases.
+    """Messages with a text in any column that somebody's words are in.
 
     JSON writes quotes as ``\\"``, and other letters than ASCII as they are or as ``\\u…``: SQLite has one, PostgreSQL
     the other. The arguments of a tool call are JSON within JSON.
     """
     within = (text, *_in_json(text))
     written = dict.fromkeys(form for inner in within for form in _in_json(inner))
-    columns = [Cast(name, TextField()) for name in ("tool_calls", "reasoning", "original", "attachments", "metadata")]
-    conditions = [Q(IContains(column, form)) for column in columns for form in written]
-    return Q(
-        *(Q((f"{name}__icontains", text)) for name in ("content", "extract", "ledger", "name")),
-        *conditions,
-        _connector=Q.OR,
-    )
+    found = Q()
+    for name in names(ChatMessage, said=True):
+        if name in checks_of(ChatMessage).texts:
+            found |= Q((f"{name}__icontains", text))
+        else:
+            found |= Q(*(Q(IContains(Cast(name, TextField()), form)) for form in written), _connector=Q.OR)
+    return found
 
 
 def _in_json(text: str) -> tuple[str, str]:
@@ -151,7 +152,6 @@ def _plain_text(text: str, status: int = 200) -> HttpResponse:
 
 @admin.register(ChatMessage)
 class ChatMessageAdmin(ErasingAdmin):
-    texts = (*records.TEXTS, *records.SESSION_TEXTS)
     narrowed_by = ("session",)
     search_help_text = gettext_lazy(
         "Message ids. Within one session also text, name, tool calls, reasoning, what came, attachments, metadata and "

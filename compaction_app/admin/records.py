@@ -33,14 +33,9 @@ from django.utils.translation import gettext_lazy
 from compaction_app.admin.display import EMPTY, number
 from compaction_app.admin.links import Links, read_first_words
 from compaction_app.models import ChatSession
+from compaction_app.models.columns import lean
 from compaction_app.models.words import words
 
-#: Columns of a run that may be long.
-RUN_TEXTS = ("error_detail", "instructions", "policy_line", "settings", "budget", "shortened_inputs", "request")
-#: Columns of a message or a summary that may be long.
-TEXTS = ("content extract ledger tool_calls reasoning original attachments usage metadata sent_context").split()
-#: Columns of a record's session that no list reads.
-SESSION_TEXTS = ("session__system_prompt", "session__settings", "session__token_calibration", "session__metadata")
 #: The sections of a record's page: a heading, and labels with values.
 Sections = Sequence[tuple[str, Sequence[tuple[str, str]]]]
 #: What a page of confirmation says: lines, or nested lists of them, below these headings.
@@ -136,8 +131,6 @@ class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
     empty_value_display = EMPTY
     #: Columns by which links from other pages narrow the list.
     narrowed_by: tuple[str, ...] = ()
-    #: Columns that lists do not read.
-    texts: tuple[str, ...] = ()
     #: Fields that people with the change permission may edit.
     editable: tuple[str, ...] = ()
     list_class: type[ChangeList] = RecordList
@@ -208,7 +201,7 @@ class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
         return (is_known or is_date or not is_column) and super().lookup_allowed(lookup, value, request)
 
     def for_list(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.defer(*self.texts)
+        return lean(queryset, session=ChatSession)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

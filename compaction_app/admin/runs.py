@@ -59,7 +59,6 @@ class RunList(records.RecordList):
 @admin.register(CompactionRun)
 class CompactionRunAdmin(records.RecordAdmin):
     list_class = RunList
-    texts = (*records.RUN_TEXTS, *records.SESSION_TEXTS)
     date_hierarchy = "created_at"
     list_filter = ("status", "trigger", ("error_code", admin.EmptyFieldListFilter), "created_at")
     narrowed_by = ("session", "tip", "anchor", "cutoff", "base", "summary", "previous_run")
@@ -193,7 +192,6 @@ class CompactionRunAdmin(records.RecordAdmin):
 class CompactionEventAdmin(records.RecordAdmin):
     """What compaction did or noticed, in numbers and codes."""
 
-    texts = records.SESSION_TEXTS
     date_hierarchy = "created_at"
     list_filter = ("kind",)
     narrowed_by = ("session", "run", "message")

@@ -114,7 +114,6 @@ class ChatSessionForm(forms.ModelForm):  # type: ignore[type-arg]  # subscriptin
 class ChatSessionAdmin(records.RecordAdmin):
     form, list_class = ChatSessionForm, SessionList
     editable = ("title", "settings")
-    texts = ("system_prompt", "metadata")
     list_select_related = ("owner",)
     ordering = ("-updated_at", "-id")
     list_filter = (("updated_at", admin.DateFieldListFilter),)
@@ -143,8 +142,7 @@ class ChatSessionAdmin(records.RecordAdmin):
         newest = messages.filter(kind=Kind.MESSAGE).order_by("-session_id", "-id")[:1]
         runs = Subquery(CompactionRun.objects.filter(session=OuterRef("pk")).order_by("-id").values("pk")[:1])
         may_view_runs = self.links(request).may_view("compactionrun")
-        lean: QuerySet[ChatSession] = super().for_list(request, queryset)
-        return lean.annotate(
+        return queryset.defer("system_prompt", "metadata").annotate(
             prompt=Left("system_prompt", MOST_PROMPT),
             tip=Subquery(newest.values("pk")),
             depth=Subquery(newest.values("depth")),

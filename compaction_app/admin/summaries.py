@@ -18,22 +18,23 @@ from django.utils.translation import gettext as _
 from compaction_app.admin import contexts, display
 from compaction_app.admin.display import column
 from compaction_app.admin.links import Links
-from compaction_app.admin.records import RUN_TEXTS, TEXTS, Sections
+from compaction_app.admin.records import Sections
 from compaction_app.memory.ledger_text import EXTRACT_HEADING
 from compaction_app.memory.named_values import values_of
 from compaction_app.memory.statements import NOBODY
 from compaction_app.memory.writing import read_back
 from compaction_app.models import ChatMessage, CompactionRun, sql
+from compaction_app.models.columns import lean
 from compaction_app.models.managers import fetch
 from compaction_app.models.words import why_it_failed, words
 from compaction_app.tree.branches import database_of
 
 #: The runs that made the summaries of a list, in one query and without their texts.
-RUNS = Prefetch("made_by", CompactionRun.objects.defer(*RUN_TEXTS).order_by("-id"))
+RUNS = Prefetch("made_by", lean(CompactionRun.objects.order_by("-id")))
 #: What a summary's own page needs: its run with everything stored, its cutoff and its anchor.
 OF_PAGE: tuple[Any, ...] = (
     Prefetch("made_by", CompactionRun.objects.order_by("-id")),
-    *(Prefetch(name, ChatMessage.objects.defer(*TEXTS)) for name in ("last_summarized_message", "parent")),
+    *(Prefetch(name, lean(ChatMessage.objects.all())) for name in ("last_summarized_message", "parent")),
 )
 #: Generations that a page lists in either direction.
 MOST_LISTED = 25
@@ -107,9 +108,8 @@ def generations_of(summary: ChatMessage) -> list[tuple[int, ChatMessage, Compact
     levels[summary.pk] = 0
     found = CompactionRun.objects.using(using).filter(summary_id__in=levels).order_by("id")
     found = found.annotate(cutoff_depth=F("summary__last_summarized_message__depth"))
-    texts = [f"summary__{name}" for name in TEXTS]
-    lean = found.select_related("summary").defer(*texts, "error_detail", "settings")
-    runs = {run.summary_id or 0: run for run in lean}
+    found = lean(found.select_related("summary"), summary=ChatMessage)
+    runs = {run.summary_id or 0: run for run in found}
     summaries = {pk: run.summary for pk, run in runs.items() if run.summary is not None}
     summaries[summary.pk] = summary
     return [(level, summaries[pk], runs.get(pk)) for level, pk in sorted((levels[pk], pk) for pk in summaries)]

@@ -19,6 +19,7 @@ from compaction_app.admin.links import Links
 from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.models import ChatMessage
+from compaction_app.models.columns import unlisted
 from compaction_app.tree.branches import database_of, histories_at, path_ids
 from compaction_app.tree.lanes import newest_tip_below
 from compaction_app.values import Origin
@@ -47,9 +48,9 @@ def transcript_of(tip: ChatMessage, links: Links, *, end: int | None = None) -> 
     stretch = contexts.stretch(tip.pk, using, first=first, last=end)
     nodes = ChatMessage.objects.using(using)
     # Without what a page does not show: a text may be four megabytes long.
-    lean = nodes.defer("content", "reasoning", "original", "usage", "metadata", "sent_context")
-    lean = lean.annotate(beginning=Left("content", SHOWN), characters=Length("content")).select_related("pin")
-    of_page = lean.filter(pk__in=path_ids(stretch.last, using, first)).order_by("depth") if stretch else []
+    shown = nodes.defer(*(name for name in unlisted(ChatMessage) if name not in ("tool_calls", "attachments")))
+    shown = shown.annotate(beginning=Left("content", SHOWN), characters=Length("content")).select_related("pin")
+    of_page = shown.filter(pk__in=path_ids(stretch.last, using, first)).order_by("depth") if stretch else []
     rows: list[Any] = list(of_page)
     context, problem = None, ""
     try:

@@ -19,10 +19,9 @@ from compaction_app.api.errors import Code, Problem, logger
 from compaction_app.api.permissions import Action, is_allowed, shows
 from compaction_app.conf import site_setting
 from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.models.columns import lean
 from compaction_app.telemetry import log_error
 
-#: Columns that may be long. Deciding whether the user may go on needs none of them.
-TEXTS = ("content extract ledger tool_calls reasoning original attachments usage metadata sent_context").split()
 _PERIODS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -38,9 +37,10 @@ def find_session(request: HttpRequest, session_id: UUID, action: Action) -> Chat
 
 
 def find_message(request: HttpRequest, message_id: int, action: Action, *, whole: bool = False) -> ChatMessage:
-    """Return a message or summary with its session. Its long columns are deferred unless ``whole``."""
+    """Return a message or summary with its session. Its long columns are deferred unless ``whole``: deciding whether
+    the user may go on needs none of them."""
     rows = ChatMessage.objects.using(database()).select_related("session", "pin")
-    message = get_object_or_404(rows if whole else rows.defer(*TEXTS), pk=message_id)
+    message = get_object_or_404(rows if whole else lean(rows), pk=message_id)
     require(request, message.session, action)
     if message.is_summary and action in (Action.ANNOTATE, Action.REDACT, Action.ERASE):
         detail = f"message_id: A summary does not change; retire it with DELETE summaries/{message.pk}."

@@ -15,7 +15,7 @@ from compaction_app import chat
 from compaction_app.api.authentication import user_of
 from compaction_app.api.contexts import SentContext, UsageIn
 from compaction_app.api.errors import Code, Problem, logger, operation
-from compaction_app.api.lookup import TEXTS, count_against_throttle, find_message, find_session, find_tip
+from compaction_app.api.lookup import count_against_throttle, find_message, find_session, find_tip
 from compaction_app.api.permissions import Action, is_allowed
 from compaction_app.api.schemas import (
     Body,
@@ -33,6 +33,7 @@ from compaction_app.api.schemas import (
 from compaction_app.conversation.append import append_once
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession, sql
+from compaction_app.models.columns import checks_of, lean
 from compaction_app.telemetry import log_error
 from compaction_app.tree.branches import database_of
 from compaction_app.values import ChatContext, Kind, Strategy
@@ -41,6 +42,9 @@ router = Router(tags=["messages"])
 
 #: Of text and JSON on one page of a branch; the message that exceeds it is the page's last.
 PAGE_CHARACTERS = 1_000_000
+
+_LENGTHS = (f"COALESCE(length(CAST(m.{name} AS text)), 0)" for name in checks_of(ChatMessage).large)
+_PAGE = sql.PATH_PAGE.format(length=" + ".join(_LENGTHS))
 
 REPLAYED = "Idempotency-Replayed"
 #: Of the feedback on a message, as JSON.
@@ -195,7 +199,7 @@ def list_nodes(request: HttpRequest, session_id: UUID, limit: Limit, cursor: Cur
     rows = ChatMessage.objects.using(database_of(session)).in_session(session.pk)
     if cursor is not None:
         rows = rows.filter(pk__gt=parse_cursor(cursor))
-    return page(rows.select_related("pin").defer(*TEXTS), limit, lambda row: row.pk)
+    return page(lean(rows.select_related("pin")), limit, lambda row: row.pk)
 
 
 @operation(router, "GET", "/messages/{int:message_id}", {200: MessageOut})
@@ -212,7 +216,7 @@ def read_branch(request: HttpRequest, message_id: Id, limit: Limit, cursor: Curs
     start = tip.depth if cursor is None else min(parse_cursor(cursor), tip.depth)
     top = max(1, start - limit + 1)
     rows = ChatMessage.objects.using(database_of(tip)).raw(
-        sql.PATH_PAGE, {"node": tip.pk, "min_depth": top, "start": start, "characters": PAGE_CHARACTERS}
+        _PAGE, {"node": tip.pk, "min_depth": top, "start": start, "characters": PAGE_CHARACTERS}
     )
     shown = sorted(rows, key=lambda row: -row.depth)
     # Empty if the branch was deleted meanwhile.

@@ -15,7 +15,7 @@ from pydantic import Field
 from compaction_app import chat
 from compaction_app.api.authentication import user_of
 from compaction_app.api.errors import Code, Problem, operation
-from compaction_app.api.lookup import TEXTS, count_against_throttle, database, find_session, require
+from compaction_app.api.lookup import count_against_throttle, database, find_session, require
 from compaction_app.api.permissions import Action, is_allowed
 from compaction_app.api.schemas import (
     CURSOR,
@@ -32,6 +32,7 @@ from compaction_app.api.schemas import (
 )
 from compaction_app.conversation.append import start_session
 from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.models.columns import lean
 from compaction_app.models.managers import lock_session
 from compaction_app.tree.branches import database_of
 
@@ -106,7 +107,7 @@ def list_sessions(request: HttpRequest, limit: Limit, cursor: SessionCursor) -> 
             raise invalid_cursor() from error
         # The first condition is one range of the index; the second excludes what the previous page has shown of it.
         rows = rows.filter(Q(updated_at__lt=at) | Q(pk__lt=last), updated_at__lte=at)
-    rows = rows.order_by("-updated_at", "-pk").defer("system_prompt", "settings", "token_calibration", "metadata")
+    rows = lean(rows.order_by("-updated_at", "-pk"))
     # A cursor counts microseconds, as the database stores them, so it has no characters that a URL must escape.
     found = page(rows, limit, lambda row: f"{(row.updated_at - _EPOCH) // _TICK}-{row.pk.hex}")
     return {**found, "items": [row for row in found["items"] if is_allowed(user, row, Action.VIEW)]}
@@ -155,7 +156,7 @@ def copy_branch(request: HttpRequest, session_id: UUID, body: CopyIn) -> Status[
     session = find_session(request, session_id, Action.COPY)
     require(request, None, Action.CREATE)
     count_against_throttle(request)
-    rows = ChatMessage.objects.using(database_of(session)).filter(session=session).defer(*TEXTS)
+    rows = lean(ChatMessage.objects.using(database_of(session)).filter(session=session))
     found = rows.in_bulk([pk for pk in (body.message_id, body.until) if pk])
     for name, pk in (("message_id", body.message_id), ("until", body.until)):
         if pk and pk not in found:

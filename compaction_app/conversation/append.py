@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, Required, TypedDict, Unpack
+from typing import Any, NoReturn, Unpack
 
 from django.conf import settings as django_settings
 from django.db import IntegrityError, transaction
@@ -24,37 +24,18 @@ from compaction_app.exceptions import DuplicateExternalId, IdempotencyConflict, 
 from compaction_app.messages import validation
 from compaction_app.messages.originals import Writer, become_text, items_joined, messages_of, with_known_keys
 from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.models.columns import checks_of, everything, names
 from compaction_app.models.managers import locked_message
 from compaction_app.tree.branches import check_instance, database_of
-from compaction_app.values import ChatContext, Role, RoleName
+from compaction_app.values import BESIDE_A_TEXT, ChatContext, MessageFields, Role
 
-
-class MessageFields(TypedDict, total=False):
-    """A message dict, in the OpenAI chat format with this app's additions."""
-
-    role: Required[RoleName]
-    content: str | Sequence[Mapping[str, Any]]
-    tool_calls: Sequence[Mapping[str, Any]] | None
-    tool_call_id: str
-    name: str
-    reasoning: Any
-    original: Mapping[str, Any] | None
-    attachments: Sequence[Mapping[str, Any]] | None
-    usage: Mapping[str, Any] | None
-    model: str
-    finish_reason: str
-    metadata: Mapping[str, Any] | None
-    created_at: Any
-    external_id: str | None
-
-
-_MESSAGE_KEYS = tuple(MessageFields.__annotations__)
+_MESSAGE_KEYS = names(ChatMessage, exported=True)
 #: Begins the idempotency keys that this app makes. A client's key may not, or its message would be taken for ours.
 _OWN_KEYS = "compaction_app:"
 #: Metadata of what a client says that the model, a tool or the host wrote.
 BY_CLIENT = {"written_by": "client"}
-#: What a redaction does not change: all that can still be compared on a redacted message.
-_KEPT_BY_REDACTION = ("role", "tool_call_id", "model", "external_id")
+#: All that can still be compared on a redacted message.
+_KEPT_BY_REDACTION = names(ChatMessage, exported=True, leaves=everything)
 
 
 class OwnKey(str):
@@ -309,13 +290,13 @@ def append_messages(
 
 def _becomes_system_prompt(node: ChatMessage, given: Mapping[str, Any], using: str) -> bool:
     """Store the message as its session's system prompt, if the session has none; one statement decides and locks."""
-    validation.validate_message(vars(node), max_bytes=site_setting("MAX_MESSAGE_BYTES"))
+    max_bytes = site_setting("MAX_MESSAGE_BYTES")
+    validation.validate_message(vars(node), checks_of(ChatMessage), max_bytes=max_bytes)
     without = ChatSession.objects.using(using).filter(pk=node.session_id, system_prompt="")
     if not without.update(system_prompt=node.content):
         return False
-    others = (key for key in _MESSAGE_KEYS if key not in ("role", "content", "original", "created_at"))
     # Keys of a client that nobody knows may go; what somebody wrote as metadata may not.
-    lost = [key for key in others if getattr(node, key) and (key != "metadata" or given.get(key))]
+    lost = [key for key in BESIDE_A_TEXT if getattr(node, key) and (key != "metadata" or given.get(key))]
     # Nor is a host's own id kept, which every message of a copied conversation has.
     if lost not in ([], ["external_id"]):
         raise InvalidMessage(

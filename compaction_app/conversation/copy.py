@@ -11,19 +11,30 @@ import json
 from itertools import islice
 from typing import Any
 
-from django.db import connections, transaction
+from django.db import connections, models, transaction
 from django.db.models.expressions import RawSQL
 
 from compaction_app.conf import get_token_counter
 from compaction_app.exceptions import InvalidMessage, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, sql
+from compaction_app.models.columns import lean, names, said_of
 from compaction_app.models.managers import fetch, lock_session
 from compaction_app.tokens import count_messages
 from compaction_app.tree.branches import check_instance, check_tip, database_of, history_at
 from compaction_app.tree.lanes import tips_at_or_below
 from compaction_app.values import Kind
 
-_COUNTED = ("depth", "role", "content", "name", "tool_calls", "attachments", "original", "token_count")
+_EMPTY = {
+    field.attname: "'{}'" if isinstance(field, models.JSONField) else "''"
+    for field in ChatMessage._meta.concrete_fields
+    if isinstance(field, models.CharField | models.TextField | models.JSONField)
+    if not (field.null or said_of(field).copied)
+}
+_COPIED = names(ChatMessage, copied=True)
+_COLUMNS = {
+    "into": ", ".join([*_COPIED, *_EMPTY]),
+    "copied": ", ".join([*(f"m.{name}" for name in _COPIED), *_EMPTY.values()]),
+}
 _AT_ONCE = 200
 
 
@@ -49,8 +60,8 @@ def copy_branch(tip: ChatMessage, *, owner: Any = None, until: ChatMessage | Non
                 raise MessageNotFound(f"Message {tip.pk} does not exist any more.")
             raise InvalidMessage(f"until must be a message of the branch that ends at message {tip.pk}.", field="until")
         source = ChatSession.objects.using(using).get(pk=tip.session_id)
-        kept = ("title", "model", "system_prompt", "settings", "token_calibration")
-        copy = ChatSession(copied_from_id=until.pk, **{name: getattr(source, name) for name in kept})
+        kept = {name: getattr(source, name) for name in names(ChatSession, copied=True)}
+        copy = ChatSession(copied_from_id=until.pk, **kept)
         if owner is None:
             copy.owner_id = source.owner_id
         else:
@@ -59,9 +70,9 @@ def copy_branch(tip: ChatMessage, *, owner: Any = None, until: ChatMessage | Non
         key = ChatSession._meta.pk.get_db_prep_value(copy.pk, connections[using])
         path = {"session": key, "node": until.pk, "min_depth": 1, "lighter": json.dumps(_lighter(until.pk, using))}
         with connections[using].cursor() as cursor:
-            cursor.execute(sql.COPY_PATH[connections[using].vendor], path)
+            cursor.execute(sql.COPY_PATH.format(**sql.COPY_IDS[connections[using].vendor], **_COLUMNS), path)
             if summary_id := history_at(until.pk, using).summary_id:
-                cursor.execute(sql.COPY_SUMMARY, {"session": key, "summary": summary_id})
+                cursor.execute(sql.COPY_SUMMARY.format(**_COLUMNS), {"session": key, "summary": summary_id})
             cursor.execute(sql.COPY_PINS, path)
     return copy
 
@@ -70,7 +81,7 @@ def _lighter(until: int, using: str) -> dict[int, int]:
     """What each message loses in tokens with its original, which may have counted more than its fields, by depth."""
     path = RawSQL(sql.PATH_TO, [until])  # noqa: S611  # names of tables, never a value
     found = ChatMessage.objects.using(using).filter(pk__in=path, original__isnull=False)
-    rows = found.values(*_COUNTED).iterator(chunk_size=_AT_ONCE)
+    rows = found.values().iterator(chunk_size=_AT_ONCE)
     count, lighter = get_token_counter(), dict[int, int]()
     while batch := list(islice(rows, _AT_ONCE)):
         before, after = (
@@ -97,4 +108,4 @@ def copies_of(message: ChatMessage) -> list[ChatMessage]:
         newest = sorted({pk for (pk,) in rows_of_copies} - found)
         found.update(newest)
     rows = ChatMessage.objects.using(using).filter(pk__in=found).select_related("session").order_by("id")
-    return list(rows.defer("content", "tool_calls", "attachments", "usage", "metadata")) if found else []
+    return list(lean(rows)) if found else []

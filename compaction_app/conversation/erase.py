@@ -33,6 +33,7 @@ from compaction_app.conversation.copy import copies_of
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin, SearchEntry, sql
+from compaction_app.models.columns import blanked, erased, left_of
 from compaction_app.models.managers import calls_unanswered_before, fetch, lock_session, locked_message
 from compaction_app.spending import keep_used
 from compaction_app.telemetry import log
@@ -45,21 +46,12 @@ logger = logging.getLogger("compaction_app.erasure")
 
 REDACTED = "[redacted]"
 _BATCH = 500
-#: Of which the names in a usage report are made.
-_USAGE_WORDS = frozenset(
-    "prompt completion total input output cache cached creation read write reasoning thoughts audio image text video "
-    "accepted rejected prediction tool use server web search requests ephemeral 1h 5m iterations tokens token details "
-    "count cost upstream inference completions duration time queue".split()
-)
-
 #: Characters of a folded text: a shorter one would erase what only looks like it.
 SHORTEST_TEXT = 4
 #: Rows that are read at once: with the largest messages that are allowed, 200 MB.
 _READ_AT_ONCE = 50
-_OF_MESSAGES = ("content", "name", "tool_calls", "reasoning", "attachments", "usage", "metadata", "original")
-_OF_SUMMARIES = ("content", "extract", "ledger", "retired_reason")
-_OF_RUNS = ("instructions", "policy_line", "error_detail")
-_OF_SESSIONS = ("title", "system_prompt", "metadata")
+#: What a redaction changes. The rest of a run is codes and figures.
+_OF_MESSAGES, _OF_SESSIONS, _OF_RUNS = erased(ChatMessage), erased(ChatSession), erased(CompactionRun, said=True)
 #: Characters without width, which a copy from a page may contain: joiners, directions, variants of a picture.
 _UNSEEN = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
 #: Of Turkish: the dot that case folding leaves, and the letter that has none.
@@ -163,19 +155,14 @@ def blank_messages(
         # They stay. The count before does not tell how many they are: it may be another counter's.
         missing_results = calls_unanswered_before(rows, using)
         for row in rows:
-            row.content, row.finish_reason = replacement if row.pk in ids else REDACTED, ""
-            row.metadata, row.redacted_at = {}, timezone.now()
-            row.reasoning = row.attachments = row.original = None
-            row.tool_calls = [blanked_call(call) for call in row.tool_calls or ()] or None
-            row.usage = numbers_in(row.usage)
-            if row.role != Role.TOOL:
-                # A person's name. A tool result has the name of its function, which the call keeps too.
-                row.name = ""
+            for name in _OF_MESSAGES:
+                setattr(row, name, _left_of(row, name))
+            row.content, row.redacted_at = replacement if row.pk in ids else REDACTED, timezone.now()
         counts = count_messages([vars(row) for row in rows], get_token_counter())
         for row, missing, tokens in zip(rows, missing_results, counts, strict=True):
             row.token_count = tokens + missing * TOKENS_PER_MISSING_RESULT
-            row.save_base(using=using, update_fields=[*_OF_MESSAGES, "finish_reason", "redacted_at", "token_count"])
-        SearchEntry.objects.using(using).filter(pk__in=batch).update(terms="")
+            row.save_base(using=using, update_fields=[*_OF_MESSAGES, "redacted_at", "token_count"])
+        SearchEntry.objects.using(using).filter(pk__in=batch).update(**blanked(SearchEntry))
         MessagePin.objects.using(using).filter(pk__in=batch).delete()
     _clear_title(session_id, beginnings, using)
     with connections[using].cursor() as cursor:
@@ -224,18 +211,9 @@ def _compact_below(session_id: Any, message_id: int | None, using: str) -> None:
             request_compaction(tip)
 
 
-def blanked_call(call: Mapping[str, Any]) -> dict[str, Any]:
-    """What a tool result and a provider need of a call; anything else may quote the conversation."""
-    return {"id": call["id"], "type": "function", "function": {"name": call["function"]["name"], "arguments": "{}"}}
-
-
-def numbers_in(usage: Any) -> Any:
-    """The numbers of a provider's usage report, which were paid for, without its texts and unknown names."""
-    if isinstance(usage, Mapping):
-        known = (key for key in usage if _USAGE_WORDS.issuperset(key.split("_")))
-        kept = {key: numbers_in(usage[key]) for key in known}
-        return {key: value for key, value in kept.items() if value is not None}
-    return usage if isinstance(usage, int | float) else None
+def _left_of(row: Any, name: str) -> Any:
+    """What a redaction leaves of a column. The name of a tool result is that of its function, which the call keeps."""
+    return row.name if name == "name" and row.role == Role.TOOL else left_of(row, name)
 
 
 def _clear_title(session_id: Any, erased: Sequence[str], using: str) -> None:
@@ -281,7 +259,7 @@ def empty_summaries(session_id: Any, ids: Sequence[int], using: str, tops: Seque
         retired += sorted(live.values_list("pk", flat=True))
         live.update(retired_at=now)
         # The reason that a person gave for an earlier retirement may quote the summary.
-        emptied += summaries.update(content="", extract="", ledger="", redacted_at=now, retired_reason="redaction")
+        emptied += summaries.update(**blanked(ChatMessage) | {"redacted_at": now, "retired_reason": "redaction"})
         _blank_runs(using, batch)
     ChatSession.objects.using(using).filter(pk=session_id).update(erasures=F("erasures") + 1)
     payload = {"summaries": emptied, "erasure": "redaction"}
@@ -296,9 +274,9 @@ def empty_summaries(session_id: Any, ids: Sequence[int], using: str, tops: Seque
 
 def _blank_runs(using: str, ids: Sequence[int]) -> None:
     runs = CompactionRun.objects.using(using)
-    runs.filter(Q(tip_id__in=ids) | Q(anchor_id__in=ids)).update(instructions="", error_detail="", policy_line="")
+    runs.filter(Q(tip_id__in=ids) | Q(anchor_id__in=ids)).update(**blanked(CompactionRun, said=True))
     # Of earlier versions it has the prompt's digest: who knows the rest could test guesses at a short erased text.
-    runs.filter(anchor_id__in=ids).update(request={})
+    runs.filter(anchor_id__in=ids).update(**blanked(CompactionRun))
 
 
 def delete_message(message: ChatMessage) -> int:
@@ -392,13 +370,10 @@ def _erase(session: ChatSession, found: TextFound, search: _Search) -> None:
     if found.messages:
         blank_messages(session.pk, {one.id for one in found.messages}, using, tops=search.tops)
     runs = CompactionRun.objects.using(using).filter(pk__in=[run.id for run in found.runs])
-    runs.update(**dict.fromkeys(_OF_RUNS, ""), request={})
-    changed: dict[str, Any] = {name: "" for name in found.session if name != "metadata"}
-    stored = ChatSession.objects.using(using).filter(pk=session.pk)
-    if "metadata" in found.session:
-        metadata = stored.values_list("metadata", flat=True).get()
-        changed["metadata"] = {key: value for key, value in metadata.items() if not search.quotes({key: value})}
-    if changed:
+    runs.update(**blanked(CompactionRun))
+    if found.session:
+        stored = ChatSession.objects.using(using).filter(pk=session.pk)
+        changed = {name: search.left_of(value) for name, value in stored.values(*found.session).get().items()}
         stored.update(**changed)
         for name, value in changed.items():
             setattr(session, name, value)
@@ -429,12 +404,13 @@ class _Search:
     def read_messages(self) -> None:
         """Those after the last one that was read."""
         rows = ChatMessage.objects.using(self.using).in_session(self.session.pk)
-        rows = rows.only("kind", "role", *_OF_MESSAGES, *_OF_SUMMARIES)
+        rows = rows.only("kind", "role", *_OF_MESSAGES)
         while batch := list(rows.filter(pk__gt=self._last)[:_READ_AT_ONCE]):
             for row in batch:
+                places = self._places(row, _OF_MESSAGES)
                 if row.kind == Kind.SUMMARY:
-                    self._summaries[row.pk] = self._places(row, _OF_SUMMARIES)
-                elif places := self._places(row, _OF_MESSAGES):
+                    self._summaries[row.pk] = places
+                elif places:
                     self._messages[row.pk] = places
             self._last = batch[-1].pk
 
@@ -449,7 +425,8 @@ class _Search:
                 self.below.add(pk)
                 self.tops.append(pk)
         summaries = {pk: places for pk, places in self._summaries.items() if places or pk in self.below}
-        runs = CompactionRun.objects.using(self.using).filter(session=self.session.pk).only(*_OF_RUNS)
+        runs = CompactionRun.objects.using(self.using).filter(session=self.session.pk)
+        runs = runs.only(*_OF_RUNS)
         of_runs = {run.pk: self._places(run, _OF_RUNS) for run in runs.iterator(chunk_size=_READ_AT_ONCE)}
         row = ChatSession.objects.using(self.using).only(*_OF_SESSIONS).get(pk=self.session.pk)
         return TextFound(
@@ -459,31 +436,32 @@ class _Search:
             runs=_quoting({pk: places for pk, places in of_runs.items() if places}),
         )
 
-    def quotes(self, value: Any) -> bool:
-        return any(self.wanted in _folded(text) for text in _texts_in(value))
+    def left_of(self, value: Any) -> Any:
+        """Of a session's text nothing, of its JSON the keys that do not quote it."""
+        if isinstance(value, str):
+            return ""
+        return {key: item for key, item in value.items() if not self._is_in(_texts_in({key: item}))}
 
     def _places(self, row: Any, names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(name for name in names if self.quotes(_erasable(row, name)))
+        """Those of the columns that quote it, as far as a redaction erases them."""
+        return tuple(name for name in names if self._is_in(_texts_gone(getattr(row, name), _left_of(row, name))))
+
+    def _is_in(self, texts: Iterable[str]) -> bool:
+        return any(self.wanted in _folded(text) for text in texts)
 
 
 def _quoting(places: Mapping[int, tuple[str, ...]]) -> tuple[QuotedIn, ...]:
     return tuple(QuotedIn(pk, places[pk]) for pk in sorted(places))
 
 
-def _erasable(row: Any, name: str) -> Any:
-    """A column as far as a redaction erases it."""
-    value = getattr(row, name)
-    if name == "tool_calls":
-        return [_without(call, blanked_call(call)) for call in value or ()]
-    if name == "usage":
-        return _without(value, numbers_in(value))
-    # The name of a function, which its call has too.
-    return None if name == "name" and row.role == Role.TOOL else value
-
-
-def _without(value: Any, kept: Any) -> list[str]:
-    staying = set(_texts_in(kept))
-    return [text for text in _texts_in(value) if text not in staying]
+def _texts_gone(value: Any, left: Any) -> Iterator[str]:
+    """The texts of a value that are not in what is left of it."""
+    if isinstance(value, list) and isinstance(left, list):
+        for pair in zip(value, left, strict=True):
+            yield from _texts_gone(*pair)
+    else:
+        staying = set(_texts_in(left))
+        yield from (text for text in _texts_in(value) if text not in staying)
 
 
 def _folded(text: str) -> str:

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.values import Role
@@ -22,15 +22,8 @@ from compaction_app.values import Role
 FORMATS = ("openai", "openai-responses", "anthropic", "pydantic-ai", "langchain")
 #: JSON nested deeper than this is refused: parsers recurse.
 MAX_JSON_DEPTH = 100
-_SHORT_TEXT = 255
-_TEXTS = ("content", "tool_call_id", "name", "external_id", "idempotency_key", "model", "finish_reason")
-#: A call's id may carry the thoughts behind it.
-_LONG_TEXTS = ("content", "tool_call_id")
-_JSON = ("tool_calls", "reasoning", "original", "attachments", "usage", "metadata", "sent_context")
-_SESSION_TEXTS = {"title": _SHORT_TEXT, "model": _SHORT_TEXT, "external_id": _SHORT_TEXT, "system_prompt": None}
-_SESSION_JSON = ("settings", "token_calibration", "metadata")
-#: Characters of a key that the place of a value shows.
-_SHOWN_KEY = 40
+#: Characters of a key that the place of a value shows, and of an id.
+_SHOWN_KEY, _SHOWN_ID = 40, 255
 #: Far more tokens than any model reads at once: a larger number is wrong, and a column would overflow.
 MAX_REPORTED = 10**8
 #: Not every JSON parser reads larger whole numbers; the largest float has 309 digits.
@@ -39,13 +32,23 @@ _MAX_BITS = 1024
 _FIRST_YEAR, _LAST_YEAR = 2, 9998
 
 
-def validate_message(message: Mapping[str, Any], *, max_bytes: int) -> None:
+class Columns(NamedTuple):
+    """What is checked of a table's rows, by the names of its columns: see ``models.columns.checks_of``."""
+
+    #: The most characters of each text; None: any number.
+    texts: Mapping[str, int | None]
+    json: Sequence[str]
+    #: Those that count for MAX_MESSAGE_BYTES.
+    large: Sequence[str]
+
+
+def validate_message(message: Mapping[str, Any], columns: Columns, *, max_bytes: int) -> None:
     """Check one message (field name → value) by itself, regardless of its place in the tree."""
     role = message.get("role")
     if not isinstance(role, str) or role not in set(Role):
         raise InvalidMessage(f"Unknown role {repr(role)[:40]}; use one of {', '.join(Role)}.", field="role")
-    for name in _TEXTS:
-        check_text(message.get(name, ""), name, longest=None if name in _LONG_TEXTS else _SHORT_TEXT)
+    for name, longest in columns.texts.items():
+        check_text(message.get(name, ""), name, longest=longest)
     _check_calls(role, message.get("tool_calls"))
     if role == Role.TOOL and not message.get("tool_call_id"):
         raise InvalidMessage("A tool message needs the tool_call_id of the call it answers.", field="tool_call_id")
@@ -57,10 +60,10 @@ def validate_message(message: Mapping[str, Any], *, max_bytes: int) -> None:
             raise InvalidMessage("tokens of an attachment must be a whole number, 0 or more.", field="attachments")
     if not isinstance(message.get("metadata", {}), dict):
         raise InvalidMessage("metadata must be a dict.", field="metadata")
-    for name in _JSON:
+    for name in columns.json:
         check_json(message.get(name), name)
     check_original(message.get("original"))
-    sizes = sizes_of({name: message.get(name) for name in (*_LONG_TEXTS, *_JSON)})
+    sizes = sizes_of({name: message.get(name) for name in columns.large})
     if (size := sum(sizes.values())) > max_bytes:
         words = f"The message has {size:,} bytes; MAX_MESSAGE_BYTES allows {max_bytes:,}."
         raise InvalidMessage(words, field=max(sizes, key=sizes.__getitem__))
@@ -73,16 +76,16 @@ def named(*place: int, external_id: Any = "") -> Iterator[None]:
         yield
     except InvalidMessage as error:
         error.external_id = error.external_id or (external_id if isinstance(external_id, str) else "")
-        shown = [f"message {error.external_id[:_SHORT_TEXT]!r}: "] * len(place) if error.external_id else []
+        shown = [f"message {error.external_id[:_SHOWN_ID]!r}: "] * len(place) if error.external_id else []
         error.args = ("".join(shown or [f"messages[{number}]: " for number in place]) + str(error),)
         raise
 
 
-def validate_session(session: Mapping[str, Any]) -> None:
+def validate_session(session: Mapping[str, Any], columns: Columns) -> None:
     """Check the texts and JSON of a session (field name → value); missing fields are not checked."""
-    for name, longest in _SESSION_TEXTS.items():
+    for name, longest in columns.texts.items():
         check_text(str(session.get(name, "")), name, longest=longest)
-    for name in _SESSION_JSON:
+    for name in columns.json:
         check_json(session.get(name), name)
 
 

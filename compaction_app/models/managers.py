@@ -30,6 +30,7 @@ from compaction_app.messages.open_calls import NONE_OPEN, OpenCalls, goes_on_cal
 from compaction_app.messages.originals import become_text
 from compaction_app.messages.validation import named, validate_message
 from compaction_app.models import sql
+from compaction_app.models.columns import checks_of
 from compaction_app.tokens import TOKENS_PER_MISSING_RESULT, count_messages
 from compaction_app.values import Kind, Role, RunStatus
 
@@ -363,10 +364,11 @@ class ChatMessageManager(_NodeManager):
         _check_session(nodes, parent.session_id if parent is not None else nodes[0].session_id)
         if any(node.kind == Kind.SUMMARY for node in nodes[:-1]):
             raise InvalidParent("A summary is a leaf: no message can follow it.", field="parent")
-        max_bytes = site_setting("MAX_MESSAGE_BYTES")
+        model: Any = self.model
+        columns, max_bytes = checks_of(model), site_setting("MAX_MESSAGE_BYTES")
         for number, node in enumerate(nodes):
             with named(*places[number : number + 1], external_id=node.external_id):
-                validate_message(vars(node), max_bytes=max_bytes)
+                validate_message(vars(node), columns, max_bytes=max_bytes)
         uncounted = [node for node in nodes if not node.token_count]
         counts = count_messages([vars(node) for node in uncounted], get_token_counter())
         for node, tokens in zip(uncounted, counts, strict=True):

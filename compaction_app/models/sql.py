@@ -8,7 +8,8 @@ callers order by depth, the only order that counts: never by time.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 SESSIONS = "compaction_app_chatsession"
 MESSAGES = "compaction_app_chatmessage"
@@ -77,11 +78,37 @@ walk(id, parent_id, depth, role, calls, n, shown, newest_group, users) AS (
 )"""
 
 
+class Row(NamedTuple):
+    """The columns of :data:`VALUES`, in their order; named as those of :class:`ChatMessage`.
+
+    Straight from the cursor: a model instance costs five times as much.
+    """
+
+    id: int
+    parent_message_id: int | None
+    role: str
+    content: str
+    tool_calls: Any
+    tool_call_id: str
+    name: str
+    reasoning: Any
+    original: Any
+    attachments: Any
+    token_count: int
+    path_tokens: int
+    depth: int
+    created_at: datetime | None
+    #: Of summaries.
+    ledger: str
+    is_extract: bool
+    extract: str
+    #: What the row is for: "tail", "summary", "request", "cutoff", "pin" or "session" (see :data:`CONTEXT`).
+    part: str = "tail"
+
+
 def _columns(**instead: str) -> str:
-    """The columns of ``tree.branches.Row`` in their order; what is not needed is read as something else."""
-    names = """id parent_message_id role content tool_calls tool_call_id name reasoning original
-        attachments token_count path_tokens depth created_at ledger is_extract extract""".split()
-    return ", ".join(f"{instead.get(name, f'm.{name}')} AS {name}" for name in names)
+    """What is not needed is read as something else."""
+    return ", ".join(f"{instead.get(name, f'm.{name}')} AS {name}" for name in Row._fields if name != "part")
 
 
 VALUES = _columns()
@@ -211,12 +238,10 @@ WITH RECURSIVE path(id, parent_id, depth) AS (
 PATH_ROWS = PATH + f"SELECT m.* FROM path JOIN {MESSAGES} m ON m.id = path.id"
 #: The same as values, in order.
 PATH_VALUES = PATH + f"SELECT {VALUES} FROM path JOIN {MESSAGES} m ON m.id = path.id ORDER BY m.depth"
-_TEXTS = ("content", "tool_calls", "reasoning", "original", "attachments", "usage", "metadata")
-_LENGTH = " + ".join(f"COALESCE(length(CAST(m.{name} AS text)), 0)" for name in _TEXTS)
 #: A page of them, from a depth upwards: those that begin within %(characters)s characters of text and JSON, and always
-#: the first. Sixteen large messages are more than a response should contain.
+#: the first. Sixteen large messages are more than a response should contain. {length}: of a row ``m``.
 PATH_PAGE = (
-    PATH + f"SELECT * FROM (SELECT m.*, sum({_LENGTH}) OVER (ORDER BY m.depth DESC) - ({_LENGTH}) AS characters_before,"
+    PATH + "SELECT * FROM (SELECT m.*, sum({length}) OVER (ORDER BY m.depth DESC) - ({length}) AS characters_before,"
     f" EXISTS (SELECT 1 FROM {PINS} n WHERE n.message_id = m.id) AS is_pinned"
     f" FROM path JOIN {MESSAGES} m ON m.id = path.id WHERE m.depth <= %(start)s) page"
     " WHERE characters_before < %(characters)s"
@@ -416,21 +441,14 @@ _AT_DEPTH = (
     "CASE WHEN {depth} = 1 THEN {lane} ELSE"
     f" (SELECT e.id FROM {MESSAGES} e WHERE e.lane_id = {{lane}} AND e.depth = {{depth}} AND e.kind = 'message') END"
 )
-#: The columns that a copy keeps. The others have ids, usage and records of the original.
-_COPIED = ", ".join(
-    f"m.{name}"
-    for name in """kind role content tool_calls tool_call_id name attachments is_extract extract ledger model
-        finish_reason redacted_at created_at""".split()
-)
-_INSERT_COPY = (
-    f"INSERT INTO {MESSAGES} ({_COPIED.replace('m.', '')}, external_id, idempotency_key, retired_reason, metadata,"
-    " session_id, parent_message_id, lane_id, depth, sib_order, token_count, path_tokens"
-)
+# {into} and {copied}: the columns that a copy has of its original, and those that are empty there.
+_INSERT_COPY = f"""INSERT INTO {MESSAGES} ({{into}},
+    session_id, parent_message_id, lane_id, depth, sib_order, token_count, path_tokens"""
 _THE_COPY = f"SELECT c.id FROM {MESSAGES} c WHERE c.session_id = %(session)s AND c.lane_id IS NULL"
 
-# The path as one lane of another session, in one statement at any length. {next_id}: the id of the next row ``o``;
-# {each}: keys and values of %(lighter)s, which says of each depth how many tokens less it has.
-_COPY_PATH = (
+#: The path as one lane of another session, in one statement at any length. {next_id}: the id of the next row ``o``;
+#: {each}: keys and values of %(lighter)s, which says of each depth how many tokens less it has.
+COPY_PATH = (
     PATH
     + f"""
 , numbered(id, depth, copy_id) AS (SELECT o.id, o.depth, {{next_id}} FROM (SELECT * FROM path ORDER BY depth) o),
@@ -440,18 +458,29 @@ placed(id, depth, copy_id, parent_id, root_id) AS (
 ),
 lighter(depth, tokens) AS (SELECT CAST(key AS integer), CAST(value AS integer) FROM {{each}})
 {_INSERT_COPY}, id)
-SELECT {_COPIED}, '', '', '', '{{{{}}}}', %(session)s, p.parent_id,
+SELECT {{copied}}, %(session)s, p.parent_id,
        NULLIF(p.root_id, p.copy_id), p.depth, 1, m.token_count + COALESCE(l.tokens, 0),
        m.path_tokens + SUM(COALESCE(l.tokens, 0)) OVER (ORDER BY p.depth), p.copy_id
 FROM placed p JOIN {MESSAGES} m ON m.id = p.id LEFT JOIN lighter l ON l.depth = p.depth
 ORDER BY p.depth
 """
 )
+COPY_IDS = {
+    "sqlite": {
+        # The session's lock keeps every other writer out.
+        "next_id": f"(SELECT seq FROM sqlite_sequence WHERE name = '{MESSAGES}') + o.depth",
+        "each": "json_each(%(lighter)s)",
+    },
+    "postgresql": {
+        "next_id": f"nextval(pg_get_serial_sequence('{MESSAGES}', 'id'))",
+        "each": "json_each_text(CAST(%(lighter)s AS json))",
+    },
+}
 
 #: A summary below its anchor's copy, after the message that may follow there.
 COPY_SUMMARY = f"""
 {_INSERT_COPY}, last_summarized_message_id, pinned_message_id)
-SELECT {_COPIED}, '', '', '', '{{}}', a.session_id, a.id, lane.id, m.depth,
+SELECT {{copied}}, a.session_id, a.id, lane.id, m.depth,
        1 + (SELECT count(*) FROM {MESSAGES} f WHERE f.parent_message_id = a.id), m.token_count, a.path_tokens,
        {_AT_DEPTH.format(lane="lane.id", depth="cutoff.depth")},
        CASE WHEN pin.id IS NOT NULL THEN {_AT_DEPTH.format(lane="lane.id", depth="pin.depth")} END
@@ -469,18 +498,6 @@ SELECT c.id, c.session_id, lane.id, c.depth, c.token_count, pin.created_at
 FROM path JOIN {PINS} pin ON pin.message_id = path.id JOIN ({_THE_COPY}) lane ON TRUE
      JOIN {MESSAGES} c ON c.id = {_AT_DEPTH.format(lane="lane.id", depth="path.depth")}
 """
-
-COPY_PATH = {
-    "sqlite": _COPY_PATH.format(
-        # The session's lock keeps every other writer out.
-        next_id=f"(SELECT seq FROM sqlite_sequence WHERE name = '{MESSAGES}') + o.depth",
-        each="json_each(%(lighter)s)",
-    ),
-    "postgresql": _COPY_PATH.format(
-        next_id=f"nextval(pg_get_serial_sequence('{MESSAGES}', 'id'))",
-        each="json_each_text(CAST(%(lighter)s AS json))",
-    ),
-}
 
 #: Of some messages the copies in the sessions that were copied from a message at or below them: at their depth on the
 #: first lane. What was deleted there may have left its place to another message, which was written at another time.

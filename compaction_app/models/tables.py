@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,6 +29,21 @@ from treebeard.al_tree import AL_Node
 from compaction_app.conf import find_session_error
 from compaction_app.messages.validation import validate_session
 from compaction_app.models import sql
+from compaction_app.models.columns import (
+    BESIDE,
+    GIVEN,
+    NOTED,
+    OF_HOST,
+    OURS,
+    QUOTED,
+    SAID,
+    SHOWN,
+    Column,
+    calls_without_arguments,
+    checks_of,
+    nothing,
+    numbers_in,
+)
 from compaction_app.models.fields import ParentMessageField
 from compaction_app.models.managers import ChatMessageManager, CompactionRunQuerySet, refuse_write
 from compaction_app.models.words import lazy_words, words
@@ -43,65 +59,81 @@ def display_words(enum: type[StrEnum]) -> list[tuple[str, Any]]:
 
 
 def _in_tree(
-    verbose_name: Any, field: type[models.ForeignKey[Any, Any]] = models.ForeignKey, **options: Any
+    is_: Column, verbose_name: Any, field: type[models.ForeignKey[Any, Any]] = models.ForeignKey, **options: Any
 ) -> models.ForeignKey[ChatMessage | None, ChatMessage | None]:
     """To a message above. Both are deleted in one statement; a cascade of Django's would recurse once per level."""
-    options = {"related_name": "+", "verbose_name": verbose_name, **options}
-    return field("self", on_delete=models.DO_NOTHING, null=True, blank=True, db_index=False, editable=False, **options)
+    options |= {"verbose_name": verbose_name, "db_index": False, "editable": False}
+    options.setdefault("related_name", "+")
+    return is_(field("self", on_delete=models.DO_NOTHING, null=True, blank=True, **options))
 
 
 def _message(
-    verbose_name: Any, related_name: str, **options: Any
+    is_: Column, verbose_name: Any, related_name: str, **options: Any
 ) -> models.ForeignKey[ChatMessage | None, ChatMessage | None]:
     """To a message that may be deleted without what refers to it."""
-    named = {"verbose_name": verbose_name, "related_name": related_name}
-    return models.ForeignKey("ChatMessage", on_delete=models.SET_NULL, null=True, blank=True, **named, **options)
+    options |= {"verbose_name": verbose_name, "related_name": related_name}
+    return is_(models.ForeignKey("ChatMessage", on_delete=models.SET_NULL, null=True, blank=True, **options))
 
 
-def _json(verbose_name: Any, help_text: Any = "", default: Callable[[], Any] = dict) -> models.JSONField[Any, Any]:
-    return models.JSONField(verbose_name, default=default, blank=True, help_text=help_text)
+def _of_session(is_: Column, related_name: str, **options: Any) -> models.ForeignKey[ChatSession, ChatSession]:
+    return is_(models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name=related_name, **options))
 
 
-def _text(verbose_name: Any, help_text: Any = "", **options: Any) -> models.TextField[str, str]:
-    return models.TextField(verbose_name, blank=True, default="", help_text=help_text, **options)
+def _json(
+    is_: Column, verbose_name: Any, help_text: Any = "", default: Callable[[], Any] = dict
+) -> models.JSONField[Any, Any]:
+    return is_(models.JSONField(verbose_name, default=default, blank=True, help_text=help_text))
+
+
+def _text(is_: Column, verbose_name: Any, help_text: Any = "", **options: Any) -> models.TextField[str, str]:
+    return is_(models.TextField(verbose_name, blank=True, default="", help_text=help_text, **options))
 
 
 class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the plugin finds no manager behind treebeard
     """A conversation: its messages are a tree, sent to ``model`` with ``system_prompt`` and ``settings``."""
 
-    id = models.UUIDField(_("ID"), primary_key=True, default=uuid.uuid4, editable=False)
-    owner = models.ForeignKey(
-        django_settings.AUTH_USER_MODEL,
-        on_delete=models.CASCADE,
-        null=True,
-        blank=True,
-        related_name="chat_sessions",
-        verbose_name=_("owner"),
+    id = SHOWN(models.UUIDField(_("ID"), primary_key=True, default=uuid.uuid4, editable=False))
+    owner = OURS(
+        models.ForeignKey(
+            django_settings.AUTH_USER_MODEL,
+            on_delete=models.CASCADE,
+            null=True,
+            blank=True,
+            related_name="chat_sessions",
+            verbose_name=_("owner"),
+        )
     )
-    title = models.CharField(_("title"), max_length=255, blank=True, default="")
-    model = models.CharField(_("model"), max_length=255, blank=True, default="", help_text=_("The chat model's name."))
-    system_prompt = _text(_("system prompt"), _("Sent first, never compacted."))
-    settings = _json(_("settings"), _("Overrides of COMPACTION for this session."))
+    external_id = OF_HOST(models.CharField(_("external id"), max_length=255, blank=True, default=""))
+    title = SAID(models.CharField(_("title"), max_length=255, blank=True, default=""))
+    model = GIVEN(
+        models.CharField(_("model"), max_length=255, blank=True, default="", help_text=_("The chat model's name."))
+    )
+    system_prompt = _text(SAID, _("system prompt"), _("Sent first, never compacted."))
+    settings = _json(GIVEN, _("settings"), _("Overrides of COMPACTION for this session."))
     token_calibration = _json(
-        _("token counts corrected by"), _("Model name → provider's tokens ÷ our estimate, smoothed.")
+        Column(copied=True),
+        _("token counts corrected by"),
+        _("Model name → provider's tokens ÷ our estimate, smoothed."),
     )
-    erasures = models.PositiveIntegerField(
-        _("erasures"),
-        default=0,
-        help_text=_("Counts redactions and deletions: a run that started before one can not commit."),
+    erasures = OURS(
+        models.PositiveIntegerField(
+            _("erasures"),
+            default=0,
+            help_text=_("Counts redactions and deletions: a run that started before one can not commit."),
+        )
     )
-    external_id = models.CharField(_("external id"), max_length=255, blank=True, default="")
     copied_from = _message(
+        OURS,
         _("copied from"),
         "copied_sessions",
         editable=False,
         help_text=_("The last message of the branch that was copied."),
     )
-    metadata = _json(_("metadata"))
-    created_at = models.DateTimeField(_("created at"), default=timezone.now, editable=False)
+    metadata = _json(BESIDE, _("metadata"))
+    created_at = OF_HOST(models.DateTimeField(_("created at"), default=timezone.now, editable=False))
     #: When it was last used: when its newest message or summary was stored. Nothing else moves it: no erasure, no
     #: change of its title, no run that made no summary.
-    updated_at = models.DateTimeField(_("updated at"), default=timezone.now, editable=False)
+    updated_at = SHOWN(models.DateTimeField(_("updated at"), default=timezone.now, editable=False))
 
     # Django adds these; without its mypy plugin a type checker knows only what is declared.
     if TYPE_CHECKING:
@@ -138,7 +170,7 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
         written = {k: v for k, v in vars(self).items() if update_fields is None or k in update_fields}
         if written.get("settings", {}) != {} and (problem := find_session_error(self.settings)):
             raise problem
-        validate_session(written)
+        validate_session(written, checks_of(ChatSession))
         super().save(*args, **kwargs)
 
     def clean(self) -> None:
@@ -158,80 +190,91 @@ class ChatMessage(AL_Node):
     summary it is the anchor, and ``last_summarized_message`` the cutoff.
     """
 
-    id = models.BigAutoField(_("ID"), primary_key=True)
-    session = models.ForeignKey(
-        ChatSession,
-        on_delete=models.CASCADE,
-        related_name="messages",
-        db_index=False,
-        editable=False,
-        verbose_name=_("session"),
-    )
+    id = SHOWN(models.BigAutoField(_("ID"), primary_key=True))
+    session = _of_session(SHOWN, "messages", db_index=False, editable=False, verbose_name=_("session"))
     # No index of its own: (parent, sib_order) begins with it.
-    parent = _in_tree(_("parent"), ParentMessageField, related_name="children_set")
-    last_summarized_message = _in_tree(_("cutoff"))
-    pinned_message = _in_tree(_("pinned message"))
+    parent = _in_tree(SHOWN, _("parent"), ParentMessageField, related_name="children_set")
+    last_summarized_message = _in_tree(SHOWN, _("cutoff"))
+    pinned_message = _in_tree(SHOWN, _("pinned message"))
     # A lane is a line of messages without a fork: the first child of a message continues its lane, every other child
     # begins a new one. Lanes never change and there are few, so queries about branches read lanes instead of messages.
     # A summary is on its anchor's lane.
-    lane = _in_tree(_("lane"), help_text=_("The first message of its lane; empty on that message itself."))
-    kind = models.CharField(_("kind"), max_length=10, choices=display_words(Kind), default=Kind.MESSAGE)
-    role = models.CharField(_("role"), max_length=10, choices=display_words(Role))
-    content = _text(_("content"))
-    tool_calls = models.JSONField(_("tool calls"), null=True, blank=True)
-    tool_call_id = _text(_("tool call id"))
-    name = models.CharField(_("name"), max_length=255, blank=True, default="")
-    reasoning = models.JSONField(_("reasoning"), null=True, blank=True)
-    attachments = models.JSONField(_("attachments"), null=True, blank=True)
-    original = models.JSONField(
-        _("what came"),
-        null=True,
-        blank=True,
-        help_text=_("{format, endpoint, data}: what came, where the fields could not give it back."),
+    lane = _in_tree(OURS, _("lane"), help_text=_("The first message of its lane; empty on that message itself."))
+    kind = replace(SHOWN, copied=True)(
+        models.CharField(_("kind"), max_length=10, choices=display_words(Kind), default=Kind.MESSAGE)
     )
+    role = GIVEN(models.CharField(_("role"), choices=display_words(Role), max_length=10))
+    content = _text(SAID, _("content"))
+    tool_calls = replace(SAID, leaves=calls_without_arguments)(models.JSONField(_("tool calls"), null=True, blank=True))
+    tool_call_id = _text(replace(GIVEN, listed=True), _("tool call id"))
+    name = SAID(models.CharField(_("name"), max_length=255, blank=True, default=""))
+    reasoning = BESIDE(models.JSONField(_("reasoning"), null=True, blank=True))
+    original = replace(BESIDE, client=False)(
+        models.JSONField(
+            _("what came"),
+            null=True,
+            blank=True,
+            help_text=_("{format, endpoint, data}: what came, where the fields could not give it back."),
+        )
+    )
+    attachments = SAID(models.JSONField(_("attachments"), null=True, blank=True))
     # The defaults of the database serve the code of before, which may still be running while this is migrated.
-    is_extract = models.BooleanField(
-        _("is an extract"),
-        default=False,
-        db_default=False,
-        help_text=_("Of a summary: its text is quoted from the conversation, not written by a model."),
+    is_extract = Column(copied=True)(
+        models.BooleanField(
+            _("is an extract"),
+            default=False,
+            db_default=False,
+            help_text=_("Of a summary: its text is quoted from the conversation, not written by a model."),
+        )
     )
     extract = _text(
+        QUOTED,
         _("extract"),
         _("Of a summary: quoted from the messages that it covers alone, so true on each branch with these."),
         db_default="",
     )
     ledger = _text(
-        _("ledger"), _("Of a summary: what is quoted beside the text, since the text does not tell it."), db_default=""
-    )
-    token_count = models.PositiveIntegerField(
-        _("own tokens"), default=0, help_text=_("Tokens of what is sent, wrapper included.")
-    )
-    path_tokens = models.PositiveBigIntegerField(
-        _("tokens from the root"), default=0, help_text=_("Tokens from the root to here, inclusive.")
-    )
-    depth = models.PositiveIntegerField(_("position"), default=1, help_text=_("1 for a root."))
-    sib_order = models.PositiveIntegerField(_("place among its siblings"), default=1)
-    usage = models.JSONField(_("usage"), null=True, blank=True)
-    model = models.CharField(_("model"), max_length=255, blank=True, default="")
-    finish_reason = models.CharField(
-        _("finish reason"),
-        max_length=255,
-        blank=True,
-        default="",
+        QUOTED,
+        _("ledger"),
+        _("Of a summary: what is quoted beside the text, since the text does not tell it."),
         db_default="",
-        help_text=_("Of a reply: how it ended, in the provider's word."),
     )
-    metadata = _json(_("metadata"))
-    sent_context = models.JSONField(
-        _("context sent"), null=True, blank=True, help_text=_("On replies: what was really sent to get this reply.")
+    token_count = SHOWN(
+        models.PositiveIntegerField(
+            _("own tokens"), default=0, help_text=_("Tokens of what is sent, wrapper included.")
+        )
     )
-    external_id = models.CharField(_("external id"), max_length=255, blank=True, default="")
-    idempotency_key = models.CharField(_("idempotency key"), max_length=255, blank=True, default="")
-    retired_at = models.DateTimeField(_("retired at"), null=True, blank=True)
-    retired_reason = models.CharField(_("retired reason"), max_length=255, blank=True, default="")
-    redacted_at = models.DateTimeField(_("redacted at"), null=True, blank=True)
-    created_at = models.DateTimeField(_("created at"), default=timezone.now)
+    path_tokens = SHOWN(
+        models.PositiveBigIntegerField(
+            _("tokens from the root"), default=0, help_text=_("Tokens from the root to here, inclusive.")
+        )
+    )
+    depth = SHOWN(models.PositiveIntegerField(_("position"), default=1, help_text=_("1 for a root.")))
+    sib_order = SHOWN(models.PositiveIntegerField(_("place among its siblings"), default=1))
+    usage = replace(OF_HOST, leaves=numbers_in)(models.JSONField(_("usage"), null=True, blank=True))
+    model = GIVEN(models.CharField(_("model"), max_length=255, blank=True, default=""))
+    finish_reason = replace(GIVEN, leaves=nothing)(
+        models.CharField(
+            _("finish reason"),
+            max_length=255,
+            blank=True,
+            default="",
+            db_default="",
+            help_text=_("Of a reply: how it ended, in the provider's word."),
+        )
+    )
+    metadata = _json(BESIDE, _("metadata"))
+    sent_context = OURS(
+        models.JSONField(
+            _("context sent"), null=True, blank=True, help_text=_("On replies: what was really sent to get this reply.")
+        )
+    )
+    external_id = OF_HOST(models.CharField(_("external id"), max_length=255, blank=True, default=""))
+    idempotency_key = OURS(models.CharField(_("idempotency key"), max_length=255, blank=True, default=""))
+    retired_at = SHOWN(models.DateTimeField(_("retired at"), null=True, blank=True))
+    retired_reason = NOTED(models.CharField(_("retired reason"), max_length=255, blank=True, default=""))
+    redacted_at = replace(SHOWN, copied=True)(models.DateTimeField(_("redacted at"), null=True, blank=True))
+    created_at = GIVEN(models.DateTimeField(_("created at"), default=timezone.now))
 
     if TYPE_CHECKING:
         pin: MessagePin
@@ -383,9 +426,11 @@ class ReplyClaim(models.Model):
     lease where the process that asks was killed.
     """
 
-    message = models.OneToOneField(ChatMessage, on_delete=models.CASCADE, primary_key=True, related_name="reply_claim")
-    token = models.UUIDField()
-    lease_expires_at = models.DateTimeField()
+    message = OURS(
+        models.OneToOneField(ChatMessage, on_delete=models.CASCADE, primary_key=True, related_name="reply_claim")
+    )
+    token = OURS(models.UUIDField())
+    lease_expires_at = OURS(models.DateTimeField())
 
     def __str__(self) -> str:
         return f"Claim of the reply to message {self.message_id}"
@@ -398,8 +443,10 @@ class SearchEntry(models.Model):
     triggers that keep the full-text index in step.
     """
 
-    message = models.OneToOneField(ChatMessage, on_delete=models.CASCADE, primary_key=True, related_name="search_entry")
-    terms = models.TextField()
+    message = OURS(
+        models.OneToOneField(ChatMessage, on_delete=models.CASCADE, primary_key=True, related_name="search_entry")
+    )
+    terms = Column(leaves=nothing)(models.TextField())
 
     class Meta:
         db_table = sql.ENTRIES
@@ -415,12 +462,12 @@ class MessagePin(models.Model):
     A read finds pins by them, without the messages.
     """
 
-    message = models.OneToOneField(ChatMessage, on_delete=models.CASCADE, primary_key=True, related_name="pin")
-    session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="pins")
-    lane = models.BigIntegerField()
-    depth = models.PositiveIntegerField()
-    tokens = models.PositiveIntegerField()
-    created_at = models.DateTimeField(default=timezone.now)
+    message = OURS(models.OneToOneField(ChatMessage, on_delete=models.CASCADE, primary_key=True, related_name="pin"))
+    session = _of_session(OURS, "pins")
+    lane = OURS(models.BigIntegerField())
+    depth = OURS(models.PositiveIntegerField())
+    tokens = OURS(models.PositiveIntegerField())
+    created_at = OURS(models.DateTimeField(default=timezone.now))
 
     class Meta:
         indexes: ClassVar = [models.Index(fields=["lane", "depth"], name="compaction_pins_on_lane")]
@@ -439,53 +486,68 @@ class CompactionRun(models.Model):
     None: the message was deleted.
     """
 
-    session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="runs", verbose_name=_("session"))
-    tip = _message(_("tip"), "runs_at_tip")
-    anchor = _message(_("anchor"), "runs_at_anchor")
-    cutoff = _message(_("cutoff"), "runs_at_cutoff")
-    base = _message(_("base"), "runs_built_on")
-    summary = _message(_("summary"), "made_by")
-    previous_run = models.ForeignKey(
-        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="follow_ups", verbose_name=_("continues")
+    session = _of_session(SHOWN, "runs", verbose_name=_("session"))
+    tip = _message(SHOWN, _("tip"), "runs_at_tip")
+    anchor = _message(SHOWN, _("anchor"), "runs_at_anchor")
+    cutoff = _message(SHOWN, _("cutoff"), "runs_at_cutoff")
+    base = _message(SHOWN, _("base"), "runs_built_on")
+    summary = _message(SHOWN, _("summary"), "made_by")
+    previous_run = OURS(
+        models.ForeignKey(
+            "self",
+            on_delete=models.SET_NULL,
+            null=True,
+            blank=True,
+            related_name="follow_ups",
+            verbose_name=_("continues"),
+        )
     )
-    generation = models.PositiveIntegerField(_("compaction"), null=True, blank=True)
-    trigger = models.CharField(_("trigger"), max_length=10, choices=display_words(Trigger))
-    status = models.CharField(_("status"), max_length=10, choices=display_words(RunStatus), default=RunStatus.READY)
-    strategy = models.CharField(
-        _("strategy"), max_length=20, choices=display_words(Strategy), default=Strategy.AUTO_COMPACT, blank=True
+    generation = SHOWN(models.PositiveIntegerField(_("compaction"), null=True, blank=True))
+    trigger = SHOWN(models.CharField(_("trigger"), choices=display_words(Trigger), max_length=10))
+    status = SHOWN(
+        models.CharField(_("status"), choices=display_words(RunStatus), max_length=10, default=RunStatus.READY)
     )
-    skip_reason = models.CharField(_("skip reason"), max_length=30, blank=True, default="")
-    error_code = models.CharField(_("error code"), max_length=30, blank=True, default="")
-    error_detail = _text(_("error details"))
-    instructions = _text(_("instructions"))
-    policy_line = _text(_("line of the policy"))
-    summarizer_model = models.CharField(_("model"), max_length=255, blank=True, default="")
-    prompt_version = models.CharField(_("prompt version"), max_length=50, blank=True, default="")
-    nonce = models.CharField(_("mark of the prompt"), max_length=40, blank=True, default="")
-    settings = _json(_("settings"), _("Resolved when the run was opened."))
-    budget = _json(_("budget"), _("Window, reserve and allowances then, tokens."))
-    shortened_inputs = _json(_("shortened inputs"), _("Messages that the summarizer was shown head-and-tail."), list)
-    request = _json(_("request"), _("What its prompt was made of beside the messages, and its digest."))
-    reserved_tokens = models.PositiveIntegerField(_("reserved tokens"), default=0)
-    input_tokens = models.PositiveIntegerField(_("input tokens"), null=True, blank=True)
-    output_tokens = models.PositiveIntegerField(_("output tokens"), null=True, blank=True)
-    cached_tokens = models.PositiveIntegerField(_("cached tokens"), null=True, blank=True)
-    cost = models.DecimalField(_("cost"), max_digits=14, decimal_places=8, null=True, blank=True)
-    tokens_before = models.PositiveIntegerField(_("tokens before"), null=True, blank=True)
-    tokens_after = models.PositiveIntegerField(_("tokens after"), null=True, blank=True)
-    messages_compacted = models.PositiveIntegerField(_("messages compacted"), null=True, blank=True)
-    retention_before = models.FloatField(_("found again in the text"), null=True, blank=True)
-    retention_after = models.FloatField(_("found again with the ledger"), null=True, blank=True)
-    attempts = models.PositiveIntegerField(_("attempts"), default=0)
-    next_attempt_at = models.DateTimeField(_("next attempt at"), null=True, blank=True)
-    claim_token = models.UUIDField(_("claim token"), null=True, blank=True)
-    lease_expires_at = models.DateTimeField(_("lease"), null=True, blank=True)
-    erasures_seen = models.PositiveIntegerField(_("erasures before"), default=0)
-    task_id = models.CharField(_("task id"), max_length=255, blank=True, default="")
-    enqueued_at = models.DateTimeField(_("enqueued at"), null=True, blank=True)
-    started_at = models.DateTimeField(_("started at"), null=True, blank=True)
-    finished_at = models.DateTimeField(_("finished at"), null=True, blank=True)
-    created_at = models.DateTimeField(_("created at"), default=timezone.now)
+    strategy = OURS(
+        models.CharField(
+            _("strategy"), choices=display_words(Strategy), max_length=20, default=Strategy.AUTO_COMPACT, blank=True
+        )
+    )
+    skip_reason = SHOWN(models.CharField(_("skip reason"), max_length=30, blank=True, default=""))
+    error_code = SHOWN(models.CharField(_("error code"), max_length=30, blank=True, default=""))
+    error_detail = _text(NOTED, _("error details"))
+    instructions = _text(replace(NOTED, client=True), _("instructions"))
+    policy_line = _text(NOTED, _("line of the policy"))
+    summarizer_model = SHOWN(models.CharField(_("model"), max_length=255, blank=True, default=""))
+    prompt_version = SHOWN(models.CharField(_("prompt version"), max_length=50, blank=True, default=""))
+    nonce = OURS(models.CharField(_("mark of the prompt"), max_length=40, blank=True, default=""))
+    settings = _json(OURS, _("settings"), _("Resolved when the run was opened."))
+    budget = _json(OURS, _("budget"), _("Window, reserve and allowances then, tokens."))
+    shortened_inputs = _json(
+        OURS, _("shortened inputs"), _("Messages that the summarizer was shown head-and-tail."), list
+    )
+    request = _json(
+        Column(leaves=nothing), _("request"), _("What its prompt was made of beside the messages, and its digest.")
+    )
+    reserved_tokens = OURS(models.PositiveIntegerField(_("reserved tokens"), default=0))
+    input_tokens = SHOWN(models.PositiveIntegerField(_("input tokens"), null=True, blank=True))
+    output_tokens = SHOWN(models.PositiveIntegerField(_("output tokens"), null=True, blank=True))
+    cached_tokens = SHOWN(models.PositiveIntegerField(_("cached tokens"), null=True, blank=True))
+    cost = SHOWN(models.DecimalField(_("cost"), max_digits=14, decimal_places=8, null=True, blank=True))
+    tokens_before = SHOWN(models.PositiveIntegerField(_("tokens before"), null=True, blank=True))
+    tokens_after = SHOWN(models.PositiveIntegerField(_("tokens after"), null=True, blank=True))
+    messages_compacted = SHOWN(models.PositiveIntegerField(_("messages compacted"), null=True, blank=True))
+    retention_before = SHOWN(models.FloatField(_("found again in the text"), null=True, blank=True))
+    retention_after = SHOWN(models.FloatField(_("found again with the ledger"), null=True, blank=True))
+    attempts = SHOWN(models.PositiveIntegerField(_("attempts"), default=0))
+    next_attempt_at = SHOWN(models.DateTimeField(_("next attempt at"), null=True, blank=True))
+    claim_token = OURS(models.UUIDField(_("claim token"), null=True, blank=True))
+    lease_expires_at = OURS(models.DateTimeField(_("lease"), null=True, blank=True))
+    erasures_seen = OURS(models.PositiveIntegerField(_("erasures before"), default=0))
+    task_id = OURS(models.CharField(_("task id"), max_length=255, blank=True, default=""))
+    enqueued_at = SHOWN(models.DateTimeField(_("enqueued at"), null=True, blank=True))
+    started_at = SHOWN(models.DateTimeField(_("started at"), null=True, blank=True))
+    finished_at = SHOWN(models.DateTimeField(_("finished at"), null=True, blank=True))
+    created_at = SHOWN(models.DateTimeField(_("created at"), default=timezone.now))
 
     objects = CompactionRunQuerySet.as_manager()
 
@@ -531,14 +593,16 @@ class CompactionEvent(models.Model):
     ``kind`` is :class:`EventKind`, ``payload`` depends on it.
     """
 
-    session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="events", verbose_name=_("session"))
-    run = models.ForeignKey(
-        CompactionRun, on_delete=models.CASCADE, null=True, blank=True, related_name="events", verbose_name=_("run")
+    session = _of_session(OURS, "events", verbose_name=_("session"))
+    run = OURS(
+        models.ForeignKey(
+            CompactionRun, on_delete=models.CASCADE, null=True, blank=True, related_name="events", verbose_name=_("run")
+        )
     )
-    message = _message(_("message"), "compaction_events")
-    kind = models.CharField(_("kind"), max_length=40, choices=display_words(EventKind))
-    payload = _json(_("payload"))
-    created_at = models.DateTimeField(_("created at"), default=timezone.now)
+    message = _message(OURS, _("message"), "compaction_events")
+    kind = OURS(models.CharField(_("kind"), choices=display_words(EventKind), max_length=40))
+    payload = _json(Column(listed=True), _("payload"))
+    created_at = OURS(models.DateTimeField(_("created at"), default=timezone.now))
 
     class Meta:
         verbose_name, verbose_name_plural = _("compaction event"), _("compaction events")

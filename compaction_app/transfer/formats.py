@@ -5,18 +5,16 @@ takes, and may have ``id`` and ``parent`` (or ``parentId``, ``parent_id`` …), 
 format is given as a :data:`Reader`, which makes this one of it.
 
 What is wrong with a tree is mended, and noted: a ring of parents is cut, a message whose parent is not there becomes a
-root. What storing would refuse is refused here, with its place.
+root.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from itertools import chain, repeat
 from typing import Any
@@ -26,13 +24,10 @@ from compaction_app.messages.originals import PROVIDER_KEYS, bounded, messages_o
 from compaction_app.messages.truncate import one_line
 from compaction_app.messages.validation import (
     check_datetime,
-    is_storable,
     sizes_of,
     storable,
-    validate_message,
-    validate_session,
 )
-from compaction_app.values import Role
+from compaction_app.values import Contents, MessageFields, Role
 
 #: A conversation of another format as a document of the OpenAI chat format; None for what is not in this format.
 #: Beside ``messages`` it may have ``id``, ``external_id`` (the session's), ``title``, ``model``, ``system_prompt``,
@@ -41,11 +36,9 @@ Reader = Callable[[Mapping[str, Any]], dict[str, Any] | None]
 
 #: Of imported sessions; the conversation's id follows, or a digest of its content.
 EXTERNAL_ID_PREFIX = "import:"
-_TITLE_CHARACTERS, _LONGEST_TITLE = 80, 255
-_DIGEST_CHARACTERS = 40
+LONGEST_TITLE = 255
 
-#: What a message may hold.
-SAID = ("content", "tool_calls", "attachments", "reasoning", "original")
+SAID = frozenset(Contents.__annotations__)
 #: Words in the names of keys, and values, that nobody said.
 _TECHNICAL = frozenset(
     "id ids uuid type kind role author sender status state model slug name version time timestamp date at reason "
@@ -55,15 +48,11 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _NOT_SAID = re.compile(r"[\dA-Fa-f-]{8,}|\d[\d:.,TZ+ -]*|https?://\S*")
 
 #: Read as ``append_messages`` reads them; every other key of a message goes to its metadata, so that nothing is lost.
-_OPENAI_KEYS = PROVIDER_KEYS | {
-    *("role", "content", "tool_calls", "tool_call_id", "name", "reasoning", "original"),
-    *("attachments", "usage", "model", "finish_reason"),
-}
+_OPENAI_KEYS = PROVIDER_KEYS | MessageFields.__annotations__.keys() - {"external_id", "created_at", "metadata"}
 #: As programs name them, the first that a message has counts.
 _IDS = ("id", "message_id", "messageId")
 _PARENTS = ("parent", "parent_id", "parentId", "parent_message_id", "parentMessageId")
 _SYSTEM_PROMPTS = ("system_prompt", "systemPrompt", "system")
-_OF_DOCUMENT = frozenset("messages id external_id title model created_at metadata settings is_read notes".split())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,8 +88,12 @@ class Conversation:
     notes: Counter[str] = field(default_factory=Counter)
 
 
+#: Of a document; what else it has goes to the session's metadata.
+_OF_DOCUMENT = {one.name for one in fields(Conversation)} - {"place", "system_prompt"} | {"is_read"}
+
+
 @contextmanager
-def _at(place: str) -> Iterator[None]:
+def at(place: str) -> Iterator[None]:
     """Say which message: what reads or checks one does not know its place."""
     try:
         yield
@@ -122,7 +115,7 @@ def recognized(document: Any, readers: Iterable[Reader] = ()) -> Mapping[str, An
 
 
 def conversation_of(document: Mapping[str, Any], *, place: str = "", max_bytes: int) -> Conversation:
-    """A document of the OpenAI chat format, as :func:`recognized` has it, mended and checked."""
+    """A document of the OpenAI chat format, as :func:`recognized` has it, mended."""
     items, notes, is_read = list(document["messages"]), Counter(document.get("notes") or {}), "is_read" in document
     about = {key: document[key] for key in document if key not in _OF_DOCUMENT}
     if prompt := document.get(key := _key_in(document, _SYSTEM_PROMPTS)):
@@ -135,7 +128,7 @@ def conversation_of(document: Mapping[str, Any], *, place: str = "", max_bytes: 
     rows: list[tuple[str, bool, list[str]]] = []
     for number, item in enumerate(items, start=0 if prompt else 1):
         named = f"message {number}"
-        with _at(named):
+        with at(named):
             if not isinstance(item, dict):
                 raise InvalidMessage(f"a message must be an object, not {json_type(item)}.")
             made = _openai_messages(item)
@@ -170,12 +163,12 @@ def conversation_of(document: Mapping[str, Any], *, place: str = "", max_bytes: 
     if own_id and not external_id:
         about["id"] = own_id
     metadata, settings = document.get("metadata"), document.get("settings")
-    read = Conversation(
+    return Conversation(
         id=own_id,
         external_id=external_id,
         messages=tuple(messages),
         title=str(document.get("title") or ""),
-        model=str(document.get("model") or "")[:_LONGEST_TITLE],
+        model=str(document.get("model") or "")[:LONGEST_TITLE],
         created_at=began,
         # Beside the messages there may be tools, and anything else that a program writes.
         metadata={**storable(about), **(metadata if isinstance(metadata, dict) else {})},
@@ -183,7 +176,6 @@ def conversation_of(document: Mapping[str, Any], *, place: str = "", max_bytes: 
         place=place,
         notes=notes,
     )
-    return checked(read, max_bytes)
 
 
 def require_read(rows: Iterable[tuple[str, bool, Sequence[str]]]) -> None:
@@ -224,7 +216,7 @@ def _is_technical(key: str) -> bool:
 def _fitted(fields: dict[str, Any], max_bytes: int, notes: Counter[str]) -> dict[str, Any]:
     """The message in at most ``max_bytes`` if it can be had without its text: a picture is only named then."""
     for name in ("name", "model"):
-        fields[name] = str(fields.get(name) or "")[:_LONGEST_TITLE]
+        fields[name] = str(fields.get(name) or "")[:LONGEST_TITLE]
     at = fields.pop("created_at", None)
     if sum(sizes_of(fields).values()) > max_bytes:
         notes["messages that are too large with what is beside their text"] += 1
@@ -321,74 +313,3 @@ def children_of(messages: Iterable[ImportedMessage]) -> dict[int | None, list[in
     for index, message in enumerate(messages):
         below.setdefault(message.parent, []).append(index)
     return below
-
-
-def _from_the_roots(messages: Sequence[ImportedMessage]) -> Iterator[int]:
-    """Yield positions depth first, parents before children."""
-    below = children_of(messages)
-    waiting = below.get(None, [])[::-1]
-    while waiting:
-        index = waiting.pop()
-        yield index
-        waiting.extend(reversed(below.get(index, [])))
-
-
-def checked(conversation: Conversation, max_bytes: int) -> Conversation:
-    """The conversation as it can be stored: with its system prompt, a title, and an external id."""
-    for message in conversation.messages:
-        with _at(message.place):
-            validate_message(message.fields, max_bytes=max_bytes)
-    system_prompt, messages = _without_opening_system(conversation.messages, conversation.notes)
-    # The first words of the first user message.
-    asked = (m.fields["content"] for m in messages if m.fields.get("role") == Role.USER)
-    title = conversation.title or " ".join(next(asked, "").split())
-    longest = _LONGEST_TITLE if conversation.title else _TITLE_CHARACTERS
-    if len(title) > longest:
-        if conversation.title:
-            conversation.notes["titles, shortened"] += 1
-        title = title[: longest - 1].rstrip() + "…"
-    session = {"title": title, "model": conversation.model, "system_prompt": system_prompt}
-    try:
-        validate_session({**session, "metadata": conversation.metadata})
-    except InvalidMessage as error:
-        raise ImportFailed(str(error)) from error
-    named = conversation.external_id
-    is_name = 0 < len(named) <= _LONGEST_TITLE and is_storable(named)
-    # What is new in a conversation is found by the ids of its messages.
-    if not is_name or not all(message.fields.get("external_id") for message in messages):
-        # Of the content, whatever the layout of the file.
-        digest = hashlib.sha256(json.dumps([system_prompt, conversation.id]).encode())
-        for message in messages:
-            digest.update(json.dumps([message.parent, message.fields], sort_keys=True, default=str).encode())
-        named = EXTERNAL_ID_PREFIX + digest.hexdigest()[:_DIGEST_CHARACTERS]
-    return replace(
-        conversation,
-        messages=tuple(messages),
-        title=title,
-        system_prompt=system_prompt,
-        external_id=named,
-    )
-
-
-def _without_opening_system(
-    messages: Sequence[ImportedMessage], notes: Counter[str]
-) -> tuple[str, list[ImportedMessage]]:
-    """Take the opening system message as the conversation's prompt; its replies become the roots.
-
-    If several trees open with the same one, it is removed from all; one with another text stays a message.
-    """
-    prompt = ""
-    #: The new position of each parent; None for one that is removed.
-    moved: dict[int | None, int | None] = {None: None}
-    for index in _from_the_roots(messages):
-        fields, parent = messages[index].fields, messages[index].parent
-        opens = parent in moved and fields["role"] == Role.SYSTEM
-        if opens and (not fields["content"] or prompt in ("", fields["content"])):
-            prompt = prompt or fields["content"]
-            beside = ("external_id", "name", "metadata", "attachments", "reasoning")
-            if any(fields.get(key) for key in beside):
-                notes["what is beside the text of a system prompt, left out"] += 1
-            moved[index] = None
-    kept = [index for index in range(len(messages)) if index not in moved]
-    moved |= {index: position for position, index in enumerate(kept)}
-    return prompt, [replace(messages[index], parent=moved[messages[index].parent]) for index in kept]

@@ -7,11 +7,13 @@ ids, is kept as the session's ``external_id``: a later import finds it, and appe
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +21,25 @@ from django.db import InterfaceError, OperationalError, connections, transaction
 
 from compaction_app import chat
 from compaction_app.conf import find_session_error, site_setting
-from compaction_app.exceptions import CompactionError, ImportFailed
+from compaction_app.exceptions import CompactionError, ImportFailed, InvalidMessage
+from compaction_app.messages.validation import is_storable, validate_message, validate_session
 from compaction_app.models import ChatMessage, ChatSession, sql
+from compaction_app.models.columns import checks_of
 from compaction_app.transfer.formats import (
+    EXTERNAL_ID_PREFIX,
+    LONGEST_TITLE,
     SAID,
     Conversation,
+    ImportedMessage,
     Reader,
+    at,
     children_of,
     conversation_of,
     is_uuid,
     json_type,
     recognized,
 )
+from compaction_app.values import BESIDE_A_TEXT, Role
 
 logger = logging.getLogger("compaction_app.importing")
 
@@ -44,6 +53,7 @@ _UNKNOWN = 1_000
 _NOT_OF_A_DOCUMENT = (OSError, MemoryError, OperationalError, InterfaceError)
 
 _TITLE_CHARACTERS = 80
+_DIGEST_CHARACTERS = 40
 
 #: Called with the number of messages stored since the last call.
 Advance = Callable[[int], object]
@@ -94,7 +104,7 @@ def read(documents: Iterable[tuple[str, Any]], readers: Sequence[Reader] = ()) -
             if not is_broken and (found := recognized(document, readers)) is not None:
                 yield from unknown or ()
                 unknown = None
-                yield conversation_of(found, place=place, max_bytes=max_bytes)
+                yield checked(conversation_of(found, place=place, max_bytes=max_bytes), max_bytes)
                 continue
             reason = str(document) if is_broken else _not_recognized(document)
         except Exception as error:
@@ -159,6 +169,80 @@ def store(
         # Without statistics PostgreSQL scans the table for each level of a branch, until autovacuum runs.
         with connections[using].cursor() as cursor:
             cursor.execute(f"ANALYZE {sql.MESSAGES}")
+
+
+def _from_the_roots(messages: Sequence[ImportedMessage]) -> Iterator[int]:
+    """Yield positions depth first, parents before children."""
+    below = children_of(messages)
+    waiting = below.get(None, [])[::-1]
+    while waiting:
+        index = waiting.pop()
+        yield index
+        waiting.extend(reversed(below.get(index, [])))
+
+
+def checked(conversation: Conversation, max_bytes: int) -> Conversation:
+    """The conversation as it can be stored: with its system prompt, a title, and an external id.
+
+    What storing would refuse is refused here, with its place.
+    """
+    columns = checks_of(ChatMessage)
+    for message in conversation.messages:
+        with at(message.place):
+            validate_message(message.fields, columns, max_bytes=max_bytes)
+    system_prompt, messages = _without_opening_system(conversation.messages, conversation.notes)
+    # The first words of the first user message.
+    asked = (m.fields["content"] for m in messages if m.fields.get("role") == Role.USER)
+    title = conversation.title or " ".join(next(asked, "").split())
+    longest = LONGEST_TITLE if conversation.title else _TITLE_CHARACTERS
+    if len(title) > longest:
+        if conversation.title:
+            conversation.notes["titles, shortened"] += 1
+        title = title[: longest - 1].rstrip() + "…"
+    session = {"title": title, "model": conversation.model, "system_prompt": system_prompt}
+    try:
+        validate_session({**session, "metadata": conversation.metadata}, checks_of(ChatSession))
+    except InvalidMessage as error:
+        raise ImportFailed(str(error)) from error
+    named = conversation.external_id
+    is_name = 0 < len(named) <= LONGEST_TITLE and is_storable(named)
+    # What is new in a conversation is found by the ids of its messages.
+    if not is_name or not all(message.fields.get("external_id") for message in messages):
+        # Of the content, whatever the layout of the file.
+        digest = hashlib.sha256(json.dumps([system_prompt, conversation.id]).encode())
+        for message in messages:
+            digest.update(json.dumps([message.parent, message.fields], sort_keys=True, default=str).encode())
+        named = EXTERNAL_ID_PREFIX + digest.hexdigest()[:_DIGEST_CHARACTERS]
+    return replace(
+        conversation,
+        messages=tuple(messages),
+        title=title,
+        system_prompt=system_prompt,
+        external_id=named,
+    )
+
+
+def _without_opening_system(
+    messages: Sequence[ImportedMessage], notes: Counter[str]
+) -> tuple[str, list[ImportedMessage]]:
+    """Take the opening system message as the conversation's prompt; its replies become the roots.
+
+    If several trees open with the same one, it is removed from all; one with another text stays a message.
+    """
+    prompt = ""
+    #: The new position of each parent; None for one that is removed.
+    moved: dict[int | None, int | None] = {None: None}
+    for index in _from_the_roots(messages):
+        fields, parent = messages[index].fields, messages[index].parent
+        opens = parent in moved and fields["role"] == Role.SYSTEM
+        if opens and (not fields["content"] or prompt in ("", fields["content"])):
+            prompt = prompt or fields["content"]
+            if any(fields.get(key) for key in BESIDE_A_TEXT):
+                notes["what is beside the text of a system prompt, left out"] += 1
+            moved[index] = None
+    kept = [index for index in range(len(messages)) if index not in moved]
+    moved |= {index: position for position, index in enumerate(kept)}
+    return prompt, [replace(messages[index], parent=moved[messages[index].parent]) for index in kept]
 
 
 def _store(conversation: Conversation, owner: Any, using: str, advance: Advance) -> Imported:

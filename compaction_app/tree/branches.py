@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import reduce
 from operator import attrgetter
 from typing import Any, NamedTuple, cast
 from zoneinfo import ZoneInfo
 
 from django.db import connections, router
+from django.db.models import DateTimeField, JSONField
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
@@ -25,42 +25,19 @@ from compaction_app.exceptions import InvalidMessage, InvalidParent, MessageNotF
 from compaction_app.messages.validation import canonical
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.models.managers import fetch
+from compaction_app.models.sql import Row
 from compaction_app.values import Branch, Kind, Message, Origin, Summary
 
 #: A pruned result has at least one token for this many bytes; no o200k text is known with more bytes per token.
 _DENSEST_BYTES_PER_TOKEN = 32
 
 
-class Row(NamedTuple):
-    """The columns of ``sql.VALUES``, in their order; named as those of :class:`ChatMessage`.
-
-    Straight from the cursor: a model instance costs five times as much.
-    """
-
-    id: int
-    parent_message_id: int | None
-    role: str
-    content: str
-    tool_calls: Any
-    tool_call_id: str
-    name: str
-    reasoning: Any
-    original: Any
-    attachments: Any
-    token_count: int
-    path_tokens: int
-    depth: int
-    created_at: datetime | None
-    #: Of summaries.
-    ledger: str
-    is_extract: bool
-    extract: str
-    #: What the row is for: "tail", "summary", "request", "cutoff", "pin" or "session" (see ``sql.CONTEXT``).
-    part: str = "tail"
-
-
 #: Whose values are not those of the driver on every database.
-_CONVERTED = ("tool_calls", "reasoning", "original", "attachments", "created_at")
+_CONVERTED = [
+    field.name
+    for field in ChatMessage._meta.concrete_fields
+    if field.name in Row._fields and isinstance(field, JSONField | DateTimeField)
+]
 
 
 def read_rows(statement: str, parameters: Mapping[str, Any], using: str) -> list[Row]:

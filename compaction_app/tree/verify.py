@@ -26,6 +26,7 @@ from compaction_app.messages.open_calls import NONE_OPEN, OpenCalls, goes_on_cal
 from compaction_app.messages.transcript import summary_message
 from compaction_app.messages.validation import validate_message
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin
+from compaction_app.models.columns import checks_of
 from compaction_app.tokens import TOKENS_PER_MESSAGE, TOKENS_PER_MISSING_RESULT, Count, count_messages
 from compaction_app.values import Kind, Role, RunStatus, with_ledger
 
@@ -35,10 +36,6 @@ _ATTEMPTS = 3
 #: A stored message may be older than the current MAX_MESSAGE_BYTES.
 _ANY_SIZE = 2**62
 
-_MESSAGE_FIELDS = (
-    "id parent_message_id kind role content tool_calls tool_call_id name original attachments token_count path_tokens"
-    " depth lane_id sib_order last_summarized_message_id pinned_message_id retired_at redacted_at extract ledger"
-).split()
 _RUN_FIELDS = "id status generation tip_id anchor_id cutoff_id base_id summary_id previous_run_id".split()
 
 #: Called with the number of rows read since the last call.
@@ -179,13 +176,13 @@ class _Verification:
 
     def report(self) -> Report:
         messages = ChatMessage.objects.using(self.using).filter(session=self.session).order_by("id")
-        rows = messages.values(*_MESSAGE_FIELDS).iterator(chunk_size=_BATCH)
+        rows = messages.values().iterator(chunk_size=_BATCH)
         while batch := list(islice(rows, _BATCH)):
             invalid: dict[int, str] = {}
             for row in batch:
                 try:
                     if row["kind"] == Kind.MESSAGE:
-                        validate_message(row, max_bytes=_ANY_SIZE)
+                        validate_message(row, checks_of(ChatMessage), max_bytes=_ANY_SIZE)
                 except InvalidMessage as error:
                     invalid[row["id"]] = str(error)
             for row, tokens in zip(batch, self._recount(batch, invalid), strict=True):

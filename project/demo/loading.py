@@ -91,7 +91,7 @@ def joined(conversations: Sequence[Conversation]) -> Conversation:
             parent = leaf if message.parent is None else message.parent + offset
             messages.append(replace(message, parent=parent))
         leaf = offset + _best_leaf(conversation.messages)
-    return formats.checked(
+    return importing.checked(
         replace(conversations[0], external_id="", id="", messages=tuple(messages)), site_setting("MAX_MESSAGE_BYTES")
     )
 

@@ -13,7 +13,7 @@ import pytest
 
 from compaction_app.contrib import histories
 from compaction_app.contrib.histories import files
-from compaction_app.transfer import formats
+from compaction_app.transfer import formats, importing
 from tests.contrib.test_histories import (
     HIDDEN,
     block,
@@ -116,7 +116,7 @@ def read(document: Any) -> Any:
     found = formats.recognized(document, histories.READERS)
     # What is stored of a call is another room's.
     is_flat = not any(message.get("tool_calls") for message in found["messages"])
-    return formats.conversation_of(found, max_bytes=10**6) if is_flat else found
+    return importing.checked(formats.conversation_of(found, max_bytes=10**6), 10**6) if is_flat else found
 
 
 def used(run: Callable[[], Any]) -> tuple[float, int]:

@@ -18,6 +18,8 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsBas
 from compaction_app.conf import site_setting
 from compaction_app.contrib.gateway.identity import Fields, fields_of
 from compaction_app.messages.validation import check_json, check_list_of_dicts, named, validate_message
+from compaction_app.models import ChatMessage
+from compaction_app.models.columns import checks_of
 from compaction_app.values import Role
 
 #: Parameters that reach the provider. What they say passes ``REDACTOR``.
@@ -116,7 +118,7 @@ def read_messages(sent: Any) -> list[Fields]:
     for number, one in enumerate(sent):
         with named(number):
             messages.append(fields_of(one))
-            validate_message(messages[-1], max_bytes=site_setting("MAX_MESSAGE_BYTES"))
+            validate_message(messages[-1], checks_of(ChatMessage), max_bytes=site_setting("MAX_MESSAGE_BYTES"))
         for file in messages[-1].get("attachments") or ():
             if (url := file.get("url")) and not _is_address(url):
                 message = f"messages[{number}]: the address of a picture, sound or file begins with https: or data:."

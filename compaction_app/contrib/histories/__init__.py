@@ -8,14 +8,15 @@ conversation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from compaction_app.contrib.histories import chatgpt, claude, librechat, open_assistant, open_webui
 from compaction_app.contrib.histories.files import documents_of
-from compaction_app.models import ChatSession, MessagePin
+from compaction_app.models import ChatMessage, ChatSession, MessagePin
+from compaction_app.models.columns import names
 from compaction_app.transfer import importing
 from compaction_app.transfer.formats import Conversation, Reader
 from compaction_app.transfer.importing import Refused
@@ -28,9 +29,6 @@ WRITERS: dict[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
     "openai": lambda document: document,
     "chatgpt": chatgpt.write,
 }
-
-
-_KEYS = "role content tool_calls tool_call_id name reasoning original attachments usage model finish_reason metadata"
 
 
 def document_of(session: ChatSession) -> dict[str, Any]:
@@ -53,10 +51,15 @@ def document_of(session: ChatSession) -> dict[str, Any]:
         }
         place |= {"redacted_at": row.redacted_at.isoformat()} if row.redacted_at else {}
         place |= {"pinned": True} if row.pk in pinned else {}
-        messages.append({**place, **{key: getattr(row, key) for key in _KEYS.split() if getattr(row, key)}})
-    kept = ("external_id", "title", "model", "system_prompt", "settings", "metadata")
-    about = {key: getattr(session, key) for key in kept if getattr(session, key)}
-    return {"id": str(session.pk), **about, "created_at": session.created_at.isoformat(), "messages": messages}
+        messages.append({**place, **_given_with(row, but=("external_id", "created_at"))})
+    about = {"id": str(session.pk), **_given_with(session, but=("created_at",))}
+    return {**about, "created_at": session.created_at.isoformat(), "messages": messages}
+
+
+def _given_with(row: ChatMessage | ChatSession, but: Sequence[str]) -> dict[str, Any]:
+    """What an export has of it as it is: dates and ids of messages have forms of their own there."""
+    kept = (name for name in names(type(row), exported=True) if name not in but)
+    return {name: value for name in kept if (value := getattr(row, name))}
 
 
 def read(*paths: Path) -> Iterator[Conversation | Refused]:

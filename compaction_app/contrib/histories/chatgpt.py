@@ -16,6 +16,7 @@ from typing import Any
 from compaction_app.contrib.histories.reading import Json, Rows, a_call, bridged, file_of, joined
 from compaction_app.messages.openai_format import parse_arguments
 from compaction_app.transfer.formats import moment
+from compaction_app.values import MessageFields
 
 #: Citations, and names that the page shows as cards: of these the name stays.
 _CITED = re.compile(
@@ -25,8 +26,8 @@ _CITED = re.compile(
 _CONTEXT, _THOUGHTS = "user_editable_context", ("thoughts", "reasoning_recap")
 #: In the metadata of what we write: the keys of our message for which ChatGPT has no place.
 _OWN, _PART_OF = "openai", "part_of"
-_OWN_KEYS = "role tool_calls tool_call_id name reasoning attachments usage finish_reason metadata".split()
-_OWN_KEYS += ["redacted_at", "pinned"]
+_ITS_KEYS = ("content", "original", "model", "external_id", "created_at")
+_OWN_KEYS = [*(key for key in MessageFields.__annotations__ if key not in _ITS_KEYS), "redacted_at", "pinned"]
 #: Calls that a result looks at for one of its tool.
 _FAR = 100
 

@@ -1,0 +1,147 @@
+"""What each column is: its field says it, and every list of columns is made of that.
+
+A column that is said to be one thing is erased, copied, exported, checked and left out of lists as such, without
+another line. ``tests/models/test_columns.py`` fails for one that says nothing, and tells what to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+from django.db import models
+
+from compaction_app.messages.validation import Columns
+
+AnyField = TypeVar("AnyField", bound="models.Field[Any, Any]")
+Rows = TypeVar("Rows", bound="models.QuerySet[Any]")
+
+#: Of which the names in a usage report are made.
+_USAGE_WORDS = frozenset(
+    "prompt completion total input output cache cached creation read write reasoning thoughts audio image text video "
+    "accepted rejected prediction tool use server web search requests ephemeral 1h 5m iterations tokens token details "
+    "count cost upstream inference completions duration time queue".split()
+)
+
+
+def everything(value: Any) -> Any:
+    return value
+
+
+def nothing(value: Any) -> Any:
+    """The column becomes empty: its default."""
+    return None
+
+
+def calls_without_arguments(calls: Any) -> list[dict[str, Any]] | None:
+    """What a tool result and a provider need of a call; anything else may quote the conversation."""
+    functions = ({"name": call["function"]["name"], "arguments": "{}"} for call in calls or ())
+    kept = zip(calls or (), functions, strict=True)
+    return [{"id": call["id"], "type": "function", "function": function} for call, function in kept] or None
+
+
+def numbers_in(usage: Any) -> Any:
+    """The numbers of a provider's usage report, which were paid for, without its texts and unknown names."""
+    if isinstance(usage, Mapping):
+        known = (key for key in usage if _USAGE_WORDS.issuperset(key.split("_")))
+        kept = {key: numbers_in(usage[key]) for key in known}
+        return {key: value for key, value in kept.items() if value is not None}
+    return usage if isinstance(usage, int | float) else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """What a column is. What is not given it is not."""
+
+    #: People or models wrote it, or it quotes them: a conversation's words are looked for in it.
+    said: bool = False
+    #: What a redaction leaves of a value.
+    leaves: Callable[[Any], Any] = everything
+    #: A copy of a branch has it.
+    copied: bool = False
+    #: A host gives it with a message or a session: an export has it, and an import reads it.
+    exported: bool = False
+    #: The API shows it.
+    client: bool = False
+    #: Lists read it, of the admin and of the API, though it is a text or JSON.
+    listed: bool = False
+
+    def __call__(self, field: AnyField) -> AnyField:
+        """The field, which says that its column is this: ``OURS(models.UUIDField())``. Migrations do not see it."""
+        vars(field)["is_"] = self
+        return field
+
+
+#: Ids, codes, figures and dates of this app; and those that the API shows.
+OURS, SHOWN = Column(), Column(client=True)
+#: What is said in a conversation, and what is made of that in a summary.
+SAID = Column(said=True, leaves=nothing, copied=True, exported=True, client=True)
+QUOTED = Column(said=True, leaves=nothing, copied=True)
+#: What somebody wrote about a conversation, and what is kept beside a message.
+NOTED = Column(said=True, leaves=nothing)
+BESIDE = Column(said=True, leaves=nothing, exported=True, client=True)
+#: Names and dates that a host gives, and its own ids and settings.
+GIVEN = Column(copied=True, exported=True, client=True)
+OF_HOST = Column(exported=True, client=True)
+
+
+def said_of(field: models.Field[Any, Any]) -> Column:
+    if field.auto_created:
+        return OURS
+    found: Column = vars(field)["is_"]
+    return found
+
+
+def names(model: type[models.Model], **wanted: Any) -> tuple[str, ...]:
+    """The columns that are all of this, in the order of the fields: ``names(ChatMessage, copied=True)``."""
+    fields = model._meta.concrete_fields
+    return tuple(one.attname for one in fields if wanted.items() <= vars(said_of(one)).items())
+
+
+def is_long(field: models.Field[Any, Any]) -> bool:
+    return isinstance(field, models.TextField | models.JSONField)
+
+
+def unlisted(model: type[models.Model], within: str = "") -> tuple[str, ...]:
+    """The long columns that no list reads."""
+    fields = model._meta.concrete_fields
+    return tuple(f"{within}{one.name}" for one in fields if is_long(one) and not said_of(one).listed)
+
+
+def lean(rows: Rows, **joined: type[models.Model]) -> Rows:
+    """Without the long columns, which lists do not read; nor those of models that are ``joined``, by their place."""
+    others = (name for place, model in joined.items() for name in unlisted(model, f"{place}__"))
+    return rows.defer(*unlisted(rows.model), *others)
+
+
+def erased(model: type[models.Model], **wanted: bool) -> tuple[str, ...]:
+    """The columns of which a redaction leaves less than all."""
+    kept = names(model, leaves=everything)
+    return tuple(name for name in names(model, **wanted) if name not in kept)
+
+
+def left_of(row: models.Model, name: str) -> Any:
+    """What a redaction leaves of a row's column."""
+    field: Any = row._meta.get_field(name)
+    leaves = said_of(field).leaves
+    return field.get_default() if leaves is nothing else leaves(getattr(row, name))
+
+
+def blanked(model: type[models.Model], **wanted: bool) -> dict[str, Any]:
+    """What an erasure leaves of a row of which it leaves nothing, for ``update``."""
+    row = model()
+    return {name: left_of(row, name) for name in erased(model, **wanted)}
+
+
+@cache
+def checks_of(model: type[models.Model]) -> Columns:
+    """What is checked of a row before it is stored."""
+    fields = model._meta.concrete_fields
+    texts = [one for one in fields if isinstance(one, models.CharField | models.TextField) and not one.choices]
+    return Columns(
+        texts={one.name: one.max_length for one in texts},
+        json=tuple(one.name for one in fields if isinstance(one, models.JSONField)),
+        large=tuple(one.name for one in fields if is_long(one) and said_of(one) != QUOTED),
+    )
