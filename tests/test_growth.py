@@ -252,6 +252,7 @@ OWN = {
     "summarizers/openai.py": "the name of a host's model, and a provider's complaint of 2,000 characters",
     "spending.py": "the limits of a host's settings",
     "testing/builders.py": "tests",
+    "testing/steps.py": "tests",
 }
 
 

@@ -15,7 +15,7 @@ from django.db.models.functions import Coalesce, Left
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from compaction_app.admin.display import bar, joined, moment, number, percent, shortened, tokens
+from compaction_app.admin.display import bar, joined, moment, number, percent, shortened
 from compaction_app.admin.links import Links
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.models.words import words
@@ -56,14 +56,10 @@ def percent_of(tip: TipHistory, budget: Budget) -> str:
 class BranchList:
     """One page of a session's lanes, newest first, each below the one that it leaves."""
 
-    def __init__(
-        self, links: Links, session: ChatSession, budget: Budget | None, before: int | None, *, may_compact: bool
-    ) -> None:
+    def __init__(self, links: Links, session: ChatSession, budget: Budget | None, before: int | None) -> None:
         """The lanes that begin before that message, or the newest. No text is read for people who may not."""
         self.links, self.session, self.budget = links, session, budget
         self.quotes = links.may_view("chatmessage")
-        self.may_compact = may_compact and self.quotes
-        self.may_copy = links.may("add_chatsession")
         page = read_lanes(session, limit=LANES + 1, before=before)
         self.lanes = page[:LANES]
         self.is_older_page = before is not None
@@ -113,59 +109,31 @@ class BranchList:
             yield {"level": min(level, DEEPEST), "is_newest": is_newest, **self._branch(lane, longest)}
 
     def _branch(self, lane: Lane, longest: int) -> dict[str, Any]:
-        """A lane as the template shows it, with links where there is a page to lead to."""
-        first, last, budget = self._rows.get(lane.start_id), self._rows.get(lane.end_id), self.budget
+        """A lane as the template shows it."""
+        first, budget = self._rows.get(lane.start_id), self.budget
         # None where its end is no tip: only forks continue.
         history = self.histories.get(lane.end_id)
         summary = self._rows.get(history.summary_id) if history and history.summary_id else None
         is_over = bool(history and budget and history.tokens > budget.threshold)
-        covered, marks, summary_link = 0, [], _("none")
-        if summary is not None:
-            # A summary is one level below its anchor.
-            covered = summary.cutoff_depth
-            marks = [(_("cutoff"), summary.cutoff_depth), (_("anchor"), summary.depth - 1)]
-            name = _("Summary {id}, compaction {generation}") if summary.generation else _("Summary {id}")
-            name = name.format(id=summary.pk, generation=summary.generation)
-            summary_link = self.links.to("chatmessage", summary.pk, name)
-        parts = [
-            ("summary", _("Messages summarized"), covered),
-            ("verbatim", _("after them"), lane.end_depth - covered),
-        ]
+        covered = summary.cutoff_depth if summary else 0
+        # A summary is one level below its anchor.
+        marks = [(_("cutoff"), covered), (_("anchor"), summary.depth - 1)] if summary else []
+        after = ("verbatim", _("after them"), lane.end_depth - covered)
         text = shortened(first.beginning, TEXT) if first else ""
-        forks_from = self.links.message(lane.parent_id, lane.start_depth - 1) if lane.parent_id else _("the start")
         return {
             "lane": lane,
             "text": text or _("Message {id} (#{depth})").format(id=lane.start_id, depth=number(lane.start_depth)),
             "messages": lane.end_depth - lane.start_depth + 1,
-            "used": last.created_at if last else None,
+            "last": self._rows.get(lane.end_id),
             "history": history,
-            "budget": budget,
             "is_over": is_over,
             "percent": percent_of(history, budget) if history and budget else "",
-            "fullness": self._fullness(history),
-            "bar": bar(_("Messages from the root"), parts, marks, longest),
-            "tip": self.links.message(lane.end_id, lane.end_depth),
-            "forks_from": forks_from,
-            "summary": summary_link,
+            "bar": bar(
+                _("Messages from the root"), [("summary", _("Messages summarized"), covered), after], marks, longest
+            ),
+            "summary": summary,
             "reason": self._reason(lane, summary) if is_over else "",
-            "transcript_url": self.links.url("chatmessage_transcript", lane.end_id),
-            "copy_url": self.links.url("chatmessage_copy", lane.end_id) if self.may_copy and history else "",
-            "compact_url": self.links.url("chatmessage_compact", lane.end_id) if self.may_compact and history else "",
         }
-
-    def _fullness(self, tip: TipHistory | None) -> str:
-        """The history at the tip, of what is available for it."""
-        if tip is None:
-            return _("no tip: only forks continue")
-        if (budget := self.budget) is None:
-            return tokens(tip.tokens)
-        said = _("{percent}: {used} of {available} available tokens")
-        # Without compaction the available tokens are the only limit.
-        if budget.threshold < budget.available:
-            said = _("{percent}: {used} of {available} available tokens; threshold {threshold}")
-        numbers = {"used": tip.tokens, "available": budget.available, "threshold": budget.threshold}
-        shown = {name: number(value) for name, value in numbers.items()}
-        return said.format(percent=percent_of(tip, budget), **shown)
 
     def _reason(self, lane: Lane, summary: Any) -> str:
         """Why it was not compacted, by the newest event on its lane since its summary; "" where events are hidden."""

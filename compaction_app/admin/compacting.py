@@ -20,7 +20,6 @@ from django.utils.translation import gettext_lazy
 from compaction_app import tasks
 from compaction_app.admin.display import moment, number
 from compaction_app.admin.links import Links
-from compaction_app.admin.records import KEPT, UNSEEN, Told
 from compaction_app.chat import MAX_INSTRUCTIONS
 from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.conf import Mode, get_settings
@@ -42,11 +41,6 @@ class CompactForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 6, "class": "vLargeTextField", "dir": "auto"}),
         help_text=gettext_lazy("Optional: what the summary should focus on."),
     )
-
-
-def told_of_compacting() -> Told:
-    unseen = _("The messages that the summary covers, on branches that contain its anchor: it is sent instead of them.")
-    return {KEPT: [_("Every message, and earlier summaries as a record.")], UNSEEN: [unseen]}
 
 
 def is_off(session: ChatSession) -> bool:

@@ -17,9 +17,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from compaction_app import chat
-from compaction_app.admin import display
-from compaction_app.admin.display import call_line, counted, messages, number, percent, place, shortened
+from compaction_app.admin.display import call_line, counted, messages, percent, place, shortened
 from compaction_app.conf import Mode, get_settings, get_token_counter
+from compaction_app.conversation.usage import sent_context
 from compaction_app.exceptions import CompactionError, ContextOverflow
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.transcript import count_summary, summary_message
@@ -87,8 +87,11 @@ def stretch(node_id: int, using: str, *, first: int, last: int, origin: str = DR
     return Unlisted(origin, last - first + 1, tokens, ends[0].pk, ends[-1].pk)
 
 
-def _table(items: Sequence[ContextMessage | Unlisted], using: str, *, cutoff_id: int | None) -> dict[str, Any]:
-    """The rows and totals of what is sent, and of what is not, in its order. One query."""
+def _table(
+    items: Sequence[ContextMessage | Unlisted], using: str, sent: Mapping[str, Any], notes: list[str]
+) -> dict[str, Any]:
+    """The rows and totals of what is sent, and of what is not, in its order; ``sent`` is as a reply keeps it."""
+    cutoff_id = sent.get("cutoff_id")
     counts, tokens = Counter[str](), Counter[str]()
     for item in items:
         counts[item.origin] += item.messages if isinstance(item, Unlisted) else 1
@@ -118,7 +121,8 @@ def _table(items: Sequence[ContextMessage | Unlisted], using: str, *, cutoff_id:
         row["attachments"] = [attachment_line(one) for one in shown.attachments]
         rows.append(row | {"notes": list(_notes(shown, known, cutoff_id))})
     totals = [(one, *ORIGINS[one], counts[one], tokens[one]) for one in ORIGINS if counts[one]]
-    return {"rows": rows, "totals": totals}
+    strategy = STRATEGY_WORDS.get(sent.get("strategy", ""), "")
+    return {"rows": rows, "totals": totals, "sent": sent, "strategy": strategy, "notes": notes}
 
 
 def _notes(shown: ContextMessage, known: Mapping[int, tuple[int, Any]], cutoff_id: int | None) -> Iterator[str]:
@@ -159,76 +163,56 @@ def context_here(message: ChatMessage) -> dict[str, Any]:
     try:
         is_off = get_settings(message.session.settings).mode == Mode.OFF
         if message.depth > MOST_SWITCHED_OFF and is_off:
-            problem = _(
-                "Compaction is off in this session, so everything is sent: {} messages, {} tokens. That is too much "
-                "for this page."
-            )
-            return {"problem": problem.format(number(message.depth), number(message.path_tokens))}
+            return {"is_too_long": True}
         context = chat.get_context(message)
         history = branches.history_at(message.pk, using)
     except ContextOverflow as error:
-        problem = _(
-            "The newest user message and the last group alone take {} tokens; {} are available. Use a model with a "
-            "larger window, lower RESERVED_TOKENS, redact the message that is too long, or continue from an earlier "
-            "message."
-        )
-        return {"problem": problem.format(number(error.needed), number(error.available))}
+        return {"overflow": error}
     except CompactionError as error:
         return {"problem": str(error)}
-    available, sent = context.available_tokens, context.history_tokens
-    off = _("Compaction is off in this session (MODE): the whole branch is sent in full, whatever its size.")
-    notes = [off] if is_off else []
+    sent, notes = sent_context(context, None, {}), list[str]()
     items: list[ContextMessage | Unlisted] = list(context.messages)
     is_after = (one.origin in _AFTER_THE_CUTOFF for one in context.messages)
     at = next((place for place, found in enumerate(is_after) if found), len(items))
     if context.dropped and context.first_shown_depth is not None:
         # Of the summary that is sent: where the newest one leaves no room it is an older one, or none.
-        cutoffs = ChatMessage.objects.using(using).filter(pk=context.cutoff_id or 0).values_list("depth", flat=True)
         notes.append(_("The messages left out do not fit, and no summary that is in use covers them."))
-        cutoff_depth, first = next(iter(cutoffs), 0), context.first_shown_depth
-        shown = ChatMessage.objects.using(using).filter(pk__in=context.pin_ids, depth__gt=cutoff_depth).count()
-        items[at:at] = _left_out(message.pk, using, cutoff_depth, first, context.dropped, notes, pinned=shown)
+        items[at:at] = _left_out(message, message.pk, sent, notes)
     return {
         "context": context,
+        "is_off": is_off,
         # What is compared with the threshold is the full history, of which less may be sent.
+        "history_tokens": history.tokens,
         "is_over": not is_off and history.tokens > context.threshold,
-        "fullness": _("{used} of {available} available tokens ({percent})").format(
-            used=number(sent), available=number(available), percent=percent(sent / max(available, 1))
-        ),
-        "threshold": "" if is_off else number(context.threshold),
-        "figures": {
-            _("History tokens"): number(history.tokens),
-            **({} if is_off else {_("Threshold"): display.tokens(context.threshold)}),
-            _("Sent in total"): display.tokens(context.tokens),
-            _("Pruned"): messages(context.pruned),
-            _("Left out"): messages(context.dropped),
-            _("Strategy"): STRATEGY_WORDS[context.strategy],
-        },
-        "notes": notes,
-        **_table(items, using, cutoff_id=context.cutoff_id),
+        "share": context.history_tokens / max(context.available_tokens, 1),
+        **_table(items, using, sent, notes),
     }
 
 
-def _left_out(
-    parent_id: int, using: str, cutoff: int, first: int, dropped: int, notes: list[str], *, pinned: int
-) -> list[Unlisted]:
-    """What did not fit of the branch above a message, after the cutoff and before the first that is sent, by depths.
+def _left_out(about: ChatMessage, tip_id: int, sent: Mapping[str, Any], notes: list[str]) -> list[Unlisted]:
+    """What did not fit of the branch that ends at a tip, after the cutoff and before the first that is sent, by depths.
 
-    ``pinned``: how many messages in between are sent nevertheless. Where more are missing, they are of a newest turn
-    that alone is too large.
+    Pins in between are sent nevertheless. Where more are missing, they are of a newest turn that alone is too large.
     """
-    before = stretch(parent_id, using, first=cutoff + 1, last=first - 1) if dropped else None
+    using, cutoff_id, dropped = branches.database_of(about), sent.get("cutoff_id"), sent.get("dropped", 0)
+    if not dropped:
+        return []
+    named = ChatMessage.objects.using(using).filter(session=about.session_id)
+    named = named.filter(pk__in={cutoff_id or 0, *sent.get("pin_ids", ())})
+    depths = dict(named.values_list("pk", "depth"))
+    cutoff = depths.pop(cutoff_id, 0)
+    pinned = sum(depth > cutoff for depth in depths.values())
+    before = stretch(tip_id, using, first=cutoff + 1, last=sent["first_shown_depth"] - 1)
     inner = dropped + pinned - (before.messages if before else 0)
-    before = before and before._replace(messages=before.messages - pinned)
     if inner > 0:
         notes.append(
             _("Left out within the newest turn as well, which alone is too large: {}.").format(messages(inner))
         )
-    return [before] if before and inner >= 0 else []
+    return [before._replace(messages=before.messages - pinned)] if before and inner >= 0 else []
 
 
 def context_then(reply: ChatMessage) -> dict[str, Any] | None:
-    """What was sent to get this reply; None where nothing was recorded. At most six queries."""
+    """What was sent to get this reply; None where nothing was recorded. At most seven queries."""
     kept = reply.sent_context
     return _Record(reply, kept).table() if isinstance(kept, Mapping) and kept else None
 
@@ -238,39 +222,14 @@ class _Record:
 
     def __init__(self, reply: ChatMessage, kept: Mapping[str, Any]) -> None:
         self.reply, self.kept, self.using = reply, kept, branches.database_of(reply)
-        self.summary_id, self.cutoff_id, self.pinned_id = map(kept.get, ("summary_id", "cutoff_id", "pinned_id"))
-        self.pin_ids = list(kept.get("pin_ids", ()))
-        self.first, self.dropped = kept.get("first_shown_depth"), kept.get("dropped", 0)
         self.notes: list[str] = []
-        named = [pk for pk in (self.summary_id, self.cutoff_id, self.pinned_id, *self.pin_ids) if pk]
-        of_session = ChatMessage.objects.using(self.using).filter(session=reply.session_id)
-        self.named = of_session.in_bulk(named) if named else {}
+        named = {kept.get("summary_id"), kept.get("pinned_id"), *kept.get("pin_ids", ())} - {None}
+        self.named = ChatMessage.objects.using(self.using).filter(session=reply.session_id).in_bulk(named)
 
     def table(self) -> dict[str, Any]:
-        items = [*self._before_the_tail(), *self._tail()]
-        table = _table(items, self.using, cutoff_id=self.cutoff_id)
-        return {"is_record": True, "figures": self._figures(), "notes": self.notes, **table}
-
-    def _tokens(self, name: str) -> str:
-        """A count with its unit; "" where it is missing."""
-        count = self.kept.get(name)
-        return "" if count is None else display.tokens(count)
-
-    def _figures(self) -> dict[str, str]:
-        error, strategy = self.kept.get("estimate_error"), self.kept.get("strategy", "")
-        figures = {
-            _("Sent in total"): self._tokens("tokens"),
-            _("Available for history"): self._tokens("available_tokens"),
-            _("Window"): self._tokens("window"),
-            _("Pruned"): messages(self.kept.get("pruned", 0)),
-            _("Left out"): messages(self.dropped),
-            _("Strategy"): STRATEGY_WORDS.get(strategy, ""),
-            _("Counted by the provider"): self._tokens("provider_tokens"),
-        }
-        if isinstance(error, int | float):
-            said = _("{} too small") if error < 0 else _("{} too large") if error else _("exact")
-            figures[_("Token estimate")] = said.format(percent(abs(error), 1))
-        return {name: text for name, text in figures.items() if text}
+        items, error = [*self._before_the_tail(), *self._tail()], self.kept.get("estimate_error")
+        estimate = percent(abs(error), 1) if isinstance(error, int | float) else ""
+        return {"is_record": True, "estimate": estimate, **_table(items, self.using, self.kept, self.notes)}
 
     def _row(self, pk: int | None, name: str) -> ChatMessage | None:
         row = self.named.get(pk or 0)
@@ -284,7 +243,7 @@ class _Record:
         if prompt := self.reply.session.system_prompt:
             tokens = count_messages([{"role": Role.SYSTEM, "content": prompt}], get_token_counter())[0]
             parts.append(ContextMessage(role=Role.SYSTEM, content=prompt, origin=Origin.SYSTEM, tokens=tokens))
-        if row := self._row(self.summary_id, _("Summary")):
+        if row := self._row(self.kept.get("summary_id"), _("Summary")):
             if row.redacted_at:
                 self.notes.append(_("Summary {} was sent, and its text has been erased since.").format(row.pk))
             elif row.retired_at and row.retired_at > self.reply.created_at:
@@ -295,15 +254,15 @@ class _Record:
                 tokens = count_summary(text, get_token_counter())
             content = summary_message(text) if text else ""
             parts.append(ContextMessage(role=Role.USER, content=content, origin=origin, tokens=tokens, id=row.pk))
-        beside = [*((pk, _("The pinned message"), Origin.PIN) for pk in self.pin_ids)]
-        for pk, name, origin in [*beside, (self.pinned_id, _("The turn's request"), Origin.PINNED)]:
+        pins = [(pk, _("The pinned message"), Origin.PIN) for pk in self.kept.get("pin_ids", ())]
+        for pk, name, origin in [*pins, (self.kept.get("pinned_id"), _("The turn's request"), Origin.PINNED)]:
             if row := self._row(pk, name):
                 parts.append(replace(branches.message_value(row), origin=origin))
         return parts
 
     def _tail(self) -> list[ContextMessage | Unlisted]:
         """What was left out after the cutoff, and what was sent: of very many the newest, a row for those before."""
-        first, last, parent = self.first, self.reply.depth - 1, self.reply.parent_message_id
+        first, last, parent = self.kept.get("first_shown_depth"), self.reply.depth - 1, self.reply.parent_message_id
         if parent is None or first is None or not 1 <= first <= last:
             return []
         if self.kept.get("pruned"):
@@ -311,8 +270,5 @@ class _Record:
         first_listed = max(first, last - MOST_LISTED + 1)
         older = stretch(parent, self.using, first=first, last=first_listed - 1, origin=FOLDED)
         rows = ChatMessage.objects.using(self.using).filter(pk__in=branches.path_ids(parent, self.using, first_listed))
-        cutoff = self.named.get(self.cutoff_id or 0)
-        above = cutoff.depth if cutoff else 0
-        pinned = sum(self.named[pk].depth > above for pk in self.pin_ids if pk in self.named)
-        left_out = _left_out(parent, self.using, above, first, self.dropped, self.notes, pinned=pinned)
+        left_out = _left_out(self.reply, parent, self.kept, self.notes)
         return [*left_out, *([older] if older else []), *map(branches.message_value, rows.order_by("depth"))]

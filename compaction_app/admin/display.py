@@ -127,6 +127,11 @@ def place(depth: int) -> str:
     return f"#{number(depth)}"
 
 
+def summary_name(pk: int | None, generation: int | None = None) -> str:
+    name = _("Summary {id}, compaction {generation}") if generation else _("Summary {id}")
+    return name.format(id=pk, generation=generation)
+
+
 def percent(value: Any, digits: int = 0) -> str:
     return EMPTY if value in (None, "") else _("{}%").format(number(value * 100, digits))
 

@@ -27,9 +27,9 @@ from django.utils.translation import gettext_lazy
 from compaction_app import chat
 from compaction_app.admin import display
 from compaction_app.admin.compacting import held_back, requested_after
-from compaction_app.admin.display import joined, number
+from compaction_app.admin.display import joined
 from compaction_app.admin.links import Links
-from compaction_app.admin.records import CHANGES, KEPT, UNSEEN, RecordAdmin, Told
+from compaction_app.admin.records import RecordAdmin
 from compaction_app.context.reading import resolve_request
 from compaction_app.conversation.erase import live_built_on, quotations_of
 from compaction_app.exceptions import CompactionError, MessageNotFound
@@ -86,43 +86,35 @@ def _at_or_below(erased: ChatMessage) -> tuple[ChatMessageQuerySet, ChatMessageQ
     return nodes, lean(nodes.live().order_by("id"))
 
 
-def _unseen(links: Links, tip: ChatMessage, context: ChatContext | None) -> list[str]:
-    """How many messages of a branch are left out of its context; [] if all of it fits."""
+def _unseen(tip: ChatMessage, context: ChatContext | None) -> dict[str, Any]:
+    """How many messages of a branch are left out of its context, and of how many tokens; {} if all of it fits."""
     if context is None or not context.dropped:
-        return []
+        return {}
     rows = ChatMessage.objects.using(database_of(tip)).filter(pk=context.cutoff_id)
     covered = rows.values_list("path_tokens", flat=True)[0] if context.cutoff_id else 0
     shown = sum(one.tokens for one in context.messages if one.origin in (Origin.VERBATIM, Origin.PRUNED))
-    said = _(
-        "The branch that ends at {} is then too long for its window. <strong>Until it is compacted, its oldest "
-        "messages without a summary are not sent to the model: {}, about {}.</strong> {}"
-    )
-    then = _("A compaction is requested at once.")
-    if limit := held_back(tip.session):
-        then = format_html(_("<strong>No compaction starts now.</strong> {}"), limit)
-    left_out = display.messages(context.dropped), display.tokens(tip.path_tokens - covered - shown)
-    return [format_html(said, links.record(tip), *left_out, then)]
+    limit = held_back(tip.session)
+    return {"tip": tip, "dropped": context.dropped, "tokens": tip.path_tokens - covered - shown, "limit": limit}
 
 
 def _tip(pk: int | None, using: str) -> ChatMessage | None:
     return ChatMessage.objects.using(using).select_related("session").filter(pk=pk).first()
 
 
-def _without(links: Links, gone: QuerySet[ChatMessage], newest: Newest) -> tuple[list[str], list[str]]:
+def _without(links: Links, gone: QuerySet[ChatMessage], newest: Newest) -> dict[str, Any]:
     """What the model reads without these summaries on the longest branch that loses one, and what it no longer sees."""
     tip = _tip(longest_with(newest, {one.pk for one in gone}), gone.db)
     if tip is None:
-        return [], []
+        return {}
     context = _context_without(tip, gone)
-    unseen = _unseen(links, tip, context)
-    longest = _("It is the longest of the branches that lose a summary.")
-    return _reads(links, tip, context), [*unseen, longest] if unseen else []
+    return {"reads": _reads(links, tip, context), "unseen": _unseen(tip, context), "is_longest": True}
 
 
 def _context_without(tip: ChatMessage, gone: QuerySet[ChatMessage]) -> ChatContext | None:
     """They are retired, the context is read, and that is rolled back: nothing else agrees with the context after it."""
     with transaction.atomic(using=gone.db):
-        gone.update(retired_at=now())
+        # A copy of the queryset: an update forgets the rows that were read.
+        gone.all().update(retired_at=now())
         context = _context_at(tip)
         transaction.set_rollback(True, using=gone.db)
     return context
@@ -135,26 +127,26 @@ def _context_at(tip: ChatMessage) -> ChatContext | None:
     return None
 
 
-def _reads(links: Links, tip: ChatMessage, context: ChatContext | None) -> list[str]:
-    """Which summary the model reads at a tip, or the messages themselves; nothing where no context can be made."""
+def _reads(links: Links, tip: ChatMessage, context: ChatContext | None) -> str:
+    """Which summary the model reads at a tip, or the messages themselves; "" where no context can be made."""
     if context is None:
-        return []
+        return ""
     read: str = _("the messages themselves, as far as they fit")
     if context.summary_id:
         is_shared = any(one.origin == Origin.SHARED_EXTRACT for one in context.messages)
         said = _("the extract of {} and the messages after it") if is_shared else _("{} and the messages after it")
         read = format_html(said, links.summary(context.summary_id))
-    return [format_html(_("At {} the model reads {}."), links.record(tip), read)]
+    return format_html(_("At {} the model reads {}."), links.record(tip), read)
 
 
-def _unseen_above(links: Links, message: ChatMessage, gone: QuerySet[ChatMessage]) -> list[str]:
+def _unseen_above(message: ChatMessage, gone: QuerySet[ChatMessage]) -> dict[str, Any]:
     """What a deletion leaves that does not fit: its parent may end a branch that was compacted only below it."""
     using, parent = database_of(message), message.parent_message_id
     rows = ChatMessage.objects.using(using).messages()
     if parent is None or rows.filter(parent=parent).exclude(pk=message.pk).exists():
-        return []
+        return {}
     tip = rows.select_related("session").filter(pk=parent).first()
-    return _unseen(links, tip, _context_without(tip, gone)) if tip else []
+    return _unseen(tip, _context_without(tip, gone)) if tip else {}
 
 
 class ErasingAdmin(RecordAdmin):
@@ -170,47 +162,24 @@ class ErasingAdmin(RecordAdmin):
     def redact_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
         if obj.is_summary:
             raise Http404("A summary is retired, not redacted.")
-        form = self._redact_form(links, obj)
-        question = _(
-            "This cannot be undone. <strong>Replies, edits and other branches may repeat it, and stay:</strong> "
-            '<a href="{}">search this session</a>.'
-        )
-        phrase = _(
-            "To erase a phrase wherever this session quotes it, ask a developer for chat.redact_text. Check the title, "
-            "too."
-        )
         return self.confirm(
             links,
             obj,
             lambda given: self._redact(links, obj, **given),
+            "chatmessage/redact.html",
             title=_("Redact"),
-            question=format_html("{} {}", format_html(question, _search_url(links, obj)), phrase),
             tell=partial(self._told_of_redacting, links, obj),
-            form=form,
+            form=self._redact_form(links, obj),
+            search_url=_search_url(links, obj),
             is_final=True,
         )
 
-    def _told_of_redacting(self, links: Links, message: ChatMessage) -> Told:
-        _nodes, all_live = _at_or_below(message)
-        live, newest = list(all_live)[:_MOST_NAMED], newest_branches(message.session)
+    def _told_of_redacting(self, links: Links, message: ChatMessage) -> dict[str, Any]:
+        _nodes, live = _at_or_below(message)
+        newest = newest_branches(message.session)
         quotations = quotations_of(message.session_id, [message.pk], database_of(message))
-        changes: list[Any] = [
-            _("The text, tool arguments, reasoning, what came, attachments and metadata are erased."),
-            _("Retired summaries that may quote it are emptied; runs lose their instructions and error details."),
-            *([_("It is no longer pinned.")] if message.is_pinned else []),
-            *_counts({_("Results of searches that quote it, erased as a whole"): len(quotations)}),
-            *_cleared_title(message),
-        ]
-        unseen: list[str] = []
-        if live:
-            changes += [
-                *_counts({_("Live summaries that are retired and emptied"): len(all_live)}),
-                _named(links, live),
-                *_borrowed(links, live, newest),
-            ]
-            reads, unseen = _without(links, all_live, newest)
-            changes += reads
-        return {CHANGES: changes, KEPT: [_("Tool call ids, and the other messages.")], UNSEEN: unseen}
+        told = {"live": live, "quotations": len(quotations), "borrowed": _borrowed(live, newest), "most": _MOST_NAMED}
+        return told | _without(links, live, newest)
 
     def _redact_form(self, links: Links, message: ChatMessage) -> type[forms.Form]:
         """With a box for each copy of the message that the user may see; nothing tells of others."""
@@ -254,21 +223,16 @@ class ErasingAdmin(RecordAdmin):
             links,
             obj,
             lambda given: self._retire(links, obj, given["reason"]),
+            "chatmessage/retire.html",
             title=_("Retire"),
-            question=_("This summary is taken out of use, with every one that was built on it."),
             tell=partial(self._told_of_retiring, links, obj, live),
             form=RetireForm,
         )
 
-    def _told_of_retiring(self, links: Links, summary: ChatMessage, live: QuerySet[ChatMessage]) -> Told:
-        retiring, newest = list(live), newest_branches(summary.session)
-        reads, unseen = _without(links, live, newest)
-        named = [links.record(one) for one in retiring]
-        return {
-            CHANGES: [_("Taken out of use:"), named, *_borrowed(links, retiring, newest), *reads],
-            KEPT: [_("The summaries themselves, as a record, and every message.")],
-            UNSEEN: unseen,
-        }
+    def _told_of_retiring(self, links: Links, summary: ChatMessage, live: QuerySet[ChatMessage]) -> dict[str, Any]:
+        newest = newest_branches(summary.session)
+        told = {"live": live, "borrowed": _borrowed(live, newest), "most": _MOST_NAMED}
+        return told | _without(links, live, newest)
 
     def _retire(self, links: Links, summary: ChatMessage, reason: str) -> None:
         using = database_of(summary)
@@ -279,7 +243,7 @@ class ErasingAdmin(RecordAdmin):
             # Without the reason: it may quote the summary, and this log outlives an erasure.
             self.log_change(links.request, one, _("Retired."))
         named, then = joined(map(links.summary, retired), ", "), requested_after(links, summary.session)
-        reads = joined(_reads(links, tip, _context_at(tip)), " ") if tip else ""
+        reads = _reads(links, tip, _context_at(tip)) if tip else ""
         said = format_html(_("Retired {}: {}. {} {}"), len(retired), named, reads, then)
         self.message_user(links.request, said, notes.SUCCESS)
 
@@ -287,27 +251,15 @@ class ErasingAdmin(RecordAdmin):
         return not obj.is_summary
 
     def deletion(self, links: Links, obj: ChatMessage) -> dict[str, Any]:
-        nodes, all_live = _at_or_below(obj)
-        live = list(all_live)[:_MOST_NAMED]
-        counts = {
-            _("Messages after it"): nodes.messages().count() - 1,
-            _("Ends of branches"): nodes.tips().count(),
-            _("Live summaries"): len(all_live),
+        nodes, live = _at_or_below(obj)
+        return {
+            "below": nodes.messages().count() - 1,
+            "tips": nodes.tips().count(),
+            "live": live,
+            "most": _MOST_NAMED,
+            "borrowed": _borrowed(live, newest_branches(obj.session), without=obj) if live else [],
+            "unseen": _unseen_above(obj, live),
         }
-        summaries: list[Any] = []
-        if live:
-            summaries = [_named(links, live), *_borrowed(links, live, newest_branches(obj.session), without=obj)]
-        told = [str(obj), *_counts(counts), *summaries, *_cleared_title(obj)]
-        kept = [
-            _("Every other message."),
-            _("Copies in other conversations."),
-            _("Runs, without instructions and links to the messages."),
-        ]
-        question: str = _("This message and everything after it are deleted. This cannot be undone.")
-        if links.may("redact_chatmessage"):
-            way = _('To remove only this text, use <a href="{}">Redact</a>.')
-            question = format_html("{} {}", question, format_html(way, links.url("chatmessage_redact", obj.pk)))
-        return {"question": question, "told": {CHANGES: told, KEPT: kept, UNSEEN: _unseen_above(links, obj, all_live)}}
 
     def delete_model(self, request: HttpRequest, obj: ChatMessage) -> None:
         with suppress(MessageNotFound):  # deleted since it was read, as by a second click
@@ -319,29 +271,14 @@ class ErasingAdmin(RecordAdmin):
 
 
 def _borrowed(
-    links: Links, summaries: Sequence[ChatMessage], newest: Newest, without: ChatMessage | None = None
-) -> list[Any]:
-    """The branches that lose an extract with these summaries; not those that end at or below a message."""
-    using, session = database_of(summaries[0]), summaries[0].session
-    tips = set(borrowers(newest, summaries, resolve_request(session).budget.available))
-    tips -= tips_at_or_below(without.pk, tips, using) if without else set()
-    rows = lean(ChatMessage.objects.using(using).filter(pk__in=sorted(tips)[:_MOST_NAMED])).order_by("id")
-    said = _("Branches that are shown an extract of theirs, and lose it until they are compacted. They end at:")
-    return [said, _named(links, list(rows))] if tips else []
-
-
-def _named(links: Links, summaries: Sequence[ChatMessage]) -> list[str]:
-    named = [links.record(row) for row in summaries]
-    return [*named, "…"] if len(named) == _MOST_NAMED else named
-
-
-def _counts(counts: Mapping[str, int]) -> list[str]:
-    return [f"{name}: {number(count)}" for name, count in counts.items() if count]
-
-
-def _cleared_title(message: ChatMessage) -> list[str]:
-    said = _("If the title of the session was made of the beginning of what goes, it is cleared too.")
-    return [said] if message.session.title else []
+    summaries: QuerySet[ChatMessage], newest: Newest, without: ChatMessage | None = None
+) -> QuerySet[ChatMessage] | list[ChatMessage]:
+    """The tips of branches that lose an extract with these summaries; not those that end at or below a message."""
+    if not summaries:
+        return []
+    tips = set(borrowers(newest, list(summaries), resolve_request(summaries[0].session).budget.available))
+    tips -= tips_at_or_below(without.pk, tips, summaries.db) if without else set()
+    return lean(ChatMessage.objects.using(summaries.db).filter(pk__in=sorted(tips)[:_MOST_NAMED])).order_by("id")
 
 
 def _search_url(links: Links, message: ChatMessage) -> str:

@@ -18,11 +18,8 @@ from django.db.models import Count, F, Min, Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.http import urlencode
-from django.utils.translation import gettext as _
 
 from compaction_app import tasks
-from compaction_app.admin import display
-from compaction_app.admin.display import counted
 from compaction_app.compaction.runs import late_after
 from compaction_app.conf import Mode
 from compaction_app.models import CompactionRun
@@ -42,7 +39,7 @@ EXTRACTS: dict[str, Any] = {"status__exact": RunStatus.SUCCEEDED, "error_code__i
 def health_of(request: HttpRequest) -> dict[str, Any] | None:
     """The ``problems``, and what occurred ``lately``; None for people who may not view runs.
 
-    Of a problem its ``text``, the ``remedy``, ``since`` when, and of both the query of the ``runs`` whose list has it.
+    Of a problem its ``kind`` and what the template says of it, and of both the query of the ``runs`` whose list has it.
     """
     user = getattr(request, "user", None)
     if user is None or not user.has_perm("compaction_app.view_compactionrun"):
@@ -53,25 +50,18 @@ def health_of(request: HttpRequest) -> dict[str, Any] | None:
     problems = [*_broker(), *_open_runs(now)]
     # A key that is missing or a model that is gone fails no run: an extract is stored instead.
     if code := newest.filter(status=RunStatus.SUCCEEDED).values_list("error_code", flat=True).first():
-        said = _("No model wrote the newest summary, so an extract was stored: {}.")
-        remedy = _("Correct SUMMARIZERS or the worker's environment; manage.py try_summarizer asks each model once.")
-        text = said.format(why_it_failed(code) or words(code))
-        problems.append({"text": text, "remedy": remedy, "runs": urlencode(EXTRACTS)})
+        problems.append({"kind": "extract", "why": why_it_failed(code) or words(code), "runs": urlencode(EXTRACTS)})
     return {"problems": problems, "lately": list(_lately(newest, since))}
 
 
-def _lately(newest: QuerySet[CompactionRun], since: datetime) -> Iterator[dict[str, str]]:
+def _lately(newest: QuerySet[CompactionRun], since: datetime) -> Iterator[dict[str, Any]]:
     is_extract = Q(status=RunStatus.SUCCEEDED) & ~Q(error_code="")
     counts = {"failed": Count("pk", filter=Q(**FAILED)), "extracts": Count("pk", filter=is_extract)}
     found = newest[: MOST_RECENT + 1].aggregate(all=Count("pk"), **counts)
-    texts = {
-        "failed": counted(found["failed"], "{} run failed", "{} runs failed"),
-        "extracts": counted(found["extracts"], "{} run stored an extract", "{} runs stored an extract"),
-    }
-    for name, runs in (("failed", FAILED), ("extracts", EXTRACTS)):
-        if found[name]:
-            said = _("At least {}").format(texts[name]) if found["all"] > MOST_RECENT else texts[name]
-            yield {"text": said, "runs": urlencode({**runs, "created_at__gte": since.isoformat()})}
+    for kind, runs in (("failed", FAILED), ("extracts", EXTRACTS)):
+        if found[kind]:
+            address = urlencode({**runs, "created_at__gte": since.isoformat()})
+            yield {"kind": kind, "count": found[kind], "is_least": found["all"] > MOST_RECENT, "runs": address}
 
 
 def knock() -> None:
@@ -96,12 +86,7 @@ def _broker() -> Iterator[dict[str, Any]]:
         knock()
     except Exception as error:
         # A broker can raise anything. The page shows it, and a failing enqueue logs it.
-        remedy = _(
-            "Start it, or correct the broker's address in Celery's settings. Chats continue and nothing is lost: "
-            "compactions wait in the database, and the next sweep enqueues them."
-        )
-        said = _("The message broker does not answer ({}).").format(type(error).__name__)
-        yield {"text": said, "remedy": remedy}
+        yield {"kind": "broker", "error": type(error).__name__}
 
 
 def _open_runs(now: datetime) -> Iterator[dict[str, Any]]:
@@ -113,18 +98,13 @@ def _open_runs(now: datetime) -> Iterator[dict[str, Any]]:
         found = rows[: MOST_OPEN + 1].aggregate(late=Count("pk", filter=late), since=Min("due", filter=late))
         if not found["late"]:
             continue
-        count = display.runs(min(found["late"], MOST_OPEN))
-        count = _("more than {}").format(count) if found["late"] > MOST_OPEN else count
-        if status == RunStatus.READY:
-            said = _("Waiting for too long: {}.")
-            queue = _configured("TASK_QUEUE")
-            worker = f"celery -A {current_app.main or 'yourproject'} worker" + (f" -Q {queue}" if queue else "")
-            remedy = _(
-                "Start the broker, a worker and the sweep: {}. Where workers are busy, start another one, or put a "
-                "faster model first (MODELS, TIMEOUT in SUMMARIZERS)."
-            ).format("manage.py recover_compactions" if _configured("ENQUEUE") else f"{worker} --beat")
-        else:
-            said = _("Left by a worker that is gone, and no sweep came: {}.")
-            remedy = _("Start beat, whose sweep reassigns them, or run manage.py recover_compactions.")
-        runs = urlencode({"status__exact": status})
-        yield {"text": said.format(count), "remedy": remedy, "since": found["since"], "runs": runs}
+        queue, name = _configured("TASK_QUEUE"), current_app.main or "yourproject"
+        worker = f"celery -A {name} worker" + (f" -Q {queue}" if queue else "") + " --beat"
+        yield {
+            "kind": status,
+            "count": min(found["late"], MOST_OPEN),
+            "is_more": found["late"] > MOST_OPEN,
+            "since": found["since"],
+            "start": "manage.py recover_compactions" if _configured("ENQUEUE") else worker,
+            "runs": urlencode({"status__exact": status}),
+        }

@@ -15,7 +15,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
-from compaction_app.admin.display import EMPTY, column, line, link, place, shortened, value_of
+from compaction_app.admin.display import EMPTY, column, line, link, place, shortened, summary_name, value_of
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.tree.branches import database_of
 from compaction_app.values import Kind, Role
@@ -72,8 +72,8 @@ class Links:
         label = _("Message {id} ({place})") if depth else _("Message {id}")
         return self.to("chatmessage", pk, label.format(id=pk, place=place(depth or 0)))
 
-    def summary(self, pk: int | None) -> str:
-        return self.to("chatmessage", pk, _("Summary {id}").format(id=pk))
+    def summary(self, pk: int | None, generation: int | None = None) -> str:
+        return self.to("chatmessage", pk, summary_name(pk, generation))
 
     def run(self, pk: int | None) -> str:
         return self.to("compactionrun", pk, _("Run {id}").format(id=pk))

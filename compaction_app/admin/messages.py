@@ -25,7 +25,7 @@ from django.utils.translation import gettext_lazy
 
 from compaction_app import chat
 from compaction_app.admin import display, records, summaries
-from compaction_app.admin.compacting import CompactForm, compact_branch, is_off, told_of_compacting
+from compaction_app.admin.compacting import CompactForm, compact_branch, is_off
 from compaction_app.admin.contexts import context_here, context_then
 from compaction_app.admin.display import column, number
 from compaction_app.admin.erasure import SEARCH, ErasingAdmin
@@ -294,12 +294,9 @@ class ChatMessageAdmin(ErasingAdmin):
         then = context_then(obj)
         return {
             "title": _("Message"),
-            "goes_on": goes_on(obj, links),
+            "goes_on": goes_on(obj),
             "has_record": then is not None,
             "table": context_here(obj) if then is None or links.request.GET.get(SENT) == "now" else then,
-            "prompt_url": links.url("chatsession_change", obj.session_id),
-            "as_sent_url": links.url("chatmessage_context", obj.pk),
-            "record_url": links.url("chatmessage_text", obj.pk, "sent_context"),
             **back,
         }
 
@@ -336,7 +333,7 @@ class ChatMessageAdmin(ErasingAdmin):
         """The branch that ends at a message, a page at a time."""
         if obj.is_summary:
             raise Http404("A summary ends no branch.")
-        shown = transcript_of(obj, links, end=records.as_id(request.GET.get("end", "")))
+        shown = transcript_of(obj, end=records.as_id(request.GET.get("end", "")))
         about = {"title": _("Transcript"), "subject": links.name(obj.session), "original": obj.session}
         return self.own_page(links, "chatmessage/transcript.html", obj=obj, transcript=shown, **about)
 
@@ -354,25 +351,15 @@ class ChatMessageAdmin(ErasingAdmin):
                 self.log_change(request, obj, done)
                 self.message_user(request, done, notes.SUCCESS)
 
-        question = _("Where a summary covers it, the message is sent in full as well, on each branch that contains it.")
-        if is_pinned:
-            question = _("Where a summary covers it, the message is no longer sent beside the summary.")
-        return self.confirm(links, obj, act, title=_("Unpin") if is_pinned else _("Pin"), question=question)
+        title = _("Unpin") if is_pinned else _("Pin")
+        return self.confirm(links, obj, act, "chatmessage/pin.html", title=title)
 
     def compact_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
         def act(given: dict[str, Any]) -> None:
             if run := compact_branch(self, links, obj, given["instructions"]):
                 self.log_change(request, obj, _("Compaction requested: run {}.").format(run.pk))
 
-        return self.confirm(
-            links,
-            obj,
-            act,
-            title=_("Compact now"),
-            question=_("The older part of the branch that ends here is summarized in the background."),
-            tell=told_of_compacting,
-            form=CompactForm,
-        )
+        return self.confirm(links, obj, act, title=_("Compact now"), form=CompactForm)
 
     def copy_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
         if obj.is_summary or not links.may_view("chatsession"):
@@ -384,11 +371,4 @@ class ChatMessageAdmin(ErasingAdmin):
             self.message_user(request, format_html(_("Copied: {}."), links.session(copy)), notes.SUCCESS)
             return HttpResponseRedirect(links.page_of(copy))
 
-        return self.confirm(
-            links,
-            obj,
-            act,
-            title=_("Copy branch"),
-            question=_("The branch down to this message becomes a new session with the same owner."),
-            tell=lambda: {records.KEPT: [_("This session, as it is. Later changes in one do not show in the other.")]},
-        )
+        return self.confirm(links, obj, act, "chatmessage/copy.html", title=_("Copy branch"))

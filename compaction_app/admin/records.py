@@ -8,7 +8,7 @@ loads every related row to list it. What depends on the user is made with :class
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, ClassVar
 from uuid import UUID
@@ -28,7 +28,6 @@ from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from compaction_app.admin.display import EMPTY, number
 from compaction_app.admin.links import Links, read_first_words
@@ -38,10 +37,6 @@ from compaction_app.models.words import words
 
 #: The sections of a record's page: a heading, and labels with values.
 Sections = Sequence[tuple[str, Sequence[tuple[str, str]]]]
-#: What a page of confirmation says: lines, or nested lists of them, below these headings.
-Told = Mapping[Any, Sequence[Any]]
-CHANGES, KEPT = gettext_lazy("What changes"), gettext_lazy("What is kept")
-UNSEEN = gettext_lazy("What the model no longer sees")
 _LARGEST_ID = 2**63 - 1
 #: Lookups of a column in an address that search no text.
 _LOOKUPS = frozenset({"", "exact", "in", "isnull", "isempty", "gt", "gte", "lt", "lte"})
@@ -117,7 +112,6 @@ class RecordList(ChangeList):
 class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
     """Shows records that the system wrote. Each subclass adds what else is allowed."""
 
-    delete_confirmation_template = "admin/compaction_app/confirm.html"
     paginator = BoundedPaginator
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
@@ -287,14 +281,14 @@ class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
         return [], {}, set(), []
 
     def deletion(self, links: Links, obj: Any) -> dict[str, Any]:
-        """What the page before a deletion says: ``question`` and ``told``, as for :meth:`confirm`."""
+        """What the page before a deletion says: its template's context."""
         raise NotImplementedError
 
     def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
         obj, links = context["object"], self.links(request)
         crumbs = self.crumbs(links, obj)
-        own = {"crumbs": crumbs, "original": obj, "subject": crumbs[-1][1], "back": crumbs[-1][0], "is_final": True}
-        own |= {"title": _("Delete"), "button": _("Yes, delete it"), **self.deletion(links, obj)}
+        own = {"links": links, "crumbs": crumbs, "original": obj, "subject": crumbs[-1][1], "back": crumbs[-1][0]}
+        own |= {"is_final": True, "title": _("Delete"), "button": _("Yes, delete it"), **self.deletion(links, obj)}
         return super().render_delete_form(request, {**context, **own})
 
     def page(self, route: str, view: Callable[..., HttpResponse], permission: str = "") -> URLPattern:
@@ -323,22 +317,22 @@ class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
         links: Links,
         obj: Any,
         act: Callable[[dict[str, Any]], HttpResponse | None],
+        template: str = "compact.html",
         *,
         form: type[forms.Form] = forms.Form,
-        tell: Callable[[], Told] = dict,
+        tell: Callable[[], dict[str, Any]] = dict,
         **context: Any,
     ) -> HttpResponse:
         """A page that says what is going to happen and asks for it. By POST ``act`` does it, with the form's data.
 
-        ``question`` is its first sentence, ``tell`` what it says below; it is not asked when the form was sent.
-        Afterwards, and by the page's link, people go back to the record, unless ``act`` returns a page. ``is_final``:
-        it cannot be undone.
+        ``tell`` is what the template says in numbers; it is not asked when the form was sent. Afterwards, and by the
+        page's link, people go back to the record, unless ``act`` returns a page. ``is_final``: it cannot be undone.
         """
         filled, back = form(links.request.POST if links.request.method == "POST" else None), links.page_of(obj)
         if filled.is_valid():
             return act(filled.cleaned_data) or HttpResponseRedirect(back)
-        context = {"button": context["title"], "form": filled, "back": back, "told": tell(), **context}
-        return self.own_page(links, "confirm.html", obj=obj, **context)
+        context = {"button": context["title"], "form": filled, "back": back, **tell(), **context}
+        return self.own_page(links, template, obj=obj, **context)
 
     def own_page(self, links: Links, template: str, *, obj: Any = None, **context: Any) -> HttpResponse:
         """A page that Django has no view for, below its list and the record that it is about."""

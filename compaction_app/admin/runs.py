@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from compaction_app.admin import display, records
-from compaction_app.admin.compacting import compact_branch, told_of_compacting
+from compaction_app.admin.compacting import compact_branch
 from compaction_app.admin.display import column
 from compaction_app.admin.links import Links
 from compaction_app.compaction.runs import MAX_ATTEMPTS, late_after
@@ -177,15 +177,9 @@ class CompactionRunAdmin(records.RecordAdmin):
             if started := compact_branch(self, links, tip, obj.instructions):
                 self.log_change(request, obj, _("Retried as run {}.").format(started.pk))
 
-        question: list[Any] = [
-            _("A new run is opened for the branch that ends at this run's tip, with the same instructions."),
-            *([_FAILS_AGAIN] if obj.error_code in _LASTING else []),
-        ]
-        if (again := _tried_again(links, obj)) != display.EMPTY:
-            question.append(format_html(_("It was already tried again: {}."), again))
-        return self.confirm(
-            links, obj, act, title=_("Retry"), question=display.joined(question, " "), tell=told_of_compacting
-        )
+        again = _tried_again(links, obj)
+        again = "" if again == display.EMPTY else again
+        return self.confirm(links, obj, act, title=_("Retry"), again=again, is_lasting=obj.error_code in _LASTING)
 
 
 @admin.register(CompactionEvent)

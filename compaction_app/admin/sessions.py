@@ -26,7 +26,7 @@ from django.utils.translation import gettext_lazy
 from compaction_app import chat
 from compaction_app.admin import display, records
 from compaction_app.admin.branches import BranchList, percent_of
-from compaction_app.admin.compacting import compact_session, held_back, is_off, told_of_compacting
+from compaction_app.admin.compacting import compact_session, held_back, is_off
 from compaction_app.admin.display import column, number
 from compaction_app.admin.links import Links
 from compaction_app.admin.messages import of_kind
@@ -185,14 +185,16 @@ class ChatSessionAdmin(records.RecordAdmin):
         except CompactionError as error:
             problem = str(error)
         before = records.as_id(links.request.GET.get(OLDER_THAN, ""))
-        off = is_off(obj)
-        may_compact = links.may("compact_chatsession") and not off
-        found = BranchList(links, obj, budget, before, may_compact=may_compact)
-        here = links.page_of(obj)
+        off, here = is_off(obj), links.page_of(obj)
+        found = BranchList(links, obj, budget, before)
+        branches = list(found)
         return {
-            "branches": found,
-            "over": [branch for branch in found if branch["is_over"]],
+            "branches": branches,
+            "budget": budget,
+            "over": [branch for branch in branches if branch["is_over"]],
             "is_off": off,
+            "may_compact": links.may("compact_chatsession") and not off,
+            "may_copy": links.may("add_chatsession"),
             "older_url": f"{here}?{OLDER_THAN}={found.older_before}#compaction-branches" if found.older_before else "",
             "newest_url": f"{here}#compaction-branches" if found.is_older_page else "",
             "counts": {
@@ -203,7 +205,7 @@ class ChatSessionAdmin(records.RecordAdmin):
             "resolved": resolved,
             "settings_problem": problem,
             "held_back": held_back(obj) if resolved and not off else "",
-            "search_url": links.url("chatmessage_changelist") if found.lanes else "",
+            "search_url": links.url("chatmessage_changelist") if branches else "",
         }
 
     def _lists(self, obj: ChatSession) -> dict[str, tuple[str, Any, dict[str, str]]]:
@@ -227,9 +229,7 @@ class ChatSessionAdmin(records.RecordAdmin):
         return True
 
     def deletion(self, links: Links, obj: ChatSession) -> dict[str, Any]:
-        counts = [f"{name}: {records.bounded_count(rows)}" for name, (_model, rows, _query) in self._lists(obj).items()]
-        question = _("The session is deleted with everything in it. This cannot be undone.")
-        return {"question": question, "told": {records.CHANGES: [links.name(obj), counts]}}
+        return {"counts": {name: records.bounded_count(rows) for name, (_, rows, _) in self._lists(obj).items()}}
 
     def delete_model(self, request: HttpRequest, obj: ChatSession) -> None:
         with suppress(MessageNotFound):  # deleted since it was read, as by a second click
@@ -244,10 +244,5 @@ class ChatSessionAdmin(records.RecordAdmin):
 
     def compact_view(self, request: HttpRequest, links: Links, obj: ChatSession) -> HttpResponse:
         return self.confirm(
-            links,
-            obj,
-            lambda _given: compact_session(self, links, obj),
-            title=_("Compact every branch"),
-            question=_("Every branch over its threshold is compacted in the background, shallow branches first."),
-            tell=told_of_compacting,
+            links, obj, lambda _given: compact_session(self, links, obj), title=_("Compact every branch")
         )

@@ -58,8 +58,7 @@ def state_of(summary: ChatMessage) -> str:
 def columns(links: Links) -> Sequence[Any]:
     def name_of(summary: ChatMessage) -> str:
         run = run_of(summary)
-        name = _("Summary {id}, compaction {generation}") if run else _("Summary {id}")
-        return name.format(id=summary.pk, generation=run and run.generation)
+        return display.summary_name(summary.pk, run.generation if run else None)
 
     return (
         column("summary", _("summary"), name_of),

@@ -8,14 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from django.db.models.functions import Left, Length
-from django.utils.html import format_html
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from compaction_app import chat
 from compaction_app.admin import contexts
-from compaction_app.admin.display import call_line, joined, shortened
-from compaction_app.admin.links import Links
+from compaction_app.admin.display import call_line, shortened
 from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.models import ChatMessage
@@ -37,7 +34,7 @@ MARKS: dict[str, tuple[Any, Any]] = {
 }
 
 
-def transcript_of(tip: ChatMessage, links: Links, *, end: int | None = None) -> dict[str, Any]:
+def transcript_of(tip: ChatMessage, *, end: int | None = None) -> dict[str, Any]:
     """The page of a branch that ends at depth ``end``, by default at its tip, as its template shows it.
 
     ``problem`` says why there is no ``context``: then no message has a mark.
@@ -65,7 +62,6 @@ def transcript_of(tip: ChatMessage, links: Links, *, end: int | None = None) -> 
         row.mark = (sent.get(row.pk) or (SUMMARIZED if row.depth <= cutoff else contexts.DROPPED)) if context else ""
         row.mark_words = MARKS[row.mark][0] if context else ""
         row.left_out = max(0, row.characters - SHOWN)
-        row.text_url = links.url("chatmessage_text", row.pk, "content")
         row.calls = [shortened(call_line(call), 400) for call in row.tool_calls or ()]
         row.attached = [attachment_line(attachment) for attachment in row.attachments or ()]
     marks = {row.mark for row in rows}
@@ -80,29 +76,22 @@ def transcript_of(tip: ChatMessage, links: Links, *, end: int | None = None) -> 
         "later": min(end + PAGE, tip.depth) if end < tip.depth else None,
         "context": context,
         "problem": problem,
-        "goes_on": goes_on(tip, links),
+        "goes_on": goes_on(tip),
         # Those of this page.
         "marks": [(mark, *words) for mark, words in MARKS.items() if mark in marks],
     }
 
 
-def goes_on(message: ChatMessage, links: Links) -> str:
-    """Where others follow: the way to the newest branch, and the summary that the model sees there instead.
+def goes_on(message: ChatMessage) -> dict[str, Any]:
+    """Where others follow: the end of the newest branch, and the summary that the model sees there instead.
 
-    In at most four queries; "" at a tip. What is said of a message itself is true of a branch that ends there.
+    In at most four queries; {} at a tip. What is said of a message itself is true of a branch that ends there.
     """
     newest, using = newest_tip_below(message), database_of(message)
     if newest is None or newest.pk == message.pk:
-        return ""
-    url = links.url("chatmessage_transcript", newest.pk, end=min(message.depth + PAGE - 1, newest.depth))
-    follow = _(
-        'Later messages follow: <a href="{}#m{}">transcript of the newest branch</a>. This page shows what the model '
-        "would see if there were none."
-    )
-    there = _("There it is summarized: the model sees {} instead.")
+        return {}
     history = histories_at([newest.pk], using).get(newest.pk)
     covering = ChatMessage.objects.using(using).filter(last_summarized_message__depth__gte=message.depth)
     found = covering.filter(pk=history and history.summary_id).exclude(pinned_message=message.pk)
-    told = [format_html(there, links.summary(pk)) for pk in found.values_list("pk", flat=True)]
-    told = [] if message.is_pinned else told
-    return joined([format_html(follow, url, message.pk), *told], " ")
+    summary_id = None if message.is_pinned else found.values_list("pk", flat=True).first()
+    return {"tip": newest.pk, "end": min(message.depth + PAGE - 1, newest.depth), "summary_id": summary_id}

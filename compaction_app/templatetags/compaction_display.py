@@ -26,13 +26,23 @@ def message_link(context: Any, pk: int, depth: Any = None) -> Any:
 
 
 @register.simple_tag(takes_context=True)
-def summary_link(context: Any, pk: int) -> Any:
-    return context["links"].summary(pk)
+def summary_link(context: Any, pk: int, generation: int | None = None) -> Any:
+    return context["links"].summary(pk, generation)
 
 
 @register.simple_tag(takes_context=True)
 def record_link(context: Any, model_name: str, pk: Any, label: Any) -> Any:
     return context["links"].to(model_name, pk, label)
+
+
+@register.simple_tag(takes_context=True)
+def link_to(context: Any, record: Any) -> Any:
+    return context["links"].record(record)
+
+
+@register.simple_tag(takes_context=True)
+def page_url(context: Any, page: str, *arguments: Any) -> Any:
+    return context["links"].url(page, *arguments)
 
 
 @register.inclusion_tag("admin/compaction_app/includes/health.html", takes_context=True)

@@ -22,7 +22,6 @@ MODELS = ("chatsession", "chatmessage", "compactionrun", "compactionevent")
 VIEW = tuple(f"view_{model}" for model in MODELS)
 MARKUP = "<script>alert(1)</script><b onclick='x()'>\"&amp;</details></textarea><!--"
 ARABIC = "مرحبا، كيف أغيّر كلمة المرور؟"
-APP_INDEX = ("app_index",)
 
 
 def log_in(client: Client, *codenames: str) -> Client:
@@ -91,15 +90,3 @@ def ids(row: Any) -> tuple[int, ...]:
 def branches_of(client: Client, session: ChatSession, **query: Any) -> list[Any]:
     """The branches that a session's page shows."""
     return [SimpleNamespace(**one) for one in client.get(page_of(session, **query)).context["branches"]]
-
-
-def page_url(page: tuple[Any, ...]) -> str:
-    """The address of a page by its name and what it is about: ``("chatsession_change", session.pk)``."""
-    return reverse("admin:app_list", args=["compaction_app"]) if page == APP_INDEX else url(*page)
-
-
-def alerts(client: Client, page: tuple[Any, ...] = APP_INDEX) -> list[str]:
-    """What the page of the app warns of: sentences without markup."""
-    text = client.get(page_url(page)).text
-    found = re.findall(r'<div class="compaction-warning.*?</div>', text, re.DOTALL)
-    return [" ".join(re.sub("<[^>]*>", " ", one).split()) for one in found]

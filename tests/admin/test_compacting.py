@@ -14,7 +14,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
 @pytest.mark.parametrize(
     "codename",
-    ["compact_chatsession", "retire_summary", "redact_chatmessage", "change_chatsession", "delete_chatmessage"],
+    "compact_chatsession retire_summary redact_chatmessage change_chatsession delete_chatmessage change_chatmessage "
+    "add_chatsession".split(),
 )
 def test_actions_have_permissions_of_their_own(login, codename):
     """As buttons and as pages: who may not, sees no button and gets no page."""
@@ -27,6 +28,8 @@ def test_actions_have_permissions_of_their_own(login, codename):
         ("compact_chatsession", failed, url("compactionrun_retry", failed.pk)),
         ("retire_summary", summary, url("chatmessage_retire", summary.pk)),
         ("redact_chatmessage", nodes[0], url("chatmessage_redact", nodes[0].pk)),
+        ("change_chatmessage", nodes[0], url("chatmessage_pin", nodes[0].pk)),
+        ("add_chatsession", nodes[0], url("chatmessage_copy", nodes[0].pk)),
         ("delete_chatmessage", nodes[0], url("chatmessage_delete", nodes[0].pk)),
     ):
         allowed, given = codename == needed, {"reason": "x", "replacement": "x", "post": "yes"}
@@ -36,48 +39,36 @@ def test_actions_have_permissions_of_their_own(login, codename):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_compact_now_opens_a_manual_run_with_the_instructions(operator, broker):
+@pytest.mark.parametrize("page", ["chatmessage_compact", "compactionrun_retry"])
+def test_compact_now_and_retry_open_a_manual_run_with_the_instructions(operator, broker, page):
     session, tip = conversation()
-    response = operator.post(url("chatmessage_compact", tip.pk), {"instructions": "Keep the prices."})
-    run = session.runs.get()
+    about, given = tip, {"instructions": "Keep the prices."}
+    if page == "compactionrun_retry":
+        about, given = run_at(tip, status="failed", error_code="timeout", **given), {}
+    response = operator.post(url(page, about.pk), given)
+    run = session.runs.latest("pk")
     assert (run.tip_id, run.trigger, run.status, run.instructions) == (tip.pk, "manual", "ready", "Keep the prices.")
     assert told(response).startswith(f"Opened: Run {run.pk} (waiting).")
-    assert response.headers["Location"] == page_of(tip)
-    assert LogEntry.objects.get().change_message == f"Compaction requested: run {run.pk}."
-
-
-@pytest.mark.django_db(transaction=True)
-def test_retry_opens_a_new_run_for_the_tip_of_the_failed_one(operator, broker):
-    session, tip = conversation()
-    failed = run_at(tip, status="failed", error_code="timeout", instructions="Keep the prices.")
-    said = told(operator.post(url("compactionrun_retry", failed.pk)))
-    new = session.runs.exclude(pk=failed.pk).get()
-    assert (new.tip_id, new.trigger, new.status, new.instructions) == (tip.pk, "manual", "ready", "Keep the prices.")
-    assert said.startswith(f"Opened: Run {new.pk} (waiting).")
-    failed.refresh_from_db()
-    assert failed.status == RunStatus.FAILED
+    assert response.headers["Location"] == page_of(about)
+    [entry] = LogEntry.objects.all()
+    assert (entry.object_id, str(run.pk) in entry.change_message) == (str(about.pk), True)
+    assert set(session.runs.exclude(pk=run.pk).values_list("status", flat=True)) <= {RunStatus.FAILED}
 
 
 # -- whole sessions --------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def handed_over(monkeypatch):
-    """Sessions that a broker took, which is always there."""
-    taken = []
-    monkeypatch.setattr("compaction_app.tasks.enqueue_session", lambda session: taken.append(session.pk) or True)
-    return taken
 
 
 def asked_for(client, session):
     return told(client.post(url("chatsession_compact", session.pk)))
 
 
-def test_a_session_is_told_what_becomes_of_it(operator, handed_over):
-    over, _ = conversation()
-    assert asked_for(operator, over) == "Every branch over its threshold is compacted in the background: Harbour."
-    assert handed_over == [over.pk]
-    assert [entry.object_id for entry in LogEntry.objects.all()] == [str(over.pk)]
+@pytest.mark.parametrize(("is_taken", "said"), [(True, "Every branch over its"), (False, "The message broker did not")])
+def test_a_session_is_told_what_becomes_of_it(operator, monkeypatch, is_taken, said):
+    session, taken = conversation(turns=1)[0], []
+    monkeypatch.setattr("compaction_app.tasks.enqueue_session", lambda row: taken.append(row.pk) or is_taken)
+    assert asked_for(operator, session).startswith(said)
+    assert taken == [session.pk]
+    assert [one.object_id for one in LogEntry.objects.all()] == [str(session.pk)] * is_taken
 
 
 def test_a_session_with_invalid_settings_is_told_why_nothing_is_compacted(operator):
@@ -85,11 +76,6 @@ def test_a_session_with_invalid_settings_is_told_why_nothing_is_compacted(operat
     ChatSession.objects.filter(pk=wrong.pk).update(settings={"TRIGGER_RATIO": 7})
     assert "TRIGGER_RATIO" in asked_for(operator, wrong)
     assert not LogEntry.objects.exists()
-
-
-def test_a_broker_that_is_away_is_told(operator, monkeypatch):
-    monkeypatch.setattr("compaction_app.tasks.enqueue_session", lambda session: False)
-    assert "nothing was started: Harbour. Try again later." in asked_for(operator, conversation()[0])
 
 
 @pytest.mark.django_db(transaction=True)

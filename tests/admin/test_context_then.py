@@ -34,28 +34,22 @@ def test_a_reply_says_what_was_sent_for_it_even_after_the_branch_went_on(viewer)
     found = then(viewer, reply)
     assert kinds(found.rows) == [("summary", summary.pk), *(("verbatim", node.pk) for node in nodes[2:])]
     page = viewer.get(page_of(reply)).text
-    assert figures_of(page, "compaction-context")["Strategy"] == "A summary is used"
     figures = figures_of(page, "compaction-context")
     assert (figures["Sent in total"], figures["Left out"]) == (f"{8 + 40} tokens", "0 messages")
-    record = url("chatmessage_text", reply.pk, "sent_context")
-    assert f'<a href="{record}">Show the record as JSON</a>' in page
-    assert "Sent for this reply</h2>" in page
-    assert "sent=now#compaction-context" in page
-    now = viewer.get(page_of(reply, sent="now"))
-    assert "What would be sent now</h2>" in now.text
-    assert "is_record" not in now.context["table"]
+    assert figures["Strategy"] == "A summary is used"
+    for link in (url("chatmessage_text", reply.pk, "sent_context"), "?sent=now#compaction-context"):
+        assert f'<a href="{link}"' in page
+    assert "is_record" not in table_of(viewer, reply, sent="now").__dict__
     assert NOT_RECORDED not in page
 
 
 def test_messages_without_a_record_have_one_context_only(viewer):
     nodes, _ = summarized()
-    page = viewer.get(page_of(nodes[-1]))
-    assert page.context["has_record"] is False
-    assert "Sent for this reply" not in page.text
-    assert NOT_RECORDED not in page.text, "it is no reply"
     reply = chat.append_message(nodes[0].session, nodes[-1], role="assistant", content="aye")
-    page = viewer.get(page_of(reply)).text
-    assert page.index("What would be sent now</h2>") < page.index(NOT_RECORDED)
+    for message in (nodes[-1], reply):
+        page = viewer.get(page_of(message))
+        assert (page.context["has_record"], "Sent for this reply" in page.text) == (False, False)
+        assert (NOT_RECORDED in page.text) == (message == reply)
 
 
 def test_a_summary_retired_since_is_shown_as_it_was_and_what_was_redacted_since_is_said_to_be_gone(viewer):
@@ -125,15 +119,12 @@ def test_a_record_that_names_rows_of_another_session_shows_none_of_them(viewer):
     assert "Said elsewhere." not in viewer.get(page_of(reply)).text
 
 
-def test_of_many_messages_that_were_sent_the_newest_are_read(viewer, settings):
-    settings.COMPACTION |= {"MODE": "off", "CONTEXT_WINDOW": 1_000_000}
-    session = start_session()
-    nodes = chain(session, 250)
-    reply = reply_to(nodes[-1])
-    found = then(viewer, reply)
-    listed = contexts.MOST_LISTED
-    [folded] = [row for row in found.rows if row.origin == contexts.FOLDED]
-    assert len(found.rows) == listed + 1
-    assert (folded.notes, folded.tokens) == ([f"{250 - listed} messages"], 10 * (250 - listed))
-    assert ids(folded) == (nodes[0].pk, nodes[-listed - 1].pk)
-    assert [ids(row) for row in found.rows[1:]] == [(node.pk,) for node in nodes[-listed:]]
+def test_of_many_messages_that_are_sent_the_newest_are_listed_then_and_now(viewer, settings):
+    settings.COMPACTION |= {"CONTEXT_WINDOW": 1_000_000}
+    nodes, listed = chain(start_session(), 250), contexts.MOST_LISTED
+    for found in (table_of(viewer, nodes[-1]), then(viewer, reply_to(nodes[-1]))):
+        folded, *rows = found.rows
+        assert (folded.origin, folded.notes) == (contexts.FOLDED, [f"{250 - listed} messages"])
+        assert (folded.tokens, ids(folded)) == (10 * (250 - listed), (nodes[0].pk, nodes[-listed - 1].pk))
+        assert [ids(row) for row in rows] == [(node.pk,) for node in nodes[-listed:]]
+    assert viewer.get(page_of(nodes[-1])).text.count("compaction-row-") == listed + 1

@@ -7,9 +7,10 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 
 from compaction_app import chat
+from compaction_app.admin.display import link
 from compaction_app.admin.messages import ChatMessageAdmin
 from compaction_app.models import ChatMessage, ChatSession
-from tests.admin.pages import VIEW, page_of, told, url
+from tests.admin.pages import VIEW, page_of, url
 from tests.admin.records import summarized
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
@@ -25,28 +26,27 @@ def test_a_branch_becomes_a_session_of_the_same_owner(copier):
     owner = get_user_model().objects.create_user("ann")
     ChatSession.objects.update(owner=owner)
     address = url("chatmessage_copy", nodes[5].pk)
-    assert f'<a href="{address}">Copy branch</a>' in copier.get(page_of(nodes[5])).text
+    assert address in copier.get(page_of(nodes[5])).text
     assert url("chatmessage_copy", nodes[-1].pk) in copier.get(page_of(nodes[0].session)).text
-    assert "becomes a new session with the same owner" in copier.get(address).text
+    assert copier.get(address).status_code == 200
     assert ChatSession.objects.count() == 1, "a look copies nothing"
     answer = copier.post(address)
     copy = ChatSession.objects.get(copied_from=nodes[5])
     assert copy.owner == owner
     assert answer.headers["Location"] == page_of(copy)
-    assert "Copied" in told(answer)
     assert LogEntry.objects.get().change_message == f"Branch copied: session {copy.pk}."
-    page = copier.get(page_of(copy)).text
     came_along = copy.messages.get(kind="summary")
-    assert f'<a href="{page_of(nodes[5])}">Message {nodes[5].pk}</a>' in page
-    assert f'<a href="{page_of(came_along)}">Summary {came_along.pk}</a>' in page, "it has no generation"
-    page = copier.get(page_of(came_along)).text
     assert came_along.content == summary.content
-    assert came_along.content in page
-    assert f'<a href="{page_of(nodes[5])}">Message {nodes[5].pk}</a>' in page
+    source = f'<a href="{page_of(nodes[5])}">Message {nodes[5].pk}</a>'
+    # The summary that came along has no generation.
+    for page, shown in ((copy, link(page_of(came_along), f"Summary {came_along.pk}")), (came_along, summary.content)):
+        text = copier.get(page_of(page)).text
+        assert source in text
+        assert shown in text
 
 
 @pytest.mark.parametrize(
-    "permissions", [VIEW, ("view_chatmessage", "add_chatsession"), ("view_chatsession", "add_chatsession")]
+    "permissions", [("view_chatmessage", "add_chatsession"), ("view_chatsession", "add_chatsession")]
 )
 def test_who_may_not_see_or_add_copies_nothing(login, permissions):
     nodes, _summary = summarized(4)
@@ -102,7 +102,3 @@ class TestRedacting:
         page = eraser.get(url("chatmessage_redact", nodes[2].pk)).text
         assert "copies" not in page.split("<form method", 1)[1].split("</form>")[0]
         assert "copy:" not in page
-
-    def test_deleting_says_that_copies_stay(self, eraser, copied):
-        nodes, _copies = copied
-        assert "Copies in other conversations." in eraser.get(url("chatmessage_delete", nodes[2].pk)).text

@@ -5,16 +5,18 @@ import re
 import socket
 import time
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from django.db import connection
+from django.urls import reverse
 from django.utils import timezone
 
 from compaction_app.admin import health
 from compaction_app.models import CompactionRun
 from compaction_app.tasks import recover_compactions
 from project.celery import app as celery_app
-from tests.admin.pages import APP_INDEX, alerts, page_url, queries_of, url
+from tests.admin.pages import queries_of, url
 from tests.admin.records import run_at
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("answering_broker")]
@@ -32,6 +34,28 @@ def running(tip, **fields):
     return run_at(tip, **{"anchor": tip, "status": "running", "lease_expires_at": ago(minutes=-5)} | fields)
 
 
+INDEX = reverse("admin:app_list", args=["compaction_app"])
+
+
+def health_on(client):
+    """What the page of the app is given to say, with the kinds of its problems."""
+    found = client.get(INDEX).context.get("health")
+    return found and SimpleNamespace(**found, kinds=[one["kind"] for one in found["problems"]])
+
+
+def block(client):
+    """The same as it is shown, without markup; "" where nothing is."""
+    found = re.search(r'<section class="module compaction-health".*?</section>', client.get(INDEX).text, re.DOTALL)
+    return " ".join(re.sub("<[^>]*>", " ", found[0]).split()) if found else ""
+
+
+def runs_of(status, client):
+    """What each link of the app's page to runs of this status shows."""
+    addresses = re.findall(f'href="([^"]*{status}[^"]*)"', client.get(INDEX).text)
+    lists = [client.get(html.unescape(address)).context["cl"].result_list for address in addresses]
+    return [[row.pk for row in rows] for rows in lists]
+
+
 # -- open runs ----------------------------------------------------------------------------------------------
 
 
@@ -42,19 +66,22 @@ def test_where_nothing_is_wrong_nothing_is_said(viewer, tips):
     ready(tips[4], created_at=ago(hours=2), attempts=3, started_at=ago(seconds=20))
     running(tips[1])
     running(tips[3], lease_expires_at=ago(seconds=30))
-    assert alerts(viewer) == []
+    assert health_on(viewer).problems == []
+    assert block(viewer) == "Background work No problems."
 
 
 def test_a_run_that_no_worker_takes_is_told_with_the_command_and_since_when(viewer, tips, settings):
     run = ready(tips[0], enqueued_at=ago(seconds=10))
-    [said] = alerts(viewer)
-    assert f"{timezone.localtime(run.created_at):%H:%M:%S} UTC : Waiting for too long: 1 run." in said
-    assert "and the sweep: celery -A project worker --beat." in said
-    assert said.endswith("Show the runs")
-    settings.COMPACTION |= {"TASK_QUEUE": "compaction"}
-    assert "celery -A project worker -Q compaction --beat" in alerts(viewer)[0]
-    settings.COMPACTION |= {"ENQUEUE": "html.escape"}
-    assert "and the sweep: manage.py recover_compactions." in alerts(viewer)[0]
+    [said] = health_on(viewer).problems
+    assert (said["kind"], said["count"], said["is_more"], said["since"]) == ("ready", 1, False, run.created_at)
+    assert runs_of("ready", viewer) == [[run.pk]]
+    for more, start in (
+        ({}, "celery -A project worker --beat"),
+        ({"TASK_QUEUE": "compaction"}, "celery -A project worker -Q compaction --beat"),
+        ({"ENQUEUE": "html.escape"}, "manage.py recover_compactions"),
+    ):
+        settings.COMPACTION |= more
+        assert f"the sweep: {start}." in block(viewer)
 
 
 def test_a_run_is_late_where_it_waits_far_longer_than_others(viewer, tips, caplog):
@@ -62,53 +89,41 @@ def test_a_run_is_late_where_it_waits_far_longer_than_others(viewer, tips, caplo
     for _ in range(3):
         run_at(tips[1], status="failed", attempts=1, created_at=ago(seconds=61), started_at=ago(seconds=60))
     ready(tips[0], created_at=ago(seconds=75))
-    assert "Waiting for too long: 1 run." in alerts(viewer)[0]
+    assert health_on(viewer).kinds == ["ready"]
     recover_compactions()
     assert re.search(r"late database=default runs=1 seconds=\d+", caplog.text)
     CompactionRun.objects.filter(status="failed").update(created_at=ago(seconds=180))
-    assert alerts(viewer) == [], "here each waits for minutes"
+    assert health_on(viewer).kinds == [], "here each waits for minutes"
 
 
 def test_a_claim_that_died_and_was_not_swept_up_is_told(viewer, tips):
-    running(tips[0], lease_expires_at=ago(minutes=30))
-    [said] = alerts(viewer)
-    assert "Left by a worker that is gone, and no sweep came: 1 run." in said
-    assert said.startswith("Since ")
+    run = running(tips[0], lease_expires_at=ago(minutes=30))
+    [said] = health_on(viewer).problems
+    assert (said["kind"], said["count"], said["since"]) == ("running", 1, run.lease_expires_at)
+    assert "Left by a worker that is gone, and no sweep came: 1 run." in block(viewer)
 
 
-# -- where it is shown, and to whom -------------------------------------------------------------------------
+# -- what failed lately, and to whom it is shown ------------------------------------------------------------
 
 
-def block(client):
-    """The block on the app's page without markup; "" where there is none."""
-    page = client.get(page_url(APP_INDEX)).text
-    found = re.search(r'<section class="module compaction-health".*?</section>', page, re.DOTALL)
-    return " ".join(re.sub("<[^>]*>", " ", found[0]).split()) if found else ""
-
-
-def runs_of(status, client):
-    """What each link of the app's page to runs of this status shows."""
-    addresses = re.findall(f'href="([^"]*{status}[^"]*)"', client.get(page_url(APP_INDEX)).text)
-    lists = [client.get(html.unescape(address)).context["cl"].result_list for address in addresses]
-    return [[row.pk for row in rows] for rows in lists]
-
-
-def test_where_nothing_is_wrong_it_says_so_and_counts_failures_apart(viewer, tips):
-    assert block(viewer) == "Background work No problems."
+def test_failures_are_counted_apart(viewer, tips, monkeypatch):
     ready(tips[0], created_at=ago(seconds=5))
     late, later, _ = (run_at(tips[2], created_at=ago(days=days)) for days in (1, 2, 8))
     assert block(viewer) == "Background work No problems. 2 runs failed in the last 7 days."
     # A list that is narrowed to the newest is in the order of the index of the date.
     assert runs_of("failed", viewer) == [[late.pk, later.pk]]
+    monkeypatch.setattr(health, "MOST_RECENT", 1)
+    assert block(viewer).endswith("At least 1 run failed in the last 7 days.")
 
 
 def test_a_model_that_writes_no_summary_is_a_problem_though_no_run_fails(viewer, tips):
     extract = {"status": "succeeded", "error_code": "authentication"}
     stored = [run_at(tips[n], generation=n, created_at=ago(hours=9 - n), **extract) for n in (1, 2)]
     run_at(tips[0], status="skipped")
-    [said] = alerts(viewer)
-    assert "so an extract was stored: the API key is missing or was not accepted." in said
-    assert block(viewer).endswith("Show the runs 2 runs stored an extract in the last 7 days.")
+    found = health_on(viewer)
+    assert found.kinds == ["extract"]
+    assert [(one["kind"], one["count"]) for one in found.lately] == [("extracts", 2)]
+    assert "so an extract was stored: the API key is missing or was not accepted." in block(viewer)
     assert runs_of("succeeded", viewer) == [[run.pk for run in reversed(stored)]] * 2
     run_at(tips[0], status="succeeded", generation=3)
     assert block(viewer) == "Background work No problems. 2 runs stored an extract in the last 7 days."
@@ -117,8 +132,8 @@ def test_a_model_that_writes_no_summary_is_a_problem_though_no_run_fails(viewer,
 def test_those_who_may_not_see_runs_are_told_nothing_and_cost_nothing(login, tips):
     client = login("view_chatsession")
     ready(tips[0])
-    assert block(client) == ""
-    assert not [sql for sql in queries_of(client, page_url(APP_INDEX)) if "compactionrun" in sql]
+    assert (block(client), health_on(client)) == ("", None)
+    assert not [sql for sql in queries_of(client, INDEX) if "compactionrun" in sql]
 
 
 def test_open_runs_are_found_by_their_own_index(viewer, tips):
@@ -150,19 +165,17 @@ def refused():
 
 def test_a_broker_that_does_not_answer_is_told_without_its_address(viewer, monkeypatch):
     monkeypatch.setattr(health, "knock", refused)
-    [said] = alerts(viewer)
-    assert "The message broker does not answer (ConnectionRefusedError)." in said
-    assert "secret" not in said
+    assert health_on(viewer).problems == [{"kind": "broker", "error": "ConnectionRefusedError"}]
+    assert "The message broker does not answer (ConnectionRefusedError)." in block(viewer)
+    assert "secret" not in viewer.get(INDEX).text
 
 
 def test_where_nothing_is_enqueued_no_broker_is_missed(viewer, monkeypatch, settings):
     monkeypatch.setattr(health, "knock", refused)
-    for mode in ("off", "deterministic"):
+    for mode, is_eager in (("off", False), ("deterministic", False), ("standard", True)):
         settings.COMPACTION |= {"MODE": mode}
-        assert alerts(viewer) == []
-    settings.COMPACTION |= {"MODE": "standard"}
-    monkeypatch.setitem(celery_app.conf, "task_always_eager", True)
-    assert alerts(viewer) == []
+        monkeypatch.setitem(celery_app.conf, "task_always_eager", is_eager)
+        assert health_on(viewer).problems == []
 
 
 @pytest.mark.pure

@@ -15,42 +15,33 @@ from tests.trees import summarize
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
 
-def test_a_summary_leads_to_cutoff_anchor_base_run_session_and_events(viewer):
+def test_a_records_page_leads_to_all_that_belongs_to_it(viewer, monkeypatch):
     session, nodes, summary, run, event = compacted()
-    base = summarize(nodes[1], nodes[0])
-    CompactionRun.objects.filter(pk=run.pk).update(base=base)
-    page = viewer.get(page_of(summary)).text
-    for record in (session, nodes[1], nodes[2], base, run, event):
-        assert f'href="{page_of(record)}"' in page, record
-    for shown in ("What was said.", "3,000 → 1,200", "quick-model", "Live", "Threshold"):
-        assert shown in page, shown
-    chat.retire_summary(summary, reason="It was wrong.")
-    page = viewer.get(page_of(summary)).text
-    assert "Retired" in page
-    assert "It was wrong." in page
-
-
-def test_a_run_leads_to_tip_anchor_cutoff_base_summary_and_events(viewer):
-    session, nodes, summary, run, event = compacted()
-    later = run_at(nodes[-1], base=summary, previous_run=run)
-    page = viewer.get(page_of(run)).text
-    for record in (session, nodes[-1], nodes[2], nodes[1], summary, event):
-        assert f'href="{page_of(record)}"' in page, record
-    page = viewer.get(page_of(later)).text
-    for record in (summary, run):
-        assert f'href="{page_of(record)}"' in page, record
-
-
-def test_a_message_leads_to_its_parent_variants_children_and_summaries(viewer, monkeypatch):
-    session, nodes, summary, *_ = compacted()
     variant = chat.append_message(session, nodes[1], role="user", content="again")
-    page = viewer.get(page_of(nodes[2])).text
-    for record in (nodes[1], variant, nodes[3], summary):
-        assert f'href="{page_of(record)}"' in page, record
+    base, later = summarize(nodes[1], nodes[0]), run_at(nodes[-1], base=summary, previous_run=run)
+    CompactionRun.objects.filter(pk=run.pk).update(base=base)
+    for record, others in (
+        (summary, (session, nodes[1], nodes[2], base, run, event)),
+        (run, (session, nodes[-1], nodes[2], nodes[1], base, summary, event)),
+        (later, (summary, run)),
+        (nodes[2], (nodes[1], variant, nodes[3], summary)),
+    ):
+        page = viewer.get(page_of(record)).text
+        assert [other for other in others if f'href="{page_of(other)}"' not in page] == [], record
     assert "Other variants</dt>" not in viewer.get(page_of(nodes[3])).text
     chat.append_message(session, nodes[1], role="user", content="and again")
     monkeypatch.setattr(messages, "_MOST_NAMED", 1)
     assert "and more</dd>" in viewer.get(page_of(nodes[2])).text
+
+
+def test_a_summary_shows_its_text_how_it_was_made_and_why_it_was_retired(viewer):
+    summary = compacted()[2]
+    shown = ("What was said.", "3,000 → 1,200", "quick-model", "Live", "Threshold")
+    assert [text for text in shown if text not in viewer.get(page_of(summary)).text] == []
+    chat.retire_summary(summary, reason="It was wrong.")
+    page = viewer.get(page_of(summary)).text
+    assert "Retired" in page
+    assert "It was wrong." in page
 
 
 # -- without a model -------------------------------------------------------------------------------------------

@@ -16,35 +16,37 @@ from tests.trees import chain, start_session
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
 
-def test_messages_and_summaries_are_two_lists(viewer):
-    _, nodes, summary, *_ = compacted()
-    assert listed(viewer, "chatmessage") == [node.pk for node in reversed(nodes)]
-    assert listed(viewer, "chatmessage", kind="summary") == [summary.pk]
+def test_lists_are_of_one_kind_narrowed_filtered_and_searched_by_ids(viewer):
+    session, nodes, summary, run, event = compacted()
+    all_nodes, named = ids([*nodes, *compacted()[1]]), start_session(external_id="crm-7")
+    of_summaries = listed(viewer, "chatmessage", kind="summary")
+    assert (listed(viewer, "chatmessage"), summary.pk in of_summaries, len(of_summaries)) == (all_nodes, True, 2)
+    failed = run_at(named_tip := chain(named, 1)[0], error_code="timeout", summarizer_model="quick")
+    skipped = run_at(named_tip, status="skipped", trigger="manual", summarizer_model="quicker")
+    for page, query, found in (
+        ("chatmessage", {"session": session.pk}, ids(nodes)),
+        ("chatmessage", {"session": session.pk, "kind": "summary"}, [summary.pk]),
+        ("compactionrun", {"session": session.pk}, [run.pk]),
+        ("compactionrun", {"tip": nodes[-1].pk}, [run.pk]),
+        ("compactionrun", {"base": summary.pk}, []),
+        ("compactionrun", {"status__exact": "failed"}, [failed.pk]),
+        ("compactionrun", {"trigger__exact": "manual"}, [skipped.pk]),
+        ("compactionevent", {"run": run.pk}, [event.pk]),
+        ("compactionevent", {"message": nodes[-1].pk}, [event.pk]),
+        ("chatsession", {"q": str(session.pk)}, [session.pk]),
+        ("chatsession", {"q": "crm-7"}, [named.pk]),
+        ("chatmessage", {"q": f"{nodes[0].pk}, {nodes[1].pk}"}, [nodes[1].pk, nodes[0].pk]),
+        ("chatmessage", {"q": "m0"}, []),
+        ("compactionrun", {"q": str(run.pk)}, [run.pk]),
+        ("compactionrun", {"q": str(session.pk)}, [run.pk]),
+        ("compactionrun", {"q": "timeout"}, [failed.pk]),
+        ("compactionrun", {"q": "QUICKER"}, [skipped.pk]),
+        ("compactionevent", {"q": str(event.pk)}, [event.pk]),
+    ):
+        assert listed(viewer, page, **query) == found, (page, query)
     index = viewer.get(reverse("admin:app_list", args=["compaction_app"])).text
     summaries = f'<a href="{url("chatmessage_changelist", kind="summary")}">Summaries</a>'
     assert f'<tr><th scope="row">{summaries}</th></tr>' in index, "a row, like the models above it"
-
-
-def test_lists_are_narrowed_to_what_belongs_to_one_record(viewer):
-    session, nodes, summary, run, event = compacted()
-    compacted()
-    assert listed(viewer, "chatmessage", session=session.pk) == [node.pk for node in reversed(nodes)]
-    assert listed(viewer, "chatmessage", session=session.pk, kind="summary") == [summary.pk]
-    assert listed(viewer, "compactionrun", session=session.pk) == [run.pk]
-    assert listed(viewer, "compactionrun", tip=nodes[-1].pk) == [run.pk]
-    assert listed(viewer, "compactionrun", base=summary.pk) == []
-    assert listed(viewer, "compactionevent", run=run.pk) == [event.pk]
-    assert listed(viewer, "compactionevent", message=nodes[-1].pk) == [event.pk]
-
-
-def test_runs_are_filtered_by_status_and_trigger_and_found_by_error_code_and_model(viewer):
-    tip = chain(start_session(), 1)[0]
-    failed = run_at(tip, status="failed", error_code="timeout", summarizer_model="quick")
-    skipped = run_at(tip, status="skipped", trigger="manual", summarizer_model="quick-model")
-    assert listed(viewer, "compactionrun", status__exact="failed") == [failed.pk]
-    assert listed(viewer, "compactionrun", trigger__exact="manual") == [skipped.pk]
-    assert listed(viewer, "compactionrun", q="timeout") == [failed.pk]
-    assert listed(viewer, "compactionrun", q="QUICK") == [skipped.pk, failed.pk]
 
 
 @pytest.mark.parametrize(
@@ -53,19 +55,6 @@ def test_runs_are_filtered_by_status_and_trigger_and_found_by_error_code_and_mod
 def test_an_address_that_somebody_cut_short_or_typed_is_no_error(viewer, query):
     for page in ("chatsession", "chatmessage", "compactionrun", "compactionevent"):
         assert viewer.get(url(f"{page}_changelist", **query), follow=True).status_code in (200, 400), page
-
-
-def test_search_finds_ids_and_nothing_else(viewer):
-    session, nodes, _, run, event = compacted()
-    compacted()
-    named = start_session(external_id="crm-7")
-    assert listed(viewer, "chatsession", q=str(session.pk)) == [session.pk]
-    assert listed(viewer, "chatsession", q="crm-7") == [named.pk]
-    assert listed(viewer, "chatmessage", q=f"{nodes[0].pk}, {nodes[1].pk}") == [nodes[1].pk, nodes[0].pk]
-    assert listed(viewer, "compactionrun", q=str(run.pk)) == [run.pk]
-    assert listed(viewer, "compactionrun", q=str(session.pk)) == [run.pk]
-    assert listed(viewer, "compactionevent", q=str(event.pk)) == [event.pk]
-    assert listed(viewer, "chatmessage", q="m0") == []
 
 
 # -- the messages of one session -------------------------------------------------------------------------------

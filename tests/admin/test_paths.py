@@ -31,7 +31,7 @@ def random_tree(seed, size=60):
 
 
 #: The same by walking from message to message.
-PATH_PLACES = sql.PATH + f"SELECT {sql._PLACE} {sql._JOINED} ORDER BY path.depth"
+PATH_PLACES = sql.PATH + f"SELECT {sql._PLACE} FROM path JOIN {sql.MESSAGES} m ON m.id = path.id ORDER BY path.depth"
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -37,12 +37,6 @@ def test_it_is_pinned_and_unpinned_by_who_may_change_messages(login, messages):
     assert "2000 are allowed" in told(client.post(url("chatmessage_pin", too_large.pk)))
 
 
-def test_nobody_else_sees_the_button_or_gets_the_page(viewer, messages):
-    pin = url("chatmessage_pin", messages[2].pk)
-    assert pin not in viewer.get(page_of(messages[2])).text
-    assert viewer.get(pin).status_code == viewer.post(pin).status_code == 403
-
-
 def test_table_and_transcript_tell_the_pin_from_the_request_of_the_turn(viewer):
     nodes = grow(start_session(), None, "u a u" + " a" * 7)
     anchored_summary(nodes[7], nodes[7], pinned=nodes[2])

@@ -2,23 +2,20 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 from django.utils import timezone
 
 from compaction_app.admin import runs
 from compaction_app.models import CompactionEvent
+from compaction_app.models.words import why_it_failed, words
 from compaction_app.values import ErrorCode, RunStatus
 from tests.admin.pages import listed, runs_page, url
 from tests.admin.records import NOON, run_at
 from tests.trees import chain, start_session, summarize
 
 pytestmark = pytest.mark.django_db
-
-
-def totals(client, **query):
-    found = re.search(r'<p class="compaction-totals">(.*?)</p>', runs_page(client, **query).text, re.DOTALL)
-    return " ".join(found[1].split())
 
 
 def test_runs_and_events_are_narrowed_to_a_year_a_month_and_a_day(viewer, tip):
@@ -36,11 +33,14 @@ def test_one_line_counts_what_the_date_and_the_filters_leave(viewer, tip):
     run_at(tip, status="succeeded", generation=2, cost="0.01", input_tokens=500, output_tokens=5, created_at=NOON)
     run_at(tip, input_tokens=7, created_at=NOON)
     run_at(tip, created_at=NOON - timedelta(days=400))
-    assert totals(viewer, created_at__year="2026") == (
-        "3 runs, 1 failed; 1,507 tokens in, 15 out; cost 0.0225 (1 run without a price)."
-    )
-    assert totals(viewer, status__exact="failed").startswith("2 runs, 2 failed; 7 tokens in, 0 out; no cost known")
-    assert totals(viewer, status__exact="running") == "0 runs, 0 failed; 0 tokens in, 0 out; no cost known."
+    for query, found in (
+        ({"created_at__year": "2026"}, (3, 1, 1507, 15, Decimal("0.0225"), 1)),
+        ({"status__exact": "failed"}, (2, 2, 7, 0, None, 1)),
+        ({"status__exact": "running"}, (0, 0, 0, 0, None, 0)),
+    ):
+        assert tuple(runs_page(viewer, **query).context["cl"].totals().values()) == found
+    text = " ".join(runs_page(viewer, created_at__year="2026").text.split())
+    assert "3 runs, 1 failed; 1,507 tokens in, 15 out; cost 0.0225 (1 run without a price)." in text
 
 
 def test_error_details_are_searched_by_those_who_may_read_what_they_quote(viewer, login, tip):
@@ -121,39 +121,41 @@ class TestPage:
         for shown in (*(shown for _, shown in stored.values()), *worked_out, *of_others):
             assert shown in page, shown
 
-    def test_a_code_that_does_not_say_enough_is_explained(self, viewer, tip):
+    def test_a_code_that_does_not_say_enough_is_explained_and_a_long_name_is_whole(self, viewer, tip):
         name = "a-provider/of-models/with-a-name-that-no-list-has-room-for-2026-01-01"
-        run = run_at(tip, status=RunStatus.FAILED, error_code=ErrorCode.ERROR_TEXT, summarizer_model=name)
-        page = page_text(viewer, run)
-        assert "error text (the summarizer answered with an error message or a refusal)" in page
-        assert name in page
-        run = run_at(tip, status=RunStatus.FAILED, error_code=ErrorCode.TIME_LIMIT)
-        assert "not finished within its time limit" in page_text(viewer, run)
+        for code in (ErrorCode.ERROR_TEXT, ErrorCode.TIME_LIMIT):
+            page = page_text(viewer, run_at(tip, error_code=code, summarizer_model=name))
+            assert f"{words(code)} ({why_it_failed(code)})" in page
+            assert name in page
 
     def test_a_run_that_is_open_says_for_how_long_until_when_or_that_its_worker_is_gone(self, viewer, tip):
         now = timezone.now()
-        late = run_at(tip, status="ready", created_at=now - timedelta(hours=2), enqueued_at=now)
-        assert "It has been due for 2 hours." in page_text(viewer, late)
-        put_off = {"next_attempt_at": now + timedelta(minutes=2), "attempts": 1, "error_code": "timeout"}
-        page = page_text(viewer, run_at(tip, status="ready", **put_off))
-        assert "The next attempt is at" in page
-        assert "Previous attempt: timeout (the summarizer took too long)." in page
-        dead = run_at(tip, status="running", lease_expires_at=now - timedelta(hours=1))
-        assert "Its worker is gone" in page_text(viewer, dead)
+        later = {"next_attempt_at": now + timedelta(minutes=2), "attempts": 1, "error_code": "timeout"}
+        for shown, fields in (
+            ("due for 2 hours.", {"status": "ready", "created_at": now - timedelta(hours=2), "enqueued_at": now}),
+            (f"The next attempt is at {timezone.localtime(later['next_attempt_at']):%b}", {"status": "ready", **later}),
+            (f"Previous attempt: timeout ({why_it_failed('timeout')}).", {"status": "ready", **later}),
+            ("Its worker is gone", {"status": "running", "lease_expires_at": now - timedelta(hours=1)}),
+        ):
+            assert shown in page_text(viewer, run_at(chain(tip.session, 1)[0], **fields))
 
     def test_a_failed_run_says_what_was_tried_since_and_what_a_retry_cannot_mend(self, operator, tip):
-        failed = run_at(tip, error_code=ErrorCode.AUTHENTICATION)
-        retry, lasting = url("compactionrun_retry", failed.pk), "A retry fails again until the cause is mended."
-        assert "ried again" not in page_text(operator, failed) + operator.get(retry).text
-        assert lasting in page_text(operator, failed)
-        assert lasting in operator.get(retry).text
-        elsewhere = run_at(chain(tip.session, 1, tip)[0])
+        failed, elsewhere = run_at(tip, error_code=ErrorCode.AUTHENTICATION), run_at(chain(tip.session, 1, tip)[0])
+        retry = url("compactionrun_retry", failed.pk)
+        asked = operator.get(retry)
+        assert (asked.context["again"], asked.context["is_lasting"]) == ("", True)
         again = run_at(tip, status="succeeded", generation=1)
-        assert f"Tried again Run {again.pk} (succeeded)" in page_text(operator, failed)
+        page, asked = page_text(operator, failed), operator.get(retry)
+        assert f"Tried again Run {again.pk} (succeeded)" in page
+        assert f"Run {elsewhere.pk}" not in page
         link = f'<a href="{url("compactionrun_change", again.pk)}">Run {again.pk} (succeeded)</a>'
-        assert f"It was already tried again: {link}." in operator.get(retry).text
-        assert f"Run {elsewhere.pk}" not in page_text(operator, failed)
-        assert lasting not in operator.get(url("compactionrun_retry", run_at(tip, error_code="timeout").pk)).text
+        assert asked.context["again"] == link
+        lasting = "A retry fails again until the cause is mended."
+        assert link in asked.text
+        assert lasting in asked.text
+        assert lasting in page
+        other = url("compactionrun_retry", run_at(tip, error_code="timeout").pk)
+        assert operator.get(other).context["is_lasting"] is False
 
     def test_every_status_has_its_words(self):
         assert set(runs._STATUS_WORDS) == set(RunStatus)

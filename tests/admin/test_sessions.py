@@ -64,8 +64,7 @@ def test_settings_that_can_not_be_used_are_told_and_the_branches_are_there(viewe
     response = viewer.get(page_of(session))
     assert response.status_code == 200
     assert "errornote" in response.text
-    [branch] = branches_of(viewer, session)
-    assert branch.fullness == "30 tokens"
+    assert figures_of(response.text)["History tokens"] == "30 tokens"
     assert "<meter" not in response.text
 
 
@@ -104,19 +103,11 @@ class TestDashboard:
         (row,) = [one for one in page.split("<tr") if str(session.pk) in one]
         return " ".join(re.sub("<[^>]*>", " ", row.partition(">")[2]).split())
 
-    def test_how_long_its_newest_branch_is_as_on_its_page(self, viewer, window_of_4000):
+    def test_how_long_its_newest_branch_is_as_on_its_page_and_how_its_newest_run_ended(self, viewer):
         session, tip = conversation(turns=20)
-        history = chat.get_context(tip)
-        shown = self.row(viewer, session)
         [branch] = branches_of(viewer, session)
-        percent = re.search(r"([\d,]+)%", branch.fullness)[0]
-        assert f"{percent} Over threshold" in shown
-        assert "40 messages" in shown
-        assert history.available_tokens > 0
-
-    def test_how_its_newest_run_ended(self, viewer, window_of_4000):
-        session, tip = conversation()
-        assert " – " in self.row(viewer, session)
+        for shown in (f"{branch.percent} Over threshold", "40 messages", " – "):
+            assert shown in self.row(viewer, session)
         run_at(tip, error_code="timeout", finished_at=timezone.now())
         assert "Failed timeout" in self.row(viewer, session)
         run_at(tip, status="ready")

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from compaction_app import chat
+from compaction_app.admin.display import link
 from compaction_app.models import ChatMessage
 from compaction_app.testing.builders import grow
 from tests.admin.pages import ids, page_of, queries_of, table_of, url
@@ -26,11 +27,15 @@ def compacted(session, settings, monkeypatch):
     return path
 
 
-def number_said(page: str) -> int:
-    said = r"its oldest messages without a summary are not sent to the model: ([\d,]+) messages?, about [\d,]+ tokens"
-    found = re.search(said, page)
-    assert found, page
-    return int(found[1].replace(",", ""))
+def before(client, way, record):
+    """The page before a record is erased in this way, and what it says that the model will not see."""
+    page = client.get(url(f"chatmessage_{way}", record.pk))
+    unseen = page.context.get("unseen", {})
+    if unseen:
+        assert f'<a href="{page_of(unseen["tip"])}">' in page.text
+        assert f"{unseen['dropped']:,} message" in page.text
+    assert ("not sent to the model" in page.text) == bool(unseen)
+    return page, unseen
 
 
 @pytest.mark.parametrize("way", ["redact", "delete", "retire"])
@@ -39,16 +44,12 @@ def test_the_page_before_an_erasure_says_what_the_model_will_not_see(eraser, com
     summary = chat.find_summary(compacted[-1])
     about = {"redact": compacted[200], "delete": ChatMessage.objects.get(pk=summary.parent_message_id)}
     message = about.get(way, summary)
-    page = eraser.get(url(f"chatmessage_{way}", message.pk)).text
-    erase = {"redact": chat.redact_message, "delete": chat.delete_message, "retire": chat.retire_summary}
-    erase[way](message)
-    tip = ChatMessage.objects.messages().latest("id")
-    assert "The branch that ends at" in page
-    assert (f'<a href="{page_of(compacted[-1])}">' in page) == (way != "delete")
-    dropped = chat.get_context(tip).dropped
+    _, unseen = before(eraser, way, message)
+    {"redact": chat.redact_message, "delete": chat.delete_message, "retire": chat.retire_summary}[way](message)
+    dropped = chat.get_context(ChatMessage.objects.messages().latest("id")).dropped
     assert dropped > 150
-    assert number_said(page) == pytest.approx(dropped, rel=0.1 if way == "delete" else 0.05)
-    assert "A compaction is requested at once" in page
+    assert unseen["dropped"] == pytest.approx(dropped, rel=0.1 if way == "delete" else 0.05)
+    assert (unseen["tip"] == compacted[-1], unseen["limit"]) == (way != "delete", "")
 
 
 @pytest.mark.parametrize("way", ["redact", "retire"])
@@ -58,19 +59,16 @@ def test_of_several_branches_the_longest_is_told(eraser, compacted, session, way
     tip = grow(session, compacted[-1], "u a " * 5)[-1]
     chat.compact(grow(session, compacted[2], "u a " * 130)[-1])
     grow(session, ChatMessage.objects.get(pk=summary.parent_message_id), "u a")
-    about = {"redact": compacted[200], "retire": summary}
-    page = eraser.get(url(f"chatmessage_{way}", about[way].pk)).text
-    assert "the longest of the branches that lose a summary" in page
-    said = page.partition("The branch that ends at")[2].partition("</strong>")[0]
-    assert page_of(tip) in said
+    page, unseen = before(eraser, way, {"redact": compacted[200], "retire": summary}[way])
+    assert (unseen["tip"], page.context["is_longest"]) == (tip, True)
 
 
 @pytest.mark.parametrize("way", ["redact", "retire"])
-@pytest.mark.parametrize("before", [None, "summary", "too large"])
-def test_it_is_said_before_and_after_which_summary_the_model_reads_then(eraser, session, settings, way, before):
+@pytest.mark.parametrize("above", [None, "summary", "too large"])
+def test_it_is_said_before_and_after_which_summary_the_model_reads_then(eraser, session, settings, way, above):
     settings.COMPACTION = small()
     path = grow(session, None, "u a " * 20)
-    older = summarize(path[5], path[3], token_count=7_950 if before == "too large" else 30) if before else None
+    older = summarize(path[5], path[3], token_count=7_950 if above == "too large" else 30) if above else None
     summary = summarize(path[21], path[19], token_count=30)
     about = {"redact": path[20], "retire": summary}[way]
     given = {"redact": {"replacement": "x"}, "retire": {"reason": "poor"}}[way]
@@ -78,12 +76,10 @@ def test_it_is_said_before_and_after_which_summary_the_model_reads_then(eraser, 
     assert ChatMessage.objects.filter(retired_at__isnull=False).count() == 0
     said += [eraser.post(url(f"chatmessage_{way}", about.pk), given, follow=True).text]
     context = chat.get_context(path[-1])
-    assert context.summary_id == (older.pk if before == "summary" else None)
+    assert context.summary_id == (older.pk if above == "summary" else None)
     for page in said[: 1 if way == "redact" else 2]:
-        assert ("the model reads the messages themselves" in page) == (context.summary_id is None)
-        assert (
-            f"{url('chatmessage_change', older.pk)}" in page.partition("the model reads")[2][:200] if older else 0
-        ) == (before == "summary")
+        read = re.search(r"the model reads (?:the messages themselves|<a href=\"([^\"]*)\")", page)
+        assert read[1] == (page_of(older) if above == "summary" else None)
 
 
 def test_what_does_not_fit_by_less_than_a_message_is_told_too(eraser, session, settings):
@@ -92,28 +88,28 @@ def test_what_does_not_fit_by_less_than_a_message_is_told_too(eraser, session, s
     summary = summarize(*reversed(list(session.messages.order_by("id")[4:6])))
     left = chat.get_context(tip).available_tokens - tip.path_tokens
     chat.append_message(session, tip, role="user", content="x " * (left + 5))
-    said = number_said(eraser.get(url("chatmessage_retire", summary.pk)).text)
+    _, unseen = before(eraser, "retire", summary)
     chat.retire_summary(summary)
-    assert said == chat.get_context(ChatMessage.objects.latest("id")).dropped > 0
+    assert unseen["dropped"] == chat.get_context(ChatMessage.objects.latest("id")).dropped > 0
 
 
 def test_at_a_spending_limit_the_page_promises_no_compaction(eraser, compacted, settings):
     settings.COMPACTION = small(SPENDING_LIMITS={"session": ["1 runs/d"]})
-    page = eraser.get(url("chatmessage_retire", chat.find_summary(compacted[-1]).pk)).text
-    assert "No compaction starts now" in page
-    assert "SPENDING_LIMITS: 1 (runs per day, of this session); used: 1." in page
-    assert "requested at once" not in page
+    page, unseen = before(eraser, "retire", chat.find_summary(compacted[-1]))
+    assert unseen["limit"] in page.text
+    assert "SPENDING_LIMITS: 1 (runs per day, of this session); used: 1." in unseen["limit"]
+    assert "requested at once" not in page.text
 
 
 def test_what_stays_summarized_is_not_counted(eraser, compacted, session):
     """An older summary still applies above the message."""
     tip = grow(session, compacted[-1], "u a " * 60)[-1]
     chat.compact(tip)
-    page = eraser.get(url("chatmessage_redact", compacted[-1].pk)).text
+    _, unseen = before(eraser, "redact", compacted[-1])
     chat.redact_message(compacted[-1])
     context = chat.get_context(tip)
     assert context.summary_id is not None
-    assert number_said(page) == pytest.approx(context.dropped, rel=0.1)
+    assert unseen["dropped"] == pytest.approx(context.dropped, rel=0.1)
 
 
 @pytest.mark.parametrize(("turns", "mode"), [(4, "standard"), (120, "standard"), (120, "off")])
@@ -122,7 +118,7 @@ def test_where_all_of_it_is_sent_or_no_summary_goes_nothing_is_said(eraser, sess
     path = grow(session, None, "u a " * turns)
     if turns == 4 or mode == "off":
         summarize(path[5], path[4])
-    assert "not sent to the model" not in eraser.get(url("chatmessage_redact", path[1].pk)).text
+    assert not before(eraser, "redact", path[1])[1]
 
 
 @pytest.fixture
@@ -136,24 +132,15 @@ def borrowed(session, settings, monkeypatch):
     return path, summary, forks
 
 
-BORROWED = "Branches that are shown an extract of theirs"
-
-
 def test_before_a_summary_goes_the_branches_that_borrow_its_extract_are_named(eraser, borrowed):
-    path, summary, (fork, *others) = borrowed
+    path, summary, (fork, *_) = borrowed
     assert chat.get_context(fork).strategy == "shared_extract"
-    for address in (
-        url("chatmessage_retire", summary.pk),
-        url("chatmessage_redact", path[100].pk),
-        url("chatmessage_delete", path[153].pk),
-    ):
-        page = eraser.get(address).text
-        assert BORROWED in page
-        said = page.partition(BORROWED)[2].partition("</ul>")[0]
-        assert page_of(fork) in said
-        assert not any(page_of(other) in said for other in (*others, path[-1]))
+    for way, record in (("retire", summary), ("redact", path[100]), ("delete", path[153])):
+        page, _ = before(eraser, way, record)
+        assert list(page.context["borrowed"]) == [fork]
+        assert f"<li>{link(page_of(fork), fork)}</li>" in page.text
     # With the fork itself nothing is lost.
-    assert BORROWED not in eraser.get(url("chatmessage_delete", path[152].pk)).text
+    assert not before(eraser, "delete", path[152])[0].context["borrowed"]
 
 
 def test_many_forks_cost_the_page_no_more_queries(eraser, session, settings):
@@ -165,8 +152,7 @@ def test_many_forks_cost_the_page_no_more_queries(eraser, session, settings):
         for _ in range(more):
             chat.append_message(session, path[12], role="user", content="x " * 1_700)
         queries.append(len(queries_of(eraser, url("chatmessage_retire", summary.pk))))
-    page = eraser.get(url("chatmessage_retire", summary.pk)).text
-    assert page.partition(BORROWED)[2].partition("</ul>")[0].count("<a ") == 50
+    assert len(before(eraser, "retire", summary)[0].context["borrowed"]) == 50
     assert queries[0] == queries[1]
 
 
@@ -179,7 +165,7 @@ def test_the_page_of_a_message_says_that_an_extract_is_shown_now_and_was_then(er
         assert (first.origin, first.tokens, ids(first)) == ("shared_extract", context.messages[0].tokens, (summary.pk,))
         assert "never sand the mast" in first.whole
         assert first.notes == [f"Summarizes everything up to message {path[149].pk} (#150)"]
-        assert shown.figures["Strategy"] == "The extract of another branch's summary is used"
+        assert shown.sent["strategy"] == "shared_extract"
     link = f'<td class="compaction-original"><a href="{page_of(summary)}">Summary {summary.pk}</a></td>'
     assert link in eraser.get(page_of(fork)).text
     chat.retire_summary(summary)
