@@ -13,14 +13,17 @@ from django.db import models
 
 from compaction_app import chat
 from compaction_app.api import compactions, messages, sessions
+from compaction_app.contrib.histories import document_of
 from compaction_app.exceptions import InvalidMessage
+from compaction_app.messages.validation import validate_message
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
-from compaction_app.models.columns import Column, erased, names, unlisted
+from compaction_app.models.columns import Column, checks_of, erased, names, unlisted
 from compaction_app.transfer.formats import Conversation
 from compaction_app.values import Contents, MessageFields
 
 pytestmark = pytest.mark.django_db
 
+TEXTS = models.CharField, models.TextField, models.JSONField
 TABLES = list(apps.get_app_config("compaction_app").get_models())
 #: The schemas of each table in the API.
 SCHEMAS: dict[type[models.Model], tuple[Any, ...]] = {
@@ -71,8 +74,7 @@ KEPT = {
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.__name__)
 def test_what_is_kept_of_a_text_is_none_of_a_conversation(table: type[models.Model]) -> None:
-    words = models.CharField, models.TextField, models.JSONField
-    texts = {one.name for one in table._meta.concrete_fields if isinstance(one, words) and not one.choices}
+    texts = {one.name for one in table._meta.concrete_fields if isinstance(one, TEXTS) and not one.choices}
     assert texts - {*erased(table)} == {*KEPT.get(table, "").split()}
 
 
@@ -86,29 +88,71 @@ def test_the_api_has_what_clients_are_shown(table: type[models.Model]) -> None:
     shown, columns = names_of(SCHEMAS[table]), {field.attname for field in table._meta.concrete_fields}
     shown |= {"parent_message_id"} if "parent_id" in shown else set()
     shown |= {"content"} if "text" in shown else set()
-    assert shown & columns - {"id"} == {*names(table, client=True)} - {"id"}
+    told = f"{[schema.__name__ for schema in SCHEMAS[table]]} in api/ have what is said to be the client's"
+    assert shown & columns - {"id"} == {*names(table, client=True)} - {"id"}, told
 
 
 def test_a_message_dict_has_the_keys_that_are_exported() -> None:
     """It is typed for hosts; what is read as said is what is said, but for what is kept beside it."""
-    assert set(MessageFields.__annotations__) == {*names(ChatMessage, exported=True)}
+    exported = {*names(ChatMessage, exported=True)}
+    assert set(MessageFields.__annotations__) == exported, "MessageFields in values.py has their types"
     said = {*names(ChatMessage, exported=True, said=True)} - {"name", "metadata"}
-    assert set(Contents.__annotations__) == said
+    assert set(Contents.__annotations__) == said, "Contents in values.py has their types"
 
 
 def test_an_import_reads_all_that_is_exported_of_a_session() -> None:
     assert {*names(ChatSession, exported=True)} <= {one.name for one in fields(Conversation)}
 
 
-@pytest.mark.parametrize("name", [name for name in names(ChatMessage, exported=True) if name != "created_at"])
-def test_no_text_or_json_takes_a_nul(name: str) -> None:
-    field = ChatMessage._meta.get_field(name)
-    given: dict[str, Any] = {"role": "user", "content": "x"}
-    given[name] = {"a": "\0"} if isinstance(field, models.JSONField) else "\0"
-    given[name] = [given[name]] if name in ("tool_calls", "attachments") else given[name]
-    with pytest.raises(InvalidMessage) as refused:
-        chat.append_message(chat.start_session(), None, **given)
-    assert refused.value.field in (name, "role")
+MARK = "Rosa Keller"
+WORDS = [one for one in ChatMessage._meta.concrete_fields if isinstance(one, TEXTS) and not one.choices]
+
+
+def holding(field: models.Field[Any, Any], text: str) -> Any:
+    """A value of the column with a text in it."""
+    if not isinstance(field, models.JSONField):
+        return text
+    one = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": text}, "note": text}
+    return [one] if field.name in ("tool_calls", "attachments") else one
+
+
+def stored_with(field: models.Field[Any, Any], role: str = "user") -> ChatMessage:
+    """A message that has the mark in a column, past all that would refuse it."""
+    message = chat.append_message(chat.start_session(), None, role=role, content="Hello")
+    ChatMessage.objects.filter(pk=message.pk).update(**{field.name: holding(field, MARK)})
+    return message
+
+
+@pytest.mark.parametrize("field", WORDS, ids=lambda field: field.name)
+def test_a_text_is_found_and_erased_in_each_column_that_a_redaction_changes(field: models.Field[Any, Any]) -> None:
+    message = stored_with(field)
+    found = chat.redact_text(message.session, MARK)
+    is_erased = field.name in erased(ChatMessage)
+    assert [one.places for one in found.messages] == [(field.name,)] * is_erased
+    message.refresh_from_db()
+    assert (MARK in str(getattr(message, field.name))) is not is_erased
+
+
+@pytest.mark.parametrize("field", WORDS, ids=lambda field: field.name)
+def test_a_copy_has_what_is_copied_and_of_the_rest_nothing(field: models.Field[Any, Any]) -> None:
+    copied = chat.copy_branch(stored_with(field)).messages.get()
+    is_copied = field.name in names(ChatMessage, copied=True)
+    assert getattr(copied, field.name) == (holding(field, MARK) if is_copied else field.get_default())
+
+
+@pytest.mark.parametrize("field", WORDS, ids=lambda field: field.name)
+def test_an_export_has_what_is_exported(field: models.Field[Any, Any]) -> None:
+    exported = document_of(stored_with(field).session)["messages"][0]
+    assert (MARK in str(exported)) == (field.name in names(ChatMessage, exported=True))
+
+
+@pytest.mark.parametrize("field", WORDS, ids=lambda field: field.name)
+def test_no_text_and_no_json_takes_a_nul(field: models.Field[Any, Any]) -> None:
+    row = {"role": "assistant", "content": "", "tool_calls": None} | {field.name: holding(field, "\0")}
+    row |= {"role": "tool"} if field.name == "tool_call_id" else {}
+    with pytest.raises(InvalidMessage, match="NUL") as refused:
+        validate_message(row, checks_of(ChatMessage), max_bytes=10_000)
+    assert refused.value.field == field.name
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.__name__)
