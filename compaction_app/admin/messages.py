@@ -35,7 +35,7 @@ from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.validation import canonical
 from compaction_app.models import ChatMessage
-from compaction_app.models.columns import checks_of, names, unlisted
+from compaction_app.models.columns import checks_of, names
 from compaction_app.values import Kind
 
 #: Characters of a message that a list shows.
@@ -47,7 +47,7 @@ _MOST_NAMED = 50
 #: In an address: "now" for what would be sent now, where what was sent is shown otherwise.
 SENT = "sent"
 #: Texts that have an address of their own, by their name in it.
-_TEXTS = [name for name in unlisted(ChatMessage) if name != "ledger"]
+_TEXTS = [name for name in names(ChatMessage, listed=False) if name != "ledger"]
 KIND_WORDS = {Kind.MESSAGE: gettext_lazy("Messages"), Kind.SUMMARY: gettext_lazy("Summaries")}
 
 

@@ -16,7 +16,7 @@ from compaction_app.admin.display import call_line, shortened
 from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.models import ChatMessage
-from compaction_app.models.columns import unlisted
+from compaction_app.models.columns import names
 from compaction_app.tree.branches import database_of, histories_at, path_ids
 from compaction_app.tree.lanes import newest_tip_below
 from compaction_app.values import Origin
@@ -45,7 +45,9 @@ def transcript_of(tip: ChatMessage, *, end: int | None = None) -> dict[str, Any]
     stretch = contexts.stretch(tip.pk, using, first=first, last=end)
     nodes = ChatMessage.objects.using(using)
     # Without what a page does not show: a text may be four megabytes long.
-    shown = nodes.defer(*(name for name in unlisted(ChatMessage) if name not in ("tool_calls", "attachments")))
+    shown = nodes.defer(
+        *(name for name in names(ChatMessage, listed=False) if name not in ("tool_calls", "attachments"))
+    )
     shown = shown.annotate(beginning=Left("content", SHOWN), characters=Length("content")).select_related("pin")
     of_page = shown.filter(pk__in=path_ids(stretch.last, using, first)).order_by("depth") if stretch else []
     rows: list[Any] = list(of_page)

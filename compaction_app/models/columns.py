@@ -7,7 +7,7 @@ another line. ``tests/models/test_columns.py`` fails for one that says nothing, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, TypeVar
 
@@ -65,12 +65,13 @@ class Column:
     exported: bool = False
     #: The API shows it.
     client: bool = False
-    #: Lists read it, of the admin and of the API, though it is a text or JSON.
-    listed: bool = False
+    #: Lists read it, of the admin and of the API. None: unless it is a text of any length or JSON.
+    listed: bool | None = None
 
     def __call__(self, field: AnyField) -> AnyField:
         """The field, which says that its column is this: ``OURS(models.UUIDField())``. Migrations do not see it."""
-        vars(field)["is_"] = self
+        is_short = not isinstance(field, models.TextField | models.JSONField)
+        vars(field)["is_"] = self if self.listed is not None else replace(self, listed=is_short)
         return field
 
 
@@ -100,20 +101,10 @@ def names(model: type[models.Model], **wanted: Any) -> tuple[str, ...]:
     return tuple(one.attname for one in fields if wanted.items() <= vars(said_of(one)).items())
 
 
-def is_long(field: models.Field[Any, Any]) -> bool:
-    return isinstance(field, models.TextField | models.JSONField)
-
-
-def unlisted(model: type[models.Model], within: str = "") -> tuple[str, ...]:
-    """The long columns that no list reads."""
-    fields = model._meta.concrete_fields
-    return tuple(f"{within}{one.name}" for one in fields if is_long(one) and not said_of(one).listed)
-
-
 def lean(rows: Rows, **joined: type[models.Model]) -> Rows:
     """Without the long columns, which lists do not read; nor those of models that are ``joined``, by their place."""
-    others = (name for place, model in joined.items() for name in unlisted(model, f"{place}__"))
-    return rows.defer(*unlisted(rows.model), *others)
+    others = (f"{place}__{name}" for place, model in joined.items() for name in names(model, listed=False))
+    return rows.defer(*names(rows.model, listed=False), *others)
 
 
 def erased(model: type[models.Model], **wanted: bool) -> tuple[str, ...]:
@@ -140,8 +131,6 @@ def checks_of(model: type[models.Model]) -> Columns:
     """What is checked of a row before it is stored."""
     fields = model._meta.concrete_fields
     texts = [one for one in fields if isinstance(one, models.CharField | models.TextField) and not one.choices]
-    return Columns(
-        texts={one.name: one.max_length for one in texts},
-        json=tuple(one.name for one in fields if isinstance(one, models.JSONField)),
-        large=tuple(one.name for one in fields if is_long(one) and said_of(one) != QUOTED),
-    )
+    json = [one.name for one in fields if isinstance(one, models.JSONField)]
+    large = [one.name for one in texts if one.max_length is None and said_of(one).exported]
+    return Columns(texts={one.name: one.max_length for one in texts}, json=json, large=[*large, *json])

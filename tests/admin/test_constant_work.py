@@ -8,7 +8,7 @@ from django.contrib.auth import get_user_model
 
 from compaction_app.admin import branches, contexts, records, sessions
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
-from compaction_app.models.columns import unlisted
+from compaction_app.models.columns import names
 from tests.admin.pages import MODELS, page_of, queries_of, url
 from tests.admin.records import compacted, reply_to, run_at, run_for
 from tests.trees import chain, start_session, summarize
@@ -28,7 +28,7 @@ def test_a_list_reads_no_texts(viewer, rf, query):
         for row in admin.get_changelist_instance(request).result_list:
             # Of a system prompt the beginning is read, to count it; settings and counts tell how full a session is.
             read = {"system_prompt", "settings", "token_calibration"} if model is ChatSession else set()
-            assert {*unlisted(model)} - read <= row.get_deferred_fields()
+            assert {*names(model, listed=False)} - read <= row.get_deferred_fields()
             if model is ChatSession:
                 assert len(row.system_prompt) == sessions.MOST_PROMPT
             else:
