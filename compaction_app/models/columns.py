@@ -27,6 +27,7 @@ _USAGE_WORDS = frozenset(
 
 
 def everything(value: Any) -> Any:
+    """Nothing of it is anybody's words."""
     return value
 
 
@@ -37,9 +38,10 @@ def nothing(value: Any) -> Any:
 
 def calls_without_arguments(calls: Any) -> list[dict[str, Any]] | None:
     """What a tool result and a provider need of a call; anything else may quote the conversation."""
-    functions = ({"name": call["function"]["name"], "arguments": "{}"} for call in calls or ())
-    kept = zip(calls or (), functions, strict=True)
-    return [{"id": call["id"], "type": "function", "function": function} for call, function in kept] or None
+    return [
+        {"id": call["id"], "type": "function", "function": {"name": call["function"]["name"], "arguments": "{}"}}
+        for call in calls or ()
+    ] or None
 
 
 def numbers_in(usage: Any) -> Any:
