@@ -247,10 +247,12 @@ def redact_message(request: HttpRequest, message_id: Id, body: RedactIn | None =
     """Its text is erased for good. Summaries that may repeat it are emptied and retired."""
     message, given = find_message(request, message_id, Action.REDACT), body or RedactIn()
     count_against_throttle(request)
-    # Nothing tells of copies that the user may not redact.
-    copies = chat.copies_of(message) if given.copies else []
-    chosen = [one for one in copies if is_allowed(user_of(request), one.session, Action.REDACT)]
-    return chat.redact_message(message, replacement=given.replacement, copies=chosen)
+
+    def may_redact(copy: ChatMessage) -> bool:
+        # Nothing tells of copies that the user may not redact.
+        return is_allowed(user_of(request), copy.session, Action.REDACT)
+
+    return chat.redact_message(message, replacement=given.replacement, copies=may_redact if given.copies else ())
 
 
 @operation(router, "POST", "/messages/{int:message_id}/pin", {204: None}, "invalid_message pins_too_large")

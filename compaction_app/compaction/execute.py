@@ -585,7 +585,7 @@ def _record_failure(run: CompactionRun, error: SummarizerError, events: Iterable
         runs.record_run_event(run, kind, payload)
     if is_tried_again(run, error):
         delay = runs.backoff_seconds(run.attempts, error.retry_after, random.random())
-        runs.release(run, delay_seconds=delay)
+        runs.release(run, delay_seconds=delay, error_code=run.error_code, error_detail=run.error_detail)
         values = {"run": run.pk, "code": run.error_code, "attempt": run.attempts, "delay": delay}
         log(logger, logging.WARNING, "retry", **values, session=run.session_id)
     else:

@@ -141,8 +141,8 @@ def renew(run: CompactionRun, lease: float, **only: Any) -> bool:
     return bool(rows.update(lease_expires_at=timezone.now() + timedelta(seconds=lease)))
 
 
-def release(run: CompactionRun, *, delay_seconds: float = 0.0) -> bool:
-    """Back to ready, to be tried again after the delay."""
+def release(run: CompactionRun, *, delay_seconds: float = 0.0, **noted: str) -> bool:
+    """Back to ready, to be tried again after the delay. ``noted``: why; what was noted before may be erased by now."""
     due = timezone.now() + timedelta(seconds=delay_seconds) if delay_seconds else None
     return bool(
         still_claimed(run).update(
@@ -151,8 +151,7 @@ def release(run: CompactionRun, *, delay_seconds: float = 0.0) -> bool:
             lease_expires_at=None,
             next_attempt_at=due,
             enqueued_at=None,
-            error_code=run.error_code,
-            error_detail=run.error_detail,
+            **noted,
         )
     )
 

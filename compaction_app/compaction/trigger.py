@@ -30,7 +30,7 @@ from compaction_app.context.reading import ResolvedRequest, pruned_history_token
 from compaction_app.context.windows import name_of
 from compaction_app.messages.validation import is_storable
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
-from compaction_app.models.managers import lock_session
+from compaction_app.models.managers import erasures_of, lock_session
 from compaction_app.spending import find_overspending, lock_owner
 from compaction_app.summarizers.prompts import prompt_version
 from compaction_app.telemetry import log, log_error
@@ -129,6 +129,7 @@ def _decide(request: CompactionRequest) -> Decision:
         # Few policies want to be asked on every turn. For all others, deciding takes one statement.
         if not over and not (policy_path and getattr(import_string(policy_path), "asked_below_threshold", False)):
             return _under_threshold(request, tokens)
+        erasures = erasures_of(request.tip.session_id, request.using) if policy_path else None
         policy = _ask_policy(request)
         if not over and policy.action != "force":
             return _under_threshold(request, tokens)
@@ -143,6 +144,9 @@ def _decide(request: CompactionRequest) -> Decision:
             request = replace(request, with_reasoning=tokens)
     with transaction.atomic(using=request.using):
         lock_session(request.tip.session_id, request.using)
+        if request.policy_line and erasures_of(request.tip.session_id, request.using) != erasures:
+            # It may quote what is erased by now.
+            request = replace(request, policy_line=_ask_policy(request).prompt_line)
         return open_under_lock(request)
 
 

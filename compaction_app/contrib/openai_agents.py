@@ -35,6 +35,7 @@ from compaction_app.contrib.branch import NEWEST, FrameworkBranch, refuse_blocke
 from compaction_app.messages.openai_format import content_with_attachments, sent_arguments
 from compaction_app.messages.originals import RESPONSES
 from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.models.managers import lock_session
 from compaction_app.tree.branches import load_path
 from compaction_app.values import ContextMessage, Origin, Role
 
@@ -221,8 +222,10 @@ class TreeSession:
     def _pop(self) -> Item | None:
         if (tip := self.tip) is None:
             return None
-        *kept, item = items_of(load_path(tip.pk, self.branch.using, tip.depth)) or [{}]
         with transaction.atomic(using=self.branch.using):
+            # First the lock: what is erased meanwhile must not be stored again.
+            lock_session(tip.session_id, self.branch.using)
+            *kept, item = items_of(load_path(tip.pk, self.branch.using, tip.depth)) or [{}]
             self.branch.take_off(tip)
             # A message is never changed: what is left of it is another one.
             self.branch.store(kept)

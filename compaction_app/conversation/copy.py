@@ -8,6 +8,7 @@ depth on the first lane of a session that was copied from it or from a message b
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Any
 
@@ -100,12 +101,21 @@ def copies_of(message: ChatMessage) -> list[ChatMessage]:
     One query for each generation of copies, and one for all of them. Their texts are not read.
     """
     check_instance(message, ChatMessage, "message")
-    using = database_of(message)
+    found = [pk for generation in generations_of_copies(message) for pk in generation]
+    return list(copies_with_sessions(found, database_of(message))) if found else []
+
+
+def generations_of_copies(message: ChatMessage) -> Iterator[list[int]]:
+    """The ids of the copies, then those of their copies and so on, each generation as it is when it is asked for."""
     found: set[int] = set()
     newest = [] if message.kind == Kind.SUMMARY else [message.pk]
     while newest:
-        rows_of_copies = fetch(sql.COPIES.format(messages=sql.places(newest)), newest, using)
+        rows_of_copies = fetch(sql.COPIES.format(messages=sql.places(newest)), newest, database_of(message))
         newest = sorted({pk for (pk,) in rows_of_copies} - found)
         found.update(newest)
-    rows = ChatMessage.objects.using(using).filter(pk__in=found).select_related("session").order_by("id")
-    return list(lean(rows)) if found else []
+        yield newest
+
+
+def copies_with_sessions(ids: Collection[int], using: str) -> models.QuerySet[ChatMessage]:
+    rows = ChatMessage.objects.using(using).filter(pk__in=ids).select_related("session").order_by("id")
+    return lean(rows)

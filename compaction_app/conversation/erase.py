@@ -14,7 +14,7 @@ import logging
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import Any
@@ -29,7 +29,7 @@ from compaction_app.compaction.runs import record_event
 from compaction_app.compaction.search_index import RECALLED
 from compaction_app.conf import Mode, get_settings, get_token_counter
 from compaction_app.conversation.compact import request_compaction
-from compaction_app.conversation.copy import copies_of
+from compaction_app.conversation.copy import copies_with_sessions, generations_of_copies
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin, SearchEntry, sql
@@ -106,7 +106,10 @@ def live_built_on(summary: ChatMessage, using: str) -> QuerySet[ChatMessage]:
 
 
 def redact_message(
-    message: ChatMessage, *, replacement: str = REDACTED, copies: Iterable[ChatMessage] = ()
+    message: ChatMessage,
+    *,
+    replacement: str = REDACTED,
+    copies: Iterable[ChatMessage] | Callable[[ChatMessage], bool] = (),
 ) -> ChatMessage:
     """Replace the text of a message permanently; returns it as it is stored now.
 
@@ -115,21 +118,25 @@ def redact_message(
     taken from the message is cleared. Files behind attachments are not touched. Summaries cannot be redacted.
 
     ``copies``: those of :func:`chat.copies_of` that are redacted with it, all or none; other people's conversations may
-    be among them. A message that is no copy of it raises :class:`InvalidMessage`.
+    be among them. A message that is no copy of it raises :class:`InvalidMessage`. Or a function that is asked about each
+    copy, with the conversations locked: so that no copy that is being made is left out.
     """
     check_text(replacement, "content")
     _require_message(message, "redacted")
     using = database_of(message)
     with transaction.atomic(using=using):
         row = _redact(message, replacement, using)
-        chosen = {copy.pk for copy in copies}
-        found = [copy for copy in copies_of(message) if copy.pk in chosen] if chosen else []
-        if others := chosen - {copy.pk for copy in found}:
-            problem = f"Message {min(others)} is not a copy of message {message.pk}, or does not exist any more."
+        left = set() if callable(copies) else {copy.pk for copy in copies}
+        # By generations, as everybody does it: two redactions lock the sessions in the same order, and a session is
+        # locked before its copies are looked for, so that none is made meanwhile.
+        for generation in generations_of_copies(message) if left or callable(copies) else ():
+            for copy in copies_with_sessions(generation, using):
+                if copies(copy) if callable(copies) else copy.pk in left:
+                    _redact(copy, replacement, using)
+                    left.discard(copy.pk)
+        if left:
+            problem = f"Message {min(left)} is not a copy of message {message.pk}, or does not exist any more."
             raise InvalidMessage(problem, field="copies")
-        # Oldest first, as everybody does it: two redactions lock the sessions in the same order.
-        for copy in found:
-            _redact(copy, replacement, using)
     return row
 
 

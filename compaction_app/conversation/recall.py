@@ -8,6 +8,7 @@ every quotation of a message, on each branch below it and in each copy.
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -24,7 +25,7 @@ from compaction_app.messages.openai_format import parse_arguments
 from compaction_app.messages.transcript import RECALL_TOOL, escape
 from compaction_app.messages.validation import check_text, check_whole_number
 from compaction_app.models import ChatMessage, sql
-from compaction_app.models.managers import fetch
+from compaction_app.models.managers import fetch, read_and_store
 from compaction_app.redaction import apply_redactor, redactor_of
 from compaction_app.tree.branches import database_of, find_summary_for_branch, message_value
 from compaction_app.values import Recalled, Role
@@ -143,11 +144,16 @@ def answer_recalls(reply: ChatMessage) -> ChatMessage | None:
     for key, call in zip(keys, calls, strict=True):
         if (stored := known.get((key, tip.pk))) is None:
             arguments = parse_arguments(call["function"]["arguments"]) or {}
-            text = recall_text(tip, str(arguments.get("query") or ""))
-            fields = {"role": Role.TOOL, "tool_call_id": call["id"], "name": RECALL_TOOL, "content": text}
-            stored = append_once(reply.session, tip, fields, idempotency_key=key).message
+            search = partial(recall_text, tip, str(arguments.get("query") or ""))
+            append = partial(_append_result, tip, call["id"], key)
+            stored = read_and_store(reply.session_id, database_of(reply), search, append)
         tip = stored
     return tip
+
+
+def _append_result(tip: ChatMessage, call_id: str, key: OwnKey, text: str) -> ChatMessage:
+    fields = {"role": Role.TOOL, "tool_call_id": call_id, "name": RECALL_TOOL, "content": text}
+    return append_once(tip.session, tip, fields, idempotency_key=key).message
 
 
 def recall_text(tip: ChatMessage, query: str) -> str:

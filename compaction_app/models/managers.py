@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from django.db import connections, models, router, transaction
 from django.db.models import Q
@@ -37,6 +37,9 @@ from compaction_app.values import Kind, Role, RunStatus
 if TYPE_CHECKING:
     from compaction_app.models import ChatMessage, ChatSession, CompactionRun  # noqa: F401  # named in a string
 
+Read = TypeVar("Read")
+Stored = TypeVar("Stored")
+
 #: A run that is still ready this long after it was enqueued was lost by its broker, or waits behind others.
 LOST_AFTER_SECONDS = 60
 #: No lease and no delay is longer.
@@ -48,6 +51,27 @@ _PLACE = frozenset({"parent_message_id", "lane_id", "depth", "sib_order", "path_
 def lock_session(session_id: Any, using: str) -> None:
     """Make this transaction the only writer of the session until it ends."""
     lock_and_read(session_id, using)
+
+
+def read_and_store(session_id: Any, using: str, read: Callable[[], Read], store: Callable[[Read], Stored]) -> Stored:
+    """What ``store`` returns for what was read, with the session locked.
+
+    What is read may take long, so nothing is locked meanwhile. Where something of the session was erased before it is
+    stored, it may have the erased text, and it is read again under the lock.
+    """
+    erasures = erasures_of(session_id, using)
+    found = read()
+    with transaction.atomic(using=using):
+        lock_session(session_id, using)
+        return store(found if erasures_of(session_id, using) == erasures else read())
+
+
+def erasures_of(session_id: Any, using: str) -> int | None:
+    """How often something of a session was redacted or deleted; None where the session is gone."""
+    from compaction_app.models import ChatSession
+
+    counters = ChatSession.objects.using(using).filter(pk=session_id).values_list("erasures", flat=True)
+    return next(iter(counters), None)
 
 
 def lock_name(name: str, using: str) -> None:

@@ -560,7 +560,7 @@ _MATCHES = {
     # From the index outwards, which has the newest first: so it ends at the limit.
     "sqlite": f"""SELECT e.rowid AS id FROM {ENTRIES}_fts e CROSS JOIN {MESSAGES} m ON m.id = e.rowid
         JOIN up ON up.lane = {_LANE.format(row="m")} AND m.id <= up.id WHERE {ENTRIES}_fts MATCH (
-        SELECT '(' || group_concat('l' || lane, ' OR ') || ') AND (' || {{term}} || ')' FROM up)
+        SELECT '(' || coalesce(group_concat('l' || lane, ' OR '), 'l0') || ') AND (' || {{term}} || ')' FROM up)
         ORDER BY e.rowid DESC""",
     # The newest thousands first: an index has all messages with a word before the newest are known. OFFSET 0: else
     # PostgreSQL, which does not know how rare a word is, reads a large table backwards for the newest.
