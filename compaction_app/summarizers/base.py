@@ -94,7 +94,7 @@ def failure_of(
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds from ``retry-after``, a number or an HTTP date; at most an hour."""
-    value = headers.get("retry-after") or ""
+    value = next((value for name, value in headers.items() if name.lower() == "retry-after"), "")
     try:
         seconds = float(value)
     except ValueError:

@@ -287,7 +287,7 @@ class TestHostSummarizers:
     )
     def test_a_status_says_what_went_wrong(self, status, body, code, transient, words):
         """Nothing of a message that may quote the prompt, since this is not known here."""
-        error = failure_of(status, body, {"retry-after": "7"})
+        error = failure_of(status, body, {"Retry-After": "7"})
         assert (error.error_code, error.transient, error.retry_after, str(error)) == (code, transient, 7, words)
 
     def test_a_call_takes_no_longer_than_its_time_out_and_its_run(self):
