@@ -15,13 +15,13 @@ from django.db.models.functions import Coalesce, Left
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from compaction_app.admin.display import bar, joined, moment, number, percent, shortened
+from compaction_app.admin.display import bar, number, percent, shortened
 from compaction_app.admin.links import Links
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.models.words import words
 from compaction_app.tree.branches import TipHistory, database_of, histories_at
 from compaction_app.tree.lanes import Lane, read_lanes
-from compaction_app.values import Budget, EventKind, RunStatus, Suppression
+from compaction_app.values import Budget, EventKind, Suppression
 
 #: Lanes of one page.
 LANES = 60
@@ -132,24 +132,18 @@ class BranchList:
                 _("Messages from the root"), [("summary", _("Messages summarized"), covered), after], marks, longest
             ),
             "summary": summary,
-            "reason": self._reason(lane, summary) if is_over else "",
+            "reason": self._reason(lane, summary) if is_over else {},
         }
 
-    def _reason(self, lane: Lane, summary: Any) -> str:
-        """Why it was not compacted, by the newest event on its lane since its summary; "" where events are hidden."""
-        if not self.links.may_view("compactionevent"):
-            return ""
+    def _reason(self, lane: Lane, summary: Any) -> dict[str, Any]:
+        """Why it was not compacted: the newest event on its lane since its summary, if any; {} where that is hidden."""
         event = next((one for one in self._events if one.lane == lane.start_id), None)
-        if event is None and len(self._events) == _EVENTS_READ:
-            return ""
+        if not self.links.may_view("compactionevent") or (event is None and len(self._events) == _EVENTS_READ):
+            return {}
         is_before = event and summary and event.created_at < summary.created_at
         if event is None or is_before or event.kind == EventKind.COMPLETED:
-            return _("No run was opened for its newest messages yet; Compact opens one.")
+            return {"event": None}
         code = str(event.payload.get("reason") or event.payload.get("code") or "")
         said = _REASON_WORDS.get(code or event.kind)
         said = said or ": ".join(filter(None, (event.get_kind_display(), words(code))))
-        told = [self.links.to("compactionevent", event.pk, said), moment(event.created_at)]
-        if code == Suppression.BREAKER:
-            failed = {"session": self.session.pk, "status__exact": RunStatus.FAILED}
-            told.append(self.links.to_list("compactionrun", _("Failed runs"), **failed))
-        return joined(told)
+        return {"event": event, "said": said, "is_breaker": code == Suppression.BREAKER}

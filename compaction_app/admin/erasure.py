@@ -33,7 +33,7 @@ from compaction_app.admin.records import RecordAdmin
 from compaction_app.context.reading import resolve_request
 from compaction_app.conversation.erase import live_built_on, quotations_of
 from compaction_app.exceptions import CompactionError, MessageNotFound
-from compaction_app.models import ChatMessage, sql
+from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.models.columns import lean
 from compaction_app.models.managers import ChatMessageQuerySet
 from compaction_app.tree.branches import TipHistory, database_of
@@ -101,13 +101,16 @@ def _tip(pk: int | None, using: str) -> ChatMessage | None:
     return ChatMessage.objects.using(using).select_related("session").filter(pk=pk).first()
 
 
-def _without(links: Links, gone: QuerySet[ChatMessage], newest: Newest) -> dict[str, Any]:
-    """What the model reads without these summaries on the longest branch that loses one, and what it no longer sees."""
+def _without(links: Links, gone: QuerySet[ChatMessage], session: ChatSession) -> dict[str, Any]:
+    """The summaries that go, the branches that lose an extract with them, and of the longest that loses one what the
+    model reads there afterwards, and what it no longer sees."""
+    newest = newest_branches(session)
+    told = {"live": gone, "most": _MOST_NAMED, "borrowed": _borrowed(gone, newest)}
     tip = _tip(longest_with(newest, {one.pk for one in gone}), gone.db)
     if tip is None:
-        return {}
+        return told
     context = _context_without(tip, gone)
-    return {"reads": _reads(links, tip, context), "unseen": _unseen(tip, context), "is_longest": True}
+    return told | {"reads": _reads(links, tip, context), "unseen": _unseen(tip, context), "is_longest": True}
 
 
 def _context_without(tip: ChatMessage, gone: QuerySet[ChatMessage]) -> ChatContext | None:
@@ -176,10 +179,8 @@ class ErasingAdmin(RecordAdmin):
 
     def _told_of_redacting(self, links: Links, message: ChatMessage) -> dict[str, Any]:
         _nodes, live = _at_or_below(message)
-        newest = newest_branches(message.session)
         quotations = quotations_of(message.session_id, [message.pk], database_of(message))
-        told = {"live": live, "quotations": len(quotations), "borrowed": _borrowed(live, newest), "most": _MOST_NAMED}
-        return told | _without(links, live, newest)
+        return {"quotations": len(quotations), **_without(links, live, message.session)}
 
     def _redact_form(self, links: Links, message: ChatMessage) -> type[forms.Form]:
         """With a box for each copy of the message that the user may see; nothing tells of others."""
@@ -225,14 +226,9 @@ class ErasingAdmin(RecordAdmin):
             lambda given: self._retire(links, obj, given["reason"]),
             "chatmessage/retire.html",
             title=_("Retire"),
-            tell=partial(self._told_of_retiring, links, obj, live),
+            tell=partial(_without, links, live, obj.session),
             form=RetireForm,
         )
-
-    def _told_of_retiring(self, links: Links, summary: ChatMessage, live: QuerySet[ChatMessage]) -> dict[str, Any]:
-        newest = newest_branches(summary.session)
-        told = {"live": live, "borrowed": _borrowed(live, newest), "most": _MOST_NAMED}
-        return told | _without(links, live, newest)
 
     def _retire(self, links: Links, summary: ChatMessage, reason: str) -> None:
         using = database_of(summary)

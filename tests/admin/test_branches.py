@@ -22,9 +22,20 @@ def message_link(node, label="Message"):
     return link(url("chatmessage_change", node.pk), f"{label} {node.pk} (#{node.depth:,})")
 
 
-def reason_of(client, session):
-    [branch] = branches_of(client, session)
-    return re.sub("<[^>]*>", "", branch.reason)
+def reasons_of(client, session):
+    """Of each branch over its threshold the event that says why it was not compacted, shorter branches first."""
+    found = sorted(branches_of(client, session), key=lambda one: one.messages)
+    return [one.reason["event"] for one in found if one.reason]
+
+
+def noted(message, kind, **payload):
+    return CompactionEvent.objects.create(session=message.session, message=message, kind=kind, payload=payload)
+
+
+@pytest.fixture
+def over():
+    """A message that alone is over the threshold."""
+    return chat.append_message(start_session(), role="user", content=words(1000, "harbour"))
 
 
 def test_a_fork_is_below_the_branch_that_it_leaves_and_says_where(viewer):
@@ -84,19 +95,18 @@ def test_the_summary_of_a_branch_is_shaded_with_its_cutoff_and_anchor(viewer):
     assert first.bar.count('width="500"') == 2
 
 
-def test_a_branch_over_its_threshold_says_why_it_was_not_compacted(viewer):
-    session = start_session()
-    tip = chat.append_message(session, role="user", content=words(1000, "harbour"))
+def test_a_branch_over_its_threshold_says_why_it_was_not_compacted(viewer, login, over):
     for kind, payload in (("failed", {"code": "timeout"}), ("started", {}), ("suppressed", {"reason": "cooldown"})):
-        CompactionEvent.objects.create(session=session, message=tip, kind=kind, payload=payload)
-    page = viewer.get(page_of(session)).text
-    event = CompactionEvent.objects.get(kind="suppressed")
-    assert f'Why it was not compacted</dt><dd><a href="{page_of(event)}">It was compacted a moment before' in page
-    CompactionEvent.objects.create(session=session, message=tip, kind="started")
-    assert reason_of(viewer, session).startswith("A run was opened.")
+        event = noted(over, kind, **payload)
+        assert reasons_of(viewer, over.session) == [event]
+    shown = f'Why it was not compacted</dt><dd><a href="{page_of(event)}">It was compacted a moment before'
+    assert shown in viewer.get(page_of(over.session)).text
     below = chat.append_message(start_session(), role="user", content="hi")
-    CompactionEvent.objects.create(session=below.session, message=below, kind="suppressed", payload={})
-    assert "Why it was not" not in viewer.get(page_of(below.session)).text
+    noted(below, "suppressed")
+    assert reasons_of(viewer, below.session) == []
+    # To those who may not see events no reason is shown.
+    page = login("view_chatsession", "view_chatmessage").get(page_of(over.session)).text
+    assert ("Over threshold" in page, "Why it was not" in page) == (True, False)
 
 
 def test_the_reason_may_stand_above_the_tip_since_the_summary_and_on_this_branch(viewer):
@@ -104,36 +114,24 @@ def test_the_reason_may_stand_above_the_tip_since_the_summary_and_on_this_branch
     main = chain(session, 2)
     summary = summarize(main[1], main[0])
     tip = chat.append_message(session, main[1], role="user", content=words(1000, "harbour"))
-    assert "No run was opened for its newest messages yet" in reason_of(viewer, session)
-    event = CompactionEvent.objects.create(session=session, message=tip, kind="failed", payload={"code": "timeout"})
+    assert reasons_of(viewer, session) == [None]
+    event = noted(tip, "failed", code="timeout")
     chain(session, 2, tip)
-    assert reason_of(viewer, session).startswith("Failed: timeout")
-    ChatMessage.objects.filter(pk=summary.pk).update(created_at=event.created_at + timedelta(1))
-    assert "No run was opened" in reason_of(viewer, session)
-    ChatMessage.objects.filter(pk=summary.pk).update(created_at=event.created_at - timedelta(1))
-    aside = chain(session, 1, tip)
-    CompactionEvent.objects.create(session=session, message=aside[0], kind="suppressed", payload={"reason": "policy"})
-    side, trunk = sorted(branches_of(viewer, session), key=lambda one: one.messages)
-    assert ("POLICY deferred it." in side.reason, "Failed: timeout" in trunk.reason) == (True, True)
+    for days, found in ((0, event), (1, None), (-1, event)):
+        ChatMessage.objects.filter(pk=summary.pk).update(created_at=event.created_at + timedelta(days))
+        assert reasons_of(viewer, session) == [found]
+    aside = noted(chain(session, 1, tip)[0], "suppressed", reason="policy")
+    assert reasons_of(viewer, session) == [aside, event]
 
 
-def test_what_held_a_compaction_back_is_a_sentence(viewer):
-    session = start_session()
-    tip = chat.append_message(session, role="user", content=words(1000, "harbour"))
+def test_what_held_a_compaction_back_is_a_sentence(viewer, over):
+    runs = url("compactionrun_changelist", session=over.session_id, status__exact="failed").replace("&", "&amp;")
     for reason in Suppression:
-        CompactionEvent.objects.create(session=session, message=tip, kind="suppressed", payload={"reason": reason})
-        assert re.match(r"[A-Z][A-Za-z_; ]+( \(COOLDOWN_SECONDS\))?\. · ", reason_of(viewer, session)), reason
-        [branch] = branches_of(viewer, session)
-        runs = url("compactionrun_changelist", session=session.pk, status__exact="failed").replace("&", "&amp;")
-        assert (runs in branch.reason) == (reason == "breaker")
-
-
-def test_without_the_permission_to_see_events_no_reason_is_shown(login):
-    session = start_session()
-    chat.append_message(session, role="user", content=words(1000, "harbour"))
-    page = login("view_chatsession", "view_chatmessage").get(page_of(session)).text
-    assert "Over threshold" in page
-    assert "Why it was not" not in page
+        event = noted(over, "suppressed", reason=reason)
+        page = viewer.get(page_of(over.session)).text
+        sentence = page.split(f'compacted</dt><dd><a href="{page_of(event)}">')[1].split("</dd>")[0]
+        assert re.match(r"[A-Z][A-Za-z_; ]+( \(COOLDOWN_SECONDS\))?\.</a> · <time", sentence), reason
+        assert (f'<a href="{runs}">' in sentence) == (reason == "breaker")
 
 
 def test_branches_over_the_threshold_are_counted_above_with_links_and_are_open(viewer):

@@ -30,6 +30,7 @@ def test_a_branch_becomes_a_session_of_the_same_owner(copier):
     assert url("chatmessage_copy", nodes[-1].pk) in copier.get(page_of(nodes[0].session)).text
     assert copier.get(address).status_code == 200
     assert ChatSession.objects.count() == 1, "a look copies nothing"
+    assert copier.post(url("chatmessage_copy", summary.pk)).status_code == 404, "a summary ends no branch"
     answer = copier.post(address)
     copy = ChatSession.objects.get(copied_from=nodes[5])
     assert copy.owner == owner
@@ -56,11 +57,6 @@ def test_who_may_not_see_or_add_copies_nothing(login, permissions):
         assert shown.status_code == 403 or address not in shown.text
     assert client.post(address).status_code in (403, 404)
     assert ChatSession.objects.count() == 1
-
-
-def test_a_summary_ends_no_branch(copier):
-    _nodes, summary = summarized(4)
-    assert copier.post(url("chatmessage_copy", summary.pk)).status_code == 404
 
 
 class TestRedacting:
