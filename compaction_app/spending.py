@@ -24,7 +24,6 @@ from django.contrib.auth import get_user_model
 from django.core.cache import cache
 from django.db.models import Case, Count, DecimalField, F, Min, Q, QuerySet, Sum, Value, When
 from django.db.models.functions import Coalesce
-from django.utils import timezone
 
 from compaction_app import signals, telemetry
 from compaction_app.conf import SPENDING_LIMIT, Price, site_setting
@@ -32,6 +31,7 @@ from compaction_app.context.catalog import known_price
 from compaction_app.context.windows import ask_cache
 from compaction_app.messages.validation import token_count
 from compaction_app.models import ChatSession, CompactionRun
+from compaction_app.models.managers import now_of
 from compaction_app.telemetry import log
 from compaction_app.tree.branches import database_of
 from compaction_app.values import EXTRACTIVE_MODEL, OPEN_RUN_STATUSES, ModelCall, RunStatus
@@ -86,7 +86,7 @@ def describe_overspending(numbers: Mapping[str, Any]) -> str:
 
 def _used(session: ChatSession, spender: str, unit: str, period: timedelta) -> tuple[int, int]:
     """What was used in the last period, and the seconds until the oldest part of it is too old to count."""
-    now = timezone.now()
+    now = now_of(database_of(session))
     runs = _costly(session)
     own = runs.filter(session__owner_id=session.owner_id) if spender == "user" else runs.filter(session=session)
     count = Count("pk") if unit == "runs" else Sum(_TOKENS)
@@ -118,7 +118,7 @@ def keep_used(session: ChatSession) -> None:
     if session.owner_id is None or not site_setting("SPENDING_LIMITS").get("user"):
         return
     used: dict[str, int] = defaultdict(int)
-    recent = _costly(session).filter(session=session, created_at__gte=timezone.now() - _DAY)
+    recent = _costly(session).filter(session=session, created_at__gte=now_of(database_of(session)) - _DAY)
     for created_at, tokens in recent.annotate(tokens=_TOKENS).values_list("created_at", "tokens"):
         used[_cache_key(session.owner_id, "runs", created_at)] += 1
         used[_cache_key(session.owner_id, "tokens", created_at)] += tokens

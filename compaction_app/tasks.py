@@ -16,7 +16,6 @@ from celery import current_app, shared_task
 from django.conf import settings as django_settings
 from django.db import InterfaceError, OperationalError, connections, router
 from django.db.models import Count, Min, Q
-from django.utils import timezone
 
 from compaction_app.compaction import runs
 from compaction_app.compaction.execute import Outcome, carry_out_generations, compact_chat_history
@@ -25,7 +24,7 @@ from compaction_app.conf import get_settings, load_function, site_setting
 from compaction_app.context.reading import is_over_threshold, resolve_request
 from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun, ReplyClaim
-from compaction_app.models.managers import over
+from compaction_app.models.managers import now_of, over
 from compaction_app.summarizers.waiting import BLOCKING, without_waiting
 from compaction_app.telemetry import log, log_error
 from compaction_app.tree import branches
@@ -55,7 +54,7 @@ def enqueue(run: CompactionRun, *, countdown: float | None = None) -> bool:
     using = database_of(run)
     marked = CompactionRun.objects.using(using).filter(pk=run.pk)
     options = {"countdown": countdown, **_limits(runs.time_limit_of(run))}
-    marked.update(enqueued_at=timezone.now() + timedelta(seconds=countdown or 0))
+    marked.update(enqueued_at=now_of(using) + timedelta(seconds=countdown or 0))
     task_id = _publish("compact_branch", [run.pk, using], options, run=run.pk)
     if task_id is None:
         marked.update(enqueued_at=None)
@@ -131,8 +130,8 @@ def _enqueue_following(outcome: Outcome) -> None:
         enqueue(outcome.follow_up)
     run = outcome.run
     if run.status == RunStatus.READY:
-        due = run.next_attempt_at or timezone.now()
-        enqueue(run, countdown=max(0.0, (due - timezone.now()).total_seconds()) + 0.1)
+        now = now_of(database_of(run))
+        enqueue(run, countdown=max(0.0, ((run.next_attempt_at or now) - now).total_seconds()) + 0.1)
 
 
 # max_retries is the task's, since retry(max_retries=None) means the default of three. No row stands for this task, so
@@ -234,7 +233,7 @@ def _recover(using: str, found: dict[str, Any], schemas: list[str]) -> None:
             code = ErrorCode.TIME_LIMIT if run.status == RunStatus.RUNNING else ErrorCode.PROVIDER_ERROR
             detail = f"Abandoned after {run.attempts} attempts."
             found["given_up"] += runs.fail(claimed, run.error_code or code, detail)
-    now = timezone.now()
+    now = now_of(using)
     late = Q(due__lt=now - runs.late_after(using))
     seen = CompactionRun.objects.using(using).waiting().filter(late).aggregate(runs=Count("pk"), since=Min("due"))
     if seen["runs"]:
@@ -242,7 +241,7 @@ def _recover(using: str, found: dict[str, Any], schemas: list[str]) -> None:
         log(logger, logging.WARNING, "late", database=using, runs=seen["runs"], seconds=seconds)
     found["events"] += _delete_old_events(using)
     # What killed processes left at questions that nobody asked again.
-    ReplyClaim.objects.using(using).filter(over("lease_expires_at", timezone.now(), timedelta(hours=1))).delete()
+    ReplyClaim.objects.using(using).filter(over("lease_expires_at", now, timedelta(hours=1))).delete()
     found["databases"] += 1
 
 
@@ -250,7 +249,7 @@ def _delete_old_events(using: str) -> int:
     days = site_setting("EVENTS_KEPT_DAYS")
     if days is None:
         return 0
-    old = CompactionEvent.objects.using(using).filter(created_at__lt=timezone.now() - timedelta(days=days))
+    old = CompactionEvent.objects.using(using).filter(created_at__lt=now_of(using) - timedelta(days=days))
     oldest = old.order_by("created_at").values("pk")[:_MOST_EVENTS]
     return CompactionEvent.objects.using(using).filter(pk__in=oldest).delete()[0]
 
@@ -261,7 +260,7 @@ def _waiting_runs(using: str) -> Iterator[CompactionRun]:
     In batches that are read whole: where tasks are eager, an enqueued run is carried out here and now and closes the
     connection, which would close an open cursor too.
     """
-    found = CompactionRun.objects.using(using).left_behind(timezone.now()).order_by("pk")
+    found = CompactionRun.objects.using(using).left_behind(now_of(using)).order_by("pk")
     last = 0
     while batch := list(found.filter(pk__gt=last)[:_SWEEP_BATCH]):
         yield from batch

@@ -15,13 +15,12 @@ from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.db.models import F
-from django.utils import timezone
 
 from compaction_app import signals, telemetry
 from compaction_app.conf import Settings, settings_from_snapshot
 from compaction_app.exceptions import ConfigurationError, DurableTransactionRequired
 from compaction_app.models import CompactionEvent, CompactionRun
-from compaction_app.models.managers import FARTHEST, LOST_AFTER_SECONDS
+from compaction_app.models.managers import FARTHEST, LOST_AFTER_SECONDS, now_of
 from compaction_app.telemetry import log
 from compaction_app.tree.branches import database_of
 from compaction_app.values import EventKind, RunStatus, SkipReason
@@ -109,7 +108,7 @@ def late_after(using: str) -> timedelta:
 
 def claim(run_id: int, using: str, lease: float | None = None) -> CompactionRun | None:
     """Take ownership of a run for ``lease`` seconds; None where another worker has it, or it is finished or deleted."""
-    now = timezone.now()
+    now = now_of(using)
     rows = CompactionRun.objects.using(using).filter(pk=run_id)
     claimed = rows.claimable(now).update(
         status=RunStatus.RUNNING,
@@ -138,12 +137,12 @@ def still_claimed(run: CompactionRun) -> Any:
 def renew(run: CompactionRun, lease: float, **only: Any) -> bool:
     """Keep the run for ``lease`` seconds from now; False if the claim, or ``only`` of its row, is no longer true."""
     rows = still_claimed(run).filter(**only)
-    return bool(rows.update(lease_expires_at=timezone.now() + timedelta(seconds=lease)))
+    return bool(rows.update(lease_expires_at=now_of(rows.db) + timedelta(seconds=lease)))
 
 
 def release(run: CompactionRun, *, delay_seconds: float = 0.0, **noted: str) -> bool:
     """Back to ready, to be tried again after the delay. ``noted``: why; what was noted before may be erased by now."""
-    due = timezone.now() + timedelta(seconds=delay_seconds) if delay_seconds else None
+    due = now_of(database_of(run)) + timedelta(seconds=delay_seconds) if delay_seconds else None
     return bool(
         still_claimed(run).update(
             status=RunStatus.READY,
@@ -187,7 +186,7 @@ def end(run: CompactionRun, **ended: Any) -> bool:
     No other column is written: a worker may be writing the task's id at this moment, and one that lost its claim what
     its calls cost.
     """
-    ended |= {"claim_token": None, "lease_expires_at": None, "finished_at": timezone.now()}
+    ended |= {"claim_token": None, "lease_expires_at": None, "finished_at": now_of(database_of(run))}
     if not still_claimed(run).update(**ended):
         return False
     for name, value in ended.items():

@@ -18,7 +18,6 @@ from itertools import takewhile
 from typing import Any
 
 from django.db import transaction
-from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from compaction_app import signals, telemetry
@@ -30,7 +29,7 @@ from compaction_app.context.reading import ResolvedRequest, pruned_history_token
 from compaction_app.context.windows import name_of
 from compaction_app.messages.validation import is_storable
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
-from compaction_app.models.managers import erasures_of, lock_session
+from compaction_app.models.managers import erasures_of, lock_session, now_of
 from compaction_app.spending import find_overspending, lock_owner
 from compaction_app.summarizers.prompts import prompt_version
 from compaction_app.telemetry import log, log_error
@@ -212,7 +211,7 @@ def _nothing_to_compact(request: CompactionRequest, branch: Branch) -> Decision:
     if request.trigger != Trigger.THRESHOLD:
         run = _new_run(request, branch)
         run.status, run.skip_reason = RunStatus.SKIPPED, SkipReason.NOTHING_TO_COMPACT
-        run.finished_at = timezone.now()
+        run.finished_at = run.created_at
         run.save(using=request.using, force_insert=True)
         values = {"run": run.pk, "session": run.session_id, "reason": run.skip_reason, "history": branch.history_tokens}
         log(logger, logging.INFO, "skip", **values)
@@ -283,6 +282,7 @@ def _new_run(request: CompactionRequest, branch: Branch) -> CompactionRun:
         reserved_tokens=resolved.reserved_parts.total,
         tokens_before=branch.history_tokens,
         erasures_seen=resolved.session.erasures,
+        created_at=now_of(request.using),
     )
 
 
@@ -293,7 +293,7 @@ def find_suppression(request: CompactionRequest, branch: Branch) -> tuple[Suppre
         # The clock must not decide what the same history looks like; and this summarizer costs next to nothing.
         return None
     # A time far in the future is of a clock that was wrong once, and holds nothing back.
-    now, base = timezone.now(), branch.base
+    now, base = now_of(request.using), branch.base
     finished = (
         CompactionRun.objects.using(request.using)
         .filter(session_id=request.tip.session_id, status__in=[RunStatus.FAILED, RunStatus.SUCCEEDED])

@@ -14,13 +14,12 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import OuterRef, Subquery
-from django.utils import timezone
 
 from compaction_app.compaction.lease import Held
 from compaction_app.compaction.runs import require_no_transaction
 from compaction_app.exceptions import MessageNotFound, ReplyUnderWay, TooManyReplies
 from compaction_app.models import ChatMessage, ReplyClaim
-from compaction_app.models.managers import lock_name, lock_session
+from compaction_app.models.managers import lock_name, lock_session, now_of
 from compaction_app.telemetry import log_error
 from compaction_app.tree.branches import check_tip, database_of
 from compaction_app.values import Role
@@ -71,7 +70,7 @@ class Claim:
             if found is None:
                 raise MessageNotFound(f"Message {message_id} does not exist any more.")
             expires_at, reply_id = found
-            now = timezone.now()
+            now = now_of(using)
             if expires_at is not None and expires_at > now:
                 raise ReplyUnderWay(
                     f"A reply to message {message_id} is under way.", message_id=message_id, expires_at=expires_at
@@ -91,7 +90,7 @@ class Claim:
             using,
             lease=LEASE_SECONDS,
             seconds=self._longest,
-            renew=lambda: bool(claimed.update(lease_expires_at=timezone.now() + timedelta(seconds=LEASE_SECONDS))),
+            renew=lambda: bool(claimed.update(lease_expires_at=now_of(using) + timedelta(seconds=LEASE_SECONDS))),
             expire=claimed.delete,
         )
         return None
@@ -121,4 +120,4 @@ class Claim:
 def is_under_way(message: ChatMessage) -> bool:
     """Whether a model is being asked for a reply to this message. One query."""
     claims = ReplyClaim.objects.using(database_of(message))
-    return claims.filter(pk=message.pk, lease_expires_at__gt=timezone.now()).exists()
+    return claims.filter(pk=message.pk, lease_expires_at__gt=now_of(claims.db)).exists()

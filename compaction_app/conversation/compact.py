@@ -7,7 +7,6 @@ from typing import Unpack
 
 from asgiref.sync import sync_to_async
 from django.db.models import Q
-from django.utils import timezone
 
 from compaction_app import signals, tasks
 from compaction_app.compaction.execute import carry_out_generations, wait_for_end
@@ -18,6 +17,7 @@ from compaction_app.context.reading import ContextRequest, TurnOptions, resolve_
 from compaction_app.exceptions import CompactionRefused, InvalidMessage
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.models.managers import now_of
 from compaction_app.spending import describe_overspending
 from compaction_app.summarizers.prompts import MAX_INSTRUCTIONS
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, without_waiting
@@ -113,7 +113,7 @@ def _waiting_run(run_id: int, instructions: str, using: str) -> CompactionRun | 
     Not a run that was opened a moment ago, since the code that opened it is about to enqueue it or to carry it out.
     With instructions, only a run that has the same.
     """
-    now = timezone.now()
+    now = now_of(using)
     waiting = CompactionRun.objects.using(using).left_behind(now).filter(pk=run_id)
     if instructions:
         waiting = waiting.filter(instructions=instructions)

@@ -118,8 +118,8 @@ def redact_message(
     taken from the message is cleared. Files behind attachments are not touched. Summaries cannot be redacted.
 
     ``copies``: those of :func:`chat.copies_of` that are redacted with it, all or none; other people's conversations may
-    be among them. A message that is no copy of it raises :class:`InvalidMessage`. Or a function that is asked about each
-    copy, with the conversations locked: so that no copy that is being made is left out.
+    be among them. A message that is no copy of it raises :class:`InvalidMessage`. A function is asked about each copy,
+    with the conversations locked, so that none that is being made is left out.
     """
     check_text(replacement, "content")
     _require_message(message, "redacted")

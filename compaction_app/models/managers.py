@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
+from django.conf import settings
 from django.db import connections, models, router, transaction
 from django.db.models import Q
 from django.db.models.deletion import Collector
@@ -72,6 +73,17 @@ def erasures_of(session_id: Any, using: str) -> int | None:
 
     counters = ChatSession.objects.using(using).filter(pk=session_id).values_list("erasures", flat=True)
     return next(iter(counters), None)
+
+
+def now_of(using: str) -> datetime:
+    """The time by the database's clock: what a host writes another one compares, and their own clocks differ."""
+    if connections[using].vendor == "postgresql":
+        [(now,)] = fetch("SELECT statement_timestamp()", [], using)
+    else:
+        [(text,)] = fetch("SELECT strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now')", [], using)
+        now = datetime.fromisoformat(text).replace(tzinfo=UTC)
+        now = now if settings.USE_TZ else timezone.make_naive(now, timezone.get_default_timezone())
+    return cast(datetime, now)
 
 
 def lock_name(name: str, using: str) -> None:

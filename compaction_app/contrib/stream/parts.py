@@ -11,8 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from django.utils import timezone
-
 from compaction_app.conf import site_setting
 from compaction_app.context.assembly import address_of
 from compaction_app.conversation.recall import other_calls
@@ -24,6 +22,7 @@ from compaction_app.messages.tool_calls import name_and_arguments
 from compaction_app.messages.transcript import reasoning_text
 from compaction_app.messages.validation import storable
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, ReplyClaim
+from compaction_app.models.managers import now_of
 from compaction_app.tree.branches import database_of, is_on_branch
 from compaction_app.values import Role
 
@@ -135,7 +134,7 @@ def repository(session: ChatSession, under_way: Mapping[int, int]) -> dict[str, 
             parents.append((above, message))
         holders[row["id"]] = message
         _add(row, message, above, calls)
-    claims = ReplyClaim.objects.using(using).filter(message__session=session, lease_expires_at__gt=timezone.now())
+    claims = ReplyClaim.objects.using(using).filter(message__session=session, lease_expires_at__gt=now_of(using))
     asked = {*under_way, *claims.values_list("pk", flat=True)} - streamed
     return {
         "headId": holders[rows[-1]["id"]]["id"] if rows else None,
