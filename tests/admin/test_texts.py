@@ -1,17 +1,20 @@
-"""Texts of people and models in the admin: shown as they stand, of any size and kind, and never as markup."""
+"""Texts in the admin are shown as they are, of any size and kind, and never as markup; values as people read them."""
 
 import json
 import re
+from datetime import UTC, datetime
 
 import pytest
 from django.utils import translation
+from django.utils.timezone import override
 from django.utils.translation import trans_real
 
 from compaction_app import chat
+from compaction_app.admin import display
 from compaction_app.conf import Mode
 from compaction_app.models.words import words
 from tests import catalog
-from tests.admin.pages import ARABIC, MARKUP, page_of, url
+from tests.admin.pages import ARABIC, MARKUP, MODELS, page_of, url
 from tests.admin.records import calls, compacted
 from tests.browser import admin_pages, conversations
 from tests.trees import start_session
@@ -98,3 +101,43 @@ def test_other_parts_of_a_row_are_not_to_be_had(viewer):
     for part in ("session", "__class__", "objects"):
         assert viewer.get(url("chatmessage_text", message.pk, part)).status_code == 404
     assert viewer.get(url("chatmessage_text", 10**9, "content")).status_code == 404
+
+
+# -- values -------------------------------------------------------------------------------------------------
+
+
+WHEN = datetime(2026, 11, 22, 9, 2, 20, tzinfo=UTC)
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(
+    ("language", "zone", "iso", "shown", "number"),
+    [
+        ("en", "Asia/Tokyo", "2026-11-22T18:02:20+09:00", "Nov. 22, 2026, 18:02:20 JST", "12,345"),
+        ("de", "Europe/Berlin", "2026-11-22T10:02:20+01:00", "22.11.2026, 10:02:20 CET", "12.345"),
+    ],
+)
+def test_times_and_numbers_are_written_as_the_language_does_and_times_name_the_zone(language, zone, iso, shown, number):
+    with translation.override(language), override(zone):
+        assert display.moment(WHEN) == f'<time datetime="{iso}">{shown}</time>'
+        assert display.number(12345) == number
+    assert display.moment(None) == display.EMPTY
+
+
+@pytest.mark.pure
+def test_what_an_event_carries_is_told_in_words_and_with_commas():
+    carried = {"tokens_before": 15162, "retention_after": 0.944, "reason": "cool_down", "declared": True, "models": []}
+    told = ["declared yes", "models none", "reason cool down", "retention after 94%", "tokens before 15,162"]
+    assert display.figures(carried).split(" · ") == told
+
+
+@pytest.mark.usefixtures("window_of_4000")
+def test_no_page_shows_a_time_in_another_form(viewer):
+    session, nodes, summary, run, event = compacted()
+    year = f"{run.created_at:%Y}-"
+    pages = [page_of(one) for one in (session, nodes[-1], summary, run, event)]
+    pages += [url(f"{name}_changelist") for name in MODELS]
+    for page in pages:
+        text = viewer.get(page).text
+        assert f'<time datetime="{year}' in text, page
+        assert year not in re.sub(r'(datetime|href)="[^"]*"', "", text), page
