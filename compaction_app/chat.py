@@ -20,6 +20,7 @@ from compaction_app.conversation.complete import acomplete, complete
 from compaction_app.conversation.copy import copies_of, copy_branch
 from compaction_app.conversation.erase import (
     delete_message,
+    delete_owner,
     delete_session,
     redact_message,
     redact_text,
@@ -50,6 +51,7 @@ aretire_summary = sync_to_async(retire_summary)
 aredact_message = sync_to_async(redact_message)
 aredact_text = sync_to_async(redact_text)
 adelete_message = sync_to_async(delete_message)
+adelete_owner = sync_to_async(delete_owner)
 adelete_session = sync_to_async(delete_session)
 atips = sync_to_async(tips)
 anewest_tip = sync_to_async(newest_tip)
@@ -72,6 +74,7 @@ __all__ = [
     "acopies_of",
     "acopy_branch",
     "adelete_message",
+    "adelete_owner",
     "adelete_session",
     "afind_summary",
     "aget_branch",
@@ -99,6 +102,7 @@ __all__ = [
     "copies_of",
     "copy_branch",
     "delete_message",
+    "delete_owner",
     "delete_session",
     "find_summary",
     "get_branch",

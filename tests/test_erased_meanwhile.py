@@ -48,11 +48,11 @@ def said(number: int) -> dict[str, Any]:
     return {"role": ("user", "assistant")[number % 2], "content": text}
 
 
-def stored(owner: Any, length: int) -> ChatSession:
+def stored(owner: Any, length: int) -> Any:
     """The conversation as an import of its first messages stores it."""
     messages = [{**said(at), "id": f"m{at}", "metadata": {"note": said(at)["content"]}} for at in range(length)]
     [one] = importing.store(importing.read([("here", {"external_id": "c1", "messages": messages})]), owner=owner)
-    return one.session
+    return one
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def world(settings: Any, server: Any) -> Callable[[], Any]:
 
     def make() -> Any:
         owner = get_user_model().objects.create_user(f"ann{random.random()}")
-        session = stored(owner, 12)
+        session = stored(owner, 12).session
         messages = list(session.messages.order_by("depth"))
         summary = anchored_summary(messages[-5], messages[-6], content=f"The code is {SECRET}.", tokens=58)
         question = chat.append_message(session, messages[-1], role="user", content="What was the code?")
@@ -173,7 +173,11 @@ def retire(world: Any) -> None:
     chat.retire_summary(world.summary)
 
 
-ERASING = [redact, redact_text, delete, delete_session, retire]
+def delete_owner(world: Any) -> None:
+    chat.delete_owner(get_user_model().objects.get(pk=world.owner.pk))
+
+
+ERASING = [redact, redact_text, delete, delete_session, delete_owner, retire]
 
 
 def found() -> list[Any]:
@@ -191,7 +195,7 @@ def found() -> list[Any]:
 
 
 def check(store: Any, erase: Any) -> None:
-    if erase is not retire and (store is not import_again or erase in (redact, redact_text)):
+    if erase is not retire and (store is not import_again or erase in (redact, redact_text, delete_owner)):
         # What was deleted, a file may bring again.
         assert found() == []
     for session in ChatSession.objects.all():

@@ -20,7 +20,8 @@ from itertools import groupby
 from typing import Any
 from urllib.parse import unquote
 
-from django.db import connections, transaction
+from django.contrib.auth import get_user_model
+from django.db import connections, router, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
@@ -336,6 +337,31 @@ def delete_session(session: ChatSession) -> None:
         for root in roots.get_root_nodes(session):
             roots.delete_subtree(root.pk)
         session.delete(using=using)
+
+
+def delete_owner(user: Any) -> list[ChatSession]:
+    """Delete a user with all their conversations; returns what others have copied from these.
+
+    Everything or nothing, and beside whatever is under way: a run or a reply finds its session gone.
+    """
+    users = get_user_model()
+    if not isinstance(user, users) or user.pk is None:
+        raise InvalidMessage("user must be a stored user.", field="user")
+    using = router.db_for_write(users, instance=user)
+    sessions, copied = ChatSession.objects.using(using), list[ChatSession]()
+    with transaction.atomic(using=using):
+        # Twice: until the user is locked, another request may begin a conversation.
+        for _ in range(2):
+            own = list(sessions.filter(owner=user).order_by("pk"))
+            for session in own:
+                # Before anything is deleted: who has one of them may wait for another.
+                lock_session(session.pk, using)
+            copied += sessions.filter(copied_from__session__in=own).exclude(owner=user)
+            for session in own:
+                delete_session(session)
+            list(users._base_manager.using(using).filter(pk=user.pk).select_for_update())
+        user.delete(using=using)
+    return copied
 
 
 def _require_message(message: ChatMessage, verb: str) -> None:

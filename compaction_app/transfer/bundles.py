@@ -156,7 +156,13 @@ def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         # As bytes: line ends must stay as they are in the conversation.
-        (folder / name).write_bytes(text.encode())
+        with open(folder / name, "wb", opener=private) as file:
+            file.write(text.encode())
+
+
+def private(path: str, flags: int) -> int:
+    """The ``opener`` of a file of texts, which its owner alone may read."""
+    return os.open(path, flags, 0o600)
 
 
 def as_json(content: Any) -> str:

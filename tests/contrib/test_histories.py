@@ -533,6 +533,7 @@ def test_what_is_exported_comes_back_with_its_branches_roles_dates_calls_and_fil
     chat.append_message(chat.start_session(owner=bob), role="user", content="Not Ada's")
     file = tmp_path / "out.json"
     assert run("export_chats", "--owner", "ada", "--format", form, "--out", file) == ("", 0)
+    assert file.stat().st_mode & 0o777 == 0o600
     assert run("export_chats", "--session", session.pk, "--format", form)[0] == file.read_text()
     assert "Already imported: 1 conversation." in run("import_chats", file, "--owner", "ada")[0]
     assert "a secret" not in file.read_text()

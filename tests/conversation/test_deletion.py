@@ -12,7 +12,7 @@ from django.db.models import ProtectedError, RestrictedError
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
-from compaction_app.exceptions import MessageNotFound
+from compaction_app.exceptions import InvalidMessage, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.values import EventKind, RunStatus, Trigger
 from tests.stock_tree.models import Bookmark, BookmarkNote, Folder, Quotation, Receipt, Ticket
@@ -132,3 +132,22 @@ def test_deleting_a_session_or_its_owner_leaves_nothing_behind(delete: Callable[
     assert [ticket.message for ticket in Ticket.objects.all()] == [None]
     assert not Bookmark.objects.exists()
     connection.check_constraints()
+
+
+def test_a_person_goes_with_all_conversations_in_as_many_queries_at_any_length() -> None:
+    counted = []
+    for length in (5, 500):
+        owner, other = (get_user_model().objects.create_user(f"{name}{length}") for name in ("ann", "ben"))
+        kept, session = chat.start_session(owner=other), chat.start_session(owner=owner)
+        copied = chat.copy_branch(chain(session, length)[-1], owner=other)
+        chat.copy_branch(session.messages.last(), owner=owner)
+        with CaptureQueriesContext(connection) as queries:
+            assert chat.delete_owner(owner) == [copied]
+        counted.append(len(queries))
+        assert set(ChatSession.objects.filter(owner=other)) == {kept, copied}
+        assert not ChatSession.objects.filter(owner=owner.pk).exists()
+        assert not get_user_model().objects.filter(username=f"ann{length}").exists()
+    assert counted[0] == counted[1]
+    for nobody in (None, get_user_model()(username="new")):
+        with pytest.raises(InvalidMessage, match="stored user"):
+            chat.delete_owner(nobody)

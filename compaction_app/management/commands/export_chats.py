@@ -19,6 +19,7 @@ from django.core.management.base import BaseCommand
 from compaction_app.contrib.histories import WRITERS, document_of
 from compaction_app.management.console import WrongCall, add_database, user_named
 from compaction_app.models import ChatSession
+from compaction_app.transfer.bundles import private
 
 
 @contextmanager
@@ -27,7 +28,7 @@ def _new_file(path: Path) -> Iterator[Any]:
     if path.exists():
         raise FileExistsError(EEXIST, os.strerror(EEXIST))
     with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
-        with Path(folder, path.name).open("x", encoding="utf-8") as file:
+        with open(Path(folder, path.name), "x", encoding="utf-8", opener=private) as file:
             yield file
         Path(folder, path.name).rename(path)
 

@@ -70,7 +70,8 @@ class TestFolders:
         assert list(tmp_path.iterdir()) == []
 
     def test_it_is_readable_by_its_owner_alone(self, session, tmp_path):
-        assert export(tmp_path / "out").folder.stat().st_mode & 0o077 == 0
+        folder = export(tmp_path / "out").folder
+        assert all(path.stat().st_mode & 0o077 == 0 for path in (folder, *folder.rglob("*.*")))
 
     def test_a_session_or_database_that_is_not_there(self, tmp_path):
         for arguments in (("--session", uuid4()), ("--database", "nowhere")):
