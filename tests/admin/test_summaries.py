@@ -16,7 +16,10 @@ pytestmark = pytest.mark.django_db
 # -- coverage -----------------------------------------------------------------------------------------------
 
 
-def test_a_first_generation_takes_in_everything_up_to_its_cutoff(viewer):
+def test_a_first_generation_takes_in_all_up_to_its_cutoff_and_a_later_one_what_came_after_its_bases(viewer, three):
+    nodes, (_, second, _) = three
+    found = shown(viewer, second)
+    assert (found.covered, found.new.messages, found.new.first, found.new.last) == (4, 2, nodes[2].pk, nodes[3].pk)
     nodes, summary = summarized()
     page = shown(viewer, summary)
     assert (page.covered, page.new.messages, page.new.tokens) == (2, 2, 20)
@@ -24,13 +27,6 @@ def test_a_first_generation_takes_in_everything_up_to_its_cutoff(viewer):
     found = figures_of(viewer.get(page_of(summary)).text)
     assert found["New messages"] == f"Message {nodes[0].pk} (#1) – Message {nodes[1].pk} (#2)"
     assert found["Own tokens"] == "8"
-
-
-def test_a_later_generation_takes_in_what_came_after_its_bases_cutoff(viewer, three):
-    nodes, (_, second, _) = three
-    page = shown(viewer, second)
-    assert (page.covered, page.new.messages) == (4, 2), "the two messages that it took in"
-    assert (page.new.messages, page.new.first, page.new.last) == (2, nodes[2].pk, nodes[3].pk)
 
 
 def test_one_that_no_model_wrote_says_so_and_why_and_shows_its_text_once(viewer):
@@ -102,26 +98,25 @@ def test_of_a_long_text_the_lines_around_a_change_are_shown_and_each_entry_of_a_
 # -- ledger and record --------------------------------------------------------------------------------------
 
 
-def test_the_ledger_is_a_list_by_who_said_it(viewer):
+def test_ledger_and_extract_are_lists_by_who_said_it_and_the_extract_has_an_address_of_its_own(viewer):
     ledger = "user: the deadline is 27 March now · 94 steps\nuser Ana: 12 ships\ntool: No open flame\nplain: and simple"
-    _, summary = summarized(content="What was said.", ledger=ledger)
-    assert shown(viewer, summary).ledger == [
+    quoted = "## Quoted from the conversation\n### 2026-03-27\nuser Ana: 12 ships · never <sand> the mast"
+    _, summary = summarized(ledger=ledger, extract=quoted)
+    found = shown(viewer, summary)
+    assert found.ledger == [
         ("user", ["the deadline is 27 March now", "94 steps"]),
         ("user Ana", ["12 ships"]),
         ("tool", ["No open flame"]),
         ("", ["plain: and simple"]),
     ]
-    page = viewer.get(page_of(summary)).text
-    assert '<li dir="auto">94 steps</li>' in page
-    assert "This summary has no extract." in page
-
-
-def test_the_extract_is_a_list_too_and_has_an_address_of_its_own(viewer):
-    quoted = "## Quoted from the conversation\n### 2026-03-27\nuser Ana: 12 ships · never <sand> the mast"
-    _, summary = summarized(extract=quoted)
-    assert shown(viewer, summary).extract == [("user Ana, 2026-03-27", ["12 ships", "never <sand> the mast"])]
-    page = viewer.get(page_of(summary)).text
-    assert '<li dir="auto">never &lt;sand&gt; the mast</li>' in page
+    assert found.extract == [("user Ana, 2026-03-27", ["12 ships", "never <sand> the mast"])]
     address = url("chatmessage_text", summary.pk, "extract")
-    assert f'href="{address}"' in page
+    page = viewer.get(page_of(summary)).text
+    for part in (
+        '<li dir="auto">94 steps</li>',
+        '<li dir="auto">never &lt;sand&gt; the mast</li>',
+        f'href="{address}"',
+    ):
+        assert part in page
     assert viewer.get(address).text == quoted
+    assert shown(viewer, summarized()[1]).extract == []
