@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.db import connection, transaction
 
 from compaction_app import chat
 from tests.plugin import NO_FRAMEWORKS
@@ -48,6 +49,23 @@ def test_an_item_is_popped(kept, session):
     for _ in range(4):
         popped = async_to_sync(kept.pop_item)()
     assert (popped, kept.tip, session.messages.count()) == (None, None, 0)
+
+
+def test_what_was_erased_meanwhile_is_not_stored_again(kept, session, monkeypatch):
+    added(kept, QUESTION, {**CALLS[0], "arguments": '{"of": "zanzibar"}'}, CALLS[1])
+    own = transaction.Atomic.__enter__
+
+    def begin(atomic):
+        if not erased and not connection.in_atomic_block:
+            erased.append(None)
+            erased.append(chat.redact_message(kept.tip))
+        return own(atomic)
+
+    erased = []
+    monkeypatch.setattr(transaction.Atomic, "__enter__", begin)
+    async_to_sync(kept.pop_item)()
+    assert erased
+    assert "zanzibar" not in str(list(session.messages.values()))
 
 
 def test_nothing_is_taken_from_another_branch(kept, session):
