@@ -103,7 +103,7 @@ def branch(session: ChatSession) -> list[ChatMessage]:
 @pytest.fixture
 def server() -> Iterator[ScriptedOpenAIServer]:
     """A provider whose every answer passes for a summary."""
-    with ScriptedOpenAIServer(default=steps.reply("## Recap\n\n" + "All is on the board. " * 4)) as running:
+    with ScriptedOpenAIServer(default=steps.reply()) as running:
         yield running
 
 

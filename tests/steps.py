@@ -18,9 +18,19 @@ def fill_target(share: float = 1.0) -> Step:
     def write(body: Body) -> str:
         # The material may mention tokens too; what is asked for comes after it, that of a tighter retry last.
         asked = [int(n) for m in body.get("messages", []) for n in _ASKED_SIZE.findall(content_text(m.get("content")))]
-        return text_of_tokens(int((asked[-1] if asked else 300) * share))
+        size = int((asked[-1] if asked else 300) * share)
+        # The beginning of what is replaced, since a summary has to tell something of it.
+        material = content_text((body.get("messages") or [{}])[-1].get("content")).partition("<cutoff id=")[0]
+        words = re.sub("<[^<>]*>", " ", material).split()
+        told = " ".join(words[: len(words) * size // max(1, _count(material))])
+        rest = size - _count(told)
+        return told if rest < 20 else f"{told} {text_of_tokens(rest)}"
 
     return steps.reply_with(write)
+
+
+def _count(text: str) -> int:
+    return ExactTokenCounter()([text])[0]
 
 
 def text_of_tokens(tokens: int) -> str:

@@ -599,9 +599,9 @@ NOT_FROM_OUTSIDE = set(
     # What this app, its host and an operator write: names, settings, keys, addresses, a moment.
     """register_tool_marker compiled marker address_of observe_calibration known_price overflow_of_usage
     endpoint_of_request remember recall recall_habits remember_habits forget tool_schema chosen_sessions index_of
-    safe_name database_alias succeeded_runs as_json is_allowed owner_or_staff challenge_for whole page parse_cursor
-    value_of column bar number percent record_double_configured endpoint_of require_client takes_the_arguments_of
-    redact_parameters
+    safe_name private database_alias succeeded_runs as_json is_allowed owner_or_staff challenge_for whole page
+    parse_cursor value_of column bar number percent record_double_configured endpoint_of require_client
+    takes_the_arguments_of redact_parameters
     """
     # A type alone, or once through, without a pattern that repeats.
     """wrong_draft count_summary with_address json_type report_of """
@@ -611,7 +611,7 @@ NOT_FROM_OUTSIDE = set(
     """
     # A row, by its key: queries, whose number and rows other tests assert.
     """require_tip is_under_way request_compaction compact acompact open_now copies_of retire_summary live_built_on
-    redact_message delete_message pin_message unpin_message recall_text
+    redact_message delete_message delete_owner generations_of_copies pin_message unpin_message recall_text
     settle is_of_page
     """
     # They ask a model, or run in a framework, and read with what is here.

@@ -30,11 +30,12 @@ from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.tree.verify import verify_session
 from tests.small import asks
 from tests.steps import fill_target
-from tests.summarizers.summarizing import GOOD, KEY, KEY_VARIABLE
+from tests.summarizers.summarizing import KEY, KEY_VARIABLE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 SECRET = "Vineta lies under the sea"
+GOOD = "## Recap\n\nBerth 3 is taken and berth 4 is taken, says Ida; both are on the board, and all is well."
 RUN_LIST = "admin:compaction_app_compactionrun_changelist"
 #: At most, for what takes a fraction of it on an idle machine. Below the summarizer's time-out.
 WAIT_SECONDS = 20

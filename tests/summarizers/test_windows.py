@@ -230,7 +230,7 @@ class TestAtRest:
             if room < 1_200:
                 usage = {"prompt_tokens": WINDOW - room, "completion_tokens": room}
                 return exchange.send_message({"content": "## Recap\n\nIt was "}, usage=usage, finish_reason="length")
-            return fill_target(0.7)(exchange)
+            return steps.reply()(exchange)
 
         # The default model is taken to have 128,000.
         with ScriptedOpenAIServer(default=full) as server:

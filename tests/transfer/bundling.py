@@ -14,7 +14,7 @@ from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.values import PolicyDecision
 from tests.small import asks
 
-SUMMARY = "## Recap\n\nThe user plans a garden & a <shed>; you keep the list of plants."
+SUMMARY = "## Recap\n\nA garden & a <shed>: plant no. 1 stands behind the wall and costs 7 €, no. 2 costs 14 €."
 
 
 def site(server: ScriptedOpenAIServer, *, max_input_tokens: int = 100_000, asked: Any = None, **overrides: Any) -> Any:

@@ -19,7 +19,7 @@ from tests.transfer.bundling import SUMMARY, Export, export, loop, prose, run, s
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-OTHER = "## Recap\n\nThe user plans a garden & a <shed>; the list of plants is yours to keep."
+OTHER = "## Recap\n\nThe user plans a garden & a <shed>; plant no. 1 stands behind the wall, and no. 2 costs 14 €."
 FAKE = "compaction_app.testing.summarizers.FakeSummarizer"
 EXTRACT = "compaction_app.summarizers.ExtractiveSummarizer"
 

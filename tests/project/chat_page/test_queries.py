@@ -35,8 +35,9 @@ class TestQueries:
         tip = grow(session, messages)
         root = ChatMessage.objects.get(parent=None)
         assert queries_of(browser, url("session", session)) == self.PLAIN
-        # The message, whether it is being answered, and the forks below it; its session is not read again.
-        assert queries_of(browser, url("branch", session, root)) == self.PLAIN + 2
+        # The message, whether it is being answered by the database's clock, and the forks below it; its session is not
+        # read again.
+        assert queries_of(browser, url("branch", session, root)) == self.PLAIN + 3
         for message in list(ChatMessage.objects.order_by("-id")[:8]):
             for _ in range(3):
                 chat.append_message(session, message.parent, role=message.role, content="Variant")
