@@ -69,6 +69,7 @@ from compaction_app.summarizers import drafts, error_details, prompts
 from compaction_app.transfer import formats, importing
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import Message, Role, SummaryDraft, SummaryRequest
+from tests.some import some
 from tests.transfer import test_growth_of_imports
 
 PACKAGE = Path(compaction_app.__file__).parent
@@ -537,7 +538,7 @@ OF_MESSAGES: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
 
 
 @pytest.mark.parametrize("size", [60, pytest.param(1_000, marks=pytest.mark.long)], ids=["short", "long"])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", some(SHAPES, "a tool loop", "turns"))
 def test_four_times_as_many_of_a_kind_take_about_four_times_as_much(shape: str, size: int) -> None:
     short, long = SHAPES[shape](size), SHAPES[shape](4 * size)
     measured = [_growth, _held] if size >= 1_000 else [_growth]

@@ -375,6 +375,7 @@ def places(value: Any) -> Iterator[list[Any]]:
     [(None,), pytest.param((7, "x", [], {}, [None], {"x": None}), marks=pytest.mark.long)],
     ids=["some", "the rest"],
 )
+@pytest.mark.long
 def test_no_value_of_another_type_loses_a_conversation(others):
     """Whatever stands in one place of a document, the rest of it is read; else it is named."""
     known = ("mapping", "messages", "chat_messages", "conversations", "chat", "history", "conversationId")

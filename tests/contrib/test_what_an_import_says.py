@@ -39,6 +39,7 @@ from tests.contrib.test_histories import (
     talk,
     webui,
 )
+from tests.some import some
 from tests.transfer.bundling import run
 
 pytestmark = pytest.mark.django_db
@@ -248,9 +249,7 @@ ONE_OF_EACH: dict[str, tuple[Any, list[tuple[Any, ...]]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "product", [pytest.param(one, marks=[] if one == "ChatGPT" else pytest.mark.long) for one in ONE_OF_EACH]
-)
+@pytest.mark.parametrize("product", some(ONE_OF_EACH, "ChatGPT"))
 def test_no_value_ends_more_than_its_own_conversation(product, tmp_path):
     """``"created_at": 10**400`` was an ``OverflowError``, and the chats behind it were not read."""
     document, ways = ONE_OF_EACH[product]

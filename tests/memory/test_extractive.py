@@ -282,6 +282,7 @@ class TestDeterminism:
         "    print(text)\n"
     )
 
+    @pytest.mark.long
     def test_the_bytes_do_not_depend_on_the_hash_seed(self) -> None:
         # This process has a hash seed of its own, by chance.
         told = subprocess.run(

@@ -166,6 +166,7 @@ for counter in ("CharacterTokenCounter", "ExactTokenCounter"):
 """
 
 
+@pytest.mark.long
 def test_the_client_and_the_tokenizer_are_loaded_where_they_are_used() -> None:
     """A process that asks no model does without the client, and one that counts characters without the tokenizer."""
     environment = os.environ | {"DJANGO_SETTINGS_MODULE": "tests.settings"}

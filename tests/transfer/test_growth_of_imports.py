@@ -27,6 +27,7 @@ from tests.contrib.test_histories import (
     said,
     webui,
 )
+from tests.some import some
 
 pytestmark = pytest.mark.pure
 
@@ -139,12 +140,7 @@ def assert_grows_like(make: Callable[[int], Any], run: Callable[[Any], Any], few
     assert after < max(FLOOR, MOST_TIME * before)
 
 
-QUICK = {"a fan", "calls of LibreChat", "files of ChatGPT", "keys that nobody knows"}
-
-
-@pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=[] if kind in QUICK else pytest.mark.long) for kind in DOCUMENTS]
-)
+@pytest.mark.parametrize("kind", some(DOCUMENTS, "a fan", "files of ChatGPT", "keys that nobody knows"))
 def test_four_times_the_messages_take_about_four_times_as_much(kind: str) -> None:
     assert_grows_like(DOCUMENTS[kind], read)
 

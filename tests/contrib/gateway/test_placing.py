@@ -19,6 +19,7 @@ from compaction_app.conversation.append import BY_CLIENT
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.testing import steps
 from tests.contrib.gateway.site import branches, post, talk
+from tests.some import some
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls("tests.contrib.gateway.site")]
 
@@ -174,7 +175,7 @@ LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": 
 @pytest.mark.parametrize(
     ("turns", "header"), [(3, False), *(pytest.param(6, header, marks=pytest.mark.long) for header in (False, True))]
 )
-@pytest.mark.parametrize("name", CLIENTS)
+@pytest.mark.parametrize("name", some(CLIENTS, *list(CLIENTS)[::3]))
 def test_a_client_that_writes_its_list_its_own_way_has_one_session(server, name, turns, header):
     """Each turn has two calls, two results and a reply; what is stored grows by the turn and not by the list."""
     about = {"headers": {"X-Conversation-Id": "c1"}} if header else {}
