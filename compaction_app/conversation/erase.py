@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import html
-import json
 import logging
 import re
 import unicodedata
@@ -18,7 +17,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from itertools import groupby
 from typing import Any
-from urllib.parse import unquote
 
 from django.contrib.auth import get_user_model
 from django.db import connections, router, transaction
@@ -53,11 +51,20 @@ SHORTEST_TEXT = 4
 _READ_AT_ONCE = 50
 #: What a redaction changes. The rest of a run is codes and figures.
 _OF_MESSAGES, _OF_SESSIONS, _OF_RUNS = erased(ChatMessage), erased(ChatSession), erased(CompactionRun, said=True)
-#: Characters without width, which a copy from a page may contain: joiners, directions, variants of a picture.
-_UNSEEN = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
-#: Of Turkish: the dot that case folding leaves, and the letter that has none.
-_TURKISH = {0x307: None, 0x131: "i"}
-_ESCAPE = re.compile(r"(?:\\(?:u[0-9a-fA-F]{4}|[\"\\/bfnrt]))+|&(?:#\w{1,8}|[a-zA-Z]{2,8});|(?:%[0-9a-fA-F]{2})+")
+#: Signs that nobody sees, and dashes, whose categories do not say so.
+_UNSEEN = re.compile("VARIATION SELECTOR|FILLER$|GRAPHEME JOINER|VOWEL INHERENT")
+_DASH = re.compile("(?<!PLUS-)MINUS SIGN$|HYPHEN BULLET")
+#: Of Turkish: the dot that case folding leaves, and the letter that has none. Of forms and Braille: a space.
+_AFTER_CASE = {0x307: None, 0x131: "i", 0x2B: " ", 0x2800: " "}
+#: Of programs and addresses, of JSON and JavaScript, of Markdown and HTML.
+_ESCAPE = re.compile(
+    r"(?P<bytes>(?:(?:\\x|%)[0-9a-fA-F]{2}|\\[0-3][0-7]{2})+)|(?P<units>(?:[\\%]u[0-9a-fA-F]{4})+|\\[bfnrt])"
+    r"|\\(?P<sign>[!-/:-@[-`{-~])|&(?:#\w{1,8}|[a-zA-Z]\w{1,31});"
+)
+#: Bytes that are no UTF-8 are Latin-1.
+_LATIN_1 = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}
+#: Begins a line of quoted mail.
+_QUOTE_MARKS = re.compile(r"(?:^|[\n\r])[\s>]+")
 #: The depth of a message that a search found.
 _QUOTED = re.compile(f"{RECALLED}([0-9]{{1,9}}) ")
 _LONGEST_TITLE: Any = ChatSession._meta.get_field("title").max_length
@@ -375,8 +382,9 @@ def redact_text(session: ChatSession, text: str, *, dry_run: bool = False) -> Te
 
     Messages are redacted as :func:`redact_message` does, with the summaries below them. Summaries that quote it
     otherwise are emptied and retired, title and system prompt are cleared, keys of the session's metadata are removed,
-    and instructions, policy lines and error details of runs are emptied. Case, white space, escapes and the way in
-    which letters are composed make no difference. ``dry_run`` changes nothing. What a redaction keeps is not searched:
+    and instructions, policy lines and error details of runs are emptied. Case, white space, kinds of dashes, characters
+    that nobody sees, marks of quoted lines, escapes and the way in which letters are composed make no difference, nor
+    does "+" for a space. ``dry_run`` changes nothing. What a redaction keeps is not searched:
     names of functions, ids, names of models, numbers of usage. A text of fewer than four characters raises
     :class:`InvalidMessage`.
     """
@@ -497,9 +505,25 @@ def _texts_gone(value: Any, left: Any) -> Iterator[str]:
         yield from (text for text in _texts_in(value) if text not in staying)
 
 
+class _Signs(dict[int, str | None]):
+    """For ``str.translate``: nothing for what nobody sees, a hyphen for each dash. It grows by what it meets."""
+
+    def __missing__(self, code: int) -> str | None:
+        sign = chr(code)
+        name, category = unicodedata.name(sign, ""), unicodedata.category(sign)
+        is_unseen = category in ("Cc", "Cf", "Cn") and not sign.isspace()
+        is_dash = category == "Pd" or _DASH.search(name)
+        self[code] = None if is_unseen or _UNSEEN.search(name) else "-" if is_dash else sign
+        return self[code]
+
+
+_SIGNS, _SIGNS_AFTER_CASE = _Signs(), _Signs(_AFTER_CASE)
+
+
 def _folded(text: str) -> str:
-    folded = unicodedata.normalize("NFKC", _ACCENTS.sub(_in_order, _UNSEEN.sub("", text))).casefold()
-    return " ".join(unicodedata.normalize("NFKC", folded).translate(_TURKISH).split())
+    folded = unicodedata.normalize("NFKC", _ACCENTS.sub(_in_order, text.translate(_SIGNS))).casefold()
+    folded = unicodedata.normalize("NFKC", folded).translate(_SIGNS_AFTER_CASE)
+    return " ".join(_QUOTE_MARKS.sub(" ", folded).split())
 
 
 def _in_order(accents: re.Match[str]) -> str:
@@ -538,7 +562,11 @@ def _texts_in(value: Any) -> Iterator[str]:
 
 
 def _unescaped(escape: re.Match[str]) -> str:
-    written = escape[0]
-    if written[0] == "&":
-        return html.unescape(written)
-    return unquote(written) if written[0] == "%" else str(json.loads(f'"{written}"'))
+    if escape.lastgroup == "sign":
+        return escape["sign"]
+    if escape.lastgroup is None:
+        return html.unescape(escape[0])
+    written = escape[0].replace("%u", "\\u").replace("%", "\\x").encode().decode("unicode_escape")
+    if escape.lastgroup == "bytes":
+        return written.encode("latin-1").decode(errors="surrogateescape").translate(_LATIN_1)
+    return written.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
