@@ -30,6 +30,7 @@ from compaction_app.conf import Mode, get_settings, get_token_counter
 from compaction_app.conversation.compact import request_compaction
 from compaction_app.conversation.copy import copies_with_sessions, generations_of_copies
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
+from compaction_app.messages.originals import RESULT_AS_TEXT
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin, SearchEntry, sql
 from compaction_app.models.columns import blanked, erased, left_of
@@ -186,9 +187,13 @@ def blank_messages(
 
 
 def quotations_of(session_id: Any, ids: Collection[int], using: str) -> set[int]:
-    """The messages below some that have one of them, or such a message, as found by a search: they are erased, too."""
+    """The results below some that have one of them, or such a result, as found by a search: they are erased, too.
+
+    What a person writes between the same tags is their own.
+    """
     rows, erased = ChatMessage.objects.using(using).messages().in_session(session_id), set(ids)
-    quoting = rows.filter(pk__gt=min(ids), content__contains=RECALLED).values_list("pk", "content")
+    is_result = Q(role=Role.TOOL) | Q(content__startswith=RESULT_AS_TEXT, original__isnull=False)
+    quoting = rows.filter(is_result, pk__gt=min(ids), content__contains=RECALLED).values_list("pk", "content")
     quoted = {pk: {int(depth) for depth in _QUOTED.findall(text)} for pk, text in quoting.iterator(_READ_AT_ONCE)}
     if not quoted:
         return set()

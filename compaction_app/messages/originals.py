@@ -43,6 +43,8 @@ Writer = Literal["client", "host", "model"]
 
 OPENAI, RESPONSES, ANTHROPIC, PYDANTIC_AI, LANGCHAIN = FORMATS
 
+#: Begins a result whose call is not there: :func:`become_text`.
+RESULT_AS_TEXT = "[result of a tool call: "
 _MARKER_CHARS = 240
 #: Keys with a name or a number in them, which a stream repeats, and ends of such keys.
 _NAMES = frozenset({"id", "type", "role", "name", "index", "format", "status", "object", "model", "mime_type"})
@@ -570,7 +572,7 @@ def become_text(result: Any) -> None:
     result.original = result.original or {"format": OPENAI, "endpoint": "", "data": data}
     about = in_brackets(" ".join(sent_name(one) for one in (result.name, result.tool_call_id) if one), 80)
     quoted = "".join(f"\n> {line}" for line in result.content.splitlines())
-    result.role, result.content = "user", f"[result of a tool call: {about}]{quoted}"
+    result.role, result.content = "user", f"{RESULT_AS_TEXT}{about}]{quoted}"
     result.tool_call_id = result.name = ""
 
 

@@ -307,11 +307,17 @@ def test_what_a_search_found_of_it_goes_too_and_nothing_of_another_branch(sessio
         content = f"<recalled message={depth} role=user>\nIt\n</recalled>"
         return chat.append_message(session, called, role="tool", tool_call_id="c1", content=content)
 
+    def said(role: str, **fields: Any) -> ChatMessage:
+        content = "<recalled message=2 role=user>\nIt\n</recalled>"
+        return chat.append_message(session, first, role=role, content=content, **fields)
+
     root = chat.append_message(session, role="user", content="x")
     first, other = (chat.append_message(session, root, role="user", content=text) for text in (TEXT, "y"))
     quotation = searched(first, 2)
     erased = {first, quotation, searched(quotation, quotation.depth)}
-    kept = {root, other, searched(quotation, 1), searched(other, 2)}
+    # A result whose call is not there is one, too; what a person or a model writes is not.
+    erased.add(said("tool", tool_call_id="gone", lenient=True))
+    kept = {root, other, searched(quotation, 1), searched(other, 2), said("user"), said("assistant")}
     assert [one.id for one in chat.redact_text(session, TEXT).messages] == [first.pk]
     assert set(ChatMessage.objects.exclude(redacted_at=None)) == erased
     assert kept <= set(ChatMessage.objects.filter(redacted_at=None))
