@@ -20,7 +20,8 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.db import connections, router, transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, Q, QuerySet, TextField
+from django.db.models.functions import Cast
 from django.utils import timezone
 
 from compaction_app import signals, tasks
@@ -30,7 +31,12 @@ from compaction_app.conf import Mode, get_settings, get_token_counter
 from compaction_app.conversation.compact import request_compaction
 from compaction_app.conversation.copy import copies_with_sessions, generations_of_copies
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
-from compaction_app.messages.originals import RESULT_AS_TEXT
+from compaction_app.messages.originals import (
+    RESULT_AS_TEXT,
+    has_compaction,
+    text_without_compactions,
+    without_compactions,
+)
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin, SearchEntry, sql
 from compaction_app.models.columns import blanked, erased, left_of
@@ -174,16 +180,45 @@ def blank_messages(
             for name in _OF_MESSAGES:
                 setattr(row, name, _left_of(row, name))
             row.content, row.redacted_at = replacement if row.pk in ids else REDACTED, timezone.now()
-        counts = count_messages([vars(row) for row in rows], get_token_counter())
-        for row, missing, tokens in zip(rows, missing_results, counts, strict=True):
-            row.token_count = tokens + missing * TOKENS_PER_MISSING_RESULT
-            row.save_base(using=using, update_fields=[*_OF_MESSAGES, "redacted_at", "token_count"])
+        _save_counted(rows, missing_results, using)
         SearchEntry.objects.using(using).filter(pk__in=batch).update(**blanked(SearchEntry))
         MessagePin.objects.using(using).filter(pk__in=batch).delete()
     _clear_title(session_id, beginnings, using)
+    _sum_paths(tops, using)
+
+
+def _save_counted(rows: Sequence[ChatMessage], missing_results: Sequence[int], using: str) -> None:
+    counts = count_messages([vars(row) for row in rows], get_token_counter())
+    for row, missing, tokens in zip(rows, missing_results, counts, strict=True):
+        row.token_count = tokens + missing * TOKENS_PER_MISSING_RESULT
+        row.save_base(using=using, update_fields=[*_OF_MESSAGES, "redacted_at", "token_count"])
+
+
+def _sum_paths(tops: Sequence[int], using: str) -> None:
     with connections[using].cursor() as cursor:
         for batch in _batches(tops, _BATCH):
             cursor.execute(sql.SUM_PATH_TOKENS.format(tops=sql.places(batch)), batch)
+
+
+def _drop_compactions(ids: Sequence[int], using: str) -> bool:
+    """Remove providers' own summaries, which are below what they were made of; whether there were any."""
+    stored = ChatMessage.objects.using(using).messages().filter(pk__in=ids)
+    texts = {f"{name}_text": Cast(name, TextField()) for name in ("original", "metadata")}
+    named = Q(original_text__contains="compaction") | Q(metadata_text__contains="compaction")
+    changed: list[int] = []
+    for batch in _batches(stored.annotate(**texts).filter(named).values_list("pk", flat=True), _READ_AT_ONCE):
+        rows = [row for row in stored.filter(pk__in=batch) if has_compaction([row.original, row.metadata])]
+        missing_results = calls_unanswered_before(rows, using)
+        for row in rows:
+            row.content = text_without_compactions(row.content, row.original)
+            row.original, row.metadata = without_compactions([row.original, row.metadata])
+            if not (row.content or row.tool_calls or row.attachments):
+                row.content, row.original = REDACTED, None
+        _save_counted(rows, missing_results, using)
+        changed += [row.pk for row in rows]
+    # They are written again, of what is left.
+    SearchEntry.objects.using(using).filter(pk__in=changed).delete()
+    return bool(changed)
 
 
 def quotations_of(session_id: Any, ids: Collection[int], using: str) -> set[int]:
@@ -269,9 +304,10 @@ def ids_below(message_id: int, using: str) -> list[int]:
 def empty_summaries(session_id: Any, ids: Sequence[int], using: str, tops: Sequence[int]) -> None:
     """Retire and empty the summaries among ``ids``, earlier retired ones too, and what of runs may quote them.
 
-    ``tops``: messages at or above all of them, whose branches may have to be compacted again.
+    Providers' own summaries in messages among them are removed. ``tops``: messages at or above all of them, whose
+    branches may have to be compacted again.
     """
-    emptied, retired, now = 0, [], timezone.now()
+    emptied, retired, dropped, now = 0, [], False, timezone.now()
     signals.text_erased.send(ChatMessage, session_id=session_id, message_ids=list(ids), using=using)
     for batch in _batches(ids, _BATCH):
         summaries = ChatMessage.objects.using(using).summaries().filter(pk__in=batch)
@@ -281,6 +317,9 @@ def empty_summaries(session_id: Any, ids: Sequence[int], using: str, tops: Seque
         # The reason that a person gave for an earlier retirement may quote the summary.
         emptied += summaries.update(**blanked(ChatMessage) | {"redacted_at": now, "retired_reason": "redaction"})
         _blank_runs(using, batch)
+        dropped |= _drop_compactions(batch, using)
+    if dropped:
+        _sum_paths(tops, using)
     ChatSession.objects.using(using).filter(pk=session_id).update(erasures=F("erasures") + 1)
     payload = {"summaries": emptied, "erasure": "redaction"}
     message_id = tops[0] if len(tops) == 1 else None
