@@ -116,6 +116,14 @@ def _summarized(text: str, role: str = Role.USER) -> str:
     return extractive.Material.of(*extractive.read_earlier("", is_extract=False), messages).extract(200, _count)
 
 
+def _without_compactions(text: str) -> None:
+    items = [{"type": "compaction", "content": text[start : start + 9]} for start in range(0, len(text), 9)]
+    assert originals.has_compaction(items)
+    originals.without_compactions(items)
+    originals.text_without_compactions(text, items)
+    originals.text_without_compactions(text, items[:1])
+
+
 def _refused(text: str) -> None:
     covered = (_message("What is it?"), _message(text))
     request = SummaryRequest(
@@ -185,10 +193,10 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     overflow: [_find_overflow],
     chat_model: [chat_model._NO_END.search],
     media: [media.media_type, lambda text: media.picture_size(f"data:image/png;base64,{text}")],
-    originals: [_read],
+    originals: [_read, _without_compactions],
     pruning: [pruning.collapse_blanks],
     search_words: [lambda text: list(search_words.words_in(text))],
-    erase: [erase._folded, lambda text: erase.is_title_of(text, text)],
+    erase: [erase._folded, lambda text: list(erase._texts_in(text)), lambda text: erase.is_title_of(text, text)],
     usage: [lambda text: usage._without_text({"type": text, text: 1})],
     openai_format: [openai_format.sent_name, lambda text: openai_format.attachment_line({"name": text, "url": text})],
     secrets: [secrets.redact_secrets],

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import html
-import json
 import logging
 import re
 import unicodedata
@@ -18,11 +17,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from itertools import groupby
 from typing import Any
-from urllib.parse import unquote
 
 from django.contrib.auth import get_user_model
 from django.db import connections, router, transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, Q, QuerySet, TextField
+from django.db.models.functions import Cast
 from django.utils import timezone
 
 from compaction_app import signals, tasks
@@ -32,6 +31,12 @@ from compaction_app.conf import Mode, get_settings, get_token_counter
 from compaction_app.conversation.compact import request_compaction
 from compaction_app.conversation.copy import copies_with_sessions, generations_of_copies
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
+from compaction_app.messages.originals import (
+    RESULT_AS_TEXT,
+    has_compaction,
+    text_without_compactions,
+    without_compactions,
+)
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin, SearchEntry, sql
 from compaction_app.models.columns import blanked, erased, left_of
@@ -53,11 +58,20 @@ SHORTEST_TEXT = 4
 _READ_AT_ONCE = 50
 #: What a redaction changes. The rest of a run is codes and figures.
 _OF_MESSAGES, _OF_SESSIONS, _OF_RUNS = erased(ChatMessage), erased(ChatSession), erased(CompactionRun, said=True)
-#: Characters without width, which a copy from a page may contain: joiners, directions, variants of a picture.
-_UNSEEN = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
-#: Of Turkish: the dot that case folding leaves, and the letter that has none.
-_TURKISH = {0x307: None, 0x131: "i"}
-_ESCAPE = re.compile(r"(?:\\(?:u[0-9a-fA-F]{4}|[\"\\/bfnrt]))+|&(?:#\w{1,8}|[a-zA-Z]{2,8});|(?:%[0-9a-fA-F]{2})+")
+#: Signs that nobody sees, and dashes, whose categories do not say so.
+_UNSEEN = re.compile("VARIATION SELECTOR|FILLER$|GRAPHEME JOINER|VOWEL INHERENT")
+_DASH = re.compile("(?<!PLUS-)MINUS SIGN$|HYPHEN BULLET")
+#: Of Turkish: the dot that case folding leaves, and the letter that has none. Of forms and Braille: a space.
+_AFTER_CASE = {0x307: None, 0x131: "i", 0x2B: " ", 0x2800: " "}
+#: Of programs and addresses, of JSON and JavaScript, of Markdown and HTML.
+_ESCAPE = re.compile(
+    r"(?P<bytes>(?:(?:\\x|%)[0-9a-fA-F]{2}|\\[0-3][0-7]{2})+)|(?P<units>(?:[\\%]u[0-9a-fA-F]{4})+|\\[bfnrt])"
+    r"|\\(?P<sign>[!-/:-@[-`{-~])|&(?:#\w{1,8}|[a-zA-Z]\w{1,31});"
+)
+#: Bytes that are no UTF-8 are Latin-1.
+_LATIN_1 = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}
+#: Begins a line of quoted mail.
+_QUOTE_MARKS = re.compile(r"(?:^|[\n\r])[\s>]+")
 #: The depth of a message that a search found.
 _QUOTED = re.compile(f"{RECALLED}([0-9]{{1,9}}) ")
 _LONGEST_TITLE: Any = ChatSession._meta.get_field("title").max_length
@@ -166,22 +180,55 @@ def blank_messages(
             for name in _OF_MESSAGES:
                 setattr(row, name, _left_of(row, name))
             row.content, row.redacted_at = replacement if row.pk in ids else REDACTED, timezone.now()
-        counts = count_messages([vars(row) for row in rows], get_token_counter())
-        for row, missing, tokens in zip(rows, missing_results, counts, strict=True):
-            row.token_count = tokens + missing * TOKENS_PER_MISSING_RESULT
-            row.save_base(using=using, update_fields=[*_OF_MESSAGES, "redacted_at", "token_count"])
+        _save_counted(rows, missing_results, using)
         SearchEntry.objects.using(using).filter(pk__in=batch).update(**blanked(SearchEntry))
         MessagePin.objects.using(using).filter(pk__in=batch).delete()
     _clear_title(session_id, beginnings, using)
+    _sum_paths(tops, using)
+
+
+def _save_counted(rows: Sequence[ChatMessage], missing_results: Sequence[int], using: str) -> None:
+    counts = count_messages([vars(row) for row in rows], get_token_counter())
+    for row, missing, tokens in zip(rows, missing_results, counts, strict=True):
+        row.token_count = tokens + missing * TOKENS_PER_MISSING_RESULT
+        row.save_base(using=using, update_fields=[*_OF_MESSAGES, "redacted_at", "token_count"])
+
+
+def _sum_paths(tops: Sequence[int], using: str) -> None:
     with connections[using].cursor() as cursor:
         for batch in _batches(tops, _BATCH):
             cursor.execute(sql.SUM_PATH_TOKENS.format(tops=sql.places(batch)), batch)
 
 
+def _drop_compactions(ids: Sequence[int], using: str) -> bool:
+    """Remove providers' own summaries, which are below what they were made of; whether there were any."""
+    stored = ChatMessage.objects.using(using).messages().filter(pk__in=ids)
+    texts = {f"{name}_text": Cast(name, TextField()) for name in ("original", "metadata")}
+    named = Q(original_text__contains="compaction") | Q(metadata_text__contains="compaction")
+    changed: list[int] = []
+    for batch in _batches(stored.annotate(**texts).filter(named).values_list("pk", flat=True), _READ_AT_ONCE):
+        rows = [row for row in stored.filter(pk__in=batch) if has_compaction([row.original, row.metadata])]
+        missing_results = calls_unanswered_before(rows, using)
+        for row in rows:
+            row.content = text_without_compactions(row.content, row.original)
+            row.original, row.metadata = without_compactions([row.original, row.metadata])
+            if not (row.content or row.tool_calls or row.attachments):
+                row.content, row.original = REDACTED, None
+        _save_counted(rows, missing_results, using)
+        changed += [row.pk for row in rows]
+    # They are written again, of what is left.
+    SearchEntry.objects.using(using).filter(pk__in=changed).delete()
+    return bool(changed)
+
+
 def quotations_of(session_id: Any, ids: Collection[int], using: str) -> set[int]:
-    """The messages below some that have one of them, or such a message, as found by a search: they are erased, too."""
+    """The results below some that have one of them, or such a result, as found by a search: they are erased, too.
+
+    What a person writes between the same tags is their own.
+    """
     rows, erased = ChatMessage.objects.using(using).messages().in_session(session_id), set(ids)
-    quoting = rows.filter(pk__gt=min(ids), content__contains=RECALLED).values_list("pk", "content")
+    is_result = Q(role=Role.TOOL) | Q(content__startswith=RESULT_AS_TEXT, original__isnull=False)
+    quoting = rows.filter(is_result, pk__gt=min(ids), content__contains=RECALLED).values_list("pk", "content")
     quoted = {pk: {int(depth) for depth in _QUOTED.findall(text)} for pk, text in quoting.iterator(_READ_AT_ONCE)}
     if not quoted:
         return set()
@@ -257,9 +304,10 @@ def ids_below(message_id: int, using: str) -> list[int]:
 def empty_summaries(session_id: Any, ids: Sequence[int], using: str, tops: Sequence[int]) -> None:
     """Retire and empty the summaries among ``ids``, earlier retired ones too, and what of runs may quote them.
 
-    ``tops``: messages at or above all of them, whose branches may have to be compacted again.
+    Providers' own summaries in messages among them are removed. ``tops``: messages at or above all of them, whose
+    branches may have to be compacted again.
     """
-    emptied, retired, now = 0, [], timezone.now()
+    emptied, retired, dropped, now = 0, [], False, timezone.now()
     signals.text_erased.send(ChatMessage, session_id=session_id, message_ids=list(ids), using=using)
     for batch in _batches(ids, _BATCH):
         summaries = ChatMessage.objects.using(using).summaries().filter(pk__in=batch)
@@ -269,6 +317,9 @@ def empty_summaries(session_id: Any, ids: Sequence[int], using: str, tops: Seque
         # The reason that a person gave for an earlier retirement may quote the summary.
         emptied += summaries.update(**blanked(ChatMessage) | {"redacted_at": now, "retired_reason": "redaction"})
         _blank_runs(using, batch)
+        dropped |= _drop_compactions(batch, using)
+    if dropped:
+        _sum_paths(tops, using)
     ChatSession.objects.using(using).filter(pk=session_id).update(erasures=F("erasures") + 1)
     payload = {"summaries": emptied, "erasure": "redaction"}
     message_id = tops[0] if len(tops) == 1 else None
@@ -375,8 +426,9 @@ def redact_text(session: ChatSession, text: str, *, dry_run: bool = False) -> Te
 
     Messages are redacted as :func:`redact_message` does, with the summaries below them. Summaries that quote it
     otherwise are emptied and retired, title and system prompt are cleared, keys of the session's metadata are removed,
-    and instructions, policy lines and error details of runs are emptied. Case, white space, escapes and the way in
-    which letters are composed make no difference. ``dry_run`` changes nothing. What a redaction keeps is not searched:
+    and instructions, policy lines and error details of runs are emptied. Case, white space, kinds of dashes, characters
+    that nobody sees, marks of quoted lines, escapes and the way in which letters are composed make no difference, nor
+    does "+" for a space. ``dry_run`` changes nothing. What a redaction keeps is not searched:
     names of functions, ids, names of models, numbers of usage. A text of fewer than four characters raises
     :class:`InvalidMessage`.
     """
@@ -497,9 +549,25 @@ def _texts_gone(value: Any, left: Any) -> Iterator[str]:
         yield from (text for text in _texts_in(value) if text not in staying)
 
 
+class _Signs(dict[int, str | None]):
+    """For ``str.translate``: nothing for what nobody sees, a hyphen for each dash. It grows by what it meets."""
+
+    def __missing__(self, code: int) -> str | None:
+        sign = chr(code)
+        name, category = unicodedata.name(sign, ""), unicodedata.category(sign)
+        is_unseen = category in ("Cc", "Cf", "Cn") and not sign.isspace()
+        is_dash = category == "Pd" or _DASH.search(name)
+        self[code] = None if is_unseen or _UNSEEN.search(name) else "-" if is_dash else sign
+        return self[code]
+
+
+_SIGNS, _SIGNS_AFTER_CASE = _Signs(), _Signs(_AFTER_CASE)
+
+
 def _folded(text: str) -> str:
-    folded = unicodedata.normalize("NFKC", _ACCENTS.sub(_in_order, _UNSEEN.sub("", text))).casefold()
-    return " ".join(unicodedata.normalize("NFKC", folded).translate(_TURKISH).split())
+    folded = unicodedata.normalize("NFKC", _ACCENTS.sub(_in_order, text.translate(_SIGNS))).casefold()
+    folded = unicodedata.normalize("NFKC", folded).translate(_SIGNS_AFTER_CASE)
+    return " ".join(_QUOTE_MARKS.sub(" ", folded).split())
 
 
 def _in_order(accents: re.Match[str]) -> str:
@@ -538,7 +606,11 @@ def _texts_in(value: Any) -> Iterator[str]:
 
 
 def _unescaped(escape: re.Match[str]) -> str:
-    written = escape[0]
-    if written[0] == "&":
-        return html.unescape(written)
-    return unquote(written) if written[0] == "%" else str(json.loads(f'"{written}"'))
+    if escape.lastgroup == "sign":
+        return escape["sign"]
+    if escape.lastgroup is None:
+        return html.unescape(escape[0])
+    written = escape[0].replace("%u", "\\u").replace("%", "\\x").encode().decode("unicode_escape")
+    if escape.lastgroup == "bytes":
+        return written.encode("latin-1").decode(errors="surrogateescape").translate(_LATIN_1)
+    return written.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -117,7 +117,7 @@ class _ReplyCollector:
     def __init__(self, question: Question, on_stop: OnStop) -> None:
         if on_stop not in ("discard", "keep"):
             raise InvalidMessage(f'on_stop must be "discard" or "keep", not {on_stop!r}.', field="on_stop")
-        self._do, self._keeps = question.way.do, on_stop == "keep"
+        self._do, self.on_stop = question.way.do, on_stop
         self._take(question)
         #: The stored reply; None until it is stored.
         self.message: ChatMessage | None = None
@@ -172,7 +172,7 @@ class _ReplyCollector:
 
         Without tool calls: the last may be half of one, and nobody is left to answer the others.
         """
-        if not self._keeps or self._is_over:
+        if self.on_stop != "keep" or self._is_over:
             return None
         try:
             reply = self._draft.reply()

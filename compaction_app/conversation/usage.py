@@ -23,6 +23,7 @@ from compaction_app.compaction.runs import record_event
 from compaction_app.conf import Mode, get_settings
 from compaction_app.context.budget import calibration_of, observe_calibration
 from compaction_app.context.windows import name_of
+from compaction_app.messages.originals import is_compaction
 from compaction_app.messages.validation import token_count
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent
 from compaction_app.telemetry import log
@@ -34,7 +35,6 @@ logger = logging.getLogger("compaction_app.sendings")
 PROVIDER_COMPACTION = ("context_management", "truncation")
 #: Of an edit: what it cleared, tool results, turns with reasoning, tokens.
 _CLEARED = ("cleared_tool_uses", "cleared_thinking_turns", "cleared_input_tokens")
-_COMPACTION_TYPES = ("compaction", "response.compaction")
 #: Where replies keep their content: Anthropic's blocks, OpenAI's output items, LiteLLM's blocks.
 _BLOCK_FIELDS = ("content", "output", "compaction_blocks")
 #: A prompt of which attachments are more than this share does not show how text is counted.
@@ -67,9 +67,9 @@ def provider_compaction(usage: Mapping[str, Any] | None, metadata: Mapping[str, 
     reported = [part for part in (usage, metadata) if isinstance(part, Mapping)]
     reported += [inner for part in reported if isinstance(inner := part.get("provider_specific_fields"), Mapping)]
     edits = _edits_in(*(part.get("context_management") for part in reported))
-    iterations = [step for part in reported for step in _mappings(part.get("iterations")) if _is_compaction(step)]
+    iterations = [step for part in reported for step in _mappings(part.get("iterations")) if is_compaction(step)]
     blocks = sum(
-        _is_compaction(block) for part in reported for name in _BLOCK_FIELDS for block in _mappings(part.get(name))
+        is_compaction(block) for part in reported for name in _BLOCK_FIELDS for block in _mappings(part.get(name))
     )
     stopped = any(part.get("stop_reason") == "compaction" for part in reported)
     compacted = sum(str(edit.get("type", "")).startswith("compact") for edit in edits)
@@ -87,7 +87,7 @@ def report_of(reported: Any) -> dict[str, Any]:
     """Numbers and types of a provider's ``context_management``, or LiteLLM's fields, in the form of ``metadata``."""
     fields = reported if isinstance(reported, Mapping) else {}
     edits = [_without_text(edit) for edit in _edits_in(fields, fields.get("context_management"))]
-    blocks = sum(_is_compaction(block) for block in _mappings(fields.get("compaction_blocks")))
+    blocks = sum(is_compaction(block) for block in _mappings(fields.get("compaction_blocks")))
     report: dict[str, Any] = {"context_management": {"applied_edits": edits}} if edits else {}
     return report | ({"compaction_blocks": [{"type": "compaction"}] * blocks} if blocks else {})
 
@@ -106,10 +106,6 @@ def _edits_in(*parts: Any) -> list[Mapping[str, Any]]:
 
 def _mappings(items: Any) -> list[Mapping[str, Any]]:
     return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list | tuple) else []
-
-
-def _is_compaction(item: Mapping[str, Any]) -> bool:
-    return item.get("type") in _COMPACTION_TYPES
 
 
 def _sum(items: Iterable[Mapping[str, Any]], name: str) -> int:

@@ -43,6 +43,8 @@ Writer = Literal["client", "host", "model"]
 
 OPENAI, RESPONSES, ANTHROPIC, PYDANTIC_AI, LANGCHAIN = FORMATS
 
+#: Begins a result whose call is not there: :func:`become_text`.
+RESULT_AS_TEXT = "[result of a tool call: "
 _MARKER_CHARS = 240
 #: Keys with a name or a number in them, which a stream repeats, and ends of such keys.
 _NAMES = frozenset({"id", "type", "role", "name", "index", "format", "status", "object", "model", "mime_type"})
@@ -50,6 +52,10 @@ _NAME_ENDS = ("_id", "signature")
 #: Kinds of parts whose text goes on in the next chunk of a stream.
 _FLOWING = re.compile(r"text|think|reason|summary", re.IGNORECASE)
 _SEALED = re.compile(r"encrypt|redact", re.IGNORECASE)
+#: Providers' own summaries of what is above them, sealed or with its words.
+_COMPACTIONS = frozenset({"compaction", "response.compaction", "compaction_summary", "context_compaction"})
+#: In one message: nobody takes each of more out of its text.
+_MOST_COMPACTIONS = 100
 _CALLS = frozenset({"tool_use", "tool-call", "tool_call", "function_call", "custom_tool_call"})
 _RESULTS = frozenset({"tool_result", "tool-return"})
 _REASONING_KEYS = ("reasoning", "reasoning_content", "thinking_blocks", "reasoning_details")
@@ -570,8 +576,49 @@ def become_text(result: Any) -> None:
     result.original = result.original or {"format": OPENAI, "endpoint": "", "data": data}
     about = in_brackets(" ".join(sent_name(one) for one in (result.name, result.tool_call_id) if one), 80)
     quoted = "".join(f"\n> {line}" for line in result.content.splitlines())
-    result.role, result.content = "user", f"[result of a tool call: {about}]{quoted}"
+    result.role, result.content = "user", f"{RESULT_AS_TEXT}{about}]{quoted}"
     result.tool_call_id = result.name = ""
+
+
+def is_compaction(item: Any) -> bool:
+    """Whether it is a provider's own summary, also as LangChain wraps what it does not know."""
+    if not isinstance(item, Mapping):
+        return False
+    return str(item.get("type") or item.get("part_kind")) in _COMPACTIONS or is_compaction(item.get("value"))
+
+
+def without_compactions(value: Any) -> Any:
+    """A JSON value without the providers' own summaries in it, at any depth."""
+    if isinstance(value, Mapping):
+        return {key: without_compactions(item) for key, item in value.items() if not is_compaction(item)}
+    if isinstance(value, list | tuple):
+        return [without_compactions(item) for item in value if not is_compaction(item)]
+    return value
+
+
+def text_without_compactions(text: str, original: Any) -> str:
+    """A message's text without what was read of the providers' own summaries in its original."""
+    reading = Reading("model")
+    for item in _compactions_in(original):
+        reading.read_part(item, 1)
+    said = list(filter(None, reading.texts))
+    if len(said) > _MOST_COMPACTIONS:
+        return ""
+    for one in said:
+        text = text.replace(one, "", 1)
+    return text.strip()
+
+
+def has_compaction(value: Any) -> bool:
+    return any(_compactions_in(value))
+
+
+def _compactions_in(value: Any) -> Iterator[Mapping[str, Any]]:
+    if is_compaction(value):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _compactions_in(item)
 
 
 def original_texts(original: Any) -> list[str]:

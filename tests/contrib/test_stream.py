@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.core.cache import cache
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -443,3 +445,22 @@ def test_with_the_database_away_the_last_events_say_so(server, session, monkeypa
     assert [part["type"] for part in reply.parts[-2:]] == ["error", "done"]
     assert "could not store it" in reply.parts[-2]["errorText"]
     soon(lambda: not ReplyClaim.objects.exists())
+
+
+@pytest.mark.parametrize("erase", [chat.delete_session, chat.delete_message, chat.redact_message])
+def test_a_reply_ends_with_what_it_answers_and_leaves_the_cache(server, session, monkeypatch, erase):
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    server.script([steps.stream_of(*HANGING, then=steps.hang())])
+    question = chat.append_message(session, role="user", content="Ready?")
+    key = replies.key_of(session, question.pk)
+    reply = replies.Reply(question, {"model": "house-model"})
+    reply.start(regenerate=False)
+    soon(lambda: HANGING[1] in json.dumps(cache.get(key)))
+    erase(session if erase is chat.delete_session else question)
+    assert reply.over.wait(20)
+    soon(lambda: cache.get(key) is None)
+    soon(lambda: not any(thread.name.startswith("reply") for thread in threading.enumerate()))
+    assert cache.get(key) is None
+    assert not ChatMessage.objects.filter(role="assistant").exists()
+    assert not ReplyClaim.objects.exists()

@@ -7,6 +7,7 @@ rows until it is vacuumed, in its logs and in backups, is beyond an app's reach.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -34,6 +35,38 @@ MARK = "mark7391"
 TURNS = "u(300) a(300) "
 MESSAGES, RUNS = "compaction_app_chatmessage", "compaction_app_compactionrun"
 SESSIONS, LOG = "compaction_app_chatsession", "django_admin_log"
+
+#: Of OpenAI.
+SEALED = "Z0FBQUFB" * 9
+_BLOCK, _NOTED = {"type": "compaction", "content": "The card is 0815."}, {"type": "text", "text": "Noted."}
+_ITEM = {"type": "compaction", "id": "cmp_1", "encrypted_content": SEALED}
+_ANSWER = {
+    "type": "message",
+    "id": "m",
+    "role": "assistant",
+    "status": "completed",
+    "content": [{"type": "output_text", "text": "Noted.", "annotations": []}],
+}
+#: What a provider makes of the conversation above, as its messages are appended.
+PROVIDERS_SUMMARIES: dict[str, list[dict[str, Any]]] = {
+    "OpenAI's item": [_ITEM, _ANSWER],
+    "OpenAI's item alone": [_ITEM],
+    "Anthropic's block": [{"role": "assistant", "content": [_BLOCK, _NOTED]}],
+    "Anthropic's block alone": [{"role": "assistant", "content": [_BLOCK]}],
+    "LangChain's": [{"type": "ai", "content": [{"type": "non_standard", "value": _BLOCK}, _NOTED]}],
+    "pydantic-ai's": [
+        {
+            "kind": "response",
+            "parts": [
+                {"part_kind": "compaction", "content": "The card is 0815.", "id": "x"},
+                {"part_kind": "text", "content": "Noted."},
+            ],
+        }
+    ],
+    "in metadata": [
+        {"role": "assistant", "content": "Noted.", "metadata": {"output": [_ITEM], "compaction_blocks": [_BLOCK]}}
+    ],
+}
 
 
 def mark(place: str) -> str:
@@ -179,6 +212,32 @@ class TestRedaction:
         ChatMessage.objects.filter(kind="summary").update(content="")
         CompactionRun.objects.update(policy_line="")
         assert columns_with(MARK) == set()
+
+    @pytest.mark.parametrize("redact", [chat.redact_message, lambda message: chat.redact_text(message.session, MARK)])
+    @pytest.mark.parametrize("summary", PROVIDERS_SUMMARIES)
+    def test_a_providers_own_summary_below_it_is_gone(
+        self, session: ChatSession, summary: str, redact: Callable[[ChatMessage], Any]
+    ) -> None:
+        told = chat.append_message(session, role="user", content=f"It is {mark('told')}.")
+        branches = [chat.append_messages(session, told, PROVIDERS_SUMMARIES[summary])[-1] for _ in range(2)]
+        ends = [chat.append_message(session, one, role="user", content="And?") for one in branches]
+        assert columns_with(SEALED) | columns_with("0815")
+        redact(told)
+        assert columns_with(SEALED) | columns_with("0815") | columns_with(MARK) == set()
+        for branch, end in zip(branches, ends, strict=True):
+            branch.refresh_from_db()
+            assert branch.content == ("[redacted]" if "alone" in summary else "Noted.")
+            assert (branch.original is None) or '"type": "compaction"' not in json.dumps(branch.original)
+            assert branch.content in [one.content for one in chat.get_context(end).messages]
+        assert verify_session(session).problems == []
+
+    def test_a_providers_own_summary_beside_and_above_it_stays(self, session: ChatSession) -> None:
+        items = PROVIDERS_SUMMARIES["OpenAI's item"]
+        root = chat.append_message(session, role="user", content="Hello")
+        above, beside = (chat.append_messages(session, root, items)[-1] for _ in range(2))
+        chat.redact_message(chat.append_message(session, above, role="user", content=mark("told")))
+        for one in (above, beside):
+            assert ChatMessage.objects.get(pk=one.pk).original == one.original != None  # noqa: E711
 
     def test_a_result_keeps_the_name_of_its_function(self, session: ChatSession) -> None:
         told = marked_reply(session, grow(session, None, "u")[0])

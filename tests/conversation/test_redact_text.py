@@ -53,6 +53,7 @@ PLACES: dict[str, tuple[str, dict[str, Any]]] = {
         "attachments",
         {"role": "user", "content": "x", "attachments": [{"url": "data:text/plain;base64,QnkgUm9zYSBLZWxsZXI"}]},
     ),
+    "a finish reason": ("finish_reason", {"role": "assistant", "content": "x", "finish_reason": f"stopped by {TEXT}"}),
     "metadata": ("metadata", {"role": "user", "content": "x", "metadata": {"people": ["Rosa Keller"]}}),
     "a key of metadata": ("metadata", {"role": "user", "content": "x", "metadata": {"Rosa Keller": 1}}),
 }
@@ -91,6 +92,56 @@ WRITTEN = {
 def test_however_it_is_written(session: ChatSession, text: str) -> None:
     message = chat.append_message(session, role="user", content=WRITTEN[text])
     assert chat.redact_text(session, text).messages == ((message.pk, ("content",)),)
+
+
+#: Ways to write "Zoë Kel-Ruiz 47": some change a sign of it, some all of it.
+FORMS: dict[str, list[str]] = {
+    "a dash": [
+        f"Zo\u00eb Kel{sign}Ruiz 47"
+        for sign in "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\uff0d\u2e3a\u05be\u02d7"
+    ],
+    "a sign that nobody sees": [
+        f"Zo\u00eb Ke{sign}l-Ruiz{sign} 47"
+        for sign in "\x07\u00ad\u034f\u061c\u115f\u1160\u17b4\u180b\u180f\u2063\u2065\u206f\u3164\ufe0f\uffa0\ufff0"
+        "\U0001bca0\U0001d173\U000e0020\U000e0080\U000e0100"
+    ],
+    "between a letter and its accent": ["Zoe\u034f\u0308 Kel-Ruiz 47"],
+    "a form": ["Zo%C3%AB+Kel-Ruiz+47", "who=Zo%c3%ab%20Kel%2DRuiz+47&x=1", "Zo%EB+Kel-Ruiz+47", "Zo%u00EB+Kel-Ruiz+47"],
+    "bytes": [
+        "Zo\\xeb Kel-Ruiz\\x2047",
+        "Zo\\xc3\\xab Kel-Ruiz 47",
+        "Zo\\303\\253 Kel-Ruiz 47",
+        "Zo\\\\xc3\\\\xab Kel\\\\x2dRuiz 47",
+    ],
+    "quoted lines": [
+        "> Zo\u00eb\n> Kel-Ruiz\n> 47",
+        "x\n>> Zo\u00eb\n>> Kel-Ruiz 47",
+        "> > Zo\u00eb\r\n> > Kel-Ruiz 47",
+        "> Zo\u00eb Kel-Ruiz\n>\n> 47",
+        '{"body": "> Zo\u00eb\\n> Kel-Ruiz 47"}',
+        "&gt; Zo\u00eb\n&gt; Kel-Ruiz 47",
+    ],
+    "another blank": ["Zo\u00eb\u2800Kel-Ruiz\u300047"],
+    "Markdown": ["Zo\u00eb Kel\\-Ruiz 47"],
+    "HTML": ["Zo&euml;&ThinSpace;Kel&ndash;Ruiz&ZeroWidthSpace; 47"],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_all_forms_of_a_name_are_found(session: ChatSession, form: str) -> None:
+    ids = [chat.append_message(session, role="user", content=f"It is {text}.").pk for text in FORMS[form]]
+    chat.append_message(
+        session, role="user", content="It is Zoe Kelruiz 47, Zo\u00eb Kel Ruiz 47 or Zo\u00eb Kel\u00b1Ruiz 47."
+    )
+    assert [one.id for one in chat.redact_text(session, "Zo\u00eb Kel-Ruiz 47").messages] == ids
+
+
+def test_a_text_is_found_where_it_has_signs_of_another_meaning(session: ChatSession) -> None:
+    """A plus, a mark of a quoted line, a dash and an escape are folded in what is searched for as in what is read."""
+    texts = ["1 + 2 = 3", "a+b = c", "> 80 \u00b0C", "x \u2212 y", "\u2014 so", "C:\\temp\\x41"]
+    ids = [chat.append_message(session, role="user", content=f"Say\n{text}").pk for text in texts]
+    for pk, text in zip(ids, texts, strict=True):
+        assert [one.id for one in chat.redact_text(session, text).messages] == [pk]
 
 
 def test_escapes_of_escapes_end_soon(session: ChatSession) -> None:
@@ -256,11 +307,17 @@ def test_what_a_search_found_of_it_goes_too_and_nothing_of_another_branch(sessio
         content = f"<recalled message={depth} role=user>\nIt\n</recalled>"
         return chat.append_message(session, called, role="tool", tool_call_id="c1", content=content)
 
+    def said(role: str, **fields: Any) -> ChatMessage:
+        content = "<recalled message=2 role=user>\nIt\n</recalled>"
+        return chat.append_message(session, first, role=role, content=content, **fields)
+
     root = chat.append_message(session, role="user", content="x")
     first, other = (chat.append_message(session, root, role="user", content=text) for text in (TEXT, "y"))
     quotation = searched(first, 2)
     erased = {first, quotation, searched(quotation, quotation.depth)}
-    kept = {root, other, searched(quotation, 1), searched(other, 2)}
+    # A result whose call is not there is one, too; what a person or a model writes is not.
+    erased.add(said("tool", tool_call_id="gone", lenient=True))
+    kept = {root, other, searched(quotation, 1), searched(other, 2), said("user"), said("assistant")}
     assert [one.id for one in chat.redact_text(session, TEXT).messages] == [first.pk]
     assert set(ChatMessage.objects.exclude(redacted_at=None)) == erased
     assert kept <= set(ChatMessage.objects.filter(redacted_at=None))

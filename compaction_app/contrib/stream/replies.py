@@ -3,6 +3,8 @@
 What came so far is kept in memory, and every half second in the host's default cache, for a reader that comes back, to
 this process or to another one. A stop comes the same way. A cache that each process has for itself is none between
 processes. Where a process is killed, its replies are lost: its readers are told so when its entries expire.
+
+A reply whose question is erased is not asked for any longer: nothing of it is stored, and it leaves the cache.
 """
 
 from __future__ import annotations
@@ -99,7 +101,7 @@ class Reply:
         self._options.pop("page_tools", None)
         self._is_of_page = partial(is_of_page, options=options)
         self._stream: ReplyStream | None = None
-        self._is_stopped, self._message_id = False, message_id
+        self._is_stopped, self._is_erased, self._message_id = False, False, message_id
         #: The newest stored message of it, and what went wrong before the first chunk.
         self._tip = tip
         self._error: Exception | None = None
@@ -138,6 +140,14 @@ class Reply:
                     self._say_end()
                     self._end()
 
+    def _drop(self) -> None:
+        """End it, and keep nothing: its question is erased."""
+        self._is_erased = True
+        cache.delete_many([self._key, f"{self._key}.tip"])
+        if self._stream is not None:
+            self._stream.on_stop = "discard"
+        self.stop()
+
     def _open(self, *, regenerate: bool = False) -> ReplyStream:
         self._stream = None
         stream = chat.stream(self._tip, on_stop="keep", regenerate=regenerate, **self._options)
@@ -146,6 +156,8 @@ class Reply:
         with self._closing:
             self._stream = stream
             if self._is_stopped:
+                if self._is_erased:
+                    stream.on_stop = "discard"
                 stream.close()
         return stream
 
@@ -236,6 +248,9 @@ class Reply:
         while not self.over.wait(pause):
             pause, now = _SHARE_SECONDS, time.monotonic()
             try:
+                if not self._has_question():
+                    self._drop()
+                    continue
                 if cache.get(f"{self._key}.stop") == self.parts[0]["messageId"] or now - began > _LONGEST_SECONDS:
                     self.stop()
                 # A long reply is written less often: each time all of it is.
@@ -249,21 +264,29 @@ class Reply:
                 pause = _LOST_SECONDS / 3
             release_connections()
         try:
+            if not self._has_question():
+                self._drop()
             # Not over the next reply to the same question.
-            if self._key not in _under_way:
-                self._put()
+            elif self._key not in _under_way:
+                # No longer than readers of other processes need: an erasure does not reach it any more.
+                self._put(_LOST_SECONDS / 3)
         except Exception as error:
             log_error(logger, error, step="share", session=self.question.session_id)
         release_connections()
+
+    def _has_question(self) -> bool:
+        """Whether it is there as it was when it was asked, neither deleted nor redacted since."""
+        rows = ChatMessage.objects.using(database_of(self.question))
+        return rows.filter(pk=self.question.pk, redacted_at=self.question.redacted_at).exists()
 
     @property
     def stored_to(self) -> int:
         """The newest stored message of it; before there is one, the question."""
         return int(self._tip.pk)
 
-    def _put(self) -> None:
+    def _put(self, seconds: float = _LOST_SECONDS) -> None:
         told = {self._key: list(self.parts), f"{self._key}.tip": self._tip.pk}
-        cache.set_many({**told, key_of(self.question.session): self.question.pk}, _LOST_SECONDS)
+        cache.set_many({**told, key_of(self.question.session): self.question.pk}, seconds)
 
 
 @atexit.register
