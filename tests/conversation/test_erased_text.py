@@ -38,7 +38,7 @@ SESSIONS, LOG = "compaction_app_chatsession", "django_admin_log"
 
 #: Of OpenAI.
 SEALED = "Z0FBQUFB" * 9
-_BLOCK, _NOTED = {"type": "compaction", "content": "The card is 0815."}, {"type": "text", "text": "Noted."}
+_BLOCK, _NOTED = {"type": "compaction", "content": "The card is fox0815."}, {"type": "text", "text": "Noted."}
 _ITEM = {"type": "compaction", "id": "cmp_1", "encrypted_content": SEALED}
 _ANSWER = {
     "type": "message",
@@ -58,7 +58,7 @@ PROVIDERS_SUMMARIES: dict[str, list[dict[str, Any]]] = {
         {
             "kind": "response",
             "parts": [
-                {"part_kind": "compaction", "content": "The card is 0815.", "id": "x"},
+                {"part_kind": "compaction", "content": "The card is fox0815.", "id": "x"},
                 {"part_kind": "text", "content": "Noted."},
             ],
         }
@@ -221,9 +221,9 @@ class TestRedaction:
         told = chat.append_message(session, role="user", content=f"It is {mark('told')}.")
         branches = [chat.append_messages(session, told, PROVIDERS_SUMMARIES[summary])[-1] for _ in range(2)]
         ends = [chat.append_message(session, one, role="user", content="And?") for one in branches]
-        assert columns_with(SEALED) | columns_with("0815")
+        assert columns_with(SEALED) | columns_with("fox0815")
         redact(told)
-        assert columns_with(SEALED) | columns_with("0815") | columns_with(MARK) == set()
+        assert columns_with(SEALED) | columns_with("fox0815") | columns_with(MARK) == set()
         for branch, end in zip(branches, ends, strict=True):
             branch.refresh_from_db()
             assert branch.content == ("[redacted]" if "alone" in summary else "Noted.")
