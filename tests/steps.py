@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import count
+from typing import Any
 
 from compaction_app.testing import steps
 from compaction_app.testing.exchange import Body, Exchange, Step, content_text
@@ -46,6 +48,17 @@ def text_of_tokens(tokens: int) -> str:
             break
         text, room = text + line, room - size
     return text.removesuffix("\n") + " indeed" * room
+
+
+def chunk_then(happens: Callable[[], Any], text: str) -> Step:
+    """Stream a text, and let something happen before the stream ends."""
+
+    def answer(exchange: Exchange) -> None:
+        exchange.send_delta({"content": text})
+        happens()
+        exchange.end_stream("stop")
+
+    return answer
 
 
 def echoing_validation_error() -> Step:

@@ -23,6 +23,7 @@ from compaction_app.testing.builders import grow
 from tests.contrib.drivers import calls
 from tests.contrib.streaming import Page, addresses, branches, processes, provider, reset_provider, soon, text_of, until  # noqa: F401
 from tests.databases import failing
+from tests.steps import chunk_then
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -428,17 +429,11 @@ def test_a_request_takes_the_same_queries_below_a_chain_of_any_length(session):
 def test_with_the_database_away_the_last_events_say_so(server, session, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    is_away = []
-
-    def answer(exchange):
-        exchange.send_delta({"content": "Aye."})
-        is_away.append(True)
-        exchange.end_stream("stop")
-
-    server.script([answer])
+    is_away = threading.Event()
+    server.script([chunk_then(is_away.set, "Aye.")])
     question = chat.append_message(session, role="user", content="Ready?")
     reply = replies.Reply(question, {"model": "house-model"})
-    with failing(lambda _: bool(is_away)):
+    with failing(lambda _: is_away.is_set()):
         reply.start(regenerate=False)
         assert reply.over.wait(20)
     assert text_of(reply.parts) == "Aye."

@@ -61,25 +61,32 @@ def plain(talk: Talk, rewrite: Callable[[list[dict[str, Any]]], list[dict[str, A
     return answers
 
 
-def openai_python(talk: Talk) -> list[str]:
-    client = openai.OpenAI(base_url=talk.url, api_key=talk.key, default_headers=talk.headers, max_retries=0)
+def in_chat(talk: Talk, ask: Callable[[list[Any]], Any]) -> list[str]:
+    """Asks with a list of chat messages, and puts behind it what ``ask`` returns and the results of its calls."""
     messages: list[Any] = []
     answers = []
     for question in talk.questions:
         messages.append({"role": "user", "content": question})
-        asked: Any = {"model": MODEL, "messages": messages, "tools": [TOOL]}
         while True:
-            if talk.stream:
-                with client.chat.completions.stream(**asked) as events:
-                    made: Any = events.get_final_completion()
-            else:
-                made = client.chat.completions.create(**asked)
-            messages.append(said := made.choices[0].message)
+            messages.append(said := ask(messages))
             if not said.tool_calls:
                 break
             messages += looked([{"id": one.id} for one in said.tool_calls])
         answers.append(said.content)
     return answers
+
+
+def openai_python(talk: Talk) -> list[str]:
+    client = openai.OpenAI(base_url=talk.url, api_key=talk.key, default_headers=talk.headers, max_retries=0)
+
+    def ask(messages: list[Any]) -> Any:
+        asked: Any = {"model": MODEL, "messages": messages, "tools": [TOOL]}
+        if not talk.stream:
+            return client.chat.completions.create(**asked).choices[0].message
+        with client.chat.completions.stream(**asked) as events:
+            return events.get_final_completion().choices[0].message
+
+    return in_chat(talk, ask)
 
 
 def litellm(talk: Talk) -> list[str]:
@@ -87,21 +94,15 @@ def litellm(talk: Talk) -> list[str]:
     import litellm
 
     address = {"base_url": talk.url, "api_key": talk.key, "extra_headers": dict(talk.headers)}
-    messages: list[Any] = []
-    answers = []
-    for question in talk.questions:
-        messages.append({"role": "user", "content": question})
+
+    def ask(messages: list[Any]) -> Any:
         asked: Any = {"model": f"openai/{MODEL}", "messages": messages, "tools": [TOOL], **address}
-        while True:
-            made: Any = litellm.completion(**asked, stream=talk.stream, max_retries=0)
-            if talk.stream:
-                made = litellm.stream_chunk_builder(list(made), messages)
-            messages.append(said := made.choices[0].message)
-            if not said.tool_calls:
-                break
-            messages += looked([{"id": one.id} for one in said.tool_calls])
-        answers.append(said.content)
-    return answers
+        made: Any = litellm.completion(**asked, stream=talk.stream, max_retries=0)
+        if talk.stream:
+            made = litellm.stream_chunk_builder(list(made), messages)
+        return made.choices[0].message
+
+    return in_chat(talk, ask)
 
 
 def langchain_openai(talk: Talk) -> list[str]:

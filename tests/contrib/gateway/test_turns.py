@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import openai
@@ -21,6 +22,7 @@ from tests.contrib.drivers import calls
 from tests.contrib.gateway.site import BY_EITHER, MODELS, ask, branches, post, shown_before_a_stop, talk
 from tests.databases import failing
 from tests.small import anchored_summary
+from tests.steps import chunk_then
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls("tests.contrib.gateway.site")]
 
@@ -167,18 +169,12 @@ def test_a_first_question_that_is_sent_again_is_stored_once(api, server):
 
 
 def test_with_the_database_away_the_last_event_says_so(server):
-    is_away = []
-
-    def answer(exchange):
-        exchange.send_delta({"content": "Aye."})
-        is_away.append(True)
-        exchange.end_stream("stop")
-
-    server.script([answer])
+    is_away = threading.Event()
+    server.script([chunk_then(is_away.set, "Aye.")])
     headers = {"Authorization": "Bearer tiram"}
     body = {"model": "house-model", "messages": talk("Ready?"), "stream": True}
     response = Client(headers=headers).post("/blocking/chat/completions", body, content_type="application/json")
-    with failing(lambda _: bool(is_away)):
+    with failing(lambda _: is_away.is_set()):
         *_, last = [part.decode() for part in response.streaming_content]
     assert json.loads(last.removeprefix("data: "))["error"]["code"] == "reply_not_stored"
 
