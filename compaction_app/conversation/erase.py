@@ -61,6 +61,8 @@ _OF_MESSAGES, _OF_SESSIONS, _OF_RUNS = erased(ChatMessage), erased(ChatSession),
 #: Signs that nobody sees, and dashes, whose categories do not say so.
 _UNSEEN = re.compile("VARIATION SELECTOR|FILLER$|GRAPHEME JOINER|VOWEL INHERENT")
 _DASH = re.compile("(?<!PLUS-)MINUS SIGN$|HYPHEN BULLET")
+#: So many of them a process remembers.
+_MOST_SIGNS = 20_000
 #: Of Turkish: the dot that case folding leaves, and the letter that has none. Of forms and Braille: a space.
 _AFTER_CASE = {0x307: None, 0x131: "i", 0x2B: " ", 0x2800: " "}
 #: Of programs and addresses, of JSON and JavaScript, of Markdown and HTML.
@@ -86,9 +88,8 @@ def retire_summary(summary: ChatMessage, *, reason: str = "") -> list[int]:
     """Take a summary, and every live one built on it, out of use; returns their ids.
 
     The record stays. The next context has the newest summary that still applies, or the messages themselves where none
-    does. ``reason``: your words, of which 255
-    characters are kept. Branches that are over their threshold without it are compacted again. A message that is no
-    summary raises :class:`NotASummary`.
+    does. ``reason``: your words, of which 255 characters are kept. Branches that are over their threshold without it
+    are compacted again. A message that is no summary raises :class:`NotASummary`.
     """
     check_instance(summary, ChatMessage, "summary")
     if summary.kind != Kind.SUMMARY:
@@ -226,7 +227,7 @@ def quotations_of(session_id: Any, ids: Collection[int], using: str) -> set[int]
 
     What a person writes between the same tags is their own.
     """
-    rows, erased = ChatMessage.objects.using(using).messages().in_session(session_id), set(ids)
+    rows, gone = ChatMessage.objects.using(using).messages().in_session(session_id), set(ids)
     is_result = Q(role=Role.TOOL) | Q(content__startswith=RESULT_AS_TEXT, original__isnull=False)
     quoting = rows.filter(is_result, pk__gt=min(ids), content__contains=RECALLED).values_list("pk", "content")
     quoted = {pk: {int(depth) for depth in _QUOTED.findall(text)} for pk, text in quoting.iterator(_READ_AT_ONCE)}
@@ -240,10 +241,10 @@ def quotations_of(session_id: Any, ids: Collection[int], using: str) -> set[int]
     while left:
         pk, depth = left.pop()
         path[depth] = pk
-        if any(above < depth and path.get(above) in erased for above in quoted.get(pk, ())):
-            erased.add(pk)
+        if any(above < depth and path.get(above) in gone for above in quoted.get(pk, ())):
+            gone.add(pk)
         left += children[pk]
-    return erased.difference(ids)
+    return gone.difference(ids)
 
 
 def _announce_retired(session_id: Any, ids: Sequence[int], reason: str, using: str) -> None:
@@ -271,11 +272,11 @@ def _left_of(row: Any, name: str) -> Any:
     return row.name if name == "name" and row.role == Role.TOOL else left_of(row, name)
 
 
-def _clear_title(session_id: Any, erased: Sequence[str], using: str) -> None:
+def _clear_title(session_id: Any, beginnings: Sequence[str], using: str) -> None:
     """Clear a title that was taken from an erased message, unless another first message begins the same."""
     session = ChatSession.objects.using(using).filter(pk=session_id)
     title = session.values_list("title", flat=True)[0]
-    if not any(is_title_of(title, content) for content in erased):
+    if not any(is_title_of(title, content) for content in beginnings):
         return
     roots = ChatMessage.objects.using(using).messages().filter(session_id=session_id, parent=None)
     if not any(is_title_of(title, content) for content in roots.values_list("content", flat=True)):
@@ -550,15 +551,18 @@ def _texts_gone(value: Any, left: Any) -> Iterator[str]:
 
 
 class _Signs(dict[int, str | None]):
-    """For ``str.translate``: nothing for what nobody sees, a hyphen for each dash. It grows by what it meets."""
+    """For ``str.translate``: nothing for what nobody sees, a hyphen for each dash."""
 
     def __missing__(self, code: int) -> str | None:
         sign = chr(code)
         name, category = unicodedata.name(sign, ""), unicodedata.category(sign)
         is_unseen = category in ("Cc", "Cf", "Cn") and not sign.isspace()
         is_dash = category == "Pd" or _DASH.search(name)
-        self[code] = None if is_unseen or _UNSEEN.search(name) else "-" if is_dash else sign
-        return self[code]
+        folded = None if is_unseen or _UNSEEN.search(name) else "-" if is_dash else sign
+        # It lives as long as the process, and others write the texts.
+        if len(self) < _MOST_SIGNS:
+            self[code] = folded
+        return folded
 
 
 _SIGNS, _SIGNS_AFTER_CASE = _Signs(), _Signs(_AFTER_CASE)
