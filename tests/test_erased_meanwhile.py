@@ -182,7 +182,7 @@ ERASING = [redact, redact_text, delete, delete_session, delete_owner, retire]
 
 
 def found() -> list[Any]:
-    """The places that have the secret, or a term that stands for it."""
+    """The columns that contain the secret, and whether its search terms are stored."""
     [terms] = terms_of([SECRET])
     wanted = (SECRET, *terms)
     models = [*apps.get_app_config("compaction_app").get_models()]

@@ -74,14 +74,17 @@ _RUN = 8
 _PART = re.compile(r"(?m).{20,240}?(?:[.!?](?=\s)|[。！？]|$)|.{1,240}")
 #: What has fewer different words gives nothing to judge a draft by.
 _FEWEST_WORDS = 20
-#: A word in more parts is common, and together in one part rare words of this weight tell what it tells.
+#: A word in more parts than that is common. Rare words of this weight that are in one part tell what that part tells.
 _MOST_PARTS, _TOLD = 30, 3
-#: What a small number is, of a fact: it is in many texts.
+#: A small number counts as this share of a fact: it is in many texts.
 _SMALL = 1 / 3
-#: Of the parts of a summary one in so many tells something. Of the words of one in the same language so large a share
-#: is known, if what it replaces is not so many times as long: there nearly any word is found.
-_ONE_IN, _SHARE_KNOWN, _FAR_LONGER = 4, 0.6, 20
-#: Words that are most frequent in a text, of which two show its language; facts that a summary in another has some of.
+#: A summary tells a fact in one of so many of its parts.
+_ONE_IN = 4
+#: Or, in the language of what it replaces, so large a share of its words is there. In a text that is so many times as
+#: long nearly any word is found, so the share shows nothing.
+_SHARE_KNOWN, _FAR_LONGER = 0.6, 20
+#: Two words that are among so many most frequent ones of both texts show that they are in one language. Where a text
+#: has so many names and numbers, a summary in another language has some of them.
 _FREQUENT, _FEWEST_FACTS = 20, 10
 #: All angle brackets in the material are those of its tags.
 _TAG = re.compile("<[^<>]*>")
@@ -261,7 +264,7 @@ def _facts(parts: list[frozenset[str]], is_sure: dict[str, bool], places: dict[s
 
 
 def _is_told(words: frozenset[str], places: dict[str, list[int]], names: Collection[str]) -> bool:
-    """Whether one part of what is replaced has so many of a draft's words: three, two values, or six pairs of signs."""
+    """Whether a part of what is replaced has three of these words, two that are values, or six pairs of signs."""
     weights = defaultdict[int, float](float)
     for word in words:
         is_value = word in names or word[-1].isdigit()

@@ -1,5 +1,5 @@
-"""Each column says what it is, on its field; what follows from that needs no other line, and what must be typed is told
-here."""
+"""A column says on its field what it is. That it is erased, copied and exported follows; where a typed class must name
+it too, a test here fails and says so."""
 
 from __future__ import annotations
 

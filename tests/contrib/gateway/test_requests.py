@@ -1,4 +1,4 @@
-"""What is refused, what the provider is told, and who may ask."""
+"""Requests that are refused, what is sent to the provider, and permissions."""
 
 from __future__ import annotations
 
