@@ -14,7 +14,8 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from functools import cache
 from itertools import groupby
 from typing import Any
 
@@ -29,7 +30,7 @@ from compaction_app.compaction.runs import record_event
 from compaction_app.compaction.search_index import RECALLED
 from compaction_app.conf import Mode, get_settings, get_token_counter
 from compaction_app.conversation.compact import request_compaction
-from compaction_app.conversation.copy import copies_with_sessions, generations_of_copies
+from compaction_app.conversation.copy import copies_of
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
 from compaction_app.messages.originals import (
     RESULT_AS_TEXT,
@@ -135,25 +136,29 @@ def redact_message(
 
     ``copies``: those of :func:`chat.copies_of` that are redacted with it, all or none; other people's conversations may
     be among them. A message that is no copy of it raises :class:`InvalidMessage`. A function is asked about each copy,
-    with the conversations locked, so that none that is being made is left out.
+    and about those that are made meanwhile of the ones that it chose.
     """
     check_text(replacement, "content")
     _require_message(message, "redacted")
-    using = database_of(message)
+    using, redacted = database_of(message), dict[int, ChatMessage]()
+    named = set() if callable(copies) else {copy.pk for copy in copies}
+    is_named = cache(copies) if callable(copies) else lambda copy: copy.pk in named
     with transaction.atomic(using=using):
-        row = _redact(message, replacement, using)
-        left = set() if callable(copies) else {copy.pk for copy in copies}
-        # By generations, as everybody does it: two redactions lock the sessions in the same order, and a session is
-        # locked before its copies are looked for, so that none is made meanwhile.
-        for generation in generations_of_copies(message) if left or callable(copies) else ():
-            for copy in copies_with_sessions(generation, using):
-                if copies(copy) if callable(copies) else copy.pk in left:
-                    _redact(copy, replacement, using)
-                    left.discard(copy.pk)
-        if left:
+        # None is made of a session that is locked, so they are looked for until there is no other one.
+        while new := [
+            one
+            for one in (message, *(copies_of(message) if copies else ()))
+            if one.pk not in redacted and (one is message or is_named(one))
+        ]:
+            # In the order in which everybody locks sessions.
+            for one in sorted(new, key=lambda one: str(one.session_id)):
+                # Who chose it by a function did not ask for one that has been deleted meanwhile.
+                with suppress(MessageNotFound) if one is not message else nullcontext():
+                    redacted[one.pk] = _redact(one, replacement, using)
+        if left := named - redacted.keys():
             problem = f"Message {min(left)} is not a copy of message {message.pk}, or does not exist any more."
             raise InvalidMessage(problem, field="copies")
-    return row
+    return redacted[message.pk]
 
 
 def _redact(message: ChatMessage, replacement: str, using: str) -> ChatMessage:
@@ -351,9 +356,6 @@ def delete_message(message: ChatMessage) -> int:
             raise MessageNotFound(f"Message {message.pk} does not exist any more.")
         for batch in _batches(ids, _BATCH):
             _blank_runs(using, batch)
-            # What else was copied is still found, from what stays.
-            copies = ChatSession.objects.using(using).filter(copied_from__in=batch)
-            copies.update(copied_from=message.parent_message_id)
         content = manager.values_list("content", flat=True).get(pk=message.pk)
         deleted = manager.delete_subtree(message.pk)
         _clear_title(message.session_id, [content], using)
@@ -382,9 +384,6 @@ def delete_session(session: ChatSession) -> None:
     with transaction.atomic(using=using):
         lock_session(session.pk, using)
         keep_used(session)
-        copies = ChatSession.objects.using(using).filter(copied_from__session=session)
-        source = ChatSession.objects.using(using).values_list("copied_from", flat=True).get(pk=session.pk)
-        copies.update(copied_from=source)
         roots = ChatMessage.objects.db_manager(using)
         for root in roots.get_root_nodes(session):
             roots.delete_subtree(root.pk)

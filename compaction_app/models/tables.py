@@ -44,7 +44,7 @@ from compaction_app.models.columns import (
     nothing,
     numbers_in,
 )
-from compaction_app.models.fields import ParentMessageField
+from compaction_app.models.fields import ParentMessageField, clear_title
 from compaction_app.models.managers import ChatMessageManager, CompactionRunQuerySet, refuse_write
 from compaction_app.models.words import lazy_words, words
 from compaction_app.values import OPEN_RUN_STATUSES, EventKind, Kind, Role, RunStatus, Strategy, Trigger, with_ledger
@@ -120,6 +120,18 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
             _("erasures"),
             default=0,
             help_text=_("Counts redactions and deletions: a run that started before one can not commit."),
+        )
+    )
+    title_of = OURS(
+        models.ForeignKey(
+            "ChatMessage",
+            on_delete=clear_title,
+            null=True,
+            blank=True,
+            editable=False,
+            related_name="+",
+            verbose_name=_("title of"),
+            help_text=_("The message of this session that the title was made of: it is erased with that one."),
         )
     )
     copied_from = _message(
@@ -274,6 +286,12 @@ class ChatMessage(AL_Node):
     retired_at = SHOWN(models.DateTimeField(_("retired at"), null=True, blank=True))
     retired_reason = NOTED(models.CharField(_("retired reason"), max_length=255, blank=True, default=""))
     redacted_at = replace(SHOWN, copied=True)(models.DateTimeField(_("redacted at"), null=True, blank=True))
+    # No foreign key: it is known when the first one is gone, or a copy between. Ids are never used again.
+    copy_of = OURS(
+        models.BigIntegerField(
+            _("copy of"), null=True, blank=True, editable=False, help_text=_("The message that was copied first.")
+        )
+    )
     created_at = GIVEN(models.DateTimeField(_("created at"), default=timezone.now))
 
     if TYPE_CHECKING:
@@ -346,6 +364,7 @@ class ChatMessage(AL_Node):
             models.Index(
                 fields=["pinned_message"], condition=Q(pinned_message__isnull=False), name="compaction_by_pin"
             ),
+            models.Index(fields=["copy_of"], condition=Q(copy_of__isnull=False), name="compaction_copies"),
         ]
         permissions = [("retire_summary", "Can retire a summary"), ("redact_chatmessage", "Can redact a message")]
 

@@ -114,6 +114,23 @@ def test_every_migration_can_be_undone(file: Path, old_database: str) -> None:
     assert not [name for name in tables if name.startswith(APP)]
 
 
+def test_copies_are_known_by_the_first_one_afterwards(old_database: str) -> None:
+    migrate(None, old_database)
+    first = chat.start_session(using=old_database)
+    branch = chat.append_messages(first, None, [{"role": "user", "content": f"{n}"} for n in range(3)])
+    fork = chat.append_message(first, branch[0], role="user", content="beside")
+    copy = chat.copy_branch(branch[2])
+    own = chat.append_message(copy, chat.get_branch(chat.tips(copy)[0])[1], role="user", content="own")
+    chat.copy_branch(chat.tips(chat.copy_branch(own))[0])
+    chat.copy_branch(fork)
+    rows = ChatMessage.objects.using(old_database).order_by("pk").values_list("pk", "copy_of")
+    before = list(rows)
+    assert len({first for _, first in before}) == 6
+    migrate("0011_pairs_of_korean_signs", old_database)
+    migrate(None, old_database)
+    assert list(rows.all()) == before
+
+
 OURS = {"model": "ours", "base_url": "http://10.0.0.7/v1", "api_key_env": "OUR_KEY"}
 #: As version 0.1 stored it, without the keys that are the same now.
 OLD_RUN: dict[str, Any] = {
@@ -179,6 +196,7 @@ LANDED = {
     "0009_copies.py": "f5dff422dfca996e47af686e526b526b610076026a99764384669d05f128b189",
     "0010_other_search_words.py": "deec2a350261e3fd1e46bd22a213ed5d829561d5d9c78764c31e01fb4574403d",
     "0011_pairs_of_korean_signs.py": "aab1e0fe47d8df1f2824990ce4fa47a1db8cfa6a4fe8325fc1b0ef24fe140a93",
+    "0012_copies_of_copies.py": "def4859984170ba5b625f16e1a77b9ec3ee08dcb084b2c9c02bbeea4bde10d77",
 }
 
 
