@@ -230,12 +230,10 @@ class ChatMessage(AL_Node):
         )
     )
     attachments = SAID(models.JSONField(_("attachments"), null=True, blank=True))
-    # The defaults of the database serve the code of before, which may still be running while this is migrated.
     is_extract = Column(copied=True)(
         models.BooleanField(
             _("is an extract"),
             default=False,
-            db_default=False,
             help_text=_("Of a summary: its text is quoted from the conversation, not written by a model."),
         )
     )
@@ -243,13 +241,11 @@ class ChatMessage(AL_Node):
         QUOTED,
         _("extract"),
         _("Of a summary: quoted from the messages that it covers alone, so true on each branch with these."),
-        db_default="",
     )
     ledger = _text(
         QUOTED,
         _("ledger"),
         _("Of a summary: what is quoted beside the text, since the text does not tell it."),
-        db_default="",
     )
     token_count = SHOWN(
         models.PositiveIntegerField(
@@ -271,7 +267,6 @@ class ChatMessage(AL_Node):
             max_length=255,
             blank=True,
             default="",
-            db_default="",
             help_text=_("Of a reply: how it ended, in the provider's word."),
         )
     )
@@ -544,9 +539,7 @@ class CompactionRun(models.Model):
     shortened_inputs = _json(
         OURS, _("shortened inputs"), _("Messages that the summarizer was shown head-and-tail."), list
     )
-    request = _json(
-        Column(leaves=nothing), _("request"), _("What its prompt was made of beside the messages, and its digest.")
-    )
+    request = _json(Column(leaves=nothing), _("request"), _("What its prompt was made of beside the messages."))
     reserved_tokens = OURS(models.PositiveIntegerField(_("reserved tokens"), default=0))
     input_tokens = SHOWN(models.PositiveIntegerField(_("input tokens"), null=True, blank=True))
     output_tokens = SHOWN(models.PositiveIntegerField(_("output tokens"), null=True, blank=True))
