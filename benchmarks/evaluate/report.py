@@ -1,4 +1,4 @@
-"""The tables of docs/evaluation.md, and the README's sentence."""
+"""The tables of docs/proofs.md, and the README's sentence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.evaluate.planted import HELD_OUT, TUNED
 from benchmarks.evaluate.product import EXTRACT
 from benchmarks.evaluate.real import LIST, WINDOWS
 
-PAGE, README = REPOSITORY / "docs" / "evaluation.md", REPOSITORY / "README.md"
+PAGE, README = REPOSITORY / "docs" / "proofs.md", REPOSITORY / "README.md"
 _BEGIN, _END = "<!-- make evaluate writes what follows -->", "<!-- and what follows is written by hand -->"
 #: What is in the first column's head, and whether cells are counts.
 _TABLES = {
@@ -98,5 +98,5 @@ def _sentences(results: Sequence[Result]) -> str:
         f"{of_100('friends', EXTRACT, f'stmt, {HELD_OUT}')} in those that were kept back. Of {len(told)} quoted "
         "statements that another one denies, limits or corrects, in conversations that it was not tuned on, "
         f"{sum(cell.got for cell in told):.0f} are quoted without it. A model's summaries were not measured "
-        "([docs/evaluation.md](docs/evaluation.md))."
+        "([more](docs/proofs.md#what-summaries-keep))."
     )

@@ -1,9 +1,10 @@
-"""The page of the benchmarks: tables of what was measured, the plots, and how to read them."""
+"""The benchmarks of docs/proofs.md: tables of what was measured, plots, how to read them; and the README's table."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from textwrap import fill
 from typing import Any
 
@@ -29,14 +30,14 @@ from benchmarks.speed.systems import (
 
 FOLDER = REPOSITORY / "docs" / "benchmarks"
 TEXT = REPOSITORY / "benchmarks" / "speed" / "page.md"
-README = REPOSITORY / "README.md"
+PAGE, README = REPOSITORY / "docs" / "proofs.md", REPOSITORY / "README.md"
 _BEGIN, _END = "<!-- make bench writes what follows -->", "<!-- make bench ends here -->"
 _BOTH = (SQLITE, POSTGRES)
 _COMPARED = (APP, UNSUMMARIZED, ONYX, *PEERS)
 
 
 def write(timings: Sequence[Timing]) -> None:
-    """Write the page, from the text of ``page.md`` with a table for each name in braces."""
+    """Write the page's part, from the text of ``page.md`` with a table for each name in braces."""
     # Without calls that were measured once, and exist no longer.
     timings = sorted((one for one in timings if one.call in EVERY[one.system].calls), key=_order)
     found = {
@@ -55,10 +56,14 @@ def write(timings: Sequence[Timing]) -> None:
     text = TEXT.read_text()
     for name, table in found.items():
         text = text.replace(f"{{{name}}}", table or "This was not measured: `make bench-all` does it.")
-    (FOLDER / "README.md").write_text(text)
-    head, rest = README.read_text().split(_BEGIN)
-    README.write_text(f"{head}{_BEGIN}\n{readme_table(timings)}\n{_END}{rest.split(_END)[1]}")
+    _replace(PAGE, text)
+    _replace(README, f"{readme_table(timings)}\n")
     plots.draw(timings, FOLDER)
+
+
+def _replace(page: Path, text: str) -> None:
+    head, rest = page.read_text().split(_BEGIN)
+    page.write_text(f"{head}{_BEGIN}\n{text}{_END}{rest.split(_END)[1]}")
 
 
 def _order(timing: Timing) -> tuple[int, ...]:
@@ -101,7 +106,7 @@ def readme_table(timings: Sequence[Timing]) -> str:
         "Only storing and reading is timed: this app's summary exists already, and the others read messages without "
         "one. Onyx's pattern is how Onyx, an open-source assistant for companies, reads a chat, on this app's tables. "
         f"On PostgreSQL, reading the newest 64 with SQLAlchemySession takes {min(shares):.0%} to {max(shares):.0%} of "
-        "this app's time. More: [docs/benchmarks](docs/benchmarks/README.md)."
+        "this app's time. [All that was measured](docs/proofs.md#what-storing-and-reading-cost)."
     )
     return f"\n{table(head, rows)}\n\n{fill(more, 120, break_on_hyphens=False)}"
 
