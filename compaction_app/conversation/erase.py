@@ -32,12 +32,7 @@ from compaction_app.conf import Mode, get_settings, get_token_counter
 from compaction_app.conversation.compact import request_compaction
 from compaction_app.conversation.copy import copies_of
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
-from compaction_app.messages.originals import (
-    RESULT_AS_TEXT,
-    has_compaction,
-    text_without_compactions,
-    without_compactions,
-)
+from compaction_app.messages.originals import RESULT_AS_TEXT, text_without, without_compactions
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin, SearchEntry, sql
 from compaction_app.models.columns import blanked, erased, left_of
@@ -213,14 +208,18 @@ def _drop_compactions(ids: Sequence[int], using: str) -> bool:
     named = Q(original_text__contains="compaction") | Q(metadata_text__contains="compaction")
     changed: list[int] = []
     for batch in _batches(stored.annotate(**texts).filter(named).values_list("pk", flat=True), _READ_AT_ONCE):
-        rows = [row for row in stored.filter(pk__in=batch) if has_compaction([row.original, row.metadata])]
-        missing_results = calls_unanswered_before(rows, using)
-        for row in rows:
-            row.content = text_without_compactions(row.content, row.original)
-            row.original, row.metadata = without_compactions([row.original, row.metadata])
+        rows = []
+        for row in stored.filter(pk__in=batch):
+            cut: list[Any] = []
+            left = without_compactions({"original": row.original, "metadata": row.metadata}, cut)
+            if not cut:
+                continue
+            row.content = text_without(row.content, cut)
+            row.original, row.metadata = left.get("original"), left.get("metadata", {})
             if not (row.content or row.tool_calls or row.attachments):
                 row.content, row.original = REDACTED, None
-        _save_counted(rows, missing_results, using)
+            rows.append(row)
+        _save_counted(rows, calls_unanswered_before(rows, using), using)
         changed += [row.pk for row in rows]
     # They are written again, of what is left.
     SearchEntry.objects.using(using).filter(pk__in=changed).delete()

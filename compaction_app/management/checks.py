@@ -7,7 +7,7 @@ single keys. List an id in ``SILENCED_SYSTEM_CHECKS`` to silence it. Errors of s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -18,7 +18,7 @@ from django.core.checks import CheckMessage, Error, Warning  # noqa: A004  # Dja
 from django.db import DEFAULT_DB_ALIAS, connections, router
 from django.db.migrations.recorder import MigrationRecorder
 
-from compaction_app.conf import Mode, find_problems, get_settings
+from compaction_app.conf import find_problems, get_settings
 from compaction_app.summarizers.base import find_backend_problem
 from compaction_app.summarizers.waiting import NO_EVENTLET, USE_GEVENT, replaced_threads
 
@@ -121,26 +121,9 @@ def check_threads(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any)
     return [Error(NO_EVENTLET, hint=USE_GEVENT, id="compaction_app.E024")] if replaced_threads() == "eventlet" else []
 
 
-def check_one_compaction(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
-    """Report a provider that compacts the conversation too."""
-    configured = getattr(django_settings, "COMPACTION", {})
-    if not isinstance(configured, Mapping) or configured.get("PROVIDER_CONTEXT_MANAGEMENT") is not True:
-        return []
-    if configured.get("MODE") == Mode.OFF:
-        return []
-    return [
-        Warning(
-            "PROVIDER_CONTEXT_MANAGEMENT is set: the provider and compaction_app would both shorten the conversation.",
-            hint="Turn off one of them: the provider's context management, or this app with MODE 'off'.",
-            id="compaction_app.W003",
-        )
-    ]
-
-
 ALL: tuple[Callable[..., list[CheckMessage]], ...] = (
     check_settings,
     check_databases,
     check_time_zones,
     check_threads,
-    check_one_compaction,
 )
