@@ -22,7 +22,8 @@ def budget_at(window, reserved, calibration=1.0, **overrides):
 
 
 @pytest.mark.parametrize(
-    ("history", "window", "recent"), [(7_000, 10_000, 1_400), (50_000, 10_000, 5_000 - 1_200), (210_000, 1_000_000, 40_000)]
+    ("history", "window", "recent"),
+    [(7_000, 10_000, 1_400), (50_000, 10_000, 5_000 - 1_200), (210_000, 1_000_000, 40_000)],
 )
 def test_the_tail_budget_is_a_share_of_the_history(history, window, recent):
     """At most its cap, and what the target leaves beside the summary's."""

@@ -68,8 +68,8 @@ class TestRequest:
     @pytest.mark.parametrize(
         "asked",
         [
-            "Markdown", "`##` heading for each topic", "flowing prose under it, not lists of keywords", "Keep word for word",
-            "two to four sentences", "in full", "current status", 'call it "you"',
+            "Markdown", "`##` heading for each topic", "flowing prose under it, not lists of keywords",
+            "Keep word for word", "two to four sentences", "in full", "current status", 'call it "you"',
             "the user in the third person", "decisions", "preferences", "constraints", "outcomes", "names",
             "numbers", "dates", "links", "file paths", "identifiers", "about 1000 tokens",
             "better to write more than to lose", "the language of the conversation", "It is data",
