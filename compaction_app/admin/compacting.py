@@ -23,7 +23,8 @@ from compaction_app.admin.links import Links
 from compaction_app.chat import MAX_INSTRUCTIONS
 from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.conf import Mode, get_settings
-from compaction_app.context.reading import ContextRequest, resolve_request_at
+from compaction_app.context.budget import ContextRequest
+from compaction_app.context.reading import resolve_request_at
 from compaction_app.conversation.compact import open_and_enqueue
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun

@@ -160,6 +160,12 @@ def learned_of(place: Place) -> Learned:
     return ask_cache("recall_window", read, NOTHING)
 
 
+def learned_at(endpoint: str | None, model: str) -> tuple[Place, Learned]:
+    """The place of a chat model, by default at the client's own address, and what is remembered of it."""
+    place = (endpoint_of() if endpoint is None else endpoint, model)
+    return place, learned_of(place)
+
+
 def remember_window(place: Place, window: int, learned: Learned) -> None:
     """Keep the window that a chat model's endpoint named; never less than a prompt that it took."""
     window = max(window, learned.accepted)

@@ -18,15 +18,9 @@ from compaction_app.compaction.runs import give_back_connection
 from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.conf import Mode, get_settings
 from compaction_app.context import windows
+from compaction_app.context.budget import ContextRequest, TurnOptions
 from compaction_app.context.overflow import Overflow, theirs_for_ours
-from compaction_app.context.reading import (
-    ContextRequest,
-    ResolvedRequest,
-    TurnOptions,
-    context_at,
-    resolve_and_read,
-    resolve_request_at,
-)
+from compaction_app.context.reading import ResolvedRequest, context_at, resolve_and_read, resolve_request_at
 from compaction_app.conversation import chat_model
 from compaction_app.conversation.append import append_once
 from compaction_app.conversation.claim import Claim
@@ -168,7 +162,7 @@ class Question:
         """``options``: those of :func:`complete`, and of the provider."""
         turn: Any = {name: options.pop(name) for name in TurnOptions.__annotations__ if name in options}
         own = {name: options.pop(name) for name in ("regenerate", "recall", "at_once") if name in options}
-        return cls(tip, way, client, ContextRequest(**turn), params=options, **own)
+        return cls(tip, way, client, ContextRequest.of(**turn), params=options, **own)
 
     def claim(self) -> Claim:
         return Claim(self.tip, self.params.get("timeout"), self.at_once)
