@@ -64,7 +64,7 @@ def held_back(session: ChatSession) -> str:
     return format_html(_("{} Until {} nothing is compacted."), used, until)
 
 
-def compact_branch(
+def request_branch_compaction(
     model_admin: ModelAdmin[Any], links: Links, tip: ChatMessage, instructions: str = ""
 ) -> CompactionRun | None:
     """Request the compaction of one branch and tell the user; returns the run that was opened for it."""
@@ -90,7 +90,7 @@ def compact_branch(
     return None
 
 
-def compact_session(model_admin: ModelAdmin[Any], links: Links, session: ChatSession) -> None:
+def request_session_compaction(model_admin: ModelAdmin[Any], links: Links, session: ChatSession) -> None:
     """Enqueue the compaction of every branch of a session and tell the user."""
     tell, named = partial(_tell, model_admin, links), links.session(session)
     try:

@@ -96,7 +96,7 @@ class CompactionDetail(CompactionOut):
         return run.summary.text if run.summary else None
 
 
-class Compacted(RunFigures):
+class CompactedOut(RunFigures):
     """The summary was made."""
 
     generation: int = Field(examples=[1])
@@ -131,7 +131,7 @@ class Retired(Schema):
     router,
     "POST",
     "/sessions/{uuid:session_id}/compact",
-    {200: Compacted, 202: RunOut},
+    {200: CompactedOut, 202: RunOut},
     "open_run branch_gone base_changed invalid_message invalid_parent nothing_to_compact mode_off throttled spend "
     "compaction_failed",
     header=("Location", "The address to poll the run at."),

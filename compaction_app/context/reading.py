@@ -35,7 +35,7 @@ class ResolvedRequest(Room):
     session: ChatSession
     count: Count
     #: Where the model is asked, its name, and what was learned there.
-    place: windows.Place = ("", "")
+    place: windows.ModelPlace = ("", "")
     learned: windows.Learned = windows.NOTHING
     #: The history at a tip as it was when the session was read; None if it was not read with it.
     history: TipHistory | None = None
