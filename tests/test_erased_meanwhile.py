@@ -17,7 +17,6 @@ from django.db import connection, transaction
 from django.test import Client
 
 from compaction_app import chat
-from compaction_app.compaction import runs
 from compaction_app.compaction.execute import release_interrupted
 from compaction_app.compaction.search_index import terms_of, write_entries
 from compaction_app.exceptions import CompactionError
@@ -121,7 +120,7 @@ def interrupt(world: Any) -> None:
     """A run whose earlier error quotes the conversation."""
     run = chat.request_compaction(world.tip, trigger="manual")
     CompactionRun.objects.filter(pk=run.pk, session__erasures=0).update(error_detail=f"No {SECRET}, please.")
-    if claimed := runs.claim(run.pk, "default"):
+    if claimed := CompactionRun.objects.claim(run.pk):
         with transaction.atomic():
             # Here its model is asked.
             pass
@@ -138,7 +137,7 @@ def import_again(world: Any) -> None:
 
 def index(world: Any) -> None:
     SearchEntry.objects.all().delete()
-    write_entries(world.session.pk, world.tip.pk, "default")
+    write_entries(world.session, world.tip.pk)
 
 
 def pin(world: Any) -> None:

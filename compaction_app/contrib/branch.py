@@ -12,14 +12,13 @@ from asgiref.sync import SyncToAsync
 from django.db import transaction
 
 from compaction_app import chat
-from compaction_app.compaction.runs import give_back_connection, require_no_transaction
 from compaction_app.context import windows
 from compaction_app.context.overflow import overflow_of_error
 from compaction_app.conversation.append import append_once
 from compaction_app.messages.originals import items_joined, messages_of
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.models.managers import lock_session
-from compaction_app.tree.branches import database_of, message_value, path_ids
+from compaction_app.models.database import database_of, give_back_connection, locked, require_no_transaction
+from compaction_app.tree.branches import message_value, path_ids
 from compaction_app.values import ChatContext, ContextMessage, Origin, Role
 
 #: In place of a tip: that of the branch that was used last.
@@ -61,7 +60,7 @@ class FrameworkBranch:
         ``model``, ``url``: the framework's, and where it is asked. Neither a transaction nor a connection is held: a
         model is asked next.
         """
-        require_no_transaction(self.using)
+        require_no_transaction(self.session)
         if self.tip is None:
             return []
         counted = [{"role": Role.SYSTEM, "content": text} for text in instructions if text]
@@ -70,7 +69,7 @@ class FrameworkBranch:
         options = {**asked, **self._options, "contributions": counted, **options}
         self._shown = chat.get_context(self.tip, **options).with_addresses()
         self._model = self._shown.model
-        give_back_connection(self.using)
+        give_back_connection(self.session)
         return [message for message in self._shown.messages if message.origin != Origin.CONTRIBUTION]
 
     def unanswered(self) -> list[ContextMessage]:
@@ -131,22 +130,20 @@ class FrameworkBranch:
 
     def take_off(self, tip: ChatMessage) -> None:
         """Go up by one message, which is deleted where no other branch has it."""
-        with transaction.atomic(using=self.using):
-            lock_session(tip.session_id, self.using)
+        with locked(tip):
             self.tip = tip.parent
-            if not ChatMessage.objects.using(self.using).messages().filter(parent=tip).exists():
+            if not ChatMessage.objects.in_database_of(tip).messages().filter(parent=tip).exists():
                 chat.delete_message(tip)
 
     def clear(self) -> None:
         """Begin anew; what no other branch shares is deleted."""
-        tip, using = self.tip, self.using
+        tip = self.tip
         if tip is not None:
-            with transaction.atomic(using=using):
-                lock_session(tip.session_id, using)
-                rows = ChatMessage.objects.using(using).messages().filter(session_id=tip.session_id)
+            with locked(tip):
+                rows = ChatMessage.objects.in_database_of(tip).messages().filter(session_id=tip.session_id)
                 own: int | None = None
                 parents = Counter(rows.filter(parent__isnull=False).values_list("parent_message_id", flat=True))
-                for place, message_id in enumerate(path_ids(tip.pk, using)):
+                for place, message_id in enumerate(path_ids(tip)):
                     if parents[message_id] > (place > 0):
                         break
                     own = message_id

@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import transaction
 
 from compaction_app.contrib import INSTALL
+from compaction_app.models.database import locked
 
 try:
     from agents import FunctionTool, ModelRetrySettings, ModelSettings, RunConfig, retry_policies
@@ -35,7 +35,6 @@ from compaction_app.contrib.branch import NEWEST, FrameworkBranch, refuse_blocke
 from compaction_app.messages.openai_format import content_with_attachments, sent_arguments
 from compaction_app.messages.originals import RESPONSES
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.models.managers import lock_session
 from compaction_app.tree.branches import load_path
 from compaction_app.values import ContextMessage, Origin, Role
 
@@ -203,7 +202,7 @@ class TreeSession:
         if (tip := self.tip) is None or limit <= 0:
             return []
         # Each message has one item at least.
-        return items_of(load_path(tip.pk, self.branch.using, max(1, tip.depth - limit + 1)))[-limit:]
+        return items_of(load_path(tip.pk, tip, max(1, tip.depth - limit + 1)))[-limit:]
 
     def _add(self, items: Sequence[Any]) -> None:
         early = Counter(self._early)
@@ -222,10 +221,9 @@ class TreeSession:
     def _pop(self) -> Item | None:
         if (tip := self.tip) is None:
             return None
-        with transaction.atomic(using=self.branch.using):
-            # First the lock: what is erased meanwhile must not be stored again.
-            lock_session(tip.session_id, self.branch.using)
-            *kept, item = items_of(load_path(tip.pk, self.branch.using, tip.depth)) or [{}]
+        # First the lock: what is erased meanwhile must not be stored again.
+        with locked(tip):
+            *kept, item = items_of(load_path(tip.pk, tip, tip.depth)) or [{}]
             self.branch.take_off(tip)
             # A message is never changed: what is left of it is another one.
             self.branch.store(kept)
