@@ -8,10 +8,11 @@ import pytest
 
 from compaction_app import chat
 from compaction_app.compaction.execute import compact_chat_history
+from compaction_app.compaction.planning import get_messages_to_summarize
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
-from tests.small import small
+from tests.small import messages_of, small
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -35,6 +36,23 @@ class TestLogs:
         [said] = [record.compaction for record in caplog.records if record.levelno == logging.WARNING]
         values = {"session": str(session.pk), "reserved": reserved, "window": 10_000}
         assert said == {"event": "reserve", **values, "reason": "over_half_the_window"}, "once, not at every turn"
+
+    def test_a_prompt_that_leaves_messages_out_is_a_warning(self, session, caplog):
+        tip = grow(session, None, "u a " * 60)[-1]
+        context = chat.get_context(tip)
+        assert context.dropped
+        assert warnings(caplog) == [], "looking is free"
+        chat.append_message(session, tip, role="user", content="x", context=context)
+        told = f"fallback session={session.pk} tip={tip.pk} dropped={context.dropped} pruned=0"
+        assert warnings(caplog) == [f"{told} tokens=7200 available={8_000 - 9}"]
+
+    @pytest.mark.pure
+    def test_a_single_message_over_the_tail_budget_is_kept_and_logged(self, caplog):
+        caplog.set_level(logging.INFO, logger="compaction_app.planning")
+        _, kept = get_messages_to_summarize(messages_of("u a u a(5000)"), 300)
+        assert [message.id for message in kept] == [3, 4]
+        [said] = caplog.records
+        assert (said.levelno, said.getMessage()) == (logging.INFO, "keep message=4 tokens=5000 budget=300")
 
 
 class TestRecord:
