@@ -21,7 +21,7 @@ from compaction_app.compaction.execute import release_interrupted
 from compaction_app.compaction.search_index import terms_of, write_entries
 from compaction_app.exceptions import CompactionError
 from compaction_app.messages.transcript import RECALL_TOOL
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun, SearchEntry, managers
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun, SearchEntry, database, managers
 from compaction_app.testing import steps
 from compaction_app.transfer import importing
 from compaction_app.tree.verify import verify_session
@@ -267,16 +267,16 @@ def redact_by_api(here: Any) -> int:
 def test_a_copy_that_is_made_meanwhile_is_redacted_too(world, monkeypatch) -> None:
     """Before each lock of the redaction: a copy of the conversation, and a copy of each copy."""
     here = world()
-    own, copied = managers.lock_and_read, []
+    own, copied = database.lock_and_read, []
 
-    def lock(session_id: Any, *args: Any, **options: Any) -> Any:
+    def lock(row: Any, *args: Any, **options: Any) -> Any:
         if len(copied) in (0, 2, 4):
-            copied.append(session_id)
-            tip, *_ = chat.tips(ChatSession.objects.get(pk=session_id))
+            copied.append(row)
+            tip, *_ = chat.tips(ChatSession.objects.get(pk=row.session_id))
             copied.append(chat.copy_branch(tip))
-        return own(session_id, *args, **options)
+        return own(row, *args, **options)
 
-    monkeypatch.setattr(managers, "lock_and_read", lock)
+    monkeypatch.setattr(database, "lock_and_read", lock)
     assert redact_by_api(here) == 200
     assert ChatSession.objects.count() == 4
     assert found() == []

@@ -13,7 +13,8 @@ from ninja import Path, Router, Schema, Status
 from pydantic import Field
 
 from compaction_app import chat
-from compaction_app.api.errors import Code, Problem, operation
+from compaction_app.api.codes import Code, Problem
+from compaction_app.api.errors import operation
 from compaction_app.api.lookup import count_against_throttle, database, find_message, find_session, require, require_tip
 from compaction_app.api.permissions import Action
 from compaction_app.api.schemas import MAX_ID, Body, Cursor, Id, Limit, Page, example, page, parse_cursor
@@ -58,7 +59,10 @@ class RunFigures(Schema):
     input_tokens: int | None = Field(description="Of the summarizer's calls, as reported.", examples=[90_940])
     output_tokens: int | None = Field(examples=[3_105])
     cached_tokens: int | None = Field(examples=[0])
-    cost: str | None = Field(description="By the prices in `MODELS`. A decimal number as text.", examples=["0.02207"])
+    cost: str | None = Field(
+        description="By the prices in `MODELS`, else its maker's, in US dollars. A decimal number as text.",
+        examples=["0.02207"],
+    )
 
     @staticmethod
     def resolve_cost(run: CompactionRun) -> str | None:
@@ -103,7 +107,7 @@ class Compacted(RunFigures):
 
 
 class RunOut(RunFigures):
-    """One attempt to compact. `ready` and `running` are open: poll until the status is neither."""
+    """A compaction of one branch. `ready` and `running` are open: poll until the status is neither."""
 
     session_id: UUID
     status: StatusName

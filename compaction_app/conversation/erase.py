@@ -14,7 +14,8 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from functools import cache
 from itertools import groupby
 from typing import Any
 
@@ -28,14 +29,10 @@ from compaction_app import signals, tasks
 from compaction_app.compaction.search_index import RECALLED
 from compaction_app.conf import Mode, get_settings, get_token_counter
 from compaction_app.conversation.compact import request_compaction
-from compaction_app.conversation.copy import copies_with_sessions, generations_of_copies
+from compaction_app.conversation.copy import copies_of
+from compaction_app.conversation.titles import clear_title
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
-from compaction_app.messages.originals import (
-    RESULT_AS_TEXT,
-    has_compaction,
-    text_without_compactions,
-    without_compactions,
-)
+from compaction_app.messages.originals import RESULT_AS_TEXT, text_without, without_compactions
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin, SearchEntry, sql
 from compaction_app.models.columns import blanked, erased, left_of
@@ -87,7 +84,6 @@ _LATIN_1 = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}
 _QUOTE_MARKS = re.compile(r"(?:^|[\n\r])[\s>]+")
 #: The depth of a message that a search found.
 _QUOTED = re.compile(f"{RECALLED}([0-9]{{1,9}}) ")
-_LONGEST_TITLE: Any = ChatSession._meta.get_field("title").max_length
 #: JSON is written in JSON no more often.
 _MOST_LEVELS = 8
 #: Many in a row, of which each belongs to the letter before it; two of them count as letters.
@@ -139,24 +135,29 @@ def redact_message(
 
     ``copies``: those of :func:`chat.copies_of` that are redacted with it, all or none; other people's conversations may
     be among them. A message that is no copy of it raises :class:`InvalidMessage`. A function is asked about each copy,
-    with the conversations locked, so that none that is being made is left out.
+    and about those that are made meanwhile of the ones that it chose.
     """
     check_text(replacement, "content")
     _require_message(message, "redacted")
+    redacted: dict[int, ChatMessage] = {}
+    named = set() if callable(copies) else {copy.pk for copy in copies}
+    is_named = cache(copies) if callable(copies) else lambda copy: copy.pk in named
     with atomic(message):
-        row = _redact(message, replacement)
-        left = set() if callable(copies) else {copy.pk for copy in copies}
-        # By generations, as everybody does it: two redactions lock the sessions in the same order, and a session is
-        # locked before its copies are looked for, so that none is made meanwhile.
-        for generation in generations_of_copies(message) if left or callable(copies) else ():
-            for copy in copies_with_sessions(generation, message):
-                if copies(copy) if callable(copies) else copy.pk in left:
-                    _redact(copy, replacement)
-                    left.discard(copy.pk)
-        if left:
+        # None is made of a session that is locked, so they are looked for until there is no other one.
+        while new := [
+            one
+            for one in (message, *(copies_of(message) if copies else ()))
+            if one.pk not in redacted and (one is message or is_named(one))
+        ]:
+            # In the order in which everybody locks sessions.
+            for one in sorted(new, key=lambda one: str(one.session_id)):
+                # Who chose it by a function did not ask for one that has been deleted meanwhile.
+                with suppress(MessageNotFound) if one is not message else nullcontext():
+                    redacted[one.pk] = _redact(one, replacement)
+        if left := named - redacted.keys():
             problem = f"Message {min(left)} is not a copy of message {message.pk}, or does not exist any more."
             raise InvalidMessage(problem, field="copies")
-    return row
+    return redacted[message.pk]
 
 
 def _redact(message: ChatMessage, replacement: str) -> ChatMessage:
@@ -172,10 +173,9 @@ def blank_messages(near: Any, ids: Collection[int], *, tops: Sequence[int], repl
 
     ``tops``: those of them that are below no other one. The summaries that may repeat them are left to the caller.
     """
-    beginnings: list[str] = []
+    clear_title(near, ids)
     for batch in _batches(sorted({*ids, *quotations_of(near, ids)}), _READ_AT_ONCE):
         rows = list(ChatMessage.objects.in_database_of(near).filter(pk__in=batch))
-        beginnings += [_one_line(row.content)[:_LONGEST_TITLE] for row in rows]
         # They stay. The count before does not tell how many they are: it may be another counter's.
         missing_results = calls_unanswered_before(rows)
         for row in rows:
@@ -185,7 +185,6 @@ def blank_messages(near: Any, ids: Collection[int], *, tops: Sequence[int], repl
         _save_counted(rows, missing_results)
         SearchEntry.objects.in_database_of(near).filter(pk__in=batch).update(**blanked(SearchEntry))
         MessagePin.objects.in_database_of(near).filter(pk__in=batch).delete()
-    _clear_title(near, beginnings)
     _sum_paths(near, tops)
 
 
@@ -209,14 +208,18 @@ def _drop_compactions(near: Any, ids: Sequence[int]) -> bool:
     named = Q(original_text__contains="compaction") | Q(metadata_text__contains="compaction")
     changed: list[int] = []
     for batch in _batches(stored.annotate(**texts).filter(named).values_list("pk", flat=True), _READ_AT_ONCE):
-        rows = [row for row in stored.filter(pk__in=batch) if has_compaction([row.original, row.metadata])]
-        missing_results = calls_unanswered_before(rows)
-        for row in rows:
-            row.content = text_without_compactions(row.content, row.original)
-            row.original, row.metadata = without_compactions([row.original, row.metadata])
+        rows = []
+        for row in stored.filter(pk__in=batch):
+            cut: list[Any] = []
+            left = without_compactions({"original": row.original, "metadata": row.metadata}, cut)
+            if not cut:
+                continue
+            row.content = text_without(row.content, cut)
+            row.original, row.metadata = left.get("original"), left.get("metadata", {})
             if not (row.content or row.tool_calls or row.attachments):
                 row.content, row.original = REDACTED, None
-        _save_counted(rows, missing_results)
+            rows.append(row)
+        _save_counted(rows, calls_unanswered_before(rows))
         changed += [row.pk for row in rows]
     # They are written again, of what is left.
     SearchEntry.objects.in_database_of(near).filter(pk__in=changed).delete()
@@ -272,27 +275,6 @@ def _left_of(row: Any, name: str) -> Any:
     return row.name if name == "name" and row.role == Role.TOOL else left_of(row, name)
 
 
-def _clear_title(near: Any, beginnings: Sequence[str]) -> None:
-    """Clear a title that was taken from an erased message, unless another first message begins the same."""
-    session = ChatSession.objects.in_database_of(near).filter(pk=near.session_id)
-    title = session.values_list("title", flat=True)[0]
-    if not any(is_title_of(title, content) for content in beginnings):
-        return
-    roots = ChatMessage.objects.in_database_of(near).messages().filter(session=near.session_id, parent=None)
-    if not any(is_title_of(title, content) for content in roots.values_list("content", flat=True)):
-        session.update(title="")
-
-
-def is_title_of(title: str, content: str) -> bool:
-    """Whether a message begins with the title: chat pages name a conversation after one, cut short with an ellipsis."""
-    start = _one_line(title.rstrip("…"))
-    return bool(start) and _one_line(content).startswith(start)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
 def _batches(ids: Sequence[int], size: int) -> Iterator[Sequence[int]]:
     return (ids[start : start + size] for start in range(0, len(ids), size))
 
@@ -342,19 +324,16 @@ def _blank_runs(near: Any, ids: Sequence[int]) -> None:
 def delete_message(message: ChatMessage) -> int:
     """Delete a message and everything below it, summaries included; returns the number of deleted rows."""
     _require_message(message, "deleted")
-    sessions = ChatSession.objects.in_database_of(message)
     with locked(message):
         ids = ids_below(message)
         if not ids:
             raise MessageNotFound(f"Message {message.pk} does not exist any more.")
         for batch in _batches(ids, _BATCH):
             _blank_runs(message, batch)
-            # What else was copied is still found, from what stays.
-            sessions.filter(copied_from__in=batch).update(copied_from=message.parent_message_id)
-        content = ChatMessage.objects.in_database_of(message).values_list("content", flat=True).get(pk=message.pk)
+        clear_title(message, set(ids))
         deleted = ChatMessage.objects.delete_subtree(message)
-        _clear_title(message, [content])
-        sessions.filter(pk=message.session_id).update(erasures=F("erasures") + 1)
+        sessions = ChatSession.objects.in_database_of(message).filter(pk=message.session_id)
+        sessions.update(erasures=F("erasures") + 1)
         record_event(message, EventKind.INVALIDATED, payload={"messages": deleted, "erasure": "deletion"})
         after_commit(message, _compact_above, message)
     log(logger, logging.INFO, "erased", session=message.session_id, message=message.pk, by="deletion", rows=deleted)
@@ -374,14 +353,11 @@ def delete_session(session: ChatSession) -> None:
     check_instance(session, ChatSession, "session")
     if session.pk is None:
         raise MessageNotFound("The session has not been stored yet, or was deleted by this very object.")
-    sessions = ChatSession.objects.in_database_of(session)
     with locked(session):
         keep_used(session)
-        source = sessions.values_list("copied_from", flat=True).get(pk=session.pk)
-        sessions.filter(copied_from__session=session).update(copied_from=source)
         for root in ChatMessage.objects.get_root_nodes(session):
             ChatMessage.objects.delete_subtree(root)
-        session.delete(using=sessions.db)
+        session.delete(using=database_of(session))
 
 
 def delete_owner(user: Any) -> list[ChatSession]:

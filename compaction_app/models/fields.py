@@ -1,4 +1,5 @@
-"""The fields that several tables have, each with what it is, and the field behind ``ChatMessage.parent``."""
+"""The fields that several tables have, the one behind ``ChatMessage.parent``, and what becomes of a title whose message
+is deleted."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from django.db import models
+from django.db.models.deletion import Collector
 
 from compaction_app.models.columns import Column
 from compaction_app.models.words import lazy_words
@@ -47,3 +49,9 @@ def json_field(
 
 def text_field(is_: Column, verbose_name: Any, help_text: Any = "", **options: Any) -> models.TextField[str, str]:
     return is_(models.TextField(verbose_name, blank=True, default="", help_text=help_text, **options))
+
+
+def clear_title(collector: Collector, field: Any, sessions: Any, using: str) -> None:
+    """``on_delete`` of the message that a title was made of: the words go with it."""
+    collector.add_field_update(field, None, sessions)
+    collector.add_field_update(field.model._meta.get_field("title"), "", sessions)

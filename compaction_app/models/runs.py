@@ -164,9 +164,7 @@ class CompactionRun(models.Model):
     shortened_inputs = json_field(
         OURS, _("shortened inputs"), _("Messages that the summarizer was shown head-and-tail."), list
     )
-    request = json_field(
-        Column(leaves=nothing), _("request"), _("What its prompt was made of beside the messages, and its digest.")
-    )
+    request = json_field(Column(leaves=nothing), _("request"), _("What its prompt was made of beside the messages."))
     reserved_tokens = OURS(models.PositiveIntegerField(_("reserved tokens"), default=0))
     input_tokens = SHOWN(models.PositiveIntegerField(_("input tokens"), null=True, blank=True))
     output_tokens = SHOWN(models.PositiveIntegerField(_("output tokens"), null=True, blank=True))
