@@ -250,7 +250,8 @@ class TestRedaction:
         assert verify_session(session).problems == []
 
 
-def test_a_tip_deleted_while_compacting_leaves_nothing_and_the_record_says_why(server, admin_client):
+def test_a_tip_deleted_while_compacting_leaves_nothing_and_the_record_says_why(server, admin_client, caplog):
+    caplog.set_level("INFO", "compaction_app")
     session = chat.start_session()
     messages = talk(session)
     run = requested(messages[-1])
@@ -266,4 +267,5 @@ def test_a_tip_deleted_while_compacting_leaves_nothing_and_the_record_says_why(s
     )
     assert events(session, "invalidated") == [{"messages": 1, "erasure": "deletion"}]
     assert "Skipped : branch gone" in page_of(admin_client, run)
+    assert f"skip run={run.pk} session={session.pk} reason=branch_gone attempts=1" in caplog.text
     assert tasks.compact_branch(requested(messages[-2]).pk) == "succeeded"

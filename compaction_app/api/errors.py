@@ -63,7 +63,7 @@ class Code(StrEnum):
     PINS_TOO_LARGE = "pins_too_large", 422, "All pins of a session may take a quarter of its window's available tokens."
     NOTHING_TO_COMPACT = "nothing_to_compact", 422, "Nothing to summarize, or nothing new since the last compaction."
     MODE_OFF = "mode_off", 422, "Compaction is turned off for this session."
-    THROTTLED = "throttled", 429, "Too many requests that cause compactions; try again after `Retry-After` seconds."
+    THROTTLED = "throttled", 429, "Too many compactions, copies or erasures; try again after `Retry-After` seconds."
     SPEND = "spend", 429, "A limit of `SPENDING_LIMITS` is reached: nothing is compacted before `Retry-After` seconds."
     TOO_MANY_REPLIES = "too_many_replies", 429, "Too many replies to this user are under way; wait for one to end."
     INTERNAL = "internal", 500, "The server failed; its log has the error."

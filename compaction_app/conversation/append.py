@@ -128,8 +128,8 @@ def append_message(
     - ``attachments``: ``[{"type": "image", "name": "roof.jpg", "url": "https://…", "mime_type": "image/jpeg",
       "tokens": 255}]``; all keys are optional.
     - ``usage``: the provider's report, ``{"prompt_tokens": 812, "completion_tokens": 40}``. ``model``: which answered.
-    - ``context``: what was sent to get this reply, of :func:`get_context`. It is recorded, with an event where messages
-      had to be left out, and with ``usage`` it calibrates the token estimate for ``model``; anything in ``usage`` that
+    - ``context``: what was sent to get this reply, of :func:`get_context`. It is recorded, with an event where it was
+      cut to fit, and with ``usage`` it calibrates the token estimate for ``model``; anything in ``usage`` that
       is not a token count is stored and ignored.
     - ``metadata``: JSON of yours. ``external_id``: your own id, unique in the session. ``created_at``: by default now;
       without a time zone it is in ``TIME_ZONE``, whichever zone is active. The session's dates follow those of its

@@ -55,14 +55,16 @@ class TestLogs:
         assert context.dropped
         assert warnings(caplog) == [], "looking is free"
         chat.append_message(session, tip, role="user", content="x", context=context)
-        assert any("fallback" in line and f"dropped={context.dropped}" in line for line in warnings(caplog))
+        told = f"fallback session={session.pk} tip={tip.pk} dropped={context.dropped} pruned=0"
+        assert warnings(caplog) == [f"{told} tokens=7200 available={8_000 - 9}"]
 
     @pytest.mark.pure
     def test_a_single_message_over_the_tail_budget_is_kept_and_logged(self, caplog):
         caplog.set_level(logging.INFO, logger="compaction_app.planning")
         _, kept = get_messages_to_summarize(messages_of("u a u a(5000)"), 300)
         assert [message.id for message in kept] == [3, 4]
-        assert "keep message=4 tokens=5000 budget=300" in caplog.text
+        [said] = caplog.records
+        assert (said.levelno, said.getMessage()) == (logging.INFO, "keep message=4 tokens=5000 budget=300")
 
 
 class TestRecord:

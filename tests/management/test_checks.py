@@ -59,7 +59,8 @@ def test_all_checks_are_registered_once() -> None:
 )
 def test_a_problem_of_the_settings_is_a_check_message(configured: dict[str, Any], ids: list[str]) -> None:
     with override_settings(**configured):
-        assert list(found()) == ids
+        assert list(told := found()) == ids
+        assert ("Turn off one of them" in str(told)) == (ids == ["W003"])
 
 
 # -- databases -------------------------------------------------------------------------------------------
