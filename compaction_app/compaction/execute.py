@@ -104,9 +104,6 @@ INSTEAD = "extract"
 #: A kind and its payload.
 Event = tuple[EventKind, dict[str, Any]]
 
-#: The keys of ``CompactionRun.request``. A run without all of them was made before they were kept.
-REQUEST_KEYS = frozenset({"target_tokens", "lookahead", "shown_bytes", "max_input_tokens", "tightened"})
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

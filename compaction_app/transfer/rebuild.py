@@ -15,7 +15,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from compaction_app.compaction.execute import REQUEST_KEYS, request_of
+from compaction_app.compaction.execute import request_of
 from compaction_app.compaction.planning import covered_messages
 from compaction_app.conf import Settings, settings_from_snapshot, site_setting
 from compaction_app.models import CompactionRun
@@ -31,7 +31,7 @@ class NotRebuilt(StrEnum):
     REDACTED = "redacted"
     #: A message that the summarizer may have seen was deleted, and the summary with it.
     DELETED = "deleted"
-    #: The run does not record what it asked for.
+    #: What the run asked for was erased.
     NOT_RECORDED = "not_recorded"
     #: Rows that it refers to are missing: ``verify_chats`` says more.
     SOURCES_MISSING = "sources_missing"
@@ -61,7 +61,7 @@ def rebuild(run: CompactionRun) -> Rebuilt | NotRebuilt:
         return NotRebuilt.DELETED
     if run.summary.redacted_at is not None:
         return NotRebuilt.REDACTED
-    if not run.request.keys() >= REQUEST_KEYS:
+    if not run.request:
         return NotRebuilt.NOT_RECORDED
     settings = settings_from_snapshot(run.settings)
     if settings.redactor is not None:
