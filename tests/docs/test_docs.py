@@ -104,18 +104,19 @@ def test_every_file_that_a_page_names_exists(path: Path) -> None:
 
 
 @pytest.mark.pure
-def test_the_settings_for_each_local_server_are_settings_of_this_app() -> None:
-    """And each has one: the window that it is started with is the one that is named."""
+def test_the_settings_for_a_local_server_are_settings_of_this_app_and_each_server_has_their_window() -> None:
     _, _, servers = (REPOSITORY / "docs" / "local-models.md").read_text().partition("## Servers")
-    blocks = re.findall(r"```console\n(.*?)```\n\n```python\n(.*?)```", servers, re.DOTALL)
+    [block] = re.findall(r"```python\n(.*?)```", servers, re.DOTALL)
+    blocks = re.findall(r"\n`([\w/.-]+)` at `(http://[\d.]+:\d+/v1)`.*?```console\n(.*?)```", servers, re.DOTALL)
     assert servers.count("### ") == len(blocks) == 4
-    for started, block in blocks:
+    for model, address, started in blocks:
         named: dict[str, Any] = {}
-        exec(block, named)  # our own document
+        exec(block.replace("qwen3-8b", model).replace("http://127.0.0.1:8080/v1", address), named)  # our own document
         found = settings_from(named["COMPACTION"], where="local-models.md")
-        [model] = found.summarizer_entry.models
-        window = found.stated("window")[model.model]
-        assert model.model in started
+        [entry] = found.summarizer_entry.models
+        window = found.stated("window")[model]
+        assert (entry.model, entry.base_url) == (model, address)
+        assert model in started
         assert str(window) in started
         assert found.summarizer_entry.max_output_tokens < window // 4
 
