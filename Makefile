@@ -42,9 +42,9 @@ help:
 	@echo "make fuzz STEPS=1000   run random operations against a reference model"
 	@echo "make schema            test the JSON API against its OpenAPI document, on PostgreSQL"
 	@echo "make soak              clients, workers and faults at once; then every row is checked (SOAK_SECONDS=60, SOAK_SEED)"
-	@echo "make bench             time a turn beside the bare database and other systems, into docs/benchmarks"
+	@echo "make bench             time a turn beside the bare database and other systems, into docs/proofs.md"
 	@echo "make bench-all         also long conversations, a table of a million messages, and workers"
-	@echo "make evaluate          what summaries keep and whether they mislead, into docs/evaluation.md"
+	@echo "make evaluate          what summaries keep and whether they mislead, into docs/proofs.md"
 	@echo "make docs              build the documentation site into var/docs, strictly"
 	@echo "make screenshots       take the pictures of docs/admin.md, in var/screenshots (needs Chromium)"
 	@echo "make clean             remove .venv, caches and the local database"
@@ -118,7 +118,7 @@ test-sqlite: develop
 test-postgres: develop
 	TEST_DATABASE=postgres $(PYTEST) $(PYTEST_ARGS)
 
-# With the options of docs/tuning.md.
+# With the options of docs/production.md.
 test-prepared: develop
 	TEST_POSTGRES_PREPARED=yes TEST_DATABASE=postgres $(PYTEST) -m "not long" $(POSTGRES_TESTS) $(PYTEST_ARGS)
 

@@ -543,6 +543,11 @@ def _relation_problems(settings: Settings) -> list[CheckMessage]:
         message = f"{name} {ratio} is outside 0.5 to 0.95: compaction will be frequent, or too late."
         hint = "Use a value from 0.5 to 0.95, unless this is a test."
         problems.append(Warning(message, hint=hint, id="compaction_app.W001"))
+    if settings.provider_context_management and settings.mode != Mode.OFF:
+        both = "the provider and compaction_app would both shorten the conversation"
+        message = f"PROVIDER_CONTEXT_MANAGEMENT is set: {both}."
+        hint = "Turn off one of them: the provider's context management, or this app with MODE 'off'."
+        problems.append(Warning(message, hint=hint, id="compaction_app.W003"))
     return problems
 
 

@@ -118,10 +118,9 @@ def _summarized(text: str, role: str = Role.USER) -> str:
 
 def _without_compactions(text: str) -> None:
     items = [{"type": "compaction", "content": text[start : start + 9]} for start in range(0, len(text), 9)]
-    assert originals.has_compaction(items)
-    originals.without_compactions(items)
-    originals.text_without_compactions(text, items)
-    originals.text_without_compactions(text, items[:1])
+    assert originals.without_compactions(items, []) == []
+    originals.text_without(text, items)
+    originals.text_without(text, items[:1])
 
 
 def _refused(text: str) -> None:
@@ -620,7 +619,7 @@ NOT_FROM_OUTSIDE = set(
     """
     # A row, by its key: queries, whose number and rows other tests assert.
     """require_tip is_under_way request_compaction compact acompact open_now copies_of retire_summary live_built_on
-    redact_message delete_message delete_owner generations_of_copies pin_message unpin_message recall_text
+    redact_message delete_message delete_owner copies_of pin_message unpin_message recall_text
     settle is_of_page
     """
     # They ask a model, or run in a framework, and read with what is here.

@@ -1,6 +1,6 @@
-"""How much a context still has of what was summarized, and whether it misleads: see docs/evaluation.md.
+"""How much a context still has of what was summarized, and whether it misleads: see docs/proofs.md.
 
-Without options everything is measured, and the tables of docs/evaluation.md are written again.
+Without options everything is measured, and the tables of docs/proofs.md are written again.
 """
 
 from __future__ import annotations

@@ -1,25 +1,25 @@
 """Copying a branch into a session of its own: to continue in a new chat, to share, as a template.
 
 A copy has the branch down to one message and the summary that applies there, not its run. It is written by the
-database, in the same number of queries whatever its length. Depths stay, so the copy of a message is the message at its
-depth on the first lane of a session that was copied from it or from a message below it.
+database, in the same number of queries whatever its length. Each message of it names the one that was copied first, so
+all copies are known by that, whichever of them is deleted.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Any
 
 from django.db import connections, models, transaction
+from django.db.models import Q
 from django.db.models.expressions import RawSQL
 
 from compaction_app.conf import get_token_counter
 from compaction_app.exceptions import InvalidMessage, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.models.columns import lean, names, said_of
-from compaction_app.models.managers import fetch, lock_session
+from compaction_app.models.managers import lock_session
 from compaction_app.tokens import count_messages
 from compaction_app.tree.branches import check_instance, check_tip, database_of, history_at
 from compaction_app.tree.lanes import tips_at_or_below
@@ -33,8 +33,8 @@ _EMPTY = {
 }
 _COPIED = names(ChatMessage, copied=True)
 _COLUMNS = {
-    "into": ", ".join([*_COPIED, *_EMPTY]),
-    "copied": ", ".join([*(f"m.{name}" for name in _COPIED), *_EMPTY.values()]),
+    "into": ", ".join([*_COPIED, *_EMPTY, "copy_of"]),
+    "copied": ", ".join([*(f"m.{name}" for name in _COPIED), *_EMPTY.values(), "COALESCE(m.copy_of, m.id)"]),
 }
 _AT_ONCE = 200
 
@@ -96,26 +96,10 @@ def _lighter(until: int, using: str) -> dict[int, int]:
 
 
 def copies_of(message: ChatMessage) -> list[ChatMessage]:
-    """The copies of a message in other sessions, and their copies, oldest first; each with its session.
-
-    One query for each generation of copies, and one for all of them. Their texts are not read.
+    """The same message in other sessions, oldest first, each with its session: its copies and theirs, and of a copy
+    the one that was copied. One query, which reads no texts.
     """
     check_instance(message, ChatMessage, "message")
-    found = [pk for generation in generations_of_copies(message) for pk in generation]
-    return list(copies_with_sessions(found, database_of(message))) if found else []
-
-
-def generations_of_copies(message: ChatMessage) -> Iterator[list[int]]:
-    """The ids of the copies, then those of their copies and so on, each generation as it is when it is asked for."""
-    found: set[int] = set()
-    newest = [] if message.kind == Kind.SUMMARY else [message.pk]
-    while newest:
-        rows_of_copies = fetch(sql.COPIES.format(messages=sql.places(newest)), newest, database_of(message))
-        newest = sorted({pk for (pk,) in rows_of_copies} - found)
-        found.update(newest)
-        yield newest
-
-
-def copies_with_sessions(ids: Collection[int], using: str) -> models.QuerySet[ChatMessage]:
-    rows = ChatMessage.objects.using(using).filter(pk__in=ids).select_related("session").order_by("id")
-    return lean(rows)
+    first = message.copy_of or message.pk
+    rows = ChatMessage.objects.using(database_of(message)).messages().exclude(pk=message.pk)
+    return list(lean(rows.filter(Q(pk=first) | Q(copy_of=first)).select_related("session").order_by("id")))

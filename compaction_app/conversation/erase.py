@@ -14,7 +14,8 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from functools import cache
 from itertools import groupby
 from typing import Any
 
@@ -29,14 +30,9 @@ from compaction_app.compaction.runs import record_event
 from compaction_app.compaction.search_index import RECALLED
 from compaction_app.conf import Mode, get_settings, get_token_counter
 from compaction_app.conversation.compact import request_compaction
-from compaction_app.conversation.copy import copies_with_sessions, generations_of_copies
+from compaction_app.conversation.copy import copies_of
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
-from compaction_app.messages.originals import (
-    RESULT_AS_TEXT,
-    has_compaction,
-    text_without_compactions,
-    without_compactions,
-)
+from compaction_app.messages.originals import RESULT_AS_TEXT, text_without, without_compactions
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin, SearchEntry, sql
 from compaction_app.models.columns import blanked, erased, left_of
@@ -135,25 +131,29 @@ def redact_message(
 
     ``copies``: those of :func:`chat.copies_of` that are redacted with it, all or none; other people's conversations may
     be among them. A message that is no copy of it raises :class:`InvalidMessage`. A function is asked about each copy,
-    with the conversations locked, so that none that is being made is left out.
+    and about those that are made meanwhile of the ones that it chose.
     """
     check_text(replacement, "content")
     _require_message(message, "redacted")
-    using = database_of(message)
+    using, redacted = database_of(message), dict[int, ChatMessage]()
+    named = set() if callable(copies) else {copy.pk for copy in copies}
+    is_named = cache(copies) if callable(copies) else lambda copy: copy.pk in named
     with transaction.atomic(using=using):
-        row = _redact(message, replacement, using)
-        left = set() if callable(copies) else {copy.pk for copy in copies}
-        # By generations, as everybody does it: two redactions lock the sessions in the same order, and a session is
-        # locked before its copies are looked for, so that none is made meanwhile.
-        for generation in generations_of_copies(message) if left or callable(copies) else ():
-            for copy in copies_with_sessions(generation, using):
-                if copies(copy) if callable(copies) else copy.pk in left:
-                    _redact(copy, replacement, using)
-                    left.discard(copy.pk)
-        if left:
+        # None is made of a session that is locked, so they are looked for until there is no other one.
+        while new := [
+            one
+            for one in (message, *(copies_of(message) if copies else ()))
+            if one.pk not in redacted and (one is message or is_named(one))
+        ]:
+            # In the order in which everybody locks sessions.
+            for one in sorted(new, key=lambda one: str(one.session_id)):
+                # Who chose it by a function did not ask for one that has been deleted meanwhile.
+                with suppress(MessageNotFound) if one is not message else nullcontext():
+                    redacted[one.pk] = _redact(one, replacement, using)
+        if left := named - redacted.keys():
             problem = f"Message {min(left)} is not a copy of message {message.pk}, or does not exist any more."
             raise InvalidMessage(problem, field="copies")
-    return row
+    return redacted[message.pk]
 
 
 def _redact(message: ChatMessage, replacement: str, using: str) -> ChatMessage:
@@ -208,14 +208,18 @@ def _drop_compactions(ids: Sequence[int], using: str) -> bool:
     named = Q(original_text__contains="compaction") | Q(metadata_text__contains="compaction")
     changed: list[int] = []
     for batch in _batches(stored.annotate(**texts).filter(named).values_list("pk", flat=True), _READ_AT_ONCE):
-        rows = [row for row in stored.filter(pk__in=batch) if has_compaction([row.original, row.metadata])]
-        missing_results = calls_unanswered_before(rows, using)
-        for row in rows:
-            row.content = text_without_compactions(row.content, row.original)
-            row.original, row.metadata = without_compactions([row.original, row.metadata])
+        rows = []
+        for row in stored.filter(pk__in=batch):
+            cut: list[Any] = []
+            left = without_compactions({"original": row.original, "metadata": row.metadata}, cut)
+            if not cut:
+                continue
+            row.content = text_without(row.content, cut)
+            row.original, row.metadata = left.get("original"), left.get("metadata", {})
             if not (row.content or row.tool_calls or row.attachments):
                 row.content, row.original = REDACTED, None
-        _save_counted(rows, missing_results, using)
+            rows.append(row)
+        _save_counted(rows, calls_unanswered_before(rows, using), using)
         changed += [row.pk for row in rows]
     # They are written again, of what is left.
     SearchEntry.objects.using(using).filter(pk__in=changed).delete()
@@ -351,9 +355,6 @@ def delete_message(message: ChatMessage) -> int:
             raise MessageNotFound(f"Message {message.pk} does not exist any more.")
         for batch in _batches(ids, _BATCH):
             _blank_runs(using, batch)
-            # What else was copied is still found, from what stays.
-            copies = ChatSession.objects.using(using).filter(copied_from__in=batch)
-            copies.update(copied_from=message.parent_message_id)
         content = manager.values_list("content", flat=True).get(pk=message.pk)
         deleted = manager.delete_subtree(message.pk)
         _clear_title(message.session_id, [content], using)
@@ -382,9 +383,6 @@ def delete_session(session: ChatSession) -> None:
     with transaction.atomic(using=using):
         lock_session(session.pk, using)
         keep_used(session)
-        copies = ChatSession.objects.using(using).filter(copied_from__session=session)
-        source = ChatSession.objects.using(using).values_list("copied_from", flat=True).get(pk=session.pk)
-        copies.update(copied_from=source)
         roots = ChatMessage.objects.db_manager(using)
         for root in roots.get_root_nodes(session):
             roots.delete_subtree(root.pk)

@@ -587,38 +587,27 @@ def is_compaction(item: Any) -> bool:
     return str(item.get("type") or item.get("part_kind")) in _COMPACTIONS or is_compaction(item.get("value"))
 
 
-def without_compactions(value: Any) -> Any:
-    """A JSON value without the providers' own summaries in it, at any depth."""
-    if isinstance(value, Mapping):
-        return {key: without_compactions(item) for key, item in value.items() if not is_compaction(item)}
-    if isinstance(value, list | tuple):
-        return [without_compactions(item) for item in value if not is_compaction(item)]
-    return value
+def without_compactions(value: Any, cut: list[Any]) -> Any:
+    """A JSON value without the providers' own summaries in it, at any depth: they are added to ``cut``."""
+    if not isinstance(value, Mapping | list | tuple):
+        return value
+    items = dict(value if isinstance(value, Mapping) else enumerate(value))
+    cut += filter(is_compaction, items.values())
+    kept = {key: without_compactions(item, cut) for key, item in items.items() if not is_compaction(item)}
+    return kept if isinstance(value, Mapping) else list(kept.values())
 
 
-def text_without_compactions(text: str, original: Any) -> str:
-    """A message's text without what was read of the providers' own summaries in its original."""
+def text_without(text: str, cut: Iterable[Any]) -> str:
+    """A message's text without what was read of these parts of its original."""
     reading = Reading("model")
-    for item in _compactions_in(original):
-        reading.read_part(item, 1)
+    for part in cut:
+        reading.read_part(part, 1)
     said = list(filter(None, reading.texts))
     if len(said) > _MOST_COMPACTIONS:
         return ""
     for one in said:
         text = text.replace(one, "", 1)
     return text.strip()
-
-
-def has_compaction(value: Any) -> bool:
-    return any(_compactions_in(value))
-
-
-def _compactions_in(value: Any) -> Iterator[Mapping[str, Any]]:
-    if is_compaction(value):
-        yield value
-    elif isinstance(value, Mapping | list | tuple):
-        for item in value.values() if isinstance(value, Mapping) else value:
-            yield from _compactions_in(item)
 
 
 def original_texts(original: Any) -> list[str]:

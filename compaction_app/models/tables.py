@@ -44,7 +44,7 @@ from compaction_app.models.columns import (
     nothing,
     numbers_in,
 )
-from compaction_app.models.fields import ParentMessageField
+from compaction_app.models.fields import ParentMessageField, clear_title
 from compaction_app.models.managers import ChatMessageManager, CompactionRunQuerySet, refuse_write
 from compaction_app.models.words import lazy_words, words
 from compaction_app.values import OPEN_RUN_STATUSES, EventKind, Kind, Role, RunStatus, Strategy, Trigger, with_ledger
@@ -120,6 +120,18 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
             _("erasures"),
             default=0,
             help_text=_("Counts redactions and deletions: a run that started before one can not commit."),
+        )
+    )
+    title_of = OURS(
+        models.ForeignKey(
+            "ChatMessage",
+            on_delete=clear_title,
+            null=True,
+            blank=True,
+            editable=False,
+            related_name="+",
+            verbose_name=_("title of"),
+            help_text=_("The message of this session that the title was made of: it is erased with that one."),
         )
     )
     copied_from = _message(
@@ -218,12 +230,10 @@ class ChatMessage(AL_Node):
         )
     )
     attachments = SAID(models.JSONField(_("attachments"), null=True, blank=True))
-    # The defaults of the database serve the code of before, which may still be running while this is migrated.
     is_extract = Column(copied=True)(
         models.BooleanField(
             _("is an extract"),
             default=False,
-            db_default=False,
             help_text=_("Of a summary: its text is quoted from the conversation, not written by a model."),
         )
     )
@@ -231,13 +241,11 @@ class ChatMessage(AL_Node):
         QUOTED,
         _("extract"),
         _("Of a summary: quoted from the messages that it covers alone, so true on each branch with these."),
-        db_default="",
     )
     ledger = _text(
         QUOTED,
         _("ledger"),
         _("Of a summary: what is quoted beside the text, since the text does not tell it."),
-        db_default="",
     )
     token_count = SHOWN(
         models.PositiveIntegerField(
@@ -259,7 +267,6 @@ class ChatMessage(AL_Node):
             max_length=255,
             blank=True,
             default="",
-            db_default="",
             help_text=_("Of a reply: how it ended, in the provider's word."),
         )
     )
@@ -274,6 +281,12 @@ class ChatMessage(AL_Node):
     retired_at = SHOWN(models.DateTimeField(_("retired at"), null=True, blank=True))
     retired_reason = NOTED(models.CharField(_("retired reason"), max_length=255, blank=True, default=""))
     redacted_at = replace(SHOWN, copied=True)(models.DateTimeField(_("redacted at"), null=True, blank=True))
+    # No foreign key: it is known when the first one is gone, or a copy between. Ids are never used again.
+    copy_of = OURS(
+        models.BigIntegerField(
+            _("copy of"), null=True, blank=True, editable=False, help_text=_("The message that was copied first.")
+        )
+    )
     created_at = GIVEN(models.DateTimeField(_("created at"), default=timezone.now))
 
     if TYPE_CHECKING:
@@ -346,6 +359,7 @@ class ChatMessage(AL_Node):
             models.Index(
                 fields=["pinned_message"], condition=Q(pinned_message__isnull=False), name="compaction_by_pin"
             ),
+            models.Index(fields=["copy_of"], condition=Q(copy_of__isnull=False), name="compaction_copies"),
         ]
         permissions = [("retire_summary", "Can retire a summary"), ("redact_chatmessage", "Can redact a message")]
 
@@ -525,9 +539,7 @@ class CompactionRun(models.Model):
     shortened_inputs = _json(
         OURS, _("shortened inputs"), _("Messages that the summarizer was shown head-and-tail."), list
     )
-    request = _json(
-        Column(leaves=nothing), _("request"), _("What its prompt was made of beside the messages, and its digest.")
-    )
+    request = _json(Column(leaves=nothing), _("request"), _("What its prompt was made of beside the messages."))
     reserved_tokens = OURS(models.PositiveIntegerField(_("reserved tokens"), default=0))
     input_tokens = SHOWN(models.PositiveIntegerField(_("input tokens"), null=True, blank=True))
     output_tokens = SHOWN(models.PositiveIntegerField(_("output tokens"), null=True, blank=True))

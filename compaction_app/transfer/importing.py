@@ -171,16 +171,6 @@ def store(
             cursor.execute(f"ANALYZE {sql.MESSAGES}")
 
 
-def _from_the_roots(messages: Sequence[ImportedMessage]) -> Iterator[int]:
-    """Yield positions depth first, parents before children."""
-    below = children_of(messages)
-    waiting = below.get(None, [])[::-1]
-    while waiting:
-        index = waiting.pop()
-        yield index
-        waiting.extend(reversed(below.get(index, [])))
-
-
 def checked(conversation: Conversation, max_bytes: int) -> Conversation:
     """The conversation as it can be stored: with its system prompt, a title, and an external id.
 
@@ -229,17 +219,19 @@ def _without_opening_system(
 
     If several trees open with the same one, it is removed from all; one with another text stays a message.
     """
-    prompt = ""
+    prompt, below = "", children_of(messages)
     #: The new position of each parent; None for one that is removed.
     moved: dict[int | None, int | None] = {None: None}
-    for index in _from_the_roots(messages):
-        fields, parent = messages[index].fields, messages[index].parent
-        opens = parent in moved and fields["role"] == Role.SYSTEM
-        if opens and (not fields["content"] or prompt in ("", fields["content"])):
+    opening = below.get(None, [])[::-1]
+    while opening:
+        index = opening.pop()
+        fields = messages[index].fields
+        if fields["role"] == Role.SYSTEM and (not fields["content"] or prompt in ("", fields["content"])):
             prompt = prompt or fields["content"]
             if any(fields.get(key) for key in BESIDE_A_TEXT):
                 notes["what is beside the text of a system prompt, left out"] += 1
             moved[index] = None
+            opening.extend(reversed(below.get(index, [])))
     kept = [index for index in range(len(messages)) if index not in moved]
     moved |= {index: position for position, index in enumerate(kept)}
     return prompt, [replace(messages[index], parent=moved[messages[index].parent]) for index in kept]
