@@ -164,7 +164,7 @@ def test_no_trap_is_found_in_the_words_of_the_others(traps: Traps) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("branches", [1, 5])
+@pytest.mark.parametrize("branches", [pytest.param(1, marks=pytest.mark.long), 5])
 def test_a_grown_conversation_is_one(branches: int) -> None:
     tip = tables.grow(200, branches)
     assert len(chat.get_branch(tip)) == 200
@@ -176,6 +176,7 @@ def test_a_grown_conversation_is_one(branches: int) -> None:
 
 
 @pytest.mark.django_db
+@pytest.mark.long
 def test_a_conversation_of_the_pages_is_one() -> None:
     tip = pages.fill(1_200)
     call_command("verify_chats", str(tip.session_id), verbosity=0)

@@ -84,11 +84,13 @@ class TestRuns:
         assert names(heard) == ["compaction_started", "compaction_started", "compaction_finished"]
         assert heard[-1][1]["run"].attempts == 2
 
-    def test_a_branch_that_goes_meanwhile_is_a_finish(self, branch, heard, connect):
+    def test_a_branch_that_goes_meanwhile_is_a_finish(self, branch, heard, connect, caplog):
+        caplog.set_level("INFO", "compaction_app")
         connect(signals.compaction_started, lambda run, **_: chat.delete_message(branch[-2]))
-        chat.compact(branch[-1])
+        run = chat.compact(branch[-1])
         assert names(heard) == ["compaction_started", "compaction_finished"]
         assert heard[-1][1]["run"].skip_reason == "branch_gone"
+        assert f"skip run={run.pk} session={run.session_id} reason=branch_gone attempts=1" in caplog.text
         heard.clear()
         chat.compact(grow(chat.start_session(), None, "u")[0])
         assert names(heard) == ["compaction_finished"], "nothing to compact is no start"

@@ -13,7 +13,8 @@ from ninja import Path, Router, Schema, Status
 from pydantic import Field
 
 from compaction_app import chat
-from compaction_app.api.errors import Code, Problem, operation
+from compaction_app.api.codes import Code, Problem
+from compaction_app.api.errors import operation
 from compaction_app.api.lookup import count_against_throttle, database, find_message, find_session, require, require_tip
 from compaction_app.api.permissions import Action
 from compaction_app.api.schemas import MAX_ID, Body, Cursor, Id, Limit, Page, example, page, parse_cursor

@@ -13,8 +13,9 @@ from pydantic import Field
 
 from compaction_app import chat
 from compaction_app.api.authentication import user_of
+from compaction_app.api.codes import Code, Problem
 from compaction_app.api.contexts import SentContext, UsageIn
-from compaction_app.api.errors import Code, Problem, logger, operation
+from compaction_app.api.errors import logger, operation
 from compaction_app.api.lookup import count_against_throttle, find_message, find_session, find_tip
 from compaction_app.api.permissions import Action, is_allowed
 from compaction_app.api.schemas import (

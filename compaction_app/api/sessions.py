@@ -14,7 +14,8 @@ from pydantic import Field
 
 from compaction_app import chat
 from compaction_app.api.authentication import user_of
-from compaction_app.api.errors import Code, Problem, operation
+from compaction_app.api.codes import Code, Problem
+from compaction_app.api.errors import operation
 from compaction_app.api.lookup import count_against_throttle, database, find_session, require
 from compaction_app.api.permissions import Action, is_allowed
 from compaction_app.api.schemas import (

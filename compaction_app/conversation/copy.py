@@ -16,6 +16,7 @@ from django.db.models import Q
 from django.db.models.expressions import RawSQL
 
 from compaction_app.conf import get_token_counter
+from compaction_app.conversation.titles import copy_title
 from compaction_app.exceptions import InvalidMessage, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.models.columns import lean, names, said_of
@@ -75,6 +76,8 @@ def copy_branch(tip: ChatMessage, *, owner: Any = None, until: ChatMessage | Non
             if summary_id := history_at(until.pk, using).summary_id:
                 cursor.execute(sql.COPY_SUMMARY.format(**_COLUMNS), {"session": key, "summary": summary_id})
             cursor.execute(sql.COPY_PINS, path)
+        if source.title:
+            copy_title(source, copy, using)
     return copy
 
 

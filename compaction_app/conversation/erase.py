@@ -31,6 +31,7 @@ from compaction_app.compaction.search_index import RECALLED
 from compaction_app.conf import Mode, get_settings, get_token_counter
 from compaction_app.conversation.compact import request_compaction
 from compaction_app.conversation.copy import copies_of
+from compaction_app.conversation.titles import clear_title
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
 from compaction_app.messages.originals import RESULT_AS_TEXT, text_without, without_compactions
 from compaction_app.messages.validation import check_text
@@ -72,7 +73,6 @@ _LATIN_1 = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}
 _QUOTE_MARKS = re.compile(r"(?:^|[\n\r])[\s>]+")
 #: The depth of a message that a search found.
 _QUOTED = re.compile(f"{RECALLED}([0-9]{{1,9}}) ")
-_LONGEST_TITLE: Any = ChatSession._meta.get_field("title").max_length
 #: JSON is written in JSON no more often.
 _MOST_LEVELS = 8
 #: Many in a row, of which each belongs to the letter before it; two of them count as letters.
@@ -171,10 +171,9 @@ def blank_messages(
 
     ``tops``: those of them that are below no other one. The summaries that may repeat them are left to the caller.
     """
-    beginnings: list[str] = []
+    clear_title(session_id, ids, using)
     for batch in _batches(sorted({*ids, *quotations_of(session_id, ids, using)}), _READ_AT_ONCE):
         rows = list(ChatMessage.objects.using(using).filter(pk__in=batch))
-        beginnings += [_one_line(row.content)[:_LONGEST_TITLE] for row in rows]
         # They stay. The count before does not tell how many they are: it may be another counter's.
         missing_results = calls_unanswered_before(rows, using)
         for row in rows:
@@ -184,7 +183,6 @@ def blank_messages(
         _save_counted(rows, missing_results, using)
         SearchEntry.objects.using(using).filter(pk__in=batch).update(**blanked(SearchEntry))
         MessagePin.objects.using(using).filter(pk__in=batch).delete()
-    _clear_title(session_id, beginnings, using)
     _sum_paths(tops, using)
 
 
@@ -276,27 +274,6 @@ def _left_of(row: Any, name: str) -> Any:
     return row.name if name == "name" and row.role == Role.TOOL else left_of(row, name)
 
 
-def _clear_title(session_id: Any, beginnings: Sequence[str], using: str) -> None:
-    """Clear a title that was taken from an erased message, unless another first message begins the same."""
-    session = ChatSession.objects.using(using).filter(pk=session_id)
-    title = session.values_list("title", flat=True)[0]
-    if not any(is_title_of(title, content) for content in beginnings):
-        return
-    roots = ChatMessage.objects.using(using).messages().filter(session_id=session_id, parent=None)
-    if not any(is_title_of(title, content) for content in roots.values_list("content", flat=True)):
-        session.update(title="")
-
-
-def is_title_of(title: str, content: str) -> bool:
-    """Whether a message begins with the title: chat pages name a conversation after one, cut short with an ellipsis."""
-    start = _one_line(title.rstrip("…"))
-    return bool(start) and _one_line(content).startswith(start)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
 def _batches(ids: Sequence[int], size: int) -> Iterator[Sequence[int]]:
     return (ids[start : start + size] for start in range(0, len(ids), size))
 
@@ -355,9 +332,8 @@ def delete_message(message: ChatMessage) -> int:
             raise MessageNotFound(f"Message {message.pk} does not exist any more.")
         for batch in _batches(ids, _BATCH):
             _blank_runs(using, batch)
-        content = manager.values_list("content", flat=True).get(pk=message.pk)
+        clear_title(message.session_id, set(ids), using)
         deleted = manager.delete_subtree(message.pk)
-        _clear_title(message.session_id, [content], using)
         ChatSession.objects.using(using).filter(pk=message.session_id).update(erasures=F("erasures") + 1)
         record_event(
             message.session_id, EventKind.INVALIDATED, using=using, payload={"messages": deleted, "erasure": "deletion"}

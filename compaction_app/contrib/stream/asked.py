@@ -15,7 +15,7 @@ from urllib.parse import unquote_to_bytes
 from django.db.models import Q
 from pydantic import BaseModel, ConfigDict, Field
 
-from compaction_app.api.errors import Code, Problem
+from compaction_app.api.codes import Code, Problem
 from compaction_app.api.schemas import MAX_ID, JsonObject
 from compaction_app.contrib.stream.replies import settle
 from compaction_app.conversation.append import BY_CLIENT, OwnKey, append_once

@@ -208,10 +208,5 @@ def _files(attachments: Iterable[Mapping[str, Any]] | None) -> Iterator[Part]:
             yield {"type": "file", "mediaType": kind or "application/octet-stream", "url": url, **name}
 
 
-def sse(part: Part) -> str:
-    """One server-sent event."""
-    return "data: [DONE]\n\n" if part["type"] == "done" else f"data: {json.dumps(part, ensure_ascii=False)}\n\n"
-
-
 #: The last event of a stream.
 END: Part = {"type": "done"}
