@@ -646,17 +646,17 @@ async def wait_for_end(
     """
     if not run.is_open:
         return run
-    run_id = run.pk
+    run_id, rows = run.pk, CompactionRun.objects.using(database_of(run)).filter(pk=run.pk)
     outcome = await carry_out_generations(run, way, hand_over=hand_over)
-    # Also where it was given back, after an erasure for example, and taken by another worker before it was read again.
-    if outcome is None or (outcome.run.status == RunStatus.RUNNING and not outcome.is_gone):
-        raise CompactionFailed("Another worker took this run; look at its status.", error_code=CLAIMED, run_id=run_id)
-    if outcome.is_gone:
+    if outcome.is_gone if outcome else not await way.do(rows.exists):
         raise CompactionFailed(
             "The session was deleted while its summary was made; there is nothing left to summarize.",
             error_code=SESSION_GONE,
             run_id=run_id,
         )
+    # Also where it was given back, after an erasure for example, and taken by another worker before it was read again.
+    if outcome is None or outcome.run.status == RunStatus.RUNNING:
+        raise CompactionFailed("Another worker took this run; look at its status.", error_code=CLAIMED, run_id=run_id)
     run = outcome.run
     if run.status in (RunStatus.SUCCEEDED, RunStatus.SKIPPED):
         return run

@@ -39,7 +39,7 @@ def request_compaction(
     ``trigger="manual"`` compacts whatever the threshold says. ``instructions``: for this summary, at most
     :data:`MAX_INSTRUCTIONS` characters. The other arguments are those of :func:`get_context`: pass what the turn was
     asked with. None: not needed, or suppressed. Never waits for a model and never raises for a broker that is down. In
-    the mode ``deterministic`` the run is carried out before it returns.
+    the mode ``deterministic`` the run is carried out before it returns, or when an open transaction is committed.
     """
     check_tip(tip)
     _check_instructions(instructions)

@@ -380,8 +380,10 @@ def _overflow(turn: Turn, overflow: Overflow, needed: int = 0) -> ContextOverflo
     needed = needed or overflow.sent or turn.context.tokens
     available = overflow.window or turn.context.window - turn.context.reserved_tokens
     named = "fit by its own account" if overflow.window else "are configured, and it names no window"
+    is_off = turn.resolved.settings.mode == Mode.OFF
+    what = "the prompt, of which MODE off sends all," if is_off else "even the newest turn alone"
     return ContextOverflow(
-        f"The provider finds even the newest turn alone too long: {needed} tokens, of which {available} {named}.",
+        f"The provider finds {what} too long: {needed} tokens, of which {available} {named}.",
         needed=needed,
         available=available,
     )

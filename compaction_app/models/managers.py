@@ -42,7 +42,7 @@ def refuse_write(*args: Any, **kwargs: Any) -> NoReturn:
     """In place of what Django and treebeard write with: it would leave sums, lanes and summaries as they were."""
     raise ImmutableTree(
         "Use chat.append_message to add a message, or a variant of one: a stored one is never moved, and never changed "
-        "but for what chat.redact_message or chat.delete_message removes."
+        "but for metadata (chat.annotate_message) and what chat.redact_message or chat.delete_message removes."
     )
 
 

@@ -150,8 +150,16 @@ class TestMeanwhile:
         assert FakeSummarizer.requests == []
 
     @pytest.mark.parametrize("compact", [chat.compact, async_to_sync(chat.acompact)], ids=["compact", "acompact"])
-    def test_who_waits_is_told_that_the_session_is_gone(self, session, branch, meanwhile, compact):
-        meanwhile(lambda: chat.delete_session(session))
+    @pytest.mark.parametrize("is_asked", [False, True])
+    def test_who_waits_is_told_that_the_session_is_gone(
+        self, session, branch, meanwhile, compact, monkeypatch, is_asked
+    ):
+        """While the model is asked, or before the run is claimed. It was "Another worker took this run"."""
+        claim = runs.claim
+        if is_asked:
+            meanwhile(lambda: chat.delete_session(session))
+        else:
+            monkeypatch.setattr(runs, "claim", lambda *given: chat.delete_session(session) or claim(*given))
         with pytest.raises(CompactionFailed, match="The session was deleted") as caught:
             compact(branch[-1])
         assert (caught.value.error_code, caught.value.error_detail) == ("session_gone", "")
