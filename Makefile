@@ -96,8 +96,7 @@ demo: setup
 # `make test` runs on PostgreSQL only what depends on the database: statements, locks, JSON and what is erased. `make
 # test-all` runs everything there too, the rows of an earlier version included, which `make test` migrates on SQLite.
 POSTGRES_TESTS := tests/models tests/tree tests/context/test_shared_extract.py tests/compaction tests/conversation tests/test_tasks.py \
-  tests/test_when_things_go_wrong.py tests/test_state_machine.py \
-  tests/test_other_database.py tests/admin/test_constant_work.py tests/api/test_crowds.py tests/api/test_queries.py \
+  tests/test_state_machine.py tests/test_other_database.py tests/admin/test_constant_work.py tests/api/test_crowds.py tests/api/test_queries.py \
   $(addprefix --ignore=tests/conversation/test_,$(addsuffix .py,odd_replies endpoint strict_templates content_parts counting \
   complete stream smaller_windows undo)) $(addprefix --ignore=tests/compaction/test_,$(addsuffix .py,prices summarizing \
   code_of_the_hosts policies named_summarizers))
