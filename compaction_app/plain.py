@@ -261,6 +261,7 @@ def _summary(text: str, count: Count, is_extract: bool) -> Summary:
         tokens=count_summary(text, count),
         content=text,
         is_extract=is_extract,
+        extract=text if is_extract else "",
     )
 
 

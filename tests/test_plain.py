@@ -27,6 +27,7 @@ from compaction_app.tree.branches import message_value
 from compaction_app.values import SummaryDraft, SummaryRequest
 from tests.conftest import REPOSITORY
 from tests.small import small
+from tests.some import some
 
 RECAP = "## Recap\n\nThe user asked and you answered, and all of it is settled by now."
 
@@ -304,7 +305,10 @@ def shown(context: Any) -> list[dict[str, Any]]:
         "u c t(2000) u a u a u a",
     ],
 )
-@pytest.mark.parametrize("changes", [{}, {"PRUNE": "always"}, {"MODE": "aggressive"}, {"MODE": "off"}])
+@pytest.mark.parametrize(
+    "changes",
+    some([{}, {"PRUNE": "always"}, {"MODE": "aggressive"}, {"MODE": "off"}], {"PRUNE": "always"}, {"MODE": "off"}),
+)
 def test_it_shows_what_the_tree_shows(settings, shorthand, changes):
     settings.COMPACTION = small(**changes)
     session = chat.start_session(system_prompt="Be kind.")

@@ -9,7 +9,8 @@ from django.db import connections, transaction
 from compaction_app import chat, signals
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed, SummarizerError
-from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.models.database import after_commit
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
 
@@ -153,6 +154,6 @@ def test_what_fails_after_a_commit_is_logged_and_breaks_no_turn(caplog, in_trans
         raise ValueError(number, word)
 
     with transaction.atomic() if in_transaction else nullcontext():
-        signals.after_commit(fail, 1, word="x", using="default")
+        after_commit(ChatSession(), fail, 1, word="x")
     [record] = [record for record in caplog.records if record.levelname == "ERROR"]
     assert "fail" in record.getMessage()

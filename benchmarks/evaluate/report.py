@@ -23,12 +23,15 @@ _TABLES = {
     "traps": ("Misleading traps", "misleading of told", True),
     "outdated": ("Outdated values", "older value without the newer", True),
 }
+#: Of the other budgets *Known facts* has the mean.
+_BUDGETS_SHOWN = ("10%", "20%")
 
 
 def tables(results: Sequence[Result], missing: Sequence[str]) -> str:
     parts = []
     for name, (title, head, is_count) in _TABLES.items():
         cells = [cell for result in results for cell in result.cells if cell.table == name]
+        cells = [cell for cell in cells if name != "budgets" or cell.row.startswith(_BUDGETS_SHOWN)]
         columns, rows = (list(dict.fromkeys(getattr(cell, place) for cell in cells)) for place in ("column", "row"))
         lines = (
             [row, *(_shown([c for c in cells if (c.row, c.column) == (row, column)], is_count) for column in columns)]
@@ -36,7 +39,7 @@ def tables(results: Sequence[Result], missing: Sequence[str]) -> str:
         )
         if cells:
             parts.append(f"### {title}\n\n{_table([head, *columns], lines)}\n")
-    return "\n".join([*parts, *(f"Not measured: {reason}.\n" for reason in missing)])
+    return "\n".join([*parts, *([f"Not measured: {'; '.join(missing)}.\n"] if missing else [])])
 
 
 def _shown(cells: Sequence[Cell], is_count: bool) -> str:  # of a table, above

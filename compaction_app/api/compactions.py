@@ -25,7 +25,6 @@ from compaction_app.conversation.compact import open_and_enqueue
 from compaction_app.exceptions import CompactionRefused
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.models.columns import lean
-from compaction_app.tree.branches import database_of
 from compaction_app.values import Kind, RunStatus, Trigger
 
 router = Router(tags=["compactions"])
@@ -143,7 +142,7 @@ def compact(
     why there is none. Without it the response is 202 and a run to poll."""
     options = body or CompactIn()
     session = find_session(request, session_id, Action.COMPACT)
-    rows = ChatMessage.objects.using(database_of(session)).filter(session=session).only("id", "session_id", "kind")
+    rows = ChatMessage.objects.in_database_of(session).filter(session=session).only("id", "session_id", "kind")
     if options.message_id is None:
         # The newest message of a session is always a tip.
         tip = rows.filter(kind=Kind.MESSAGE).order_by("-id").first()
@@ -209,7 +208,7 @@ def get_run(request: HttpRequest, run_id: Id) -> CompactionRun:
 def _generations(request: HttpRequest, session_id: UUID) -> QuerySet[CompactionRun]:
     """Return the runs that made a summary, each with the time when that was retired."""
     session = find_session(request, session_id, Action.INSPECT)
-    rows = CompactionRun.objects.using(database_of(session)).filter(session=session, generation__isnull=False)
+    rows = CompactionRun.objects.in_database_of(session).filter(session=session, generation__isnull=False)
     return lean(rows.annotate(retired_at=F("summary__retired_at")))
 
 

@@ -169,8 +169,10 @@ class TestMeanwhile:
     @pytest.mark.parametrize("compact", [chat.compact, async_to_sync(chat.acompact)], ids=["compact", "acompact"])
     def test_who_waits_is_told_that_another_worker_took_the_run(self, session, branch, meanwhile, compact, monkeypatch):
         """An erasure gives the run back, and a second worker takes it at once. It was "(running)"."""
-        release = runs.release
-        monkeypatch.setattr(runs, "release", lambda run: release(run) and runs.claim(run.pk, "default", 60))
+        release = CompactionRun.release
+        monkeypatch.setattr(
+            CompactionRun, "release", lambda run: release(run) and CompactionRun.objects.claim(run.pk, 60)
+        )
         meanwhile(lambda: chat.redact_message(branch[1]))
         with pytest.raises(CompactionFailed, match="Another worker took this run") as caught:
             compact(branch[-1])
@@ -193,5 +195,5 @@ class TestMeanwhile:
 def test_claims_are_won_by_exactly_one_of_many_threads(session, branch):
     run = chat.request_compaction(branch[-1])
     won = []
-    claimed = at_once([lambda: won.append(runs.claim(run.pk, "default", 60))] * 8)
+    claimed = at_once([lambda: won.append(CompactionRun.objects.claim(run.pk, 60))] * 8)
     assert (claimed, sum(found is not None for found in won)) == ([], 1)

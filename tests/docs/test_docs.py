@@ -10,8 +10,9 @@ import pytest
 from django.core.management import get_commands, load_command_class
 
 from compaction_app import chat
-from compaction_app.compaction import runs
+from compaction_app.compaction.execute import backoff_seconds
 from compaction_app.conf import Mode, settings_from
+from compaction_app.models.runs import MAX_ATTEMPTS
 from compaction_app.summarizers.base import MAX_RETRY_AFTER
 from compaction_app.transfer import bundles
 from compaction_app.transfer.rebuild import NotRebuilt
@@ -57,10 +58,10 @@ def test_every_code_that_keeps_a_compaction_back_or_fails_a_run_is_explained() -
 @pytest.mark.pure
 def test_the_attempts_and_their_delays_are_as_it_says() -> None:
     text = " ".join(DOCUMENTS[0].read_text().split())
-    assert f"up to {runs.MAX_ATTEMPTS} times" in text
+    assert f"up to {MAX_ATTEMPTS} times" in text
     first, last = (
-        " to ".join(f"{runs.backoff_seconds(attempts, None, jitter):g}" for jitter in (0.0, 1.0))
-        for attempts in (1, runs.MAX_ATTEMPTS - 1)
+        " to ".join(f"{backoff_seconds(attempts, None, jitter):g}" for jitter in (0.0, 1.0))
+        for attempts in (1, MAX_ATTEMPTS - 1)
     )
     assert f"The first delay is {first} seconds" in text
     assert f"the last {last} seconds" in text

@@ -79,7 +79,9 @@ def test_no_heading_of_ours_and_no_speaker_begins_inside_a_message() -> None:
         assert [line.split(": ")[0].split()[0] for line in text.splitlines()] == ["##", role.value]
 
 
-@pytest.mark.parametrize("between", ["", *"\n\r\x0b\x0c\x1c\x85\u2028\u00a0\ufeff", "> "])
+@pytest.mark.parametrize(
+    "between", some(["", *"\n\r\x0b\x0c\x1c\x85\u2028\u00a0\ufeff", "> "], "", "\r", "\u2028", "> ")
+)
 @pytest.mark.parametrize("heading", [EXTRACT_HEADING, LEDGER_HEADING])
 def test_what_a_summarizer_says_of_its_own_text_makes_it_no_quotation(heading: str, between: str) -> None:
     """Whether a text is an extract is a column: an engine that reads the text believes it two generations later."""

@@ -7,6 +7,7 @@ import pytest
 from django.utils import timezone
 
 from compaction_app import chat
+from compaction_app.models import CompactionRun
 from compaction_app.transfer.rebuild import rebuild, succeeded_runs
 from tests.some import some
 
@@ -59,7 +60,7 @@ def test_a_model_reads_local_days_and_is_told_of_utc(settings, server, monkeypat
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     run = chat.compact(talk(chat.start_session()))
     assert f'<user time="{time}">Yesterday I paid' in server.requests[0]["messages"][1]["content"]
-    rebuilt = rebuild(succeeded_runs("default").get(pk=run.pk))
+    rebuilt = rebuild(succeeded_runs(CompactionRun.objects.all()).get(pk=run.pk))
     assert [rebuilt.request.system, rebuilt.request.user] == [m["content"] for m in server.requests[0]["messages"]]
 
 

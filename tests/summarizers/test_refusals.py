@@ -19,9 +19,9 @@ from django.utils import timezone
 
 from compaction_app import chat, tasks
 from compaction_app.compaction.execute import carry_out
-from compaction_app.compaction.runs import MAX_ATTEMPTS
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.models.runs import MAX_ATTEMPTS
 from compaction_app.summarizers import ExtractiveSummarizer
 from compaction_app.summarizers.waiting import AWAITED
 from compaction_app.testing import steps
@@ -242,7 +242,7 @@ class TestExtract:
         assert kinds(tip.session).count("no_progress") == (case == "no_progress")
         assert lines(caplog, f"failed run={run.pk} code={code_of(case)} ")[0].endswith(" instead=extract")
         assert verify_session(tip.session).problems == []
-        again = rebuild(succeeded_runs("default").get(pk=run.pk))
+        again = rebuild(succeeded_runs(CompactionRun.objects.all()).get(pk=run.pk))
         assert ExtractiveSummarizer(again.settings).summarize(again.request).text.strip() == run.summary.content
 
     def test_it_covers_at_once_what_a_small_model_would_need_generations_for(self, server, settings):

@@ -78,7 +78,7 @@ def test_a_database_of_an_earlier_version(file: Path, old_database: str, setting
             assert {key: getattr(kept, key) for key in expected} == expected
         assert not stored
     for session in models.ChatSession.objects.using(old_database):
-        assert not verify_session(session, using=old_database).problems
+        assert not verify_session(session).problems
     tip = ChatMessage.objects.using(old_database).get(pk=recorded["tip"])
     assert shown_at(tip) == recorded["shown"]
 

@@ -27,7 +27,6 @@ from django.views.decorators.csrf import csrf_exempt
 from compaction_app import chat, exceptions
 from compaction_app.api.codes import Code, problem_of, report
 from compaction_app.api.permissions import Action, is_allowed
-from compaction_app.compaction.runs import give_back_connection
 from compaction_app.conf import get_settings
 from compaction_app.contrib import sse
 from compaction_app.contrib.gateway.asked import (
@@ -46,6 +45,7 @@ from compaction_app.conversation.recall import other_calls
 from compaction_app.messages.openai_format import to_openai
 from compaction_app.messages.validation import storable
 from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.models.database import give_back_connection
 from compaction_app.redaction import apply_redactor, redact_parameters, redactor_of
 from compaction_app.summarizers.error_details import safe_code, safe_message
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
@@ -192,8 +192,7 @@ class Gateway:
         client = self.async_client if way.is_awaited else self.client
         if asked.is_task:
             return await self._answer_task(asked, client, way)
-        using = router.db_for_write(ChatSession)
-        new = {"model": asked.model, "system_prompt": asked.instructions, "using": using}
+        new = {"model": asked.model, "system_prompt": asked.instructions, "using": router.db_for_write(ChatSession)}
         found: Place = await way.do(place, asked.user, asked.turns, asked.external_id, asked.is_retry, **new)
         options = {**asked.params, "client": client, "model": asked.model, "tools": asked.tools, "recall": self.recall}
         options |= {"system_prompt": found.system_prompt, "contributions": found.contributions}
@@ -213,14 +212,14 @@ class Gateway:
             # Several models at once, or the same question twice.
             if asked.is_retry and (asked.external_id or found.has_reply):
                 raise
-            found = await way.do(place_beside, found, using)
+            found = await way.do(place_beside, found)
             reply = await answer_at(found)
         headers = {"X-Compaction-Session": str(found.session.pk), "X-Compaction-Message": str(found.tip.pk)}
         # What is sent is known once a stream is open: an awaited one is by its first chunk.
         opened = [await anext(reply, END)] if asked.is_streamed and way.is_awaited else []
         headers["X-Compaction-Fallback-Used"] = str(reply.fallback_used).lower()
         if not asked.is_streamed:
-            await way.do(remember_reply, found, reply, using)
+            await way.do(remember_reply, found, reply)
             return JsonResponse(
                 _completion(reply, other_calls(reply) if self.recall else reply.tool_calls), headers=headers
             )
@@ -230,7 +229,7 @@ class Gateway:
         async def remember() -> None:
             nonlocal is_known
             if reply.message is not None and not is_known:
-                await way.do(remember_reply, found, reply.message, using)
+                await way.do(remember_reply, found, reply.message)
                 is_known = True
 
         async def read() -> Any:
@@ -292,7 +291,7 @@ def _task_arguments(asked: Asked, client: Any) -> dict[str, Any]:
     redact = redactor_of(get_settings({}))
     params = redact_parameters({**asked.params, **({"tools": asked.tools} if asked.tools else {})}, redact)
     shown = [apply_redactor(ContextMessage(tokens=0, **one), redact) for one in asked.messages]
-    give_back_connection(router.db_for_write(ChatSession))
+    give_back_connection(ChatSession())
     messages = to_openai(shown, endpoint=endpoint_of(client), model=asked.model)
     return {**params, "model": asked.model, "messages": messages}
 

@@ -27,16 +27,14 @@ from django.http import HttpRequest, StreamingHttpResponse
 from compaction_app import chat
 from compaction_app.api.codes import SENTENCES, TOO_LONG, Problem, problem_of
 from compaction_app.api.errors import logger
-from compaction_app.compaction.runs import give_back_connection
+from compaction_app.compaction.leases import is_under_way
 from compaction_app.contrib import sse
 from compaction_app.contrib.stream.parts import END, Part, compaction_part, finish, parts_of_chunks, parts_of_reply
-from compaction_app.conversation.claim import is_under_way
 from compaction_app.conversation.recall import other_calls
 from compaction_app.conversation.stream import STOPPED, ReplyStream
 from compaction_app.exceptions import ContextOverflow, ReplyUnderWay
 from compaction_app.models import ChatMessage, ChatSession, ReplyClaim
 from compaction_app.telemetry import log_error
-from compaction_app.tree.branches import database_of
 from compaction_app.values import ErrorCode
 
 #: Seconds between two looks of a reader for new parts, and between two writes to the cache and reads of it.
@@ -119,7 +117,7 @@ class Reply:
             elif not self.over.is_set():
                 # A slow model may not send anything for minutes. Its stream is closed when it comes, and empty.
                 try:
-                    ReplyClaim.objects.using(database_of(self._tip)).filter(pk=self._tip.pk).delete()
+                    ReplyClaim.objects.in_database_of(self._tip).filter(pk=self._tip.pk).delete()
                 finally:
                     self._say_end()
                     self._end()
@@ -260,7 +258,7 @@ class Reply:
 
     def _has_question(self) -> bool:
         """Whether it is there as it was when it was asked, neither deleted nor redacted since."""
-        rows = ChatMessage.objects.using(database_of(self.question))
+        rows = ChatMessage.objects.in_database_of(self.question)
         return rows.filter(pk=self.question.pk, redacted_at=self.question.redacted_at).exists()
 
     @property
@@ -396,4 +394,5 @@ async def _awaited(reply: Reply | _Elsewhere) -> AsyncIterator[str]:
 def release_connections() -> None:
     """Give this thread's connections back: a model is waited for."""
     for connection in connections.all(initialized_only=True):
-        give_back_connection(connection.alias)
+        if not connection.in_atomic_block:
+            connection.close()
