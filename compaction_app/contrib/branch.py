@@ -76,6 +76,8 @@ class FrameworkBranch:
     def begin(self) -> None:
         """Where a run begins: at the tip, or, where that was deleted, at the :func:`nearest` message above it."""
         self._shown = None
+        if self.session.pk is None:
+            raise MessageNotFound("The session does not exist any more.")
         if (tip := self.tip) is not None:
             if tip.session_id != self.session.pk:
                 raise InvalidParent("The tip belongs to another session.", field="tip")
@@ -103,9 +105,6 @@ class FrameworkBranch:
         options = {**asked, **self._options, "contributions": counted, **options}
         self._shown = shown = chat.get_context(self.tip, **options).with_addresses()
         self._model = shown.model
-        made = (Origin.SUMMARY, Origin.SHARED_EXTRACT)
-        ids = sorted(one.id for one in shown.messages if one.id and one.origin not in made)
-        self.path = ((0,) * (shown.first_shown_depth == 1) + tuple(ids))[-_MOST_IDS:]
         give_back_connection(self.using)
         return [message for message in shown.messages if message.origin != Origin.CONTRIBUTION]
 
@@ -206,7 +205,7 @@ def nearest(session: ChatSession, ids: Collection[int]) -> ChatMessage | None:
     ``ids``: those that somebody keeps; 0 is what is above a first message. Where none of them is there, and more may
     have been above, it raises :class:`MessageNotFound`: to begin anew would be to forget what was said.
     """
-    rows = ChatMessage.objects.using(database_of(session)).messages().filter(session=session, pk__in=ids)
+    rows = ChatMessage.objects.using(database_of(session)).messages().filter(session_id=session.pk, pk__in=ids)
     # A message is always stored after the one above it.
     found = rows.order_by("-pk").first()
     if found is None and 0 not in ids:

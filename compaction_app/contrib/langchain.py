@@ -45,7 +45,7 @@ from compaction_app import chat
 from compaction_app.conf import get_settings
 from compaction_app.contrib.branch import NEWEST, FrameworkBranch, redacted, refuse_blocked_thread
 from compaction_app.conversation.append import OwnKey
-from compaction_app.exceptions import InvalidMessage
+from compaction_app.exceptions import InvalidMessage, MessageNotFound
 from compaction_app.messages.openai_format import NO_RESULT, content_with_attachments, made_id, parse_arguments
 from compaction_app.messages.originals import LANGCHAIN
 from compaction_app.messages.validation import storable
@@ -90,6 +90,8 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
         self._session = session
         #: The runs' own messages, which another middleware may take out of the state before they are stored.
         self._asked: dict[str, AnyMessage] = {}
+        #: What was stored, by its id and what it says: once deleted, it is not stored again.
+        self._kept: dict[tuple[str | None, str], int] = {}
 
     @property
     def tip(self) -> ChatMessage | None:
@@ -126,6 +128,7 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
         branch, known, new = self._read(state)
         asked = {str(one.id): one for one in new}
         self._asked = dict([*self._asked.items(), *asked.items()][-_MOST_IDS:])
+        self._kept = dict([*self._kept.items()][-_MOST_IDS:])
         return {"tree": self._place(branch, known, asked=[*asked])}
 
     async def abefore_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
@@ -150,7 +153,7 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
         if not all(one.id for one in messages):
             words = "A message of the state has no id by which to know it: reduce them with langgraph's add_messages."
             raise InvalidMessage(words, field="messages")
-        if place.get("session") != self._session.pk:
+        if not place or place["session"] != self._session.pk:
             place = self._found(messages)
         known: Known = {one.id: place["known"][one.id] for one in messages if one.id in place["known"]}
         changed = [at for at, one in enumerate(messages) if one.id in known and known[one.id][2] != _says(one)]
@@ -197,21 +200,27 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _stored(self, state: Mapping[str, Any]) -> tuple[FrameworkBranch, Known]:
         branch, known, new = self._read(state)
+        above = branch.path
         self._store(branch, known, new)
+        if new and branch.path == above:
+            raise MessageNotFound("What is asked here was deleted meanwhile.")
         return branch, known
 
     def _store(self, branch: FrameworkBranch, known: Known, new: Iterable[AnyMessage], **reply: Any) -> None:
+        rows = ChatMessage.objects.using(branch.using)
         with transaction.atomic(using=branch.using):
             for one in new:
-                above = branch.path[-1]
+                above, says = branch.path[-1], _says(one)
                 key = _key_of(one, above)
                 # A middleware around this one asks again, or the run before this one failed.
-                before = self._session.messages.filter(idempotency_key=OwnKey(key)).first()
-                if before is not None:
+                if before := rows.filter(session_id=self._session.pk, idempotency_key=OwnKey(key)).first():
                     branch.tip = before
+                elif (kept := self._kept.get((one.id, says))) and not rows.filter(pk=kept).exists():
+                    continue
                 else:
                     branch.store([message_to_dict(one)], key=key, **reply)
-                known[str(one.id)] = (above, branch.path[-1], _says(one))
+                known[str(one.id)] = (above, branch.path[-1], says)
+                self._kept[one.id, says] = branch.path[-1]
 
     def _place(self, branch: FrameworkBranch, known: Known, asked: Sequence[str] = ()) -> dict[str, Any]:
         path = [*branch.path[-_MOST_KEPT:]]
