@@ -146,7 +146,8 @@ class FrameworkBranch:
     def _append(
         self, tip: ChatMessage | None, messages: Sequence[Mapping[str, Any]], **about_last: Any
     ) -> list[ChatMessage]:
-        whole = messages[:-1] if about_last else messages
+        # One of the system may become the session's.
+        whole = messages[:-1] if about_last and messages and messages[-1]["role"] != Role.SYSTEM else messages
         rows = chat.append_messages(self.session, tip, whole, lenient=True)
         for last in messages[len(whole) :]:
             above = rows[-1] if rows else tip

@@ -200,14 +200,13 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _stored(self, state: Mapping[str, Any]) -> tuple[FrameworkBranch, Known]:
         branch, known, new = self._read(state)
-        above = branch.path
         self._store(branch, known, new)
-        if new and branch.path == above:
+        if new and not any(one.id in known for one in new):
             raise MessageNotFound("What is asked here was deleted meanwhile.")
         return branch, known
 
     def _store(self, branch: FrameworkBranch, known: Known, new: Iterable[AnyMessage], **reply: Any) -> None:
-        rows = ChatMessage.objects.using(branch.using)
+        rows, kept = ChatMessage.objects.using(branch.using), dict(self._kept)
         with transaction.atomic(using=branch.using):
             for one in new:
                 above, says = branch.path[-1], _says(one)
@@ -215,12 +214,13 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
                 # A middleware around this one asks again, or the run before this one failed.
                 if before := rows.filter(session_id=self._session.pk, idempotency_key=OwnKey(key)).first():
                     branch.tip = before
-                elif (kept := self._kept.get((one.id, says))) and not rows.filter(pk=kept).exists():
+                elif (one.id, says) in kept and not rows.filter(pk=kept[one.id, says]).exists():
                     continue
                 else:
                     branch.store([message_to_dict(one)], key=key, **reply)
                 known[str(one.id)] = (above, branch.path[-1], says)
-                self._kept[one.id, says] = branch.path[-1]
+                kept[one.id, says] = branch.path[-1]
+        self._kept = kept
 
     def _place(self, branch: FrameworkBranch, known: Known, asked: Sequence[str] = ()) -> dict[str, Any]:
         path = [*branch.path[-_MOST_KEPT:]]
