@@ -17,10 +17,8 @@ from typing import Any
 
 import openai
 from asgiref.sync import SyncToAsync
-from django.db import transaction
 
 from compaction_app import chat
-from compaction_app.compaction.runs import give_back_connection, require_no_transaction
 from compaction_app.conf import get_settings
 from compaction_app.context import windows
 from compaction_app.context.overflow import overflow_of_error
@@ -28,9 +26,9 @@ from compaction_app.conversation.append import OwnKey, append_once
 from compaction_app.exceptions import InvalidParent, MessageNotFound
 from compaction_app.messages.originals import items_joined, messages_of
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.models.managers import lock_session
+from compaction_app.models.database import atomic, give_back_connection, locked, require_no_transaction
 from compaction_app.redaction import Redact, redact_json, redactor_of
-from compaction_app.tree.branches import database_of, message_value, path_ids
+from compaction_app.tree.branches import message_value, path_ids
 from compaction_app.values import ChatContext, ContextMessage, Origin, Role
 
 #: In place of a tip: that of the branch that was used last.
@@ -45,7 +43,6 @@ class FrameworkBranch:
     def __init__(self, session: ChatSession, tip: ChatMessage | None = NEWEST, **options: Any) -> None:
         """``options``: of ``get_context``, for every request: ``model``, ``reserved_tokens``."""
         self.session = session
-        self.using = database_of(session)
         #: What is known of the ids from the root to the tip; 0: above a first message.
         self.path: tuple[int, ...] = ()
         self._tip: ChatMessage | None = NEWEST
@@ -96,7 +93,7 @@ class FrameworkBranch:
         ``model``, ``url``: the framework's, and where it is asked. Neither a transaction nor a connection is held: a
         model is asked next.
         """
-        require_no_transaction(self.using)
+        require_no_transaction(self.session)
         if self.tip is None:
             return []
         counted = [{"role": Role.SYSTEM, "content": text} for text in instructions if text]
@@ -105,7 +102,7 @@ class FrameworkBranch:
         options = {**asked, **self._options, "contributions": counted, **options}
         self._shown = shown = chat.get_context(self.tip, **options).with_addresses()
         self._model = shown.model
-        give_back_connection(self.using)
+        give_back_connection(self.session)
         return [message for message in shown.messages if message.origin != Origin.CONTRIBUTION]
 
     def unanswered(self) -> list[ContextMessage]:
@@ -113,7 +110,7 @@ class FrameworkBranch:
         rows, row = [], self.tip
         while row is not None and row.role != Role.ASSISTANT:
             rows.append(row)
-            row = ChatMessage.objects.using(self.using).filter(pk=row.parent_message_id).first()
+            row = ChatMessage.objects.in_database_of(self.session).filter(pk=row.parent_message_id).first()
         return [message_value(one) for one in reversed(rows)]
 
     def go_back_to(self, called: Collection[str]) -> None:
@@ -134,7 +131,7 @@ class FrameworkBranch:
         messages = [one for _, message in items_joined(given) for one in messages_of(message, "host")]
         at = next((at for at, one in enumerate(messages) if one["role"] == Role.ASSISTANT), len(messages))
         own, rows = {"idempotency_key": OwnKey(key)} if key else {}, [self.tip]
-        with transaction.atomic(using=self.using):
+        with atomic(self.session):
             if at < len(messages) and self._shown:
                 answer = {**messages[at], "model": self._model or "", **reply}
                 rows += self._append(rows[-1], [*messages[:at], answer], **own, context=self._shown)
@@ -180,18 +177,17 @@ class FrameworkBranch:
         tip = self.tip
         assert tip is not None
         self.tip = tip.parent
-        if not ChatMessage.objects.using(self.using).messages().filter(parent=tip).exists():
+        if not ChatMessage.objects.in_database_of(self.session).messages().filter(parent=tip).exists():
             chat.delete_message(tip)
 
     def clear(self) -> None:
         """Begin anew; what no other branch shares is deleted."""
-        with transaction.atomic(using=self.using):
-            lock_session(self.session.pk, self.using)
+        with locked(self.session):
             self.begin()
-            rows = ChatMessage.objects.using(self.using).messages().filter(session=self.session)
+            rows = ChatMessage.objects.in_database_of(self.session).messages().filter(session=self.session)
             own: int | None = None
             parents = Counter(rows.filter(parent__isnull=False).values_list("parent_message_id", flat=True))
-            for place, message_id in enumerate(path_ids(self.tip.pk, self.using) if self.tip else ()):
+            for place, message_id in enumerate(path_ids(self.tip) if self.tip else ()):
                 if parents[message_id] > (place > 0):
                     break
                 own = message_id
@@ -206,7 +202,7 @@ def nearest(session: ChatSession, ids: Collection[int]) -> ChatMessage | None:
     ``ids``: those that somebody keeps; 0 is what is above a first message. Where none of them is there, and more may
     have been above, it raises :class:`MessageNotFound`: to begin anew would be to forget what was said.
     """
-    rows = ChatMessage.objects.using(database_of(session)).messages().filter(session_id=session.pk, pk__in=ids)
+    rows = ChatMessage.objects.in_database_of(session).messages().filter(session_id=session.pk, pk__in=ids)
     # A message is always stored after the one above it.
     found = rows.order_by("-pk").first()
     if found is None and 0 not in ids:

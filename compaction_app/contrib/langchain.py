@@ -19,7 +19,6 @@ from typing import Any, NotRequired
 from uuid import uuid4
 
 from asgiref.sync import sync_to_async
-from django.db import transaction
 from django.utils.crypto import salted_hmac
 
 from compaction_app.contrib import INSTALL
@@ -50,6 +49,7 @@ from compaction_app.messages.openai_format import NO_RESULT, content_with_attach
 from compaction_app.messages.originals import LANGCHAIN
 from compaction_app.messages.validation import storable
 from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.models.database import atomic
 from compaction_app.redaction import redact_parameters, redactor_of
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
 from compaction_app.values import ContextMessage, Origin, Role
@@ -206,8 +206,8 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
         return branch, known
 
     def _store(self, branch: FrameworkBranch, known: Known, new: Iterable[AnyMessage], **reply: Any) -> None:
-        rows, kept = ChatMessage.objects.using(branch.using), dict(self._kept)
-        with transaction.atomic(using=branch.using):
+        rows, kept = ChatMessage.objects.in_database_of(branch.session), dict(self._kept)
+        with atomic(branch.session):
             for one in new:
                 above, says = branch.path[-1], _says(one)
                 key = _key_of(one, above)

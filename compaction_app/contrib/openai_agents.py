@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import transaction
 
 from compaction_app.contrib import INSTALL
 
@@ -35,7 +34,7 @@ from compaction_app.contrib.branch import NEWEST, FrameworkBranch, redacted, ref
 from compaction_app.messages.openai_format import content_with_attachments, sent_arguments
 from compaction_app.messages.originals import RESPONSES
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.models.managers import lock_session
+from compaction_app.models.database import locked
 from compaction_app.tree.branches import load_path
 from compaction_app.values import ContextMessage, Origin, Role
 
@@ -213,7 +212,7 @@ class TreeSession:
         if (tip := self.tip) is None or limit <= 0:
             return []
         # Each message has one item at least.
-        newest = items_of(load_path(tip.pk, self.branch.using, max(1, tip.depth - limit + 1)))
+        newest = items_of(load_path(tip.pk, tip, max(1, tip.depth - limit + 1)))
         return list(redacted(newest[-limit:]))
 
     def _add(self, items: Sequence[Any]) -> None:
@@ -232,13 +231,12 @@ class TreeSession:
 
     def _pop(self) -> Item | None:
         branch = self.branch
-        with transaction.atomic(using=branch.using):
-            # First the lock: what is erased meanwhile must not be stored again.
-            lock_session(branch.session.pk, branch.using)
+        # First the lock: what is erased meanwhile must not be stored again.
+        with locked(branch.session):
             branch.begin()
             if (tip := branch.tip) is None:
                 return None
-            *kept, item = items_of(load_path(tip.pk, branch.using, tip.depth))
+            *kept, item = items_of(load_path(tip.pk, tip, tip.depth))
             branch.take_off()
             # A message is never changed: what is left of it is another one.
             branch.store(kept)

@@ -278,4 +278,4 @@ def test_a_place_of_the_gateway_that_was_deleted_meanwhile(session):
     found = Place(session=session, tip=ChatMessage.objects.get(pk=tip.pk), digest="d", has_reply=True)
     chat.delete_message(tip.parent)
     with pytest.raises(MessageNotFound, match=f"Message {tip.pk} does not exist any more"):
-        place_beside(found, "default")
+        place_beside(found)
