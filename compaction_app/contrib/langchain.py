@@ -31,9 +31,9 @@ from langchain.agents.middleware import AgentMiddleware, AgentState, ExtendedMod
 from langchain_core.messages import (
     AIMessage,
     AnyMessage,
-    HumanMessage,
     SystemMessage,
     ToolMessage,
+    convert_to_messages,
     message_to_dict,
     messages_from_dict,
 )
@@ -45,7 +45,7 @@ from compaction_app.conf import get_settings
 from compaction_app.contrib.branch import NEWEST, FrameworkBranch, redacted, refuse_blocked_thread
 from compaction_app.conversation.append import OwnKey
 from compaction_app.exceptions import InvalidMessage, MessageNotFound
-from compaction_app.messages.openai_format import NO_RESULT, content_with_attachments, made_id, parse_arguments
+from compaction_app.messages.openai_format import NO_RESULT, made_id, to_openai
 from compaction_app.messages.originals import LANGCHAIN
 from compaction_app.messages.validation import storable
 from compaction_app.models import ChatMessage, ChatSession
@@ -265,9 +265,8 @@ def _says(message: AnyMessage | Mapping[str, Any]) -> str:
 
 def _key_of(message: AnyMessage, above: int) -> str:
     """What a stored message is found by, also where its text was erased: its id, its words, and where it is."""
-    return (
-        f"langchain-{above}-{salted_hmac(__name__, f'{message.id} {_says(message)}', algorithm='sha256').hexdigest()}"
-    )
+    named = salted_hmac(__name__, f"{message.id} {_says(message)}", algorithm="sha256")
+    return f"langchain-{above}-{named.hexdigest()}"
 
 
 def messages_of(shown: Sequence[ContextMessage]) -> list[AnyMessage]:
@@ -294,19 +293,11 @@ def _message_of(shown: ContextMessage) -> Any:
     original = shown.original
     if isinstance(original, Mapping) and original.get("format") == LANGCHAIN:
         return messages_from_dict([original["data"]])[0]
-    if shown.role == Role.TOOL:
-        return ToolMessage(shown.content, tool_call_id=shown.tool_call_id, name=shown.name or None)
-    if shown.role == Role.ASSISTANT:
-        calls = [
-            {
-                "type": "tool_call",
-                "id": call["id"],
-                "name": call["function"]["name"],
-                "args": parse_arguments(call["function"].get("arguments")) or {},
-            }
-            for call in shown.tool_calls
-        ]
-        return AIMessage(shown.content, tool_calls=calls)
-    if shown.role == Role.USER:
-        return HumanMessage(content_with_attachments(shown), name=shown.name or None)
-    return SystemMessage(shown.content)
+    sent = to_openai([shown]) or [{"role": shown.role, "content": ""}]
+    message = convert_to_messages(sent[:1])[0]
+    # Beside messages that go back as they came, ids are theirs.
+    if isinstance(message, ToolMessage):
+        message.tool_call_id = shown.tool_call_id
+    for call, one in zip(getattr(message, "tool_calls", ()), shown.tool_calls, strict=False):
+        call["id"] = one["id"]
+    return message
