@@ -1,9 +1,8 @@
 """The branch that a framework works on: what is read at its tip, and what is stored below it.
 
 Two rules are kept here for all frameworks. What a model is sent has passed ``REDACTOR``: the context does in
-:meth:`FrameworkBranch.show`, and what a framework adds or sends in its place in :meth:`FrameworkBranch.redacted`. And
-an id that is kept anywhere but in the database may be that of a message that was deleted: :func:`nearest` says where
-its branch goes on.
+:meth:`FrameworkBranch.show`, and what a framework adds or sends in its place in :func:`redacted`. And an id that is kept
+anywhere but in the database may be that of a message that was deleted: :func:`nearest` says where its branch goes on.
 """
 
 from __future__ import annotations
@@ -72,7 +71,6 @@ class FrameworkBranch:
 
     def begin(self) -> None:
         """Where a run begins: at the tip, or, where that was deleted, at the :func:`nearest` message above it."""
-        self._shown = None
         if self.session.pk is None:
             raise MessageNotFound("The session does not exist any more.")
         if (tip := self.tip) is not None:
