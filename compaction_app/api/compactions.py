@@ -59,10 +59,7 @@ class RunFigures(Schema):
     input_tokens: int | None = Field(description="Of the summarizer's calls, as reported.", examples=[90_940])
     output_tokens: int | None = Field(examples=[3_105])
     cached_tokens: int | None = Field(examples=[0])
-    cost: str | None = Field(
-        description="By the prices in `MODELS`, else its maker's, in US dollars. A decimal number as text.",
-        examples=["0.02207"],
-    )
+    cost: str | None = Field(description="By the prices in `MODELS`, or the maker's. A text.", examples=["0.02207"])
 
     @staticmethod
     def resolve_cost(run: CompactionRun) -> str | None:
