@@ -6,7 +6,7 @@ The database may be a copy of a SQLite file, opened for reading only.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -68,11 +68,10 @@ def chosen_sessions(using: str, *, min_messages: int = 0, session_id: UUID | Non
     return sessions.order_by("created_at", "pk")
 
 
-def export_sessions(sessions: QuerySet[ChatSession], folder: Path, on_done: Callable[[], object]) -> list[Entry]:
-    """Write the bundles of each session into ``folder``; returns the entries of the index in order."""
+def export_sessions(sessions: QuerySet[ChatSession], folder: Path) -> Iterator[Entry]:
+    """Write the bundles of each session into ``folder``, and yield the entry of each in the index."""
     chosen = list(sessions.only("id", "title"))
     width = max(3, len(str(len(chosen))))
-    entries: list[Entry] = []
     for number, session in enumerate(chosen, start=1):
         name = f"{number:0{width}d}-{safe_name(session.title)}"
         # Not where it is written: this may be a copy that the host has named.
@@ -82,15 +81,13 @@ def export_sessions(sessions: QuerySet[ChatSession], folder: Path, on_done: Call
             of_run |= {"generation": run.generation, "run": run.pk, "summary": run.summary_id}
             rebuilt = rebuild(run)
             if isinstance(rebuilt, NotRebuilt):
-                entries.append(Entry(**of_run, reason=rebuilt))
+                yield Entry(**of_run, reason=rebuilt)
             else:
                 place = f"{name}/compaction-{run.generation:03d}"
                 texts = bundles.texts_of(rebuilt)
                 metadata = bundles.metadata_of(rebuilt, texts)
                 bundles.write_texts(folder / place, {**texts, bundles.METADATA: bundles.as_json(metadata)})
-                entries.append(Entry(**of_run, folder=place, reworded=rebuilt.is_reworded, leaks=metadata["leaks"]))
-            on_done()
-    return entries
+                yield Entry(**of_run, folder=place, reworded=rebuilt.is_reworded, leaks=metadata["leaks"])
 
 
 def index_of(entries: Sequence[Entry]) -> dict[str, Any]:
