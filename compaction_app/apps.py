@@ -1,5 +1,5 @@
 from django.apps import AppConfig
-from django.core.checks import register
+from django.core.checks import Tags, register
 from django.utils.translation import gettext_lazy as _
 
 from compaction_app.management import checks
@@ -13,3 +13,4 @@ class CompactionConfig(AppConfig):
     def ready(self) -> None:
         for check in checks.ALL:
             register(check)
+        register(checks.check_earlier_tables, Tags.database)

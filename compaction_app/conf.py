@@ -43,6 +43,8 @@ MIB = 1024 * 1024
 MAX_INTEGER = 2**31 - 1
 #: About thirty years. With a larger number Python could not compute a date in the future.
 MAX_SECONDS = 10**9
+#: Seconds beyond the models' time-outs for reading the branch, the ledger and the commit, where RUN_TIME_LIMIT is None.
+LOCAL_SECONDS = 600.0
 #: Per million tokens. Above any real price, and low enough for the column that stores a run's cost.
 MAX_PRICE = 10_000
 #: The default ``TOKEN_COUNTER``, which needs a package that is an extra.
@@ -371,6 +373,12 @@ class Settings(_Values):
         entry = self.summarizers.get(self.summarizer.name) or _BUILT_IN["default"]
         changes = self.summarizer.model_dump(exclude_none=True, exclude={"name"})
         return entry.model_copy(update=changes) if changes else entry
+
+    @property
+    def time_limit(self) -> float:
+        """Seconds after which a run fails, whatever it is doing then."""
+        longest = self.summarizer_entry.longest_seconds + LOCAL_SECONDS
+        return longest if self.run_time_limit is None else self.run_time_limit
 
     def stated(self, name: Literal["window", "trigger_ratio", "price"]) -> dict[str, Any]:
         """What ``MODELS`` says of this, by model."""

@@ -37,7 +37,7 @@ from compaction_app.contrib import histories
 from compaction_app.contrib.gateway import asked, identity, views
 from compaction_app.contrib.histories import chatgpt, files, open_webui
 from compaction_app.contrib.stream import parts
-from compaction_app.conversation import chat_model, erase, usage
+from compaction_app.conversation import chat_model, erase, titles, usage
 from compaction_app.exceptions import CompactionError, ContextOverflow, InvalidMessage
 from compaction_app.memory import (
     dates,
@@ -195,7 +195,8 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     originals: [_read, _without_compactions],
     pruning: [pruning.collapse_blanks],
     search_words: [lambda text: list(search_words.words_in(text))],
-    erase: [erase._folded, lambda text: list(erase._texts_in(text)), lambda text: erase.is_title_of(text, text)],
+    erase: [erase._folded, lambda text: list(erase._texts_in(text))],
+    titles: [lambda text: titles.is_title_of(text, text)],
     usage: [lambda text: usage._without_text({"type": text, text: 1})],
     openai_format: [openai_format.sent_name, lambda text: openai_format.attachment_line({"name": text, "url": text})],
     secrets: [secrets.redact_secrets],
@@ -619,7 +620,7 @@ NOT_FROM_OUTSIDE = set(
     """
     # A row, by its key: queries, whose number and rows other tests assert.
     """require_tip is_under_way request_compaction compact acompact open_now copies_of retire_summary live_built_on
-    redact_message delete_message delete_owner generations_of_copies pin_message unpin_message recall_text
+    redact_message delete_message delete_owner clear_title pin_message unpin_message recall_text
     settle is_of_page
     """
     # They ask a model, or run in a framework, and read with what is here.

@@ -42,8 +42,8 @@ BESIDE = {"testing"}
 #: Written by Django, run once.
 LEFT_OUT = {"migrations"}
 
-#: The one pair that knows each other: a manager is part of its model, and loads it when it is called.
-LATE_IMPORTS = {("compaction_app.models.managers", "compaction_app.models")}
+#: The one pair that knows each other: what locks a session loads its model when it is called.
+LATE_IMPORTS = {("compaction_app.models.database", "compaction_app.models")}
 
 #: Free of ORM, clock, network, files and chance: the same input gives the same answer. A folder stands for its files.
 PURE = set(
@@ -213,7 +213,7 @@ def test_recursive_statements_are_in_one_module() -> None:
 
 def test_the_net_catches_what_it_is_for() -> None:
     """The parser sees plain, aliased, late and type-only imports; else the laws above prove nothing."""
-    found = {(i.imported, i.when) for i in imports_in(PACKAGE / "models" / "managers.py")}
+    found = {(i.imported, i.when) for i in imports_in(PACKAGE / "models" / "database.py")}
     models = "compaction_app.models"
     assert {("compaction_app.models.sql", LOADED), ("django.db", LOADED)} <= found
     assert {(models, CALLED), (models, NEVER)} <= found

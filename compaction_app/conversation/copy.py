@@ -1,27 +1,28 @@
 """Copying a branch into a session of its own: to continue in a new chat, to share, as a template.
 
 A copy has the branch down to one message and the summary that applies there, not its run. It is written by the
-database, in the same number of queries whatever its length. Depths stay, so the copy of a message is the message at its
-depth on the first lane of a session that was copied from it or from a message below it.
+database, in the same number of queries whatever its length. Each message of it names the one that was copied first, so
+all copies are known by that, whichever of them is deleted.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Any
 
-from django.db import connections, models, transaction
+from django.db import models
+from django.db.models import Q
 from django.db.models.expressions import RawSQL
 
 from compaction_app.conf import get_token_counter
+from compaction_app.conversation.titles import copy_title
 from compaction_app.exceptions import InvalidMessage, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.models.columns import lean, names, said_of
-from compaction_app.models.managers import fetch, lock_session
+from compaction_app.models.database import connection_of, locked
 from compaction_app.tokens import count_messages
-from compaction_app.tree.branches import check_instance, check_tip, database_of, history_at
+from compaction_app.tree.branches import check_instance, check_tip, history_at
 from compaction_app.tree.lanes import tips_at_or_below
 from compaction_app.values import Kind
 
@@ -33,8 +34,8 @@ _EMPTY = {
 }
 _COPIED = names(ChatMessage, copied=True)
 _COLUMNS = {
-    "into": ", ".join([*_COPIED, *_EMPTY]),
-    "copied": ", ".join([*(f"m.{name}" for name in _COPIED), *_EMPTY.values()]),
+    "into": ", ".join([*_COPIED, *_EMPTY, "copy_of"]),
+    "copied": ", ".join([*(f"m.{name}" for name in _COPIED), *_EMPTY.values(), "COALESCE(m.copy_of, m.id)"]),
 }
 _AT_ONCE = 200
 
@@ -52,36 +53,37 @@ def copy_branch(tip: ChatMessage, *, owner: Any = None, until: ChatMessage | Non
     check_tip(tip)
     until = until or tip
     check_instance(until, ChatMessage, "until")
-    using = database_of(tip)
-    with transaction.atomic(using=using):
-        # A redaction waits, and then finds the copy.
-        lock_session(tip.session_id, using)
-        if until.kind == Kind.SUMMARY or not tips_at_or_below(until.pk, [tip.pk], using):
-            if not ChatMessage.objects.using(using).filter(pk=tip.pk).exists():
+    # A redaction waits, and then finds the copy.
+    with locked(tip):
+        if until.kind == Kind.SUMMARY or not tips_at_or_below(until.pk, [tip.pk], tip):
+            if not ChatMessage.objects.in_database_of(tip).filter(pk=tip.pk).exists():
                 raise MessageNotFound(f"Message {tip.pk} does not exist any more.")
             raise InvalidMessage(f"until must be a message of the branch that ends at message {tip.pk}.", field="until")
-        source = ChatSession.objects.using(using).get(pk=tip.session_id)
+        source = ChatSession.objects.in_database_of(tip).get(pk=tip.session_id)
         kept = {name: getattr(source, name) for name in names(ChatSession, copied=True)}
         copy = ChatSession(copied_from_id=until.pk, **kept)
         if owner is None:
             copy.owner_id = source.owner_id
         else:
             copy.owner = owner
-        copy.save(using=using)
-        key = ChatSession._meta.pk.get_db_prep_value(copy.pk, connections[using])
-        path = {"session": key, "node": until.pk, "min_depth": 1, "lighter": json.dumps(_lighter(until.pk, using))}
-        with connections[using].cursor() as cursor:
-            cursor.execute(sql.COPY_PATH.format(**sql.COPY_IDS[connections[using].vendor], **_COLUMNS), path)
-            if summary_id := history_at(until.pk, using).summary_id:
+        connection = connection_of(tip)
+        copy.save(using=connection.alias)
+        key = ChatSession._meta.pk.get_db_prep_value(copy.pk, connection)
+        path = {"session": key, "node": until.pk, "min_depth": 1, "lighter": json.dumps(_lighter(until))}
+        with connection.cursor() as cursor:
+            cursor.execute(sql.COPY_PATH.format(**sql.COPY_IDS[connection.vendor], **_COLUMNS), path)
+            if summary_id := history_at(until).summary_id:
                 cursor.execute(sql.COPY_SUMMARY.format(**_COLUMNS), {"session": key, "summary": summary_id})
             cursor.execute(sql.COPY_PINS, path)
+        if source.title:
+            copy_title(source, copy)
     return copy
 
 
-def _lighter(until: int, using: str) -> dict[int, int]:
+def _lighter(until: ChatMessage) -> dict[int, int]:
     """What each message loses in tokens with its original, which may have counted more than its fields, by depth."""
-    path = RawSQL(sql.PATH_TO, [until])  # noqa: S611  # names of tables, never a value
-    found = ChatMessage.objects.using(using).filter(pk__in=path, original__isnull=False)
+    path = RawSQL(sql.PATH_TO, [until.pk])  # noqa: S611  # names of tables, never a value
+    found = ChatMessage.objects.in_database_of(until).filter(pk__in=path, original__isnull=False)
     rows = found.values().iterator(chunk_size=_AT_ONCE)
     count, lighter = get_token_counter(), dict[int, int]()
     while batch := list(islice(rows, _AT_ONCE)):
@@ -96,26 +98,10 @@ def _lighter(until: int, using: str) -> dict[int, int]:
 
 
 def copies_of(message: ChatMessage) -> list[ChatMessage]:
-    """The copies of a message in other sessions, and their copies, oldest first; each with its session.
-
-    One query for each generation of copies, and one for all of them. Their texts are not read.
+    """The same message in other sessions, oldest first, each with its session: its copies and theirs, and of a copy
+    the one that was copied. One query, which reads no texts.
     """
     check_instance(message, ChatMessage, "message")
-    found = [pk for generation in generations_of_copies(message) for pk in generation]
-    return list(copies_with_sessions(found, database_of(message))) if found else []
-
-
-def generations_of_copies(message: ChatMessage) -> Iterator[list[int]]:
-    """The ids of the copies, then those of their copies and so on, each generation as it is when it is asked for."""
-    found: set[int] = set()
-    newest = [] if message.kind == Kind.SUMMARY else [message.pk]
-    while newest:
-        rows_of_copies = fetch(sql.COPIES.format(messages=sql.places(newest)), newest, database_of(message))
-        newest = sorted({pk for (pk,) in rows_of_copies} - found)
-        found.update(newest)
-        yield newest
-
-
-def copies_with_sessions(ids: Collection[int], using: str) -> models.QuerySet[ChatMessage]:
-    rows = ChatMessage.objects.using(using).filter(pk__in=ids).select_related("session").order_by("id")
-    return lean(rows)
+    first = message.copy_of or message.pk
+    rows = ChatMessage.objects.in_database_of(message).messages().exclude(pk=message.pk)
+    return list(lean(rows.filter(Q(pk=first) | Q(copy_of=first)).select_related("session").order_by("id")))

@@ -8,6 +8,7 @@ single keys. List an id in ``SILENCED_SYSTEM_CHECKS`` to silence it. Errors of s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from typing import Any
 
 from django.apps import AppConfig, apps
@@ -15,6 +16,7 @@ from django.conf import settings as django_settings
 from django.contrib.auth import get_user_model
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004  # Django's names for them
 from django.db import DEFAULT_DB_ALIAS, connections, router
+from django.db.migrations.recorder import MigrationRecorder
 
 from compaction_app.conf import find_problems, get_settings
 from compaction_app.summarizers.base import find_backend_problem
@@ -84,6 +86,26 @@ def _users_elsewhere() -> Iterator[CheckMessage]:
             hint=f"Route compaction_app and {user._meta.label} to the same database.",
             id="compaction_app.E021",
         )
+
+
+def check_earlier_tables(
+    app_configs: Sequence[AppConfig] | None = None, databases: Sequence[str] | None = None, **kwargs: Any
+) -> list[CheckMessage]:
+    """Report tables of an early state of the main branch, which ``migrate`` would take for those of 0.1.0.
+
+    It is a database check: ``migrate`` runs it, and ``check`` with ``--database``.
+    """
+    replaced = import_module("compaction_app.migrations.0001_initial").Migration.replaces
+    found: list[CheckMessage] = []
+    for alias in databases or ():
+        applied = {
+            key for key in MigrationRecorder(connections[alias]).applied_migrations() if key[0] == "compaction_app"
+        }
+        if applied and (missing := {*replaced} - applied):
+            error = f"Database {alias!r} has tables of a state before 0.1.0, without {min(missing)[1]}."
+            hint = f"Install the last state of the main branch that has {max(replaced)[1]}, migrate with it, come back."
+            found.append(Error(error, hint=hint, id="compaction_app.E025"))
+    return found
 
 
 def check_time_zones(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:

@@ -483,6 +483,14 @@ def with_known_keys(message: Mapping[str, Any], known: Collection[str]) -> Mappi
     return {**message, "metadata": {**{key: item for key, item in others.items() if item is not None}, **given}}
 
 
+def check_shape(message: Mapping[str, Any]) -> None:
+    """Refuse a message of the chat format whose content or calls are neither a text nor a list."""
+    if not isinstance(message.get("content"), str | list | tuple | None):
+        kind = type(message["content"]).__name__
+        raise InvalidMessage(f"content must be a string or a list of parts, not {kind}.", field="content")
+    check_list_of_dicts(message.get("tool_calls") or [], "tool_calls", "dicts")
+
+
 def messages_of(message: Mapping[str, Any], writer: Writer) -> list[dict[str, Any]]:
     """One message in any format as the messages that store it: each result of a tool is a message of its own.
 
@@ -492,12 +500,9 @@ def messages_of(message: Mapping[str, Any], writer: Writer) -> list[dict[str, An
     if form == RESPONSES and not isinstance(message, _Answer):
         return messages_of(items_joined([message])[0][1], writer)
     given = _in_our_keys(message, form) if writer == "host" else message
-    if not isinstance(given.get("content"), str | list | tuple | None):
-        kind = type(given["content"]).__name__
-        raise InvalidMessage(f"content must be a string or a list of parts, not {kind}.", field="content")
+    check_shape(given)
     attachments = given.get("attachments") or []
     check_list_of_dicts(attachments, "attachments", "dicts")
-    check_list_of_dicts(given.get("tool_calls") or [], "tool_calls", "dicts")
     if writer == "client":
         attachments = [{key: item for key, item in one.items() if key != "part"} for one in attachments]
     reading = read_message({key: given[key] for key in _WHOLE_KEYS if key in given}, writer=writer)

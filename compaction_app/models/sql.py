@@ -499,21 +499,6 @@ FROM path JOIN {PINS} pin ON pin.message_id = path.id JOIN ({_THE_COPY}) lane ON
      JOIN {MESSAGES} c ON c.id = {_AT_DEPTH.format(lane="lane.id", depth="path.depth")}
 """
 
-#: Of some messages the copies in the sessions that were copied from a message at or below them: at their depth on the
-#: first lane. What was deleted there may have left its place to another message, which was written at another time.
-COPIES = f"""
-WITH RECURSIVE below(id, depth, role, created_at) AS (
-    SELECT m.id, m.depth, m.role, m.created_at FROM {MESSAGES} m WHERE m.id IN ({{messages}})
-    UNION ALL
-    SELECT c.id, below.depth, below.role, below.created_at
-    FROM below JOIN {MESSAGES} c ON c.parent_message_id = below.id AND c.kind = 'message'
-)
-SELECT n.id FROM below JOIN {SESSIONS} s ON s.copied_from_id = below.id
-JOIN {MESSAGES} lane ON lane.session_id = s.id AND lane.parent_message_id IS NULL AND lane.sib_order = 1
-JOIN {MESSAGES} n ON n.id = {_AT_DEPTH.format(lane="lane.id", depth="below.depth")}
-WHERE n.role = below.role AND n.created_at = below.created_at
-"""
-
 #: The summary and every one that was built on it, directly or not, through the runs' bases.
 BUILT_ON = f"""
 WITH RECURSIVE built(id) AS (

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from django.db import InterfaceError, OperationalError, connections, transaction
+from django.db.models import QuerySet
 
 from compaction_app import chat
 from compaction_app.conf import find_session_error, site_setting
@@ -140,7 +141,7 @@ def store(
     conversations: Iterable[Conversation | Refused], *, owner: Any = None, using: str = "default"
 ) -> Iterator[Imported | Refused]:
     """Store conversations as they come, each in a transaction of its own."""
-    stored = 0
+    stored, sessions = 0, ChatSession.objects.using(using)
     for one in conversations:
         if isinstance(one, Refused):
             yield one
@@ -151,7 +152,7 @@ def store(
             continue
         try:
             with transaction.atomic(using=using):
-                imported = _store(one, owner, using)
+                imported = _store(one, owner, sessions)
         except Exception as error:
             # Another import of the same file, say, that runs at the same time.
             yield Refused(**about, reason=_reason(error, one.place))
@@ -230,12 +231,12 @@ def _without_opening_system(
     return prompt, [replace(messages[index], parent=moved[messages[index].parent]) for index in kept]
 
 
-def _store(conversation: Conversation, owner: Any, using: str) -> Imported:
+def _store(conversation: Conversation, owner: Any, sessions: QuerySet[ChatSession]) -> Imported:
     below = children_of(conversation.messages)
     tips = sum(index not in below for index in range(len(conversation.messages)))
     counts: dict[str, Any] = {"messages": len(conversation.messages), "tips": tips, "notes": conversation.notes}
     ids = [message.fields.get("external_id") or "" for message in conversation.messages]
-    of_owner = ChatSession.objects.using(using).filter(owner=owner)
+    of_owner = sessions.filter(owner=owner)
     #: The messages that are there. Without an id they are those of a digest.
     known: dict[str, int | None] = {}
     # Our own export has the session's id.
@@ -250,7 +251,7 @@ def _store(conversation: Conversation, owner: Any, using: str) -> Imported:
             logger.debug("skip session=%s reason=imported_before", session.pk)
             return Imported(session=session, **counts)
     else:
-        session = _begin(conversation, owner, using)
+        session = _begin(conversation, owner, sessions)
     # Chain by chain, with a stack: a conversation may be deeper than Python can recurse.
     waiting: list[tuple[ChatMessage | int | None, int]] = [(None, root) for root in reversed(below[None])]
     while waiting:
@@ -282,7 +283,7 @@ def _store(conversation: Conversation, owner: Any, using: str) -> Imported:
     return Imported(session=session, **counts)
 
 
-def _begin(conversation: Conversation, owner: Any, using: str) -> ChatSession:
+def _begin(conversation: Conversation, owner: Any, sessions: QuerySet[ChatSession]) -> ChatSession:
     is_known = find_session_error(conversation.settings) is None
     if not is_known:
         conversation.notes["settings of a session that are not known, left out"] += 1
@@ -294,9 +295,9 @@ def _begin(conversation: Conversation, owner: Any, using: str) -> ChatSession:
         settings=conversation.settings if is_known else {},
         external_id=conversation.external_id,
         metadata=conversation.metadata,
-        using=using,
+        using=sessions.db,
     )
     if conversation.created_at is not None:
         session.created_at = conversation.created_at
-        session.save(using=using, update_fields=["created_at"])
+        session.save(using=sessions.db, update_fields=["created_at"])
     return session

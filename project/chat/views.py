@@ -26,8 +26,8 @@ from django.utils.cache import add_never_cache_headers
 from django.views.decorators.http import require_http_methods, require_safe
 
 from compaction_app import chat
+from compaction_app.compaction.leases import is_under_way
 from compaction_app.conf import Mode, get_settings
-from compaction_app.conversation.claim import is_under_way
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.spending import find_overspending
@@ -144,7 +144,9 @@ def new_session(request: HttpRequest) -> HttpResponse:
                 system_prompt=form.cleaned_data["system_prompt"],
                 title=_title_of(form),
             )
-            message = _append(started, None, form)
+            message = started.title_of = _append(started, None, form)
+            # With this message its words are erased.
+            started.save(update_fields=["title_of"])
     except CompactionError as error:
         form.add_error("content", turns.words_for(error)[0])
         return _new_page(request, form, status=REFUSED)
@@ -157,8 +159,8 @@ def rename(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
     found = _own_session(request, session_id)
     form = TitleForm(request.POST)
     if form.is_valid():
-        found.title = form.cleaned_data["title"]
-        found.save(update_fields=["title"])
+        found.title, found.title_of = form.cleaned_data["title"], None
+        found.save(update_fields=["title", "title_of"])
     else:
         messages.error(request, "A title has 1 to 255 characters.")
     return redirect("chat:session", session_id)

@@ -37,6 +37,35 @@ GOES_ALONG = (
 ).split()
 
 
+SEEN = datetime(2020, 2, 2, tzinfo=UTC)
+
+
+def delete_message(branch):
+    chat.delete_message(branch[1])
+
+
+def delete_session(branch):
+    chat.delete_session(branch[0].session)
+
+
+def delete_owner(branch):
+    chat.delete_owner(branch[0].session.owner)
+
+
+def user_delete(branch):
+    branch[0].session.owner.delete()
+
+
+def delete_in_sql(branch):
+    """As a host does it that knows nothing of copies."""
+    ChatSession.objects.update(copied_from=None)
+    rows = ChatMessage.objects.filter(session=branch[0].session)
+    rows._raw_delete(rows.db)
+
+
+GOING = [delete_message, delete_session, delete_owner, user_delete, delete_in_sql]
+
+
 def branch_of(session):
     """The messages of a session without a fork."""
     return list(session.messages.messages().order_by("depth"))
@@ -64,7 +93,7 @@ def test_a_copy_has_the_branch_and_nothing_of_others(session):
     original = {"format": "openai", "endpoint": "", "data": {**told, "odd": 1}}
     told |= {"reasoning": {"text": "think"}, "usage": {"prompt_tokens": 5}, "original": original}
     told |= {"metadata": {"rated": "up"}, "external_id": "m-1", "model": "gpt-4o-2024", "finish_reason": "stop"}
-    seen = {"role": "user", "content": "See.", "name": "Ann", "created_at": datetime(2020, 2, 2, tzinfo=UTC)}
+    seen = {"role": "user", "content": "See.", "name": "Ann", "created_at": SEEN}
     seen["attachments"] = [{"type": "file", "name": "tides.pdf"}]
     fork = chat.append_messages(session, branch[4], [told, seen])
     chat.append_message(session, fork[-1], role="user", content="later", idempotency_key="k-1")
@@ -261,33 +290,34 @@ class TestCopiesOf:
         assert chat.copies_of(fork[1]) == chat.copies_of(anchored_summary(branch[1], branch[0])) == []
         with CaptureQueriesContext(connection) as queries:
             chat.copies_of(branch[0])
-        assert len(queries) == 4, "one for each generation, the last of which finds none, and one for all"
+        assert len(queries) == 1
+        # Of a copy, the one that was copied, too.
+        assert chat.copies_of(of[2][1]) == [branch[1], of[0][1], of[1][1], of[3][1]]
 
     def test_what_took_the_place_of_a_deleted_copy_is_none(self, session):
-        branch = grow(session, None, "u a u")
+        """Of the same time, as a host gives it, and by the same role."""
+        written = [{"role": role, "content": "told", "created_at": SEEN} for role in ("user", "assistant", "user")]
+        branch = chat.append_messages(session, None, written)
         copied = branch_of(chat.copy_branch(branch[-1]))
         chat.delete_message(copied[1])
-        grow(copied[0].session, copied[0], "a u")
+        chat.append_messages(copied[0].session, copied[0], written[1:])
         assert chat.copies_of(branch[0]) == [copied[0]]
         assert chat.copies_of(branch[1]) == chat.copies_of(branch[2]) == []
 
-    def test_a_deletion_leaves_the_copy_and_its_link_from_what_stays(self, session):
-        branch = grow(session, None, "u a u")
-        copy = branch_of(chat.copy_branch(branch[-1]))
-        chat.delete_message(branch[2])
-        assert chat.copies_of(branch[1]) == [copy[1]]
-        assert len(branch_of(copy[0].session)) == 3
-        chat.delete_message(branch[0])
-        assert chat.get_branch(copy[2]) == copy
-
-    def test_a_copy_in_the_middle_that_is_deleted_leaves_those_made_of_it(self, session):
-        branch = grow(session, None, "u a u a")
-        middle = chat.copy_branch(branch[2])
-        own = grow(middle, branch_of(middle)[1], "u a")
-        last = branch_of(chat.copy_branch(own[1]))
-        chat.delete_session(middle)
-        assert chat.copies_of(branch[1]) == [last[1]]
-        assert chat.copies_of(branch[2]) == []
+    @pytest.mark.parametrize("which", ["first", "middle"])
+    @pytest.mark.parametrize("gone", GOING, ids=lambda way: way.__name__)
+    def test_the_others_are_found_when_one_is_gone(self, session, gone, which):
+        session.owner = get_user_model().objects.create_user("ann")
+        session.save()
+        chain = [grow(session, None, "u a u a")]
+        for name in ("ben", "cid", "dan"):
+            copy = chat.copy_branch(chain[-1][-1], owner=get_user_model().objects.create_user(name))
+            chain.append(branch_of(copy))
+        gone(chain.pop(0 if which == "first" else 1))
+        for branch in chain:
+            assert chat.copies_of(branch[1]) == [other[1] for other in chain if other is not branch]
+        chat.redact_message(chain[1][1], copies=lambda copy: True)
+        assert {one.content for branch in chain for one in branch_of(branch[0].session)[1:2]} == {"[redacted]"}
 
 
 class TestRedactingCopies:

@@ -282,6 +282,30 @@ class TestRedaction:
         chat.redact_message(message)
         assert columns_with(MARK) == set()
 
+    @pytest.mark.parametrize("erase", [chat.redact_message, chat.delete_message])
+    def test_a_title_goes_with_the_message_that_it_was_made_of(self, session: ChatSession, erase: Any) -> None:
+        """Whatever its words are; in copies too, and a copy of another branch does not have it."""
+        first = chat.append_message(session, None, role="system", content="You know the harbour.")
+        asked = chat.append_message(session, first, role="user", content="Here.", attachments=[{"name": "x.pdf"}])
+        ChatSession.objects.filter(pk=session.pk).update(title=mark("title"), title_of=asked)
+        beside = chat.copy_branch(chat.append_message(session, first, role="user", content="What time is it?"))
+        copy = chat.copy_branch(asked)
+        of_copy = copy.messages.get(role="user")
+        assert (beside.title, copy.title, copy.title_of) == ("", mark("title"), of_copy)
+        assert chat.copy_branch(of_copy).title == mark("title")
+        for one in [*chat.copies_of(asked), asked]:
+            erase(one if erase is chat.redact_message else one.parent)
+        assert columns_with(MARK) == set()
+
+    def test_a_title_of_which_nothing_is_said_goes_with_the_names_of_files(self, session: ChatSession) -> None:
+        names = [{"type": "file", "name": mark(name)} for name in "ab"]
+        first = grow(session, None, "u")[0]
+        asked = chat.append_message(session, first, role="user", content="", attachments=names)
+        ChatSession.objects.filter(pk=session.pk).update(title=f"{mark('a')}, {mark('b')[:-1]}…")
+        assert (chat.copy_branch(first).title, chat.copy_branch(asked).title[:5]) == ("", "mark7")
+        chat.redact_message(asked, copies=lambda copy: True)
+        assert columns_with(MARK) == set()
+
     def test_any_other_title_stays(self, session: ChatSession) -> None:
         ChatSession.objects.filter(pk=session.pk).update(title="Of harbours")
         chat.redact_message(chat.append_message(session, None, role="user", content="Tell me of harbours."))

@@ -1,0 +1,66 @@
+"""Of which messages a title is: it is erased with them, and a copy without them does not have it.
+
+``ChatSession.title_of`` names the message that a title was made of. Where it names none, a title is of the messages
+that begin with it, as chat pages call a conversation after its first one, and of those whose files have these names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from django.db.models import Q, QuerySet
+
+from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.values import Kind
+
+#: Rows that are read at once.
+_AT_ONCE = 50
+
+
+def clear_title(near: Any, erased: Collection[int]) -> None:
+    """Clear a title of messages that are about to be erased, unless another first message begins the same."""
+    session = ChatSession.objects.in_database_of(near).only("title", "title_of").get(pk=near.session_id)
+    rows = ChatMessage.objects.in_database_of(near).in_session(near.session_id)
+    if session.title_of_id is None:
+        is_erased = not _messages_of(session.title, rows).isdisjoint(erased)
+        is_erased = is_erased and _messages_of(session.title, rows.filter(parent=None)).issubset(erased)
+    else:
+        is_erased = session.title_of_id in erased
+    if is_erased:
+        session.title, session.title_of = "", None
+        session.save(update_fields=["title", "title_of"])
+
+
+def copy_title(source: ChatSession, copy: ChatSession) -> None:
+    """What a copy of a branch is called, once it has its messages."""
+    rows = ChatMessage.objects.in_database_of(source).in_session
+    if source.title_of is None:
+        is_kept = _messages_of(source.title, rows(copy.pk)) or not _messages_of(source.title, rows(source.pk))
+    else:
+        first = source.title_of.copy_of or source.title_of_id
+        copy.title_of = is_kept = rows(copy.pk).messages().filter(copy_of=first).first()
+    copy.title = source.title if is_kept else ""
+    copy.save(using=copy._state.db, update_fields=["title", "title_of"])
+
+
+def _messages_of(title: str, rows: QuerySet[ChatMessage]) -> set[int]:
+    start = title.rstrip("…").split()
+    if not start:
+        return set()
+    said = rows.filter(Q(content__contains=start[0]) | Q(attachments__isnull=False), kind=Kind.MESSAGE)
+    return {
+        pk
+        for pk, content, files in said.values_list("pk", "content", "attachments").iterator(chunk_size=_AT_ONCE)
+        if is_title_of(title, content) or is_title_of(title, ", ".join(str(one.get("name")) for one in files or ()))
+    }
+
+
+def is_title_of(title: str, text: str) -> bool:
+    """Whether a text begins with the title, which may be cut short with an ellipsis."""
+    start = _one_line(title.rstrip("…"))
+    return bool(start) and _one_line(text).startswith(start)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
