@@ -620,7 +620,7 @@ NOT_FROM_OUTSIDE = set(
     """
     # A row, by its key: queries, whose number and rows other tests assert.
     """require_tip is_under_way request_compaction compact acompact open_now copies_of retire_summary live_built_on
-    redact_message delete_message delete_owner clear_title pin_message unpin_message recall_text
+    redact_message delete_message delete_owner clear_erased_title pin_message unpin_message recall_text
     settle is_of_page
     """
     # They ask a model, or run in a framework, and read with what is here.

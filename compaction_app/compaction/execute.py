@@ -395,7 +395,7 @@ class Attempt:
             return None
         draft = self.prose(result)
         draft = replace(draft, text=draft.text.strip())
-        kept = ledger.complete(draft, self.request, self.plan, self.budget, self.settings, self.count)
+        kept = ledger.complete_draft(draft, self.request, self.plan, self.budget, self.settings, self.count)
         return write_if_claimed(run, lambda: self._commit(draft, kept) if self._is_unchanged() else None)
 
     def _is_unchanged(self) -> bool:
