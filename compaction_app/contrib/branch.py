@@ -1,9 +1,8 @@
 """The branch that a framework works on: what is read at its tip, and what is stored below it.
 
 Two rules are kept here for all frameworks. What a model is sent has passed ``REDACTOR``: the context does in
-:meth:`FrameworkBranch.show`, and what a framework adds or sends in its place in :func:`redacted`. And an id that is
-kept anywhere but in the database may be that of a message that was deleted: :func:`nearest` says where its branch goes
-on.
+:meth:`FrameworkBranch.show`, what a framework adds or sends in its place in :func:`redacted`. An id that is kept
+outside the database may be that of a deleted message: :func:`nearest` says where its branch goes on.
 """
 
 from __future__ import annotations
