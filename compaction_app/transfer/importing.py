@@ -31,8 +31,8 @@ from compaction_app.transfer.formats import (
     LONGEST_TITLE,
     SAID,
     Conversation,
+    FormatReader,
     ImportedMessage,
-    Reader,
     at,
     children_of,
     conversation_of,
@@ -86,7 +86,9 @@ class Refused:
         return ": ".join(filter(None, [f"{self.place} {title}".strip(), self.reason]))
 
 
-def read(documents: Iterable[tuple[str, Any]], readers: Sequence[Reader] = ()) -> Iterator[Conversation | Refused]:
+def read(
+    documents: Iterable[tuple[str, Any]], readers: Sequence[FormatReader] = ()
+) -> Iterator[Conversation | Refused]:
     """The conversations among JSON documents with their places, one after the other.
 
     A document may be an :class:`ImportFailed`: what could not be read there. Raises it where nothing is recognized.
