@@ -146,7 +146,7 @@ def redact_message(
         # None is made of a session that is locked, so they are looked for until there is no other one.
         while new := [
             one
-            for one in (message, *(copies_of(message) if copies else ()))
+            for one in (message, *(copies_of(message) if named or callable(copies) else ()))
             if one.pk not in redacted and (one is message or is_named(one))
         ]:
             # In the order in which everybody locks sessions.
