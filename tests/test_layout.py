@@ -42,8 +42,12 @@ BESIDE = {"testing"}
 #: Written by Django, run once.
 LEFT_OUT = {"migrations"}
 
-#: The one pair that knows each other: a manager is part of its model, and loads it when it is called.
-LATE_IMPORTS = {("compaction_app.models.managers", "compaction_app.models")}
+#: A manager is part of its model, and loads it when it is called; what listens to Django's signals is loaded when the
+#: models are.
+LATE_IMPORTS = {
+    ("compaction_app.models.managers", "compaction_app.models"),
+    ("compaction_app.apps", "compaction_app.conversation.erase"),
+}
 
 #: Free of ORM, clock, network, files and chance: the same input gives the same answer. A folder stands for its files.
 PURE = set(

@@ -61,7 +61,7 @@ class CopiesField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # 
     """Copies of a message in other conversations, each with the name of its own."""
 
     def __init__(self, links: Links, copies: QuerySet[ChatMessage]) -> None:
-        label, said = _("Also redact copies"), _("The same message in conversations that were copied from this one.")
+        label, said = _("Also redact copies"), _("The same message in other conversations: copied from this one, or this one from it.")
         super().__init__(copies, required=False, label=label, help_text=said, widget=forms.CheckboxSelectMultiple)
         self.links = links
 

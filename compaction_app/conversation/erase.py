@@ -21,8 +21,8 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.db import connections, router, transaction
-from django.db.models import F, Q, QuerySet, TextField
-from django.db.models.functions import Cast
+from django.db.models import BigIntegerField, Exists, F, OuterRef, Q, QuerySet, TextField
+from django.db.models.functions import Cast, Coalesce
 from django.utils import timezone
 
 from compaction_app import signals, tasks
@@ -40,7 +40,15 @@ from compaction_app.messages.originals import (
     without_compactions,
 )
 from compaction_app.messages.validation import check_text
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin, SearchEntry, sql
+from compaction_app.models import (
+    ChatMessage,
+    ChatSession,
+    CompactionEvent,
+    CompactionRun,
+    MessagePin,
+    SearchEntry,
+    sql,
+)
 from compaction_app.models.columns import blanked, erased, left_of
 from compaction_app.models.managers import calls_unanswered_before, fetch, lock_session, locked_message
 from compaction_app.spending import keep_used
@@ -358,35 +366,53 @@ def delete_session(session: ChatSession) -> None:
         raise MessageNotFound("The session has not been stored yet, or was deleted by this very object.")
     using = database_of(session)
     with transaction.atomic(using=using):
-        lock_session(session.pk, using)
-        keep_used(session)
-        roots = ChatMessage.objects.db_manager(using)
-        for root in roots.get_root_nodes(session):
-            roots.delete_subtree(root.pk)
+        _lock_to_delete(session.pk, using)
         session.delete(using=using)
+
+
+def delete_contents(instance: ChatSession, using: str, **kwargs: Any) -> None:
+    """Before a session is deleted by any way: with its user, say, or in a queryset. Sessions come in their order."""
+    with suppress(MessageNotFound):
+        _lock_to_delete(instance.pk, using)
+    keep_used(instance)
+    nodes = ChatMessage.objects.db_manager(using)
+    for root in nodes.filter(session=instance.pk, parent=None).values_list("pk", flat=True):
+        nodes.delete_subtree(root)
+    for rows in (CompactionEvent.objects, CompactionRun.objects):
+        rows.using(using).filter(session=instance.pk).delete()
+
+
+def _lock_to_delete(session_id: Any, using: str) -> None:
+    """Nothing that refers to the session is stored any more, by those either who do not lock it."""
+    list(ChatSession.objects.using(using).select_for_update().filter(pk=session_id).values_list("pk"))
+    lock_session(session_id, using)
 
 
 def delete_owner(user: Any) -> list[ChatSession]:
     """Delete a user with all their conversations; returns what others have copied from these.
 
-    Everything or nothing, and beside whatever is under way: a run or a reply finds its session gone.
+    Everything or nothing, and beside whatever is under way: a run or a reply finds its session gone. What the user had
+    copied from others, as far as it is still there, is not theirs: copies of that are not returned.
     """
     users = get_user_model()
     if not isinstance(user, users) or user.pk is None:
         raise InvalidMessage("user must be a stored user.", field="user")
     using = router.db_for_write(users, instance=user)
-    sessions, copied = ChatSession.objects.using(using), list[ChatSession]()
+    sessions, messages = ChatSession.objects.using(using), ChatMessage.objects.using(using)
     with transaction.atomic(using=using):
         # Twice: until the user is locked, another request may begin a conversation.
         for _ in range(2):
-            own = list(sessions.filter(owner=user).order_by("pk"))
-            for session in own:
+            own = list(sessions.filter(owner=user).order_by("pk").values_list("pk", flat=True))
+            for session_id in own:
                 # Before anything is deleted: who has one of them may wait for another.
-                lock_session(session.pk, using)
-            copied += sessions.filter(copied_from__session__in=own).exclude(owner=user)
-            for session in own:
-                delete_session(session)
+                _lock_to_delete(session_id, using)
             list(users._base_manager.using(using).filter(pk=user.pk).select_for_update())
+        of_others = messages.filter(pk=OuterRef("copy_of")).exclude(session__in=own)
+        first = messages.filter(~Exists(of_others), session__in=own).values(
+            first=Coalesce("copy_of", Cast("pk", BigIntegerField()))
+        )
+        copies = messages.filter(copy_of__in=first).exclude(session__in=own)
+        copied = list(sessions.filter(pk__in=copies.values("session")).order_by("pk"))
         user.delete(using=using)
     return copied
 

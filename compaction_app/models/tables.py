@@ -76,7 +76,9 @@ def _message(
 
 
 def _of_session(is_: Column, related_name: str, **options: Any) -> models.ForeignKey[ChatSession, ChatSession]:
-    return is_(models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name=related_name, **options))
+    """Before a session is deleted, by whatever, ``delete_contents`` deletes these under its lock: nothing is collected
+    of them, in memory or on the admin's page before a user is deleted."""
+    return is_(models.ForeignKey(ChatSession, on_delete=models.DO_NOTHING, related_name=related_name, **options))
 
 
 def _json(

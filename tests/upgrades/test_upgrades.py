@@ -197,6 +197,7 @@ LANDED = {
     "0010_other_search_words.py": "deec2a350261e3fd1e46bd22a213ed5d829561d5d9c78764c31e01fb4574403d",
     "0011_pairs_of_korean_signs.py": "aab1e0fe47d8df1f2824990ce4fa47a1db8cfa6a4fe8325fc1b0ef24fe140a93",
     "0012_copies_of_copies.py": "def4859984170ba5b625f16e1a77b9ec3ee08dcb084b2c9c02bbeea4bde10d77",
+    "0013_contents_of_sessions.py": "7fd7eba4bafce3a50d05309d05c109ac2c108b2bfdf4b7b1c1811b401c2e94b8",
 }
 
 
