@@ -42,9 +42,9 @@ help:
 	@echo "make fuzz STEPS=1000   run random operations against a reference model"
 	@echo "make schema            test the JSON API against its OpenAPI document, on PostgreSQL"
 	@echo "make soak              clients, workers and faults at once; then every row is checked (SOAK_SECONDS=60, SOAK_SEED)"
-	@echo "make bench             time a turn beside the bare database and other systems, into docs/benchmarks"
+	@echo "make bench             time a turn beside the bare database and other systems, into docs/proofs.md"
 	@echo "make bench-all         also long conversations, a table of a million messages, and workers"
-	@echo "make evaluate          what summaries keep and whether they mislead, into docs/evaluation.md"
+	@echo "make evaluate          what summaries keep and whether they mislead, into docs/proofs.md"
 	@echo "make docs              build the documentation site into var/docs, strictly"
 	@echo "make screenshots       take the pictures of docs/admin.md, in var/screenshots (needs Chromium)"
 	@echo "make clean             remove .venv, caches and the local database"
@@ -96,8 +96,7 @@ demo: setup
 # `make test` runs on PostgreSQL only what depends on the database: statements, locks, JSON and what is erased. `make
 # test-all` runs everything there too, the rows of an earlier version included, which `make test` migrates on SQLite.
 POSTGRES_TESTS := tests/models tests/tree tests/context/test_shared_extract.py tests/compaction tests/conversation tests/test_tasks.py \
-  tests/test_when_things_go_wrong.py tests/test_state_machine.py \
-  tests/test_other_database.py tests/admin/test_constant_work.py tests/api/test_crowds.py tests/api/test_queries.py \
+  tests/test_state_machine.py tests/test_other_database.py tests/admin/test_constant_work.py tests/api/test_crowds.py tests/api/test_queries.py \
   $(addprefix --ignore=tests/conversation/test_,$(addsuffix .py,odd_replies endpoint strict_templates content_parts counting \
   complete stream smaller_windows undo)) $(addprefix --ignore=tests/compaction/test_,$(addsuffix .py,prices summarizing \
   code_of_the_hosts policies named_summarizers))
@@ -118,7 +117,7 @@ test-sqlite: develop
 test-postgres: develop
 	TEST_DATABASE=postgres $(PYTEST) $(PYTEST_ARGS)
 
-# With the options of docs/tuning.md.
+# With the options of docs/production.md.
 test-prepared: develop
 	TEST_POSTGRES_PREPARED=yes TEST_DATABASE=postgres $(PYTEST) -m "not long" $(POSTGRES_TESTS) $(PYTEST_ARGS)
 

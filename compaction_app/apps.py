@@ -1,5 +1,5 @@
 from django.apps import AppConfig
-from django.core.checks import register
+from django.core.checks import Tags, register
 from django.db.models.signals import pre_delete
 from django.utils.translation import gettext_lazy as _
 
@@ -17,3 +17,4 @@ class CompactionConfig(AppConfig):
         pre_delete.connect(delete_contents, sender="compaction_app.ChatSession")
         for check in checks.ALL:
             register(check)
+        register(checks.check_earlier_tables, Tags.database)

@@ -3,7 +3,7 @@
 A turn appends the user's message, calls a model with ``get_context(tip).to_openai()`` (or lets :func:`complete` or
 :func:`stream` do it), appends the reply and calls :func:`request_compaction`, which decides, opens a run and enqueues
 it after the commit. Only :func:`compact` waits for a summary, and :func:`complete` and :func:`stream` where the
-provider rejects the prompt as too long.
+provider rejects the prompt as too long; in the mode ``deterministic`` whatever requests one.
 
 Each function that does I/O has an async twin with the same name and the prefix ``a``.
 """

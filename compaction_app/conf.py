@@ -43,6 +43,8 @@ MIB = 1024 * 1024
 MAX_INTEGER = 2**31 - 1
 #: About thirty years. With a larger number Python could not compute a date in the future.
 MAX_SECONDS = 10**9
+#: Seconds beyond the models' time-outs for reading the branch, the ledger and the commit, where RUN_TIME_LIMIT is None.
+LOCAL_SECONDS = 600.0
 #: Per million tokens. Above any real price, and low enough for the column that stores a run's cost.
 MAX_PRICE = 10_000
 #: The default ``TOKEN_COUNTER``, which needs a package that is an extra.
@@ -372,6 +374,12 @@ class Settings(_Values):
         changes = self.summarizer.model_dump(exclude_none=True, exclude={"name"})
         return entry.model_copy(update=changes) if changes else entry
 
+    @property
+    def time_limit(self) -> float:
+        """Seconds after which a run fails, whatever it is doing then."""
+        longest = self.summarizer_entry.longest_seconds + LOCAL_SECONDS
+        return longest if self.run_time_limit is None else self.run_time_limit
+
     def stated(self, name: Literal["window", "trigger_ratio", "price"]) -> dict[str, Any]:
         """What ``MODELS`` says of this, by model."""
         options = ((model, getattr(one, name)) for model, one in self.models.items())
@@ -543,6 +551,11 @@ def _relation_problems(settings: Settings) -> list[CheckMessage]:
         message = f"{name} {ratio} is outside 0.5 to 0.95: compaction will be frequent, or too late."
         hint = "Use a value from 0.5 to 0.95, unless this is a test."
         problems.append(Warning(message, hint=hint, id="compaction_app.W001"))
+    if settings.provider_context_management and settings.mode != Mode.OFF:
+        both = "the provider and compaction_app would both shorten the conversation"
+        message = f"PROVIDER_CONTEXT_MANAGEMENT is set: {both}."
+        hint = "Turn off one of them: the provider's context management, or this app with MODE 'off'."
+        problems.append(Warning(message, hint=hint, id="compaction_app.W003"))
     return problems
 
 

@@ -184,7 +184,7 @@ class TooManyReplies(CompactionError):
 
 
 class RedactionFailed(CompactionError):
-    """REDACTOR did not return a string; nothing was sent to any model."""
+    """REDACTOR raised, or did not return a text that can be stored; nothing was sent to any model."""
 
     code = "redaction_failed"
 

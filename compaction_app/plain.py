@@ -26,7 +26,7 @@ from compaction_app.exceptions import InvalidMessage
 from compaction_app.memory.extractive import extractive_draft
 from compaction_app.memory.ledger_text import prose_draft
 from compaction_app.messages import validation
-from compaction_app.messages.openai_format import described
+from compaction_app.messages.originals import OPENAI, check_shape, one_or_all, read_message
 from compaction_app.messages.transcript import count_summary, largest_saving_summary, summary_message
 from compaction_app.redaction import redactor_of
 from compaction_app.summarizers.drafts import mended, refuse_draft, wrong_draft
@@ -39,6 +39,7 @@ from compaction_app.values import (
     CompactionPlan,
     ErrorCode,
     Message,
+    Origin,
     Role,
     Strategy,
     Summary,
@@ -143,8 +144,7 @@ def check_and_compact(
 
 def estimate_tokens(messages: Sequence[Mapping[str, Any]], *, count: Count | None = None) -> int:
     """Tokens of messages as they are sent, wrappers included; ``count`` is the exact counter unless given."""
-    _check_messages(messages)
-    return sum(count_messages([_countable(message) for message in messages], count or ExactTokenCounter()))
+    return sum(message.tokens for message in _values(messages, count or ExactTokenCounter()))
 
 
 def apply_tool_result_budget(
@@ -172,14 +172,15 @@ class _History:
     def __init__(
         self, messages: Sequence[Mapping[str, Any]], summary: str, count: Count, *, is_extract: bool = False
     ) -> None:
-        _check_messages(messages)
-        self._fixed = list(itertools.takewhile(lambda message: message["role"] in _SURROUNDING_ROLES, messages))
-        rest = list(messages[len(self._fixed) :])
-        carrier = summary_message(summary) if summary else None
-        self._carrier = rest.pop(0) if rest and carrier and rest[0].get("content") == carrier else None
-        self._originals = rest
-        self.fixed_tokens = sum(count_messages([_countable(message) for message in self._fixed], count))
-        tail = tuple(_as_values(rest, count))
+        read = _values(messages, count)
+        fixed = len(list(itertools.takewhile(lambda message: message.role in _SURROUNDING_ROLES, read)))
+        self._fixed, rest = messages[:fixed], messages[fixed:]
+        self.fixed_tokens = sum(message.tokens for message in read[:fixed])
+        is_carried = bool(summary and rest) and rest[0].get("content") == summary_message(summary)
+        self._carrier = rest[0] if is_carried else None
+        self._originals = rest[is_carried:]
+        begin = fixed + is_carried
+        tail = tuple(replace(one, id=one.id - begin, depth=one.depth - begin) for one in read[begin:])
         self.branch = Branch(
             tip_id=len(tail),
             tip_depth=len(tail),
@@ -194,8 +195,9 @@ class _History:
     def message(self, message: Message) -> dict[str, Any]:
         """The dict that a value was made from, with the value's content."""
         result = copy.deepcopy(dict(self._originals[message.id - 1]))
-        text, others = _read(result.get("content"))
-        if message.content != text:
+        if message.origin == Origin.PRUNED:
+            parts = result["content"] if isinstance(result["content"], list) else []
+            others = [part for part in parts if not _is_text(part)]
             result["content"] = [{"type": "text", "text": message.content}, *others] if others else message.content
         return result
 
@@ -259,6 +261,7 @@ def _summary(text: str, count: Count, is_extract: bool) -> Summary:
         tokens=count_summary(text, count),
         content=text,
         is_extract=is_extract,
+        extract=text if is_extract else "",
     )
 
 
@@ -269,81 +272,50 @@ def _no_count(texts: Sequence[str]) -> list[int]:
 # -- Messages in the OpenAI chat format -----------------------------------------------------------------
 
 
-def _check_messages(messages: Any) -> None:
-    """Raise :class:`InvalidMessage` with the position if one is not a message."""
+def _values(messages: Any, count: Count) -> list[Message]:
+    """The messages as a chain of values numbered from 1; :class:`InvalidMessage` names the position of what is none."""
     validation.check_list_of_dicts(messages, "messages", "messages (dicts in the OpenAI chat format)")
+    read = []
     for position, message in enumerate(messages):
-        role, content, calls = (message.get(name) for name in ("role", "content", "tool_calls"))
-        parts = content if isinstance(content, list) else [content or ""]
-        if role not in list(Role):
-            raise InvalidMessage(f"Message {position} has no role of the OpenAI chat format.", field="role")
-        if any(not isinstance(part, str | Mapping) for part in parts) or isinstance(content, Mapping):
-            words = f"The content of message {position} is neither text nor a list of texts and dicts."
-            raise InvalidMessage(words, field="content")
-        # What calls contain is up to the provider.
-        if calls is not None and not (isinstance(calls, list | tuple) and all(map(_is_call, calls))):
-            words = f"The tool_calls of message {position} are not a list of dicts, each with its function."
-            raise InvalidMessage(words, field="tool_calls")
-        for name in _SENT:
-            try:
-                json.dumps(message.get(name), ensure_ascii=False).encode()
-            except (TypeError, ValueError, RecursionError) as error:
-                # Half a character, say, which can be neither counted nor sent.
-                words = f"The {name} of message {position} cannot be sent: {error}"
-                raise InvalidMessage(words, field=name) from error
-
-
-def _is_call(call: Any) -> bool:
-    return isinstance(call, Mapping) and isinstance(call.get("function"), Mapping | None)
-
-
-def _as_values(messages: Sequence[Mapping[str, Any]], count: Count) -> list[Message]:
-    """The messages as a chain of values numbered from 1."""
-    read = [_countable(message) for message in messages]
+        try:
+            read.append(_fields(message))
+        except InvalidMessage as error:
+            raise InvalidMessage(f"Message {position} cannot be sent: {error}", field=error.field) from error
     sizes = count_messages(read, count)
-    return [
-        Message(
-            id=number,
-            depth=number,
-            role=str(message["role"]),
-            tokens=tokens,
-            content=message["content"],
-            tool_calls=tuple(message.get("tool_calls") or ()),
-            tool_call_id=str(message.get("tool_call_id") or ""),
-            name=str(message.get("name") or ""),
-            reasoning=message.get("reasoning"),
-            attachments=tuple(message["attachments"]),
-        )
-        for number, (message, tokens) in enumerate(zip(read, sizes, strict=True), 1)
-    ]
+    numbered = enumerate(zip(read, sizes, strict=True), start=1)
+    return [Message(id=at, depth=at, tokens=tokens, **one) for at, (one, tokens) in numbered]
 
 
-def _countable(message: Mapping[str, Any]) -> dict[str, Any]:
-    """The message as ``tokens.count_messages`` accepts it."""
-    text, others = _read(message.get("content"))
-    return {**message, "content": text, "attachments": list(map(_attachment, others))}
+def _fields(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The message as a host's is read, with what the fields cannot give back beside them, so that it is counted."""
+    if message.get("role") not in list(Role):
+        raise InvalidMessage("it has no role of the OpenAI chat format.", field="role")
+    check_shape(message)
+    # What calls contain is up to the provider.
+    if any(not isinstance(call.get("function"), Mapping | None) for call in message.get("tool_calls") or ()):
+        raise InvalidMessage("the function of a call is no dict.", field="tool_calls")
+    for name in _SENT:
+        try:
+            json.dumps(message.get(name), ensure_ascii=False).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            # Half a character, say, which can be neither counted nor sent.
+            raise InvalidMessage(f"{name}: {error}", field=name) from error
+    reading, whole = read_message(message), {"format": OPENAI, "endpoint": "", "data": validation.storable(message)}
+    results = [result for _, _, result, _ in reading.results]
+    texts = [reading.text(message["role"]), *(result.text() for result in results)]
+    files = [one for part in (reading, *results) for one in part.attachments]
+    return {
+        "role": str(message["role"]),
+        "content": "\n\n".join(filter(None, texts)),
+        "tool_calls": tuple(reading.calls),
+        "tool_call_id": str(message.get("tool_call_id") or ""),
+        "name": str(message.get("name") or ""),
+        "reasoning": one_or_all(reading.reasoning),
+        # Each is sent as it came, so it is never only named.
+        "attachments": tuple({**one, "tokens": attachment_tokens([one], is_whole=True)} for one in files),
+        "original": None if reading.is_exact else whole,
+    }
 
 
-def _read(content: Any) -> tuple[str, list[Mapping[str, Any]]]:
-    """The text of a content, and its parts that are none: images, files, audio."""
-    if not isinstance(content, list):
-        return str(content or ""), []
-    texts: list[str] = []
-    others: list[Mapping[str, Any]] = []
-    for part in content:
-        if isinstance(part, str):
-            texts.append(part)
-        elif (name := next((name for name in ("text", "refusal") if name in part), None)) is not None:
-            texts.append(str(part[name] or ""))
-        else:
-            others.append(part)
-    return "\n".join(texts), others
-
-
-def _attachment(part: Mapping[str, Any]) -> dict[str, Any]:
-    """A part with its tokens, for a line of its own in a transcript."""
-    flat = described(part)
-    kind = "image" if flat["type"] == "image" else str(part.get("type") or "file")
-    # The part is sent whatever it is, so it is never only named.
-    tokens = attachment_tokens([flat], is_whole=True)
-    return {"type": kind, "tokens": tokens, **({"name": str(flat["filename"])} if flat.get("filename") else {})}
+def _is_text(part: Any) -> bool:
+    return isinstance(part, str) or not {"text", "refusal"}.isdisjoint(part)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from compaction_app.conf import Settings, load_function
 from compaction_app.exceptions import RedactionFailed
 from compaction_app.messages.openai_format import made_id, strings
-from compaction_app.messages.secrets import redact_secrets
+from compaction_app.messages.secrets import redact_secrets as redact_secrets  # noqa: PLC0414  # settings name it here
 from compaction_app.messages.transcript import count_summary
 from compaction_app.messages.validation import is_storable, make_storable
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count, count_messages
@@ -177,15 +177,3 @@ def _redact_pair(key: str, value: Json, redact: Redact) -> Any:
         # A number has no quotes: its replacement is not JSON.
         return UNREADABLE
     return changed
-
-
-__all__ = [
-    "UNREADABLE",
-    "Redact",
-    "apply_redactor",
-    "redact_branch",
-    "redact_json",
-    "redact_parameters",
-    "redact_secrets",
-    "redactor_of",
-]

@@ -23,10 +23,6 @@ work: a worker, or a request where the compaction ran inline. A receiver that ra
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from django.db import transaction
 from django.dispatch import Signal
 
 compaction_started = Signal()
@@ -34,19 +30,3 @@ compaction_finished = Signal()
 compaction_failed = Signal()
 summary_retired = Signal()
 text_erased = Signal()
-
-
-def after_commit(function: Callable[..., object], *arguments: Any, using: str, **named: Any) -> None:
-    """Call a function after the commit of the open transaction; at once if there is none. What it raises is logged."""
-
-    def call() -> None:
-        function(*arguments, **named)
-
-    # Django logs the name of what raised, which a partial does not have: it would raise into the chat turn instead.
-    call.__qualname__ = getattr(function, "__qualname__", type(function).__name__)
-    transaction.on_commit(call, using=using, robust=True)
-
-
-def send_after_commit(signal: Signal, sender: Any, *, using: str, **arguments: Any) -> None:
-    """Send after the commit of the transaction that this thread has open; at once if there is none."""
-    after_commit(lambda: signal.send_robust(sender, using=using, **arguments), using=using)

@@ -25,15 +25,14 @@ from django.core.cache import cache
 from django.db.models import Case, Count, DecimalField, F, Min, Q, QuerySet, Sum, Value, When
 from django.db.models.functions import Coalesce
 
-from compaction_app import signals, telemetry
+from compaction_app import telemetry
 from compaction_app.conf import SPENDING_LIMIT, Price, site_setting
 from compaction_app.context.catalog import known_price
 from compaction_app.context.windows import ask_cache
 from compaction_app.messages.validation import token_count
 from compaction_app.models import ChatSession, CompactionRun
-from compaction_app.models.managers import now_of
+from compaction_app.models.database import after_commit, database_of, now_of
 from compaction_app.telemetry import log
-from compaction_app.tree.branches import database_of
 from compaction_app.values import EXTRACTIVE_MODEL, OPEN_RUN_STATUSES, ModelCall, RunStatus
 
 logger = logging.getLogger("compaction_app.spending")
@@ -46,10 +45,10 @@ _PERIODS = {"h": ("hour", _HOUR), "d": ("day", _DAY)}
 _SMALLEST = Decimal("0.00000001")
 
 
-def find_overspending(session: ChatSession) -> dict[str, Any] | None:
+def find_overspending(session: ChatSession, now: datetime | None = None) -> dict[str, Any] | None:
     """The first of ``SPENDING_LIMITS`` that is reached, in numbers; None if another run may be opened.
 
-    ``seconds``: how long nothing can change. One query for each limit.
+    ``seconds``: how long nothing can change. One query for each limit, and one for the time where ``now`` is not given.
     """
     for spender, texts in site_setting("SPENDING_LIMITS").items():
         if spender == "user" and session.owner_id is None:
@@ -57,7 +56,8 @@ def find_overspending(session: ChatSession) -> dict[str, Any] | None:
         for text in texts:
             limit, unit, letter = cast(re.Match[str], SPENDING_LIMIT.fullmatch(text)).groups()
             name, period = _PERIODS[letter]
-            used, seconds = _used(session, spender, unit, period)
+            now = now or now_of(session)
+            used, seconds = _used(session, spender, unit, now - period, now)
             if used >= int(limit):
                 numbers = {"limit": int(limit), "unit": unit, "period": name, "of": spender}
                 return {**numbers, "used": used, "seconds": seconds}
@@ -84,21 +84,20 @@ def describe_overspending(numbers: Mapping[str, Any]) -> str:
     )
 
 
-def _used(session: ChatSession, spender: str, unit: str, period: timedelta) -> tuple[int, int]:
-    """What was used in the last period, and the seconds until the oldest part of it is too old to count."""
-    now = now_of(database_of(session))
+def _used(session: ChatSession, spender: str, unit: str, since: datetime, now: datetime) -> tuple[int, int]:
+    """What was used since then, and the seconds until the oldest part of it is too old to count."""
     runs = _costly(session)
     own = runs.filter(session__owner_id=session.owner_id) if spender == "user" else runs.filter(session=session)
     count = Count("pk") if unit == "runs" else Sum(_TOKENS)
-    found = own.filter(created_at__gte=now - period).aggregate(used=count, first=Min("created_at"))
-    deleted = _used_in_deleted(session.owner_id, unit, now - period, now) if spender == "user" else 0
+    found = own.filter(created_at__gte=since).aggregate(used=count, first=Min("created_at"))
+    deleted = _used_in_deleted(session.owner_id, unit, since, now) if spender == "user" else 0
     first = found["first"] or now
-    return (found["used"] or 0) + deleted, max(1, math.ceil((first + period - now).total_seconds()))
+    return (found["used"] or 0) + deleted, max(1, math.ceil((first - since).total_seconds()))
 
 
 def _costly(session: ChatSession) -> QuerySet[CompactionRun]:
     """All but the runs that were skipped before a model was asked."""
-    runs = CompactionRun.objects.using(database_of(session))
+    runs = CompactionRun.objects.in_database_of(session)
     return runs.exclude(status=RunStatus.SKIPPED, input_tokens__isnull=True)
 
 
@@ -118,11 +117,11 @@ def keep_used(session: ChatSession) -> None:
     if session.owner_id is None or not site_setting("SPENDING_LIMITS").get("user"):
         return
     used: dict[str, int] = defaultdict(int)
-    recent = _costly(session).filter(session=session, created_at__gte=now_of(database_of(session)) - _DAY)
+    recent = _costly(session).filter(session=session, created_at__gte=now_of(session) - _DAY)
     for created_at, tokens in recent.annotate(tokens=_TOKENS).values_list("created_at", "tokens"):
         used[_cache_key(session.owner_id, "runs", created_at)] += 1
         used[_cache_key(session.owner_id, "tokens", created_at)] += tokens
-    signals.after_commit(_add_to_cache, used, using=database_of(session))
+    after_commit(session, _add_to_cache, used)
 
 
 def _add_to_cache(used: Mapping[str, int]) -> None:
@@ -202,7 +201,7 @@ def add_spending(run: CompactionRun, calls: Sequence[ModelCall], prices: Mapping
             reason = "not_in_prices" if call.input_tokens + call.output_tokens else "no_usage_reported"
             name = call.model or "(none)"
             log(logger, logging.INFO, "unpriced", once_for=name, model=name, reason=reason)
-    row = CompactionRun.objects.using(database_of(run)).filter(pk=run.pk)
+    row = CompactionRun.objects.in_database_of(run).filter(pk=run.pk)
     sums = {name: Coalesce(F(name), 0) + sum(getattr(call, name) for call in calls) for name in _COUNTS}
     row.update(**sums, cost=_sum_of_costs(cost_of(calls, prices)))
     # Nothing, where the run was deleted with its session.
@@ -222,7 +221,7 @@ def _sum_of_costs(cost: Decimal | None) -> Any:
 
 def session_spending(session: ChatSession) -> Spending:
     """The sum over a session's runs, failed ones too; one query."""
-    runs = CompactionRun.objects.using(database_of(session)).filter(session=session, input_tokens__isnull=False)
+    runs = CompactionRun.objects.in_database_of(session).filter(session=session, input_tokens__isnull=False)
     # The count first: once there is a sum with the name of a column, a filter would mean the sum.
     unpriced = Count("pk", filter=Q(cost__isnull=True))
     sums = {name: Coalesce(Sum(name), 0) for name in _COUNTS}

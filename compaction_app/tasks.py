@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from celery import current_app, shared_task
@@ -17,18 +17,17 @@ from django.conf import settings as django_settings
 from django.db import InterfaceError, OperationalError, connections, router
 from django.db.models import Count, Min, Q
 
-from compaction_app.compaction import runs
 from compaction_app.compaction.execute import Outcome, carry_out_generations, compact_chat_history
 from compaction_app.compaction.trigger import CompactionRequest, open_run
 from compaction_app.conf import get_settings, load_function, site_setting
 from compaction_app.context.reading import is_over_threshold, resolve_request
 from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun, ReplyClaim
-from compaction_app.models.managers import now_of, over
+from compaction_app.models.database import database_of, fetch, now_of
+from compaction_app.models.runs import MAX_ATTEMPTS, MAX_LOST, CompactionRunQuerySet, over
 from compaction_app.summarizers.waiting import BLOCKING, without_waiting
 from compaction_app.telemetry import log, log_error
 from compaction_app.tree import branches
-from compaction_app.tree.branches import database_of
 from compaction_app.values import ErrorCode, RunStatus, SkipReason, Suppression, Trigger
 
 logger = logging.getLogger("compaction_app.tasks")
@@ -51,11 +50,10 @@ _MOST_EVENTS = 10_000
 
 def enqueue(run: CompactionRun, *, countdown: float | None = None) -> bool:
     """Send a run to the workers. Never raises and never waits long: the sweep finds a run that this could not send."""
-    using = database_of(run)
-    marked = CompactionRun.objects.using(using).filter(pk=run.pk)
-    options = {"countdown": countdown, **_limits(runs.time_limit_of(run))}
-    marked.update(enqueued_at=now_of(using) + timedelta(seconds=countdown or 0))
-    task_id = _publish("compact_branch", [run.pk, using], options, run=run.pk)
+    marked = CompactionRun.objects.in_database_of(run).filter(pk=run.pk)
+    options = {"countdown": countdown, **_limits(run.time_limit)}
+    marked.update(enqueued_at=now_of(run) + timedelta(seconds=countdown or 0))
+    task_id = _publish("compact_branch", [run.pk, database_of(run)], options, run=run.pk)
     if task_id is None:
         marked.update(enqueued_at=None)
         return False
@@ -70,13 +68,13 @@ def enqueue_session(session: ChatSession, below: int | None = None, *, countdown
     ``below``: only branches that contain the message with this id.
     """
     arguments = [str(session.pk), database_of(session), below]
-    limits = _limits(runs.time_limit(get_settings(session.settings)) + SESSION_SECONDS)
+    limits = _limits(get_settings(session.settings).time_limit + SESSION_SECONDS)
     options = {"countdown": countdown, **limits}
     return _publish("compact_session", arguments, options, session=session.pk) is not None
 
 
 def _limits(seconds: float) -> dict[str, float]:
-    """Of a task. A run fails at its own limit (see :mod:`compaction.lease`); these end the task that still hangs."""
+    """Of a task. A run fails at its own limit (see :mod:`compaction.leases`); these end the task that still hangs."""
     soft = seconds + TASK_MARGIN_SECONDS
     return {"soft_time_limit": soft, "time_limit": soft + TASK_MARGIN_SECONDS}
 
@@ -130,7 +128,7 @@ def _enqueue_following(outcome: Outcome) -> None:
         enqueue(outcome.follow_up)
     run = outcome.run
     if run.status == RunStatus.READY:
-        now = now_of(database_of(run))
+        now = now_of(run)
         enqueue(run, countdown=max(0.0, ((run.next_attempt_at or now) - now).total_seconds()) + 0.1)
 
 
@@ -205,62 +203,62 @@ def recover_compactions() -> dict[str, Any]:
     """
     found: dict[str, Any] = dict.fromkeys(("databases", "schemas", "runs", "enqueued", "given_up", "events"), 0)
     schemas: list[str] = []
-    for using in databases():
+    for alias in databases():
         try:
-            _recover(using, found, schemas)
+            _recover(CompactionRun.objects.using(alias), found, schemas)
         except (OperationalError, InterfaceError) as error:
             # One that is away holds up no other one.
-            log_error(logger, error, step="sweep", database=using)
-            connections[using].close()
+            log_error(logger, error, step="sweep", database=alias)
+            connections[alias].close()
     found["schemas"] = ",".join(schemas)
     log(logger, logging.INFO, "sweep", **{**found, "schemas": found["schemas"] or None})
     return found
 
 
-def _recover(using: str, found: dict[str, Any], schemas: list[str]) -> None:
-    """The sweep of one database, added to what was ``found``."""
-    if connections[using].vendor == "postgresql":
-        with connections[using].cursor() as cursor:
-            cursor.execute("SELECT current_schema()")
-            schemas.append(str(cursor.fetchone()[0]))
-    for run in _waiting_runs(using):
+def _recover(stored: CompactionRunQuerySet, found: dict[str, Any], schemas: list[str]) -> None:
+    """The sweep of one database, that of the ``stored`` runs, added to what was ``found``."""
+    if connections[stored.db].vendor == "postgresql":
+        [(schema,)] = fetch("SELECT current_schema()", [], stored)
+        schemas.append(str(schema))
+    for run in _waiting_runs(stored):
         found["runs"] += 1
-        most = runs.MAX_LOST if run.status == RunStatus.RUNNING else runs.MAX_ATTEMPTS
+        most = MAX_LOST if run.status == RunStatus.RUNNING else MAX_ATTEMPTS
         if run.attempts < most:
             found["enqueued"] += enqueue(run)
-        elif claimed := runs.claim(run.pk, using, ENQUEUE_TIMEOUT_SECONDS):
+        elif claimed := stored.claim(run.pk, ENQUEUE_TIMEOUT_SECONDS):
             # A worker that was lost left no code: killed, stopped, or so busy that it did not renew its lease.
             code = ErrorCode.TIME_LIMIT if run.status == RunStatus.RUNNING else ErrorCode.PROVIDER_ERROR
             detail = f"Abandoned after {run.attempts} attempts."
-            found["given_up"] += runs.fail(claimed, run.error_code or code, detail)
-    now = now_of(using)
-    late = Q(due__lt=now - runs.late_after(using))
-    seen = CompactionRun.objects.using(using).waiting().filter(late).aggregate(runs=Count("pk"), since=Min("due"))
+            found["given_up"] += claimed.fail(run.error_code or code, detail)
+    now = now_of(stored)
+    late = Q(due__lt=now - stored.late_after())
+    seen = stored.waiting().filter(late).aggregate(runs=Count("pk"), since=Min("due"))
     if seen["runs"]:
         seconds = int((now - seen["since"]).total_seconds())
-        log(logger, logging.WARNING, "late", database=using, runs=seen["runs"], seconds=seconds)
-    found["events"] += _delete_old_events(using)
+        log(logger, logging.WARNING, "late", database=stored.db, runs=seen["runs"], seconds=seconds)
+    found["events"] += _delete_old_events(stored, now)
     # What killed processes left at questions that nobody asked again.
-    ReplyClaim.objects.using(using).filter(over("lease_expires_at", now, timedelta(hours=1))).delete()
+    ReplyClaim.objects.in_database_of(stored).filter(over("lease_expires_at", now, timedelta(hours=1))).delete()
     found["databases"] += 1
 
 
-def _delete_old_events(using: str) -> int:
+def _delete_old_events(stored: CompactionRunQuerySet, now: datetime) -> int:
     days = site_setting("EVENTS_KEPT_DAYS")
     if days is None:
         return 0
-    old = CompactionEvent.objects.using(using).filter(created_at__lt=now_of(using) - timedelta(days=days))
+    events = CompactionEvent.objects.in_database_of(stored)
+    old = events.filter(created_at__lt=now - timedelta(days=days))
     oldest = old.order_by("created_at").values("pk")[:_MOST_EVENTS]
-    return CompactionEvent.objects.using(using).filter(pk__in=oldest).delete()[0]
+    return events.filter(pk__in=oldest).delete()[0]
 
 
-def _waiting_runs(using: str) -> Iterator[CompactionRun]:
+def _waiting_runs(stored: CompactionRunQuerySet) -> Iterator[CompactionRun]:
     """Runs that no worker will take without the sweep, the oldest first.
 
     In batches that are read whole: where tasks are eager, an enqueued run is carried out here and now and closes the
     connection, which would close an open cursor too.
     """
-    found = CompactionRun.objects.using(using).left_behind(now_of(using)).order_by("pk")
+    found = stored.left_behind(now_of(stored)).order_by("pk")
     last = 0
     while batch := list(found.filter(pk__gt=last)[:_SWEEP_BATCH]):
         yield from batch

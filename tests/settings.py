@@ -17,7 +17,7 @@ if sqlite_file := os.environ.get("TEST_SQLITE_FILE"):
     # Nobody needs the rows of a test after a power cut.
     DATABASES["default"]["OPTIONS"]["init_command"] += " PRAGMA synchronous=OFF;"
 
-# As docs/tuning.md says for PostgreSQL without a pooler in between.
+# As docs/production.md says for PostgreSQL without a pooler in between.
 if os.environ.get("TEST_POSTGRES_PREPARED"):
     DATABASES["default"]["OPTIONS"] = {"server_side_binding": True, "prepare_threshold": 0}
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import pytest
 
 from compaction_app import chat, tasks
-from compaction_app.exceptions import ContextOverflow
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.testing.builders import grow, words
 from compaction_app.testing.summarizers import FakeSummarizer
-from tests.small import anchored_summary, shown_ids, small, turns_with_results
+from tests.small import anchored_summary, shown_ids, small
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -27,15 +26,6 @@ class TestBudget:
         tip = grow(session, None, "u a " * 29 + f"u a({last})")[-1]
         assert chat.should_compact(tip) is wanted
         assert (chat.request_compaction(tip) is not None) is wanted
-
-    @pytest.mark.parametrize(
-        ("length", "cutoff", "pin", "tokens"), [(4, None, None, 400), (10, 7, None, 230), (10, 7, 6, 330)]
-    )
-    def test_the_history_is_summary_pin_and_tail_and_never_the_raw_branch(self, session, length, cutoff, pin, tokens):
-        messages = grow(session, None, "u a " * (length // 2))
-        if cutoff is not None:
-            anchored_summary(messages[cutoff], messages[cutoff], pinned=messages[pin] if pin else None, tokens=30)
-        assert chat.get_context(messages[-1]).history_tokens == tokens
 
     @pytest.mark.parametrize(
         ("mode", "window", "reserved", "threshold", "target"),
@@ -159,39 +149,7 @@ class TestAnchors:
         assert shown == ["user", "user", "assistant", "user", "assistant"]
 
 
-class TestPrune:
-    def test_old_results_are_shortened_where_they_are_shown_and_kept_as_they_were(self, settings, session):
-        # Only with all three old results shortened is it under the threshold: no boundary may lie behind.
-        settings.COMPACTION = {"CONTEXT_WINDOW": 60_000, "PRUNE": "always"}
-        results = ["a" * 4_096, "b" * 4_097, "語" * 50_000, *["z" * 9_000] * 3]
-        written = turns_with_results(*results)
-        written[0]["content"] = written[3]["content"] = "x" * 50_000
-        tip = chat.append_messages(session, None, written)[-1]
-        context = chat.get_context(tip)
-        shown = [message.content for message in context.messages]
-        kept, one_more, wide, *newest = [m.content for m in context.messages if m.role == "tool"]
-        assert (kept, newest) == (results[0], results[3:])
-        for before, after in ((results[1], one_more), (results[2], wide)):
-            assert len(after.encode()) <= 4_096
-            assert len(after) < len(before)
-        assert (wide[0], wide[-1]) == ("語", "語")
-        assert (len(shown[0]), len(shown[3])) == (50_000, 50_000)
-        assert (context.strategy, context.pruned) == ("tool_result_budget", 2)
-        assert [message.content for message in chat.get_branch(tip) if message.role == "tool"] == results
-
-
 class TestFit:
-    @pytest.mark.parametrize(
-        ("messages", "room", "kept", "dropped"),
-        [("u a u a u a", 350, [4, 5], 4), ("u a(9000) u", 8_000, [2], 2), ("u a", 500, [0, 1], 0)],
-    )
-    def test_what_is_left_out_is_counted(self, session, messages, room, kept, dropped):
-        rows = grow(session, None, messages)
-        context = chat.get_context(rows[-1], reserved_tokens=10_000 - room)
-        assert [m.message_id for m in context.messages] == [rows[index].pk for index in kept]
-        assert context.dropped == dropped == len(rows) - len(context.messages)
-        assert context.history_tokens <= context.available_tokens == room
-
     def test_a_smaller_chat_model_is_shown_the_newest_turns_until_a_summary_fits(self, settings):
         """One message of 7 tokens was shown of 6,144, and nothing made it better."""
         windows = {"large": 128_000, "little": 8_192}
@@ -226,12 +184,6 @@ class TestFit:
         context = chat.get_context(rows[3], reserved_tokens=9_500)
         assert [message.message_id for message in context.messages] == [row.pk for row in rows[:4]]
         assert len(context.to_openai()) == 4
-
-    def test_what_can_not_fit_is_an_error_with_the_numbers(self, session):
-        tip = grow(session, None, "a u(100000)")[-1]
-        with pytest.raises(ContextOverflow) as caught:
-            chat.get_context(tip, reserved_tokens=9_950)
-        assert (caught.value.needed, caught.value.available) == (100_000, 50)
 
 
 class TestDrafts:

@@ -8,9 +8,9 @@ import pytest
 from django.utils import timezone
 
 from compaction_app import chat, tasks
-from compaction_app.compaction import runs
-from compaction_app.conversation.claim import Claim, is_under_way
+from compaction_app.compaction.leases import Claim, is_under_way
 from compaction_app.exceptions import ReplyUnderWay
+from compaction_app.models import CompactionRun
 from compaction_app.spending import find_overspending
 from tests.small import small
 
@@ -40,12 +40,12 @@ def test_a_live_claim_of_a_reply_is_not_taken(branch, on_another_host) -> None:
 @pytest.mark.usefixtures("small_window")
 def test_a_live_run_is_neither_taken_nor_swept(branch, on_another_host) -> None:
     run = chat.request_compaction(branch[-1])
-    claimed = runs.claim(run.pk, "default")
+    claimed = CompactionRun.objects.claim(run.pk)
     on_another_host()
-    assert runs.claim(run.pk, "default") is None
+    assert CompactionRun.objects.claim(run.pk) is None
     assert tasks.recover_compactions()["runs"] == 0
-    runs.release(claimed, delay_seconds=60)
-    assert runs.claim(run.pk, "default") is None
+    claimed.release(delay_seconds=60)
+    assert CompactionRun.objects.claim(run.pk) is None
     assert tasks.recover_compactions()["runs"] == 0
 
 

@@ -17,12 +17,11 @@ from django.db import connection, transaction
 from django.test import Client
 
 from compaction_app import chat
-from compaction_app.compaction import runs
 from compaction_app.compaction.execute import release_interrupted
 from compaction_app.compaction.search_index import terms_of, write_entries
 from compaction_app.exceptions import CompactionError
 from compaction_app.messages.transcript import RECALL_TOOL
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun, SearchEntry, managers
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun, SearchEntry, database, managers
 from compaction_app.testing import steps
 from compaction_app.transfer import importing
 from compaction_app.tree.verify import verify_session
@@ -121,7 +120,7 @@ def interrupt(world: Any) -> None:
     """A run whose earlier error quotes the conversation."""
     run = chat.request_compaction(world.tip, trigger="manual")
     CompactionRun.objects.filter(pk=run.pk, session__erasures=0).update(error_detail=f"No {SECRET}, please.")
-    if claimed := runs.claim(run.pk, "default"):
+    if claimed := CompactionRun.objects.claim(run.pk):
         with transaction.atomic():
             # Here its model is asked.
             pass
@@ -138,7 +137,7 @@ def import_again(world: Any) -> None:
 
 def index(world: Any) -> None:
     SearchEntry.objects.all().delete()
-    write_entries(world.session.pk, world.tip.pk, "default")
+    write_entries(world.session, world.tip.pk)
 
 
 def pin(world: Any) -> None:
@@ -273,16 +272,16 @@ def redact_by_api(here: Any) -> int:
 def test_a_copy_that_is_made_meanwhile_is_redacted_too(world, monkeypatch) -> None:
     """Before each lock of the redaction: a copy of the conversation, and a copy of each copy."""
     here = world()
-    own, copied = managers.lock_and_read, []
+    own, copied = database.lock_and_read, []
 
-    def lock(session_id: Any, *args: Any, **options: Any) -> Any:
+    def lock(row: Any, *args: Any, **options: Any) -> Any:
         if len(copied) in (0, 2, 4):
-            copied.append(session_id)
-            tip, *_ = chat.tips(ChatSession.objects.get(pk=session_id))
+            copied.append(row)
+            tip, *_ = chat.tips(ChatSession.objects.get(pk=row.session_id))
             copied.append(chat.copy_branch(tip))
-        return own(session_id, *args, **options)
+        return own(row, *args, **options)
 
-    monkeypatch.setattr(managers, "lock_and_read", lock)
+    monkeypatch.setattr(database, "lock_and_read", lock)
     assert redact_by_api(here) == 200
     assert ChatSession.objects.count() == 4
     assert found() == []

@@ -118,10 +118,9 @@ def _summarized(text: str, role: str = Role.USER) -> str:
 
 def _without_compactions(text: str) -> None:
     items = [{"type": "compaction", "content": text[start : start + 9]} for start in range(0, len(text), 9)]
-    assert originals.has_compaction(items)
-    originals.without_compactions(items)
-    originals.text_without_compactions(text, items)
-    originals.text_without_compactions(text, items[:1])
+    assert originals.without_compactions(items, []) == []
+    originals.text_without(text, items)
+    originals.text_without(text, items[:1])
 
 
 def _refused(text: str) -> None:

@@ -42,10 +42,9 @@ BESIDE = {"testing"}
 #: Written by Django, run once.
 LEFT_OUT = {"migrations"}
 
-#: A manager is part of its model, and loads it when it is called; what listens to Django's signals is loaded when the
-#: models are.
+#: What locks a session loads its model when it is called; what listens to Django's signals is loaded after the models.
 LATE_IMPORTS = {
-    ("compaction_app.models.managers", "compaction_app.models"),
+    ("compaction_app.models.database", "compaction_app.models"),
     ("compaction_app.apps", "compaction_app.conversation.erase"),
 }
 
@@ -217,7 +216,7 @@ def test_recursive_statements_are_in_one_module() -> None:
 
 def test_the_net_catches_what_it_is_for() -> None:
     """The parser sees plain, aliased, late and type-only imports; else the laws above prove nothing."""
-    found = {(i.imported, i.when) for i in imports_in(PACKAGE / "models" / "managers.py")}
+    found = {(i.imported, i.when) for i in imports_in(PACKAGE / "models" / "database.py")}
     models = "compaction_app.models"
     assert {("compaction_app.models.sql", LOADED), ("django.db", LOADED)} <= found
     assert {(models, CALLED), (models, NEVER)} <= found

@@ -47,15 +47,6 @@ class TestDeterministic:
         ]
         return chat.append_messages(session, None, messages)[-1]
 
-    def test_it_compacts_inline_without_a_worker_or_a_model(self, tip):
-        run = chat.request_compaction(tip)
-        assert run is not None
-        run.refresh_from_db()
-        assert (run.status, run.trigger, run.generation) == ("succeeded", "threshold", 1)
-        context = chat.get_context(tip)
-        assert context.strategy == "auto_compact"
-        assert context.history_tokens <= context.threshold
-
     def test_a_turn_is_compacted_before_the_next_one_begins(self, tip):
         with ScriptedOpenAIServer(default=steps.reply("Noted.")) as server:
             client = openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)

@@ -64,7 +64,7 @@ def test_a_branch_is_compacted_where_it_lives(session: ChatSession) -> None:
     assert session_spending(session).runs == 1
     variant = grow(session, chat.get_branch(tip)[-2], "a")[0]
     assert [lane.end_id for lane in read_lanes(session)] == [variant.pk, tip.pk]
-    assert histories_at([tip.pk], "other")[tip.pk].summary_id == run.summary_id
+    assert histories_at([tip.pk], tip)[tip.pk].summary_id == run.summary_id
 
 
 def test_a_task_carries_the_database_that_its_run_is_in(session: ChatSession) -> None:
@@ -103,7 +103,7 @@ def test_erasing_retiring_and_deleting_stay_there(session: ChatSession) -> None:
     covered = ChatMessage.objects.using("other").get(pk=run.cutoff_id)
     chat.redact_message(covered)
     assert ChatMessage.objects.using("other").get(pk=run.summary_id).retired_at is not None
-    assert verify_session(session, using="other").problems == []
+    assert verify_session(session).problems == []
     chat.delete_message(tip)
     assert [message.pk for message in chat.tips(session)] == [tip.parent_message_id]
     chat.delete_session(session)

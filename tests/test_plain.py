@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,13 +19,15 @@ from hypothesis import strategies as st
 
 from compaction_app import chat
 from compaction_app.exceptions import ContextOverflow, InvalidMessage
-from compaction_app.messages.transcript import summary_message
+from compaction_app.messages.transcript import render_messages, summary_message
 from compaction_app.plain import Compacted, apply_tool_result_budget, check_and_compact, estimate_tokens
 from compaction_app.testing.builders import WordTokenCounter, openai_messages, words
 from compaction_app.tokens import ExactTokenCounter
+from compaction_app.tree.branches import message_value
 from compaction_app.values import SummaryDraft, SummaryRequest
 from tests.conftest import REPOSITORY
 from tests.small import small
+from tests.some import some
 
 RECAP = "## Recap\n\nThe user asked and you answered, and all of it is settled by now."
 
@@ -205,7 +208,7 @@ class TestTools:
         summarizing = Summarizing()
         check_and_compact([{"role": "user", "content": parts}, *history("u a " * 50)], small(), summarizing)
         told = summarizing.requests[0].user
-        assert "[image]\n[attached: plan.pdf]\n[attached: input_audio]" in told
+        assert "[image: image 1]\n[attached: plan.pdf]\n[attached: audio 3]" in told
         assert "?]" not in told
 
     def test_every_tool_result_over_the_budget_is_shortened(self):
@@ -302,7 +305,10 @@ def shown(context: Any) -> list[dict[str, Any]]:
         "u c t(2000) u a u a u a",
     ],
 )
-@pytest.mark.parametrize("changes", [{}, {"PRUNE": "always"}, {"MODE": "aggressive"}, {"MODE": "off"}])
+@pytest.mark.parametrize(
+    "changes",
+    some([{}, {"PRUNE": "always"}, {"MODE": "aggressive"}, {"MODE": "off"}], {"PRUNE": "always"}, {"MODE": "off"}),
+)
 def test_it_shows_what_the_tree_shows(settings, shorthand, changes):
     settings.COMPACTION = small(**changes)
     session = chat.start_session(system_prompt="Be kind.")
@@ -312,6 +318,32 @@ def test_it_shows_what_the_tree_shows(settings, shorthand, changes):
     assert result.messages == shown(context)
     assert (result.strategy, result.pruned, result.dropped) == (context.strategy, context.pruned, context.dropped)
     assert result.tokens == context.tokens
+
+
+WRITTEN = {
+    "parts of a reply": {"role": "assistant", "content": ["The tide ", {"type": "text", "text": "is in at noon."}]},
+    "a picture": {"role": "user", "content": [*PARTS, {"type": "text", "text": "and this"}]},
+    "an old call": {"role": "assistant", "content": None, "function_call": {"name": "tide", "arguments": "{} " * 50}},
+    "a block's call": {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": "t1", "name": "tide", "input": {"port": "Genoa " * 50}}],
+    },
+    "reasoning": {"role": "assistant", "content": "Noon.", "reasoning_content": "hm " * 50},
+    "beside the text": {"role": "assistant", "content": "Noon.", "annotations": [{"title": "Tides " * 50}]},
+}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_message_is_read_as_in_the_tree(name, settings):
+    settings.COMPACTION = small()
+    message = WRITTEN[name]
+    [row] = chat.append_messages(chat.start_session(), None, [message])
+    assert tokens_of([message]) == message_value(row).tokens
+    summarizing = Summarizing()
+    check_and_compact([message, *history("u a " * 50)], small(), summarizing)
+    [block] = render_messages([replace(message_value(row), created_at=None)])
+    assert summarizing.requests[0].user.startswith(block)
 
 
 DOCUMENT = REPOSITORY / "docs" / "plain.md"

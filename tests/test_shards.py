@@ -1,4 +1,4 @@
-"""Conversations on four databases, told apart by the router of docs/scale.md: one that is away stops no other one."""
+"""Conversations on four databases, by the router of docs/production.md: one that is away stops no other one."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from django.db import OperationalError, connections
 
 from compaction_app import chat, tasks
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.models.database import database_of
 from compaction_app.testing.builders import grow
-from compaction_app.tree.branches import database_of
 from tests.databases import second_database
 
 pytestmark = [
@@ -29,7 +29,7 @@ def shard_of(session_id: Any) -> str:
 
 
 class SessionRouter:
-    """As docs/scale.md writes it."""
+    """As docs/production.md writes it."""
 
     def db_for_write(self, model: Any, instance: Any = None, **hints: Any) -> str | None:
         if model._meta.app_label != "compaction_app":

@@ -9,7 +9,8 @@ from django.db import connections, transaction
 from compaction_app import chat, signals
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed, SummarizerError
-from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.models.database import after_commit
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
 
@@ -84,11 +85,13 @@ class TestRuns:
         assert names(heard) == ["compaction_started", "compaction_started", "compaction_finished"]
         assert heard[-1][1]["run"].attempts == 2
 
-    def test_a_branch_that_goes_meanwhile_is_a_finish(self, branch, heard, connect):
+    def test_a_branch_that_goes_meanwhile_is_a_finish(self, branch, heard, connect, caplog):
+        caplog.set_level("INFO", "compaction_app")
         connect(signals.compaction_started, lambda run, **_: chat.delete_message(branch[-2]))
-        chat.compact(branch[-1])
+        run = chat.compact(branch[-1])
         assert names(heard) == ["compaction_started", "compaction_finished"]
         assert heard[-1][1]["run"].skip_reason == "branch_gone"
+        assert f"skip run={run.pk} session={run.session_id} reason=branch_gone attempts=1" in caplog.text
         heard.clear()
         chat.compact(grow(chat.start_session(), None, "u")[0])
         assert names(heard) == ["compaction_finished"], "nothing to compact is no start"
@@ -151,6 +154,6 @@ def test_what_fails_after_a_commit_is_logged_and_breaks_no_turn(caplog, in_trans
         raise ValueError(number, word)
 
     with transaction.atomic() if in_transaction else nullcontext():
-        signals.after_commit(fail, 1, word="x", using="default")
+        after_commit(ChatSession(), fail, 1, word="x")
     [record] = [record for record in caplog.records if record.levelname == "ERROR"]
     assert "fail" in record.getMessage()

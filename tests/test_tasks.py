@@ -6,7 +6,7 @@ import uuid
 from datetime import timedelta
 
 import pytest
-from django.db import InterfaceError, OperationalError, connection
+from django.db import InterfaceError, OperationalError, connection, transaction
 from django.utils import timezone
 
 from compaction_app import chat, tasks
@@ -94,7 +94,10 @@ class TestWorkers:
 
 class TestSweep:
     def test_what_was_just_enqueued_or_is_not_due_is_left_alone(self, broker):
-        run = chat.request_compaction(talk(chat.start_session()))
+        with transaction.atomic():
+            run = chat.request_compaction(talk(chat.start_session()))
+            run.refresh_from_db()
+            assert run.enqueued_at is None, "after the commit"
         assert tasks.recover_compactions()["enqueued"] == 0
         later = timezone.now() + timedelta(hours=1)
         CompactionRun.objects.filter(pk=run.pk).update(enqueued_at=None, next_attempt_at=later)

@@ -1,6 +1,6 @@
-"""How much a context still has of what was summarized, and whether it misleads: see docs/evaluation.md.
+"""How much a context still has of what was summarized, and whether it misleads: see docs/proofs.md.
 
-Without options everything is measured, and the tables of docs/evaluation.md are written again.
+Without options everything is measured, and the tables of docs/proofs.md are written again.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _missing(sections: Sequence[str], *, is_quick: bool) -> Iterator[str]:
         if name in sections and not real.stored(name, TUNED):
             yield f"{name}: no real/{file} beside the folder that COMPACTION_TEST_DATA names"
         if name in sections and not real.stored(name, HELD_OUT):
-            yield f"{name}, held out, by this run: the figures are those of the last run that had the files kept back"
+            yield f"{name}, held out, by this run (the figures are of the last one that had the files)"
     if "traps" in sections and not planted.trapped(REFERENCE):
         yield "reference traps: no reference/traps.json there"
     if is_quick:

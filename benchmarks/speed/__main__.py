@@ -1,4 +1,4 @@
-"""``make bench``: measures everything up to 10,000 messages, and writes ``docs/benchmarks/``."""
+"""``make bench``: measures everything up to 10,000 messages, and writes docs/benchmarks/ and docs/proofs.md."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     FOLDER.mkdir(exist_ok=True)
     results.save(results.merge(before, timings), known)
     report.write(results.load(known))
-    print(f"Written: {FOLDER.relative_to(Path.cwd())}/")
+    print(f"Written: {report.PAGE.relative_to(Path.cwd())}, {FOLDER.relative_to(Path.cwd())}/")
     return 0
 
 

@@ -48,7 +48,7 @@ class Background(OnDjango):
             if run.summary_id is None:
                 raise RuntimeError(f"No summary was made: {run.status} {run.error_code}")
             FakeSummarizer.requests.clear()
-            ChatMessage.objects.delete_subtree(run.summary_id)
+            ChatMessage.objects.delete_subtree(run.summary)
             tip.session.runs.all().delete()
 
         fixed = {"SUMMARIZERS": {"default": {"BACKEND": "compaction_app.testing.summarizers.FakeSummarizer"}}}

@@ -1,16 +1,17 @@
-"""The page of the benchmarks: tables of what was measured, the plots, and how to read them."""
+"""The benchmarks of docs/proofs.md: tables of what was measured, plots, how to read them; and the README's sentence."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from textwrap import fill
 from typing import Any
 
 from benchmarks.speed import plots
 from benchmarks.speed.clients import AT_ONCE, NUMBERS, OVER_NETWORK
 from benchmarks.speed.measure import Timing
-from benchmarks.speed.processes import POSTGRES, PREPARED, REPOSITORY, SQLITE
+from benchmarks.speed.processes import POSTGRES, PREPARED, REPOSITORY, SQLITE, Measured
 from benchmarks.speed.results import find
 from benchmarks.speed.systems import (
     APP,
@@ -19,6 +20,7 @@ from benchmarks.speed.systems import (
     CLIENTS,
     DATABASES,
     EVERY,
+    LANGGRAPH,
     ONYX,
     PAGES,
     PEERS,
@@ -29,14 +31,14 @@ from benchmarks.speed.systems import (
 
 FOLDER = REPOSITORY / "docs" / "benchmarks"
 TEXT = REPOSITORY / "benchmarks" / "speed" / "page.md"
-README = REPOSITORY / "README.md"
+PAGE, README = REPOSITORY / "docs" / "proofs.md", REPOSITORY / "README.md"
 _BEGIN, _END = "<!-- make bench writes what follows -->", "<!-- make bench ends here -->"
 _BOTH = (SQLITE, POSTGRES)
 _COMPARED = (APP, UNSUMMARIZED, ONYX, *PEERS)
 
 
 def write(timings: Sequence[Timing]) -> None:
-    """Write the page, from the text of ``page.md`` with a table for each name in braces."""
+    """Write the page's part, from the text of ``page.md`` with a table for each name in braces."""
     # Without calls that were measured once, and exist no longer.
     timings = sorted((one for one in timings if one.call in EVERY[one.system].calls), key=_order)
     found = {
@@ -55,10 +57,14 @@ def write(timings: Sequence[Timing]) -> None:
     text = TEXT.read_text()
     for name, table in found.items():
         text = text.replace(f"{{{name}}}", table or "This was not measured: `make bench-all` does it.")
-    (FOLDER / "README.md").write_text(text)
-    head, rest = README.read_text().split(_BEGIN)
-    README.write_text(f"{head}{_BEGIN}\n{readme_table(timings)}\n{_END}{rest.split(_END)[1]}")
+    _replace(PAGE, text)
+    _replace(README, f"{readme_sentence(timings)}\n")
     plots.draw(timings, FOLDER)
+
+
+def _replace(page: Path, text: str) -> None:
+    head, rest = page.read_text().split(_BEGIN)
+    page.write_text(f"{head}{_BEGIN}\n{text}{_END}{rest.split(_END)[1]}")
 
 
 def _order(timing: Timing) -> tuple[int, ...]:
@@ -73,37 +79,21 @@ def _order(timing: Timing) -> tuple[int, ...]:
     )
 
 
-def readme_table(timings: Sequence[Timing]) -> str:
-    """What a read of a long conversation returns in every system, and how long reading and a turn take."""
+def readme_sentence(timings: Sequence[Timing]) -> str:
+    """How long it takes to read what the next prompt of a long conversation needs, beside two libraries."""
     size = max(one.size for one in timings if one.system == ONYX.name)
-    rows = []
-    for system in (APP, ONYX, *PEERS):
-        if "exit" in system.name:
-            continue
-        for suffix in ("", "_recent"):
-            cells = [
-                _on_both(timings, size=size, branches=1, system=system.name, call=call + suffix)
-                for call in ("read", "turn")
-            ]
-            if cells[0] != _NONE:
-                returned = "the newest 64" if suffix else f"all {size:,}"
-                rows.append([system.name, "a summary and 63" if system is APP else returned, *cells])
-    own = [_on_both(timings, size=size, branches=1, system=BARE.name, call=call) for call in ("ORM read", "ORM turn")]
-    rows.insert(1, ["your own query, with Django's ORM", "these 64 by their ids", *own])
-    head = [f"{size:,} messages; ms on SQLite / PostgreSQL", "a read returns", "a read", "a turn"]
-    shares = [
-        theirs.median / ours.median
-        for theirs in timings
-        if (theirs.database, theirs.system, theirs.call) == (POSTGRES, SQLALCHEMY.name, "read_recent")
-        and (ours := find(timings, database=POSTGRES, size=theirs.size, branches=1, system=APP.name, call="read"))
-    ]
-    more = (
-        "Only storing and reading is timed: this app's summary exists already, and the others read messages without "
-        "one. Onyx's pattern is how Onyx, an open-source assistant for companies, reads a chat, on this app's tables. "
-        f"On PostgreSQL, reading the newest 64 with SQLAlchemySession takes {min(shares):.0%} to {max(shares):.0%} of "
-        "this app's time. More: [docs/benchmarks](docs/benchmarks/README.md)."
+
+    def read(system: Measured, call: str = "read") -> str:
+        return f"{_on_both(timings, size=size, branches=1, system=system.name, call=call)} ms"
+
+    return fill(
+        f"With {size:,} messages, on SQLite / PostgreSQL, this app reads what the next prompt needs (a summary and 63 "
+        f"messages) in {read(APP)}; the Agents SDK's `SQLAlchemySession` reads the newest 64 messages in "
+        f"{read(SQLALCHEMY, 'read_recent')} and all in {read(SQLALCHEMY)}, LangGraph all in {read(LANGGRAPH)} "
+        "([all that was measured](docs/proofs.md#what-storing-and-reading-cost)).",
+        120,
+        break_on_hyphens=False,
     )
-    return f"\n{table(head, rows)}\n\n{fill(more, 120, break_on_hyphens=False)}"
 
 
 _NONE = "– / –"
@@ -194,13 +184,14 @@ def parts_table(timings: Sequence[Timing], size: int = 10_000) -> str:
 
 def systems_table(timings: Sequence[Timing], size: int) -> str:
     """Milliseconds of every system on both databases: whole conversations, and the newest 64 where there is a way."""
-    calls = ("read", "read_recent", "turn", "turn_recent", "fork")
     rows = []
     for system in _COMPARED:
-        cells = [_on_both(timings, size=size, branches=1, system=system.name, call=call) for call in calls]
-        if any(cell != _NONE for cell in cells):
-            rows.append([system.name, *(cell if cell != _NONE else "" for cell in cells)])
-    return table([f"{size:,} messages", *(call.replace("_recent", ", newest 64") for call in calls)], rows)
+        for suffix, name in (("", system.name), ("_recent", f"{system.name}, newest 64")):
+            calls = (f"read{suffix}", f"turn{suffix}", *([] if suffix else ["fork"]))
+            cells = [_on_both(timings, size=size, branches=1, system=system.name, call=call) for call in calls]
+            if any(cell != _NONE for cell in cells):
+                rows.append([name, *cells, *([""] if suffix else [])])
+    return table([f"{size:,} messages", "read", "turn", "fork"], rows)
 
 
 def background_table(timings: Sequence[Timing]) -> str:
@@ -214,21 +205,33 @@ def background_table(timings: Sequence[Timing]) -> str:
 
 
 def pages_table(timings: Sequence[Timing]) -> str:
-    """Milliseconds in a long session among a million rows, and how many times as long as in a short one."""
+    """Milliseconds in a long session among a million rows, and how many times as long as in a short one.
+
+    Of all pages of the admin and of the API, the least and the most.
+    """
     small, large = (one.name for one in PAGES)
-    rows = []
+    kinds: dict[str, list[list[float]]] = {}
     for call in PAGES[0].calls:
         pairs = [
             [find(timings, database=database, system=name, call=call) for name in (small, large)] for database in _BOTH
         ]
         # A row that a run of before did not measure is left out.
         if all(map(all, pairs)):
-            cells = [
-                text for before, after in pairs for text in (milliseconds(after), number(after.median / before.median))
-            ]
-            rows.append([call, *cells, _range(one.counted.get("statements") for pair in pairs for one in pair)])
+            cells = [value for before, after in pairs for value in (after.median * 1000, after.median / before.median)]
+            kinds.setdefault(call.partition(":")[0], []).append(cells)
+    rows = [
+        [
+            f"{kind}, {len(found)} pages" if len(found) > 1 else kind,
+            *(_least_and_most(column) for column in zip(*found, strict=True)),
+        ]
+        for kind, found in kinds.items()
+    ]
     head = [f"{name}{what}" for name in _BOTH for what in ("", ", ×")]
-    return table(["milliseconds", *head, "statements"], rows) if rows else ""
+    return table(["milliseconds", *head], rows) if rows else ""
+
+
+def _least_and_most(values: Sequence[float]) -> str:
+    return " to ".join(dict.fromkeys(map(number, (min(values), max(values)))))
 
 
 def bytes_table(timings: Sequence[Timing]) -> str:

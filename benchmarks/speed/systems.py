@@ -2,45 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from benchmarks.speed import clients, pages
 from benchmarks.speed.processes import POSTGRES, PREPARED, REPOSITORY, SQLITE, Measured
 
 DATABASES = (SQLITE, POSTGRES, PREPARED)
 _EVERY = 1_000_000
-_ON_DJANGO = "benchmarks.speed.on_django"
 _PEERS = REPOSITORY / "benchmarks" / "peers"
 
-APP = Measured(
-    name="this app",
-    module=_ON_DJANGO,
-    arguments=("app",),
-    databases=DATABASES,
-    calls=dict.fromkeys(("read", "append", "turn", "request", "fork"), _EVERY),
-)
+
+def _on_django(name: str, variant: str, calls: Mapping[str, int], **more: Any) -> Measured:
+    return Measured(
+        name=name,
+        module="benchmarks.speed.on_django",
+        arguments=(variant,),
+        calls=calls,
+        **{"databases": DATABASES, **more},
+    )
+
+
+def _up_to(size: int, *calls: str) -> dict[str, int]:
+    return dict.fromkeys(calls, size)
+
+
+_BOTH = (SQLITE, POSTGRES)
+APP = _on_django("this app", "app", _up_to(_EVERY, "read", "append", "turn", "request", "fork"))
 #: Until the first summary every message is read, up to the threshold.
-UNSUMMARIZED = Measured(
-    name="this app, before its first summary",
-    module=_ON_DJANGO,
-    arguments=("no summary",),
-    databases=DATABASES,
-    branches=False,
-    calls=dict.fromkeys(("read", "append", "turn", "fork"), 1_000),
+UNSUMMARIZED = _on_django(
+    "this app, before its first summary", "no summary", _up_to(1_000, "read", "append", "turn", "fork"), branches=False
 )
-BARE = Measured(
-    name="bare",
-    module=_ON_DJANGO,
-    arguments=("bare",),
-    databases=DATABASES,
-    calls=dict.fromkeys(("driver", "insert", "create", "ORM read", "ORM turn"), _EVERY) | {"all rows": 10_000},
+BARE = _on_django(
+    "bare", "bare", _up_to(_EVERY, "driver", "insert", "create", "ORM read", "ORM turn") | {"all rows": 10_000}
 )
-ONYX = Measured(
-    name="Onyx's pattern",
-    module=_ON_DJANGO,
-    arguments=("onyx",),
-    branches=False,
-    calls=dict.fromkeys(("read", "append", "turn", "fork"), 10_000),
+ONYX = _on_django(
+    "Onyx's pattern", "onyx", _up_to(10_000, "read", "append", "turn", "fork"), databases=_BOTH, branches=False
 )
 
 
@@ -52,14 +50,13 @@ def _peer(name: str, path: str, databases: tuple[str, ...], calls: str) -> Measu
         arguments=(variant,),
         databases=databases,
         branches=False,
-        calls=dict.fromkeys(calls.split(), 10_000),
+        calls=_up_to(10_000, *calls.split()),
         peer=_PEERS / folder,
     )
 
 
 _NEWEST = "read read_recent append turn turn_recent fork"
 _ALL = "read append turn fork"
-_BOTH = (SQLITE, POSTGRES)
 SQLALCHEMY = _peer("Agents SDK, SQLAlchemySession", "agents_sdk/sqlalchemy", _BOTH, _NEWEST)
 LANGGRAPH = _peer("LangGraph", "langgraph/messages", _BOTH, _ALL)
 PEERS = (
@@ -75,14 +72,14 @@ BACKGROUND = Measured(
     arguments=(),
     # A call takes up to twenty seconds.
     fewest_rounds=3,
-    calls=dict.fromkeys(("planning, prompt, commit", "with the ledger", "with an extract"), _EVERY),
+    calls=_up_to(_EVERY, "planning, prompt, commit", "with the ledger", "with an extract"),
 )
 PAGES = tuple(
     Measured(
         name=f"pages of {size:,} messages",
         module="benchmarks.speed.pages",
         arguments=(),
-        calls=dict.fromkeys(("read", "append", "turn", *pages.PAGES, *pages.SEARCHES), size),
+        calls=_up_to(size, "read", "append", "turn", *pages.PAGES, *pages.SEARCHES),
         only_size=size,
     )
     for size in (pages.SMALL, pages.LARGE)
@@ -92,7 +89,7 @@ WORKERS = Measured(
     name="this app, with workers",
     module="benchmarks.speed.workers",
     arguments=(),
-    calls=dict.fromkeys(("a run", "the model's call alone"), _EVERY),
+    calls=_up_to(_EVERY, "a run", "the model's call alone"),
 )
 
 

@@ -19,7 +19,7 @@ from compaction_app.admin.display import bar, number, percent, shortened
 from compaction_app.admin.links import Links
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.models.words import words
-from compaction_app.tree.branches import TipHistory, database_of, histories_at
+from compaction_app.tree.branches import TipHistory, histories_at
 from compaction_app.tree.lanes import Lane, read_lanes
 from compaction_app.values import Budget, EventKind, Suppression
 
@@ -65,24 +65,23 @@ class BranchList:
         self.is_older_page = before is not None
         #: Where the next page begins; None on the last.
         self.older_before = self.lanes[-1].start_id if len(page) > LANES else None
-        using = database_of(session)
-        self.histories = histories_at([lane.end_id for lane in self.lanes if lane.is_tip], using)
-        self._rows = self._read(using)
+        self.histories = histories_at([lane.end_id for lane in self.lanes if lane.is_tip], session)
+        self._rows = self._read()
         #: What says why nothing was compacted, newest first, each with its place; for people who may view events.
         self._events: list[Any] = []
         if links.may_view("compactionevent"):
-            events = CompactionEvent.objects.using(using).filter(session=session, message__isnull=False)
+            events = CompactionEvent.objects.in_database_of(session).filter(session=session, message__isnull=False)
             # The first message of a lane has none.
             placed = events.annotate(lane=Coalesce("message__lane", "message")).filter(kind__in=_REASONS)
             self._events = list(placed.order_by("-id")[:_EVENTS_READ])
 
-    def _read(self, using: str) -> dict[int, Any]:
+    def _read(self) -> dict[int, Any]:
         """The ends of the lanes, the messages that they leave and the summaries in use."""
         made_by = CompactionRun.objects.filter(summary=OuterRef("pk")).order_by("id")
         ids = {pk for lane in self.lanes for pk in (lane.start_id, lane.end_id, lane.parent_id)}
         ids |= {tip.summary_id for tip in self.histories.values()}
         annotated = (
-            ChatMessage.objects.using(using)
+            ChatMessage.objects.in_database_of(self.session)
             .filter(session=self.session, pk__in=ids - {None})
             .annotate(
                 beginning=Left("content", _TEXT_READ) if self.quotes else Value("", CharField()),

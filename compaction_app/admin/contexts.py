@@ -76,11 +76,12 @@ class Unlisted(NamedTuple):
     last: int
 
 
-def stretch(node_id: int, using: str, *, first: int, last: int, origin: str = DROPPED) -> Unlisted | None:
+def stretch(node: ChatMessage, *, first: int, last: int, origin: str = DROPPED) -> Unlisted | None:
     """The part of a node's branch between two depths; None if there is none. One query, whatever its length."""
     if not 1 <= first <= last:
         return None
-    ends = list(ChatMessage.objects.using(using).raw(sql.STRETCH_ENDS, {"node": node_id, "first": first, "last": last}))
+    depths = {"node": node.pk, "first": first, "last": last}
+    ends = list(ChatMessage.objects.in_database_of(node).raw(sql.STRETCH_ENDS, depths))
     if not ends or (ends[0].depth, ends[-1].depth) != (first, last):
         return None
     tokens = ends[-1].path_tokens - ends[0].path_tokens + ends[0].token_count
@@ -88,7 +89,7 @@ def stretch(node_id: int, using: str, *, first: int, last: int, origin: str = DR
 
 
 def _table(
-    items: Sequence[ContextMessage | Unlisted], using: str, sent: Mapping[str, Any], notes: list[str]
+    items: Sequence[ContextMessage | Unlisted], tip: ChatMessage, sent: Mapping[str, Any], notes: list[str]
 ) -> dict[str, Any]:
     """The rows and totals of what is sent, and of what is not, in its order; ``sent`` is as a reply keeps it."""
     cutoff_id = sent.get("cutoff_id")
@@ -98,7 +99,7 @@ def _table(
         tokens[item.origin] += item.tokens
     listed = _folded(items)
     ends = {end for item in listed for end in _ends(item)} | {cutoff_id or 0}
-    found = ChatMessage.objects.using(using).filter(pk__in=ends).values_list("pk", "depth", "redacted_at")
+    found = ChatMessage.objects.in_database_of(tip).filter(pk__in=ends).values_list("pk", "depth", "redacted_at")
     known = {pk: (depth, redacted_at) for pk, depth, redacted_at in found}
     rows, room = [], _MOST_TEXTS
     for shown in listed:
@@ -159,13 +160,12 @@ def _folded(items: Sequence[ContextMessage | Unlisted]) -> Sequence[ContextMessa
 
 def context_here(message: ChatMessage) -> dict[str, Any]:
     """What the model would be sent at this message, or the ``problem`` why it is not shown."""
-    using = branches.database_of(message)
     try:
         is_off = get_settings(message.session.settings).mode == Mode.OFF
         if message.depth > MOST_SWITCHED_OFF and is_off:
             return {"is_too_long": True}
         context = chat.get_context(message)
-        history = branches.history_at(message.pk, using)
+        history = branches.history_at(message)
     except ContextOverflow as error:
         return {"overflow": error}
     except CompactionError as error:
@@ -177,7 +177,7 @@ def context_here(message: ChatMessage) -> dict[str, Any]:
     if context.dropped and context.first_shown_depth is not None:
         # Of the summary that is sent: where the newest one leaves no room it is an older one, or none.
         notes.append(_("The messages left out do not fit, and no summary that is in use covers them."))
-        items[at:at] = _left_out(message, message.pk, sent, notes)
+        items[at:at] = _left_out(message, sent, notes)
     return {
         "context": context,
         "is_off": is_off,
@@ -185,24 +185,24 @@ def context_here(message: ChatMessage) -> dict[str, Any]:
         "history_tokens": history.tokens,
         "is_over": not is_off and history.tokens > context.threshold,
         "share": context.history_tokens / max(context.available_tokens, 1),
-        **_table(items, using, sent, notes),
+        **_table(items, message, sent, notes),
     }
 
 
-def _left_out(about: ChatMessage, tip_id: int, sent: Mapping[str, Any], notes: list[str]) -> list[Unlisted]:
+def _left_out(tip: ChatMessage, sent: Mapping[str, Any], notes: list[str]) -> list[Unlisted]:
     """What did not fit of the branch that ends at a tip, after the cutoff and before the first that is sent, by depths.
 
     Pins in between are sent nevertheless. Where more are missing, they are of a newest turn that alone is too large.
     """
-    using, cutoff_id, dropped = branches.database_of(about), sent.get("cutoff_id"), sent.get("dropped", 0)
+    cutoff_id, dropped = sent.get("cutoff_id"), sent.get("dropped", 0)
     if not dropped:
         return []
-    named = ChatMessage.objects.using(using).filter(session=about.session_id)
+    named = ChatMessage.objects.in_database_of(tip).filter(session=tip.session_id)
     named = named.filter(pk__in={cutoff_id or 0, *sent.get("pin_ids", ())})
     depths = dict(named.values_list("pk", "depth"))
     cutoff = depths.pop(cutoff_id, 0)
     pinned = sum(depth > cutoff for depth in depths.values())
-    before = stretch(tip_id, using, first=cutoff + 1, last=sent["first_shown_depth"] - 1)
+    before = stretch(tip, first=cutoff + 1, last=sent["first_shown_depth"] - 1)
     inner = dropped + pinned - (before.messages if before else 0)
     if inner > 0:
         notes.append(
@@ -221,15 +221,15 @@ class _Record:
     """``ChatMessage.sent_context``, applied to the rows that it names."""
 
     def __init__(self, reply: ChatMessage, kept: Mapping[str, Any]) -> None:
-        self.reply, self.kept, self.using = reply, kept, branches.database_of(reply)
+        self.reply, self.kept = reply, kept
         self.notes: list[str] = []
         named = {kept.get("summary_id"), kept.get("pinned_id"), *kept.get("pin_ids", ())} - {None}
-        self.named = ChatMessage.objects.using(self.using).filter(session=reply.session_id).in_bulk(named)
+        self.named = ChatMessage.objects.in_database_of(reply).filter(session=reply.session_id).in_bulk(named)
 
     def table(self) -> dict[str, Any]:
         items, error = [*self._before_the_tail(), *self._tail()], self.kept.get("estimate_error")
         estimate = percent(abs(error), 1) if isinstance(error, int | float) else ""
-        return {"is_record": True, "estimate": estimate, **_table(items, self.using, self.kept, self.notes)}
+        return {"is_record": True, "estimate": estimate, **_table(items, self.reply, self.kept, self.notes)}
 
     def _row(self, pk: int | None, name: str) -> ChatMessage | None:
         row = self.named.get(pk or 0)
@@ -249,7 +249,7 @@ class _Record:
             elif row.retired_at and row.retired_at > self.reply.created_at:
                 self.notes.append(_("Summary {} was in use then, and has been retired since.").format(row.pk))
             origin, text, tokens = Origin.SUMMARY, row.text, row.token_count
-            if not branches.is_on_branch(row.parent_message_id or 0, row.depth - 1, self.reply.pk, self.using):
+            if not branches.is_on_branch(row.parent_message_id or 0, row.depth - 1, self.reply):
                 origin, text = Origin.SHARED_EXTRACT, row.extract
                 tokens = count_summary(text, get_token_counter())
             content = summary_message(text) if text else ""
@@ -262,13 +262,15 @@ class _Record:
 
     def _tail(self) -> list[ContextMessage | Unlisted]:
         """What was left out after the cutoff, and what was sent: of very many the newest, a row for those before."""
-        first, last, parent = self.kept.get("first_shown_depth"), self.reply.depth - 1, self.reply.parent_message_id
-        if parent is None or first is None or not 1 <= first <= last:
+        first, last = self.kept.get("first_shown_depth"), self.reply.depth - 1
+        if first is None or not 1 <= first <= last:
             return []
         if self.kept.get("pruned"):
             self.notes.append(_("Tool results that were sent shortened have the tokens of their whole texts below."))
         first_listed = max(first, last - MOST_LISTED + 1)
-        older = stretch(parent, self.using, first=first, last=first_listed - 1, origin=FOLDED)
-        rows = ChatMessage.objects.using(self.using).filter(pk__in=branches.path_ids(parent, self.using, first_listed))
-        left_out = _left_out(self.reply, parent, self.kept, self.notes)
+        older = stretch(self.reply, first=first, last=first_listed - 1, origin=FOLDED)
+        # Its own id is the first.
+        listed = branches.path_ids(self.reply, first_listed)[1:]
+        rows = ChatMessage.objects.in_database_of(self.reply).filter(pk__in=listed)
+        left_out = _left_out(self.reply, self.kept, self.notes)
         return [*left_out, *([older] if older else []), *map(branches.message_value, rows.order_by("depth"))]

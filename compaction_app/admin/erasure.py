@@ -35,8 +35,9 @@ from compaction_app.conversation.erase import live_built_on, quotations_of
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.models.columns import lean
+from compaction_app.models.database import Near
 from compaction_app.models.managers import ChatMessageQuerySet
-from compaction_app.tree.branches import TipHistory, database_of
+from compaction_app.tree.branches import TipHistory
 from compaction_app.tree.lanes import Lane, borrowers, longest_with, newest_branches, tips_at_or_below
 from compaction_app.values import ChatContext, Origin
 
@@ -83,7 +84,7 @@ class RetireForm(forms.Form):
 def _at_or_below(erased: ChatMessage) -> tuple[ChatMessageQuerySet, ChatMessageQuerySet]:
     """The nodes at or below a message, and the live summaries among them."""
     at_or_below = RawSQL(sql.NODE_AND_BELOW, [erased.pk])  # noqa: S611  # names of tables, never a value
-    nodes = ChatMessage.objects.using(database_of(erased)).filter(pk__in=at_or_below)
+    nodes = ChatMessage.objects.in_database_of(erased).filter(pk__in=at_or_below)
     return nodes, lean(nodes.live().order_by("id"))
 
 
@@ -91,15 +92,15 @@ def _unseen(tip: ChatMessage, context: ChatContext | None) -> dict[str, Any]:
     """How many messages of a branch are left out of its context, and of how many tokens; {} if all of it fits."""
     if context is None or not context.dropped:
         return {}
-    rows = ChatMessage.objects.using(database_of(tip)).filter(pk=context.cutoff_id)
+    rows = ChatMessage.objects.in_database_of(tip).filter(pk=context.cutoff_id)
     covered = rows.values_list("path_tokens", flat=True)[0] if context.cutoff_id else 0
     shown = sum(one.tokens for one in context.messages if one.origin in (Origin.VERBATIM, Origin.PRUNED))
     limit = held_back(tip.session)
     return {"tip": tip, "dropped": context.dropped, "tokens": tip.path_tokens - covered - shown, "limit": limit}
 
 
-def _tip(pk: int | None, using: str) -> ChatMessage | None:
-    return ChatMessage.objects.using(using).select_related("session").filter(pk=pk).first()
+def _tip(pk: int | None, near: Near) -> ChatMessage | None:
+    return ChatMessage.objects.in_database_of(near).select_related("session").filter(pk=pk).first()
 
 
 def _without(links: Links, gone: QuerySet[ChatMessage], session: ChatSession) -> dict[str, Any]:
@@ -107,7 +108,7 @@ def _without(links: Links, gone: QuerySet[ChatMessage], session: ChatSession) ->
     model reads there afterwards, and what it no longer sees."""
     newest = newest_branches(session)
     told = {"live": gone, "most": _MOST_NAMED, "borrowed": _borrowed(gone, newest)}
-    tip = _tip(longest_with(newest, {one.pk for one in gone}), gone.db)
+    tip = _tip(longest_with(newest, {one.pk for one in gone}), gone)
     if tip is None:
         return told
     context = _context_without(tip, gone)
@@ -145,8 +146,8 @@ def _reads(links: Links, tip: ChatMessage, context: ChatContext | None) -> str:
 
 def _unseen_above(message: ChatMessage, gone: QuerySet[ChatMessage]) -> dict[str, Any]:
     """What a deletion leaves that does not fit: its parent may end a branch that was compacted only below it."""
-    using, parent = database_of(message), message.parent_message_id
-    rows = ChatMessage.objects.using(using).messages()
+    parent = message.parent_message_id
+    rows = ChatMessage.objects.in_database_of(message).messages()
     if parent is None or rows.filter(parent=parent).exclude(pk=message.pk).exists():
         return {}
     tip = rows.select_related("session").filter(pk=parent).first()
@@ -180,7 +181,7 @@ class ErasingAdmin(RecordAdmin):
 
     def _told_of_redacting(self, links: Links, message: ChatMessage) -> dict[str, Any]:
         _nodes, live = _at_or_below(message)
-        quotations = quotations_of(message.session_id, [message.pk], database_of(message))
+        quotations = quotations_of(message, [message.pk])
         return {"quotations": len(quotations), **_without(links, live, message.session)}
 
     def _redact_form(self, links: Links, message: ChatMessage) -> type[forms.Form]:
@@ -218,7 +219,7 @@ class ErasingAdmin(RecordAdmin):
         return HttpResponseRedirect(hits) if QueryDict(search).get("q") else None
 
     def retire_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
-        live = lean(live_built_on(obj, database_of(obj))).order_by("id")
+        live = lean(live_built_on(obj)).order_by("id")
         if not (obj.is_summary and live):
             raise Http404("There is no such live summary.")
         return self.confirm(
@@ -232,11 +233,10 @@ class ErasingAdmin(RecordAdmin):
         )
 
     def _retire(self, links: Links, summary: ChatMessage, reason: str) -> None:
-        using = database_of(summary)
-        live = live_built_on(summary, using).values_list("pk", flat=True)
-        tip = _tip(longest_with(newest_branches(summary.session), set(live)), using)
+        live = live_built_on(summary).values_list("pk", flat=True)
+        tip = _tip(longest_with(newest_branches(summary.session), set(live)), summary)
         retired = sorted(chat.retire_summary(summary, reason=reason))
-        for one in lean(ChatMessage.objects.using(using).filter(pk__in=retired)):
+        for one in lean(ChatMessage.objects.in_database_of(summary).filter(pk__in=retired)):
             # Without the reason: it may quote the summary, and this log outlives an erasure.
             self.log_change(links.request, one, _("Retired."))
         named, then = joined(map(links.summary, retired), ", "), requested_after(links, summary.session)
@@ -274,8 +274,8 @@ def _borrowed(
     if not summaries:
         return []
     tips = set(borrowers(newest, list(summaries), resolve_request(summaries[0].session).budget.available))
-    tips -= tips_at_or_below(without.pk, tips, summaries.db) if without else set()
-    return lean(ChatMessage.objects.using(summaries.db).filter(pk__in=sorted(tips)[:_MOST_NAMED])).order_by("id")
+    tips -= tips_at_or_below(without.pk, tips, summaries) if without else set()
+    return lean(ChatMessage.objects.in_database_of(summaries).filter(pk__in=sorted(tips)[:_MOST_NAMED])).order_by("id")
 
 
 def _search_url(links: Links, message: ChatMessage) -> str:

@@ -13,14 +13,12 @@ from typing import Any
 
 from celery import current_app
 from django.conf import settings as django_settings
-from django.db import router
 from django.db.models import Count, F, Min, Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.http import urlencode
 
 from compaction_app import tasks
-from compaction_app.compaction.runs import late_after
 from compaction_app.conf import Mode
 from compaction_app.models import CompactionRun
 from compaction_app.models.words import why_it_failed, words
@@ -90,7 +88,7 @@ def _broker() -> Iterator[dict[str, Any]]:
 
 
 def _open_runs(now: datetime) -> Iterator[dict[str, Any]]:
-    late = Q(due__lt=now - late_after(router.db_for_read(CompactionRun)))
+    late = Q(due__lt=now - CompactionRun.objects.late_after())
     # Most overdue first, in the order of the index: those are counted where not all are.
     waiting = CompactionRun.objects.waiting().order_by("next_attempt_at")
     claimed = CompactionRun.objects.open().filter(status=RunStatus.RUNNING).annotate(due=F("lease_expires_at"))

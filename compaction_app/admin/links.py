@@ -17,7 +17,6 @@ from django.utils.translation import gettext as _
 
 from compaction_app.admin.display import EMPTY, column, line, link, place, shortened, summary_name, value_of
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.tree.branches import database_of
 from compaction_app.values import Kind, Role
 
 #: Characters by which people recognize a session without a title.
@@ -127,7 +126,7 @@ def read_first_words(sessions: Iterable[ChatSession]) -> None:
     of_session = {"session__gte": OuterRef("pk"), "session__lte": OuterRef("pk")}
     asked = ChatMessage.objects.filter(**of_session, kind=Kind.MESSAGE, role=Role.USER).order_by("session_id", "id")
     beginning = Subquery(asked.annotate(beginning=Left("content", _FIRST_WORDS * 4)).values("beginning")[:1])
-    rows = ChatSession.objects.using(database_of(untitled[0])).filter(pk__in={one.pk for one in untitled})
+    rows = ChatSession.objects.in_database_of(untitled[0]).filter(pk__in={one.pk for one in untitled})
     found = dict(rows.annotate(beginning=beginning).values_list("pk", "beginning"))
     for session in untitled:
         vars(session)["first_words"] = shortened(found.get(session.pk) or "", _FIRST_WORDS)

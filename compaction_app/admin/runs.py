@@ -19,10 +19,9 @@ from compaction_app.admin import display, records
 from compaction_app.admin.compacting import compact_branch
 from compaction_app.admin.display import column
 from compaction_app.admin.links import Links
-from compaction_app.compaction.runs import MAX_ATTEMPTS, late_after
 from compaction_app.models import CompactionEvent, CompactionRun
+from compaction_app.models.runs import MAX_ATTEMPTS
 from compaction_app.models.words import why_it_failed, words
-from compaction_app.tree.branches import database_of
 from compaction_app.values import OPEN_RUN_STATUSES, ErrorCode, RunStatus, SkipReason, Trigger
 
 #: Runs that a total counts, and among which a search looks for other things than ids: the newest ones.
@@ -143,7 +142,10 @@ class CompactionRunAdmin(records.RecordAdmin):
             due = obj.next_attempt_at or obj.started_at or obj.created_at
             again = format_html(_("The next attempt is at {}."), display.moment(due))
             reasons.append(again if due > now else _("It has been due for {}.").format(timesince(due, now)))
-        elif obj.status == RunStatus.RUNNING and (obj.lease_expires_at or now) < now - late_after(database_of(obj)):
+        elif (
+            obj.status == RunStatus.RUNNING
+            and (obj.lease_expires_at or now) < now - CompactionRun.objects.in_database_of(obj).late_after()
+        ):
             reasons.append(_("Its worker is gone: the lease expired, and no sweep has reassigned the run."))
         elif obj.status == RunStatus.SUCCEEDED and obj.error_code:
             reasons = [_("No model wrote a summary, so an extract was stored.")]
@@ -213,7 +215,7 @@ def _tried_again(links: Links, run: CompactionRun) -> str:
     """Later runs at the tip of a failed one, as a retry opens them. One query."""
     if run.status != RunStatus.FAILED or run.tip_id is None:
         return display.EMPTY
-    later = CompactionRun.objects.using(database_of(run)).filter(tip=run.tip_id, pk__gt=run.pk)
+    later = CompactionRun.objects.in_database_of(run).filter(tip=run.tip_id, pk__gt=run.pk)
     return display.joined(map(links.record, later.only("status").order_by("pk")[:5]), ", ")
 
 

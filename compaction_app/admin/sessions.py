@@ -35,7 +35,7 @@ from compaction_app.context.reading import ResolvedRequest, resolve_request
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.spending import session_spending
-from compaction_app.tree.branches import database_of, histories_at
+from compaction_app.tree.branches import histories_at
 from compaction_app.values import OPEN_RUN_STATUSES, Budget, Kind, RunStatus
 
 #: In an address: the lane before which the list of branches continues.
@@ -59,9 +59,8 @@ class SessionList(records.RecordList):
         sessions: list[Any] = self.result_list
         if not sessions:
             return
-        using = database_of(sessions[0])
-        histories = histories_at([row.tip for row in sessions if row.tip is not None], using)
-        lean = CompactionRun.objects.using(using).only(
+        histories = histories_at([row.tip for row in sessions if row.tip is not None], sessions[0])
+        lean = CompactionRun.objects.in_database_of(sessions[0]).only(
             "status", "skip_reason", "error_code", "created_at", "finished_at"
         )
         found = lean.in_bulk([row.run_id for row in sessions if row.run_id is not None])

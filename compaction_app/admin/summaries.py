@@ -25,9 +25,8 @@ from compaction_app.memory.statements import NOBODY
 from compaction_app.memory.writing import read_back
 from compaction_app.models import ChatMessage, CompactionRun, sql
 from compaction_app.models.columns import lean
-from compaction_app.models.managers import fetch
+from compaction_app.models.database import fetch
 from compaction_app.models.words import why_it_failed, words
-from compaction_app.tree.branches import database_of
 
 #: The runs that made the summaries of a list, in one query and without their texts.
 RUNS = Prefetch("made_by", lean(CompactionRun.objects.order_by("-id")))
@@ -99,13 +98,12 @@ def generations_of(summary: ChatMessage) -> list[tuple[int, ChatMessage, Compact
 
     The level is 0 for this one, below it for those that it was built on. Two queries, no text but that of this one.
     """
-    using = database_of(summary)
     parameters = {"summary": summary.pk, "levels": MOST_LISTED, "rows": 2 * MOST_LISTED}
     levels: dict[int, int] = {}
-    for pk, level in fetch(sql.GENERATIONS, parameters, using):
+    for pk, level in fetch(sql.GENERATIONS, parameters, summary):
         levels.setdefault(pk, level)
     levels[summary.pk] = 0
-    found = CompactionRun.objects.using(using).filter(summary_id__in=levels).order_by("id")
+    found = CompactionRun.objects.in_database_of(summary).filter(summary_id__in=levels).order_by("id")
     found = found.annotate(cutoff_depth=F("summary__last_summarized_message__depth"))
     found = lean(found.select_related("summary"), summary=ChatMessage)
     runs = {run.summary_id or 0: run for run in found}
@@ -122,8 +120,8 @@ def page_of(summary: ChatMessage) -> dict[str, Any]:
     cutoff, anchor = cast(ChatMessage, summary.last_summarized_message), cast(ChatMessage, summary.parent)
     of_base = base.last_summarized_message if base else None
     new_from = of_base.depth + 1 if of_base else 1
-    new = contexts.stretch(cutoff.pk, database_of(summary), first=new_from, last=cutoff.depth) if run else None
-    texts = ChatMessage.objects.using(database_of(summary)).filter(pk=base and base.pk).only("content", "ledger")
+    new = contexts.stretch(cutoff, first=new_from, last=cutoff.depth) if run else None
+    texts = ChatMessage.objects.in_database_of(summary).filter(pk=base and base.pk).only("content", "ledger")
     before = texts.first()
     return {
         "events": run.events.order_by("id") if run else [],

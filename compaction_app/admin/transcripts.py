@@ -17,7 +17,7 @@ from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.models import ChatMessage
 from compaction_app.models.columns import names
-from compaction_app.tree.branches import database_of, histories_at, path_ids
+from compaction_app.tree.branches import histories_at, path_ids, unread_message
 from compaction_app.tree.lanes import newest_tip_below
 from compaction_app.values import Origin
 
@@ -39,18 +39,17 @@ def transcript_of(tip: ChatMessage, *, end: int | None = None) -> dict[str, Any]
 
     ``problem`` says why there is no ``context``: then no message has a mark.
     """
-    using = database_of(tip)
     end = min(max(end or tip.depth, 1), tip.depth)
     first = max(1, end - PAGE + 1)
-    stretch = contexts.stretch(tip.pk, using, first=first, last=end)
-    nodes = ChatMessage.objects.using(using)
+    stretch = contexts.stretch(tip, first=first, last=end)
+    nodes = ChatMessage.objects.in_database_of(tip)
     # Without what a page does not show: a text may be four megabytes long.
     shown = nodes.defer(
         *(name for name in names(ChatMessage, listed=False) if name not in ("tool_calls", "attachments"))
     )
     shown = shown.annotate(beginning=Left("content", SHOWN), characters=Length("content")).select_related("pin")
-    of_page = shown.filter(pk__in=path_ids(stretch.last, using, first)).order_by("depth") if stretch else []
-    rows: list[Any] = list(of_page)
+    ids = path_ids(unread_message(tip, stretch.last), first) if stretch else []
+    rows: list[Any] = list(shown.filter(pk__in=ids).order_by("depth"))
     context, problem = None, ""
     try:
         context = chat.get_context(tip)
@@ -89,11 +88,11 @@ def goes_on(message: ChatMessage) -> dict[str, Any]:
 
     In at most four queries; {} at a tip. What is said of a message itself is true of a branch that ends there.
     """
-    newest, using = newest_tip_below(message), database_of(message)
+    newest = newest_tip_below(message)
     if newest is None or newest.pk == message.pk:
         return {}
-    history = histories_at([newest.pk], using).get(newest.pk)
-    covering = ChatMessage.objects.using(using).filter(last_summarized_message__depth__gte=message.depth)
+    history = histories_at([newest.pk], newest).get(newest.pk)
+    covering = ChatMessage.objects.in_database_of(message).filter(last_summarized_message__depth__gte=message.depth)
     found = covering.filter(pk=history and history.summary_id).exclude(pinned_message=message.pk)
     summary_id = None if message.is_pinned else found.values_list("pk", flat=True).first()
     return {"tip": newest.pk, "end": min(message.depth + PAGE - 1, newest.depth), "summary_id": summary_id}

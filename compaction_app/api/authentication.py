@@ -11,7 +11,7 @@ from ninja.errors import AuthenticationError, HttpError
 from ninja.security import SessionAuth
 from ninja.security.http import HttpAuthBase
 
-from compaction_app.api.errors import Code, Problem
+from compaction_app.api.codes import Code, Problem
 
 
 class SessionUser(SessionAuth):

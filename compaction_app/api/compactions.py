@@ -13,7 +13,8 @@ from ninja import Path, Router, Schema, Status
 from pydantic import Field
 
 from compaction_app import chat
-from compaction_app.api.errors import Code, Problem, operation
+from compaction_app.api.codes import Code, Problem
+from compaction_app.api.errors import operation
 from compaction_app.api.lookup import count_against_throttle, database, find_message, find_session, require, require_tip
 from compaction_app.api.permissions import Action
 from compaction_app.api.schemas import MAX_ID, Body, Cursor, Id, Limit, Page, example, page, parse_cursor
@@ -24,7 +25,6 @@ from compaction_app.conversation.compact import open_and_enqueue
 from compaction_app.exceptions import CompactionRefused
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.models.columns import lean
-from compaction_app.tree.branches import database_of
 from compaction_app.values import Kind, RunStatus, Trigger
 
 router = Router(tags=["compactions"])
@@ -59,7 +59,10 @@ class RunFigures(Schema):
     input_tokens: int | None = Field(description="Of the summarizer's calls, as reported.", examples=[90_940])
     output_tokens: int | None = Field(examples=[3_105])
     cached_tokens: int | None = Field(examples=[0])
-    cost: str | None = Field(description="By the prices in `MODELS`. A decimal number as text.", examples=["0.02207"])
+    cost: str | None = Field(
+        description="By the prices in `MODELS`, else its maker's, in US dollars. A decimal number as text.",
+        examples=["0.02207"],
+    )
 
     @staticmethod
     def resolve_cost(run: CompactionRun) -> str | None:
@@ -104,7 +107,7 @@ class Compacted(RunFigures):
 
 
 class RunOut(RunFigures):
-    """One attempt to compact. `ready` and `running` are open: poll until the status is neither."""
+    """A compaction of one branch. `ready` and `running` are open: poll until the status is neither."""
 
     session_id: UUID
     status: StatusName
@@ -139,7 +142,7 @@ def compact(
     why there is none. Without it the response is 202 and a run to poll."""
     options = body or CompactIn()
     session = find_session(request, session_id, Action.COMPACT)
-    rows = ChatMessage.objects.using(database_of(session)).filter(session=session).only("id", "session_id", "kind")
+    rows = ChatMessage.objects.in_database_of(session).filter(session=session).only("id", "session_id", "kind")
     if options.message_id is None:
         # The newest message of a session is always a tip.
         tip = rows.filter(kind=Kind.MESSAGE).order_by("-id").first()
@@ -205,7 +208,7 @@ def get_run(request: HttpRequest, run_id: Id) -> CompactionRun:
 def _generations(request: HttpRequest, session_id: UUID) -> QuerySet[CompactionRun]:
     """Return the runs that made a summary, each with the time when that was retired."""
     session = find_session(request, session_id, Action.INSPECT)
-    rows = CompactionRun.objects.using(database_of(session)).filter(session=session, generation__isnull=False)
+    rows = CompactionRun.objects.in_database_of(session).filter(session=session, generation__isnull=False)
     return lean(rows.annotate(retired_at=F("summary__retired_at")))
 
 

@@ -15,7 +15,8 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 
 from compaction_app.api.authentication import user_of
-from compaction_app.api.errors import Code, Problem, logger
+from compaction_app.api.codes import Code, Problem
+from compaction_app.api.errors import logger
 from compaction_app.api.permissions import Action, is_allowed, shows
 from compaction_app.conf import site_setting
 from compaction_app.models import ChatMessage, ChatSession
@@ -96,4 +97,4 @@ def count_against_throttle(request: HttpRequest) -> None:
     if count > int(allowed):
         wait = max(1, math.ceil(seconds - passed))
         detail = f"{rate} requests that compact, copy or erase are allowed; try again in {wait} seconds."
-        raise Problem(Code.THROTTLED, detail, headers={"Retry-After": str(wait)})
+        raise Problem(Code.THROTTLED, detail, retry_after=wait)

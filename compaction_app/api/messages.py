@@ -13,8 +13,9 @@ from pydantic import Field
 
 from compaction_app import chat
 from compaction_app.api.authentication import user_of
+from compaction_app.api.codes import Code, Problem
 from compaction_app.api.contexts import SentContext, UsageIn
-from compaction_app.api.errors import Code, Problem, logger, operation
+from compaction_app.api.errors import logger, operation
 from compaction_app.api.lookup import count_against_throttle, find_message, find_session, find_tip
 from compaction_app.api.permissions import Action, is_allowed
 from compaction_app.api.schemas import (
@@ -35,7 +36,6 @@ from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.models.columns import checks_of, lean
 from compaction_app.telemetry import log_error
-from compaction_app.tree.branches import database_of
 from compaction_app.values import ChatContext, Kind, Strategy
 
 router = Router(tags=["messages"])
@@ -196,7 +196,7 @@ def append_message(
 def list_nodes(request: HttpRequest, session_id: UUID, limit: Limit, cursor: Cursor) -> dict[str, Any]:
     """Messages and summaries without their texts, oldest first. A parent comes before its children."""
     session = find_session(request, session_id, Action.READ)
-    rows = ChatMessage.objects.using(database_of(session)).in_session(session.pk)
+    rows = ChatMessage.objects.in_database_of(session).in_session(session.pk)
     if cursor is not None:
         rows = rows.filter(pk__gt=parse_cursor(cursor))
     return page(lean(rows.select_related("pin")), limit, lambda row: row.pk)
@@ -215,7 +215,7 @@ def read_branch(request: HttpRequest, message_id: Id, limit: Limit, cursor: Curs
     # Depths are unique on a branch, so the cursor of a page is a depth.
     start = tip.depth if cursor is None else min(parse_cursor(cursor), tip.depth)
     top = max(1, start - limit + 1)
-    rows = ChatMessage.objects.using(database_of(tip)).raw(
+    rows = ChatMessage.objects.in_database_of(tip).raw(
         _PAGE, {"node": tip.pk, "min_depth": top, "start": start, "characters": PAGE_CHARACTERS}
     )
     shown = sorted(rows, key=lambda row: -row.depth)
@@ -282,7 +282,7 @@ def _parent(session: ChatSession, parent_id: int | None, sent: SentContext | Non
     named = [(name, key) for name, keys in given.items() for key in (keys if isinstance(keys, list) else [keys]) if key]
     found: dict[int | None, ChatMessage] = {}
     if ids := {parent_id, *(key for _, key in named)} - {None}:
-        rows = ChatMessage.objects.using(database_of(session)).filter(session=session, pk__in=ids)
+        rows = ChatMessage.objects.in_database_of(session).filter(session=session, pk__in=ids)
         found = {row.pk: row for row in rows.only("id", "session_id", "kind", "depth")}
     parent = found.get(parent_id)
     if parent is None and parent_id is not None:

@@ -22,7 +22,8 @@ from ninja.responses import Response
 import compaction_app
 from compaction_app.api import compactions, contexts, messages, sessions
 from compaction_app.api.authentication import SessionUser, challenge_for
-from compaction_app.api.errors import Code, Problem, add_error_handlers
+from compaction_app.api.codes import Code, Problem
+from compaction_app.api.errors import add_error_handlers
 from compaction_app.messages.validation import check_json, check_text
 
 View = Callable[..., HttpResponse]

@@ -13,7 +13,7 @@ from ninja import Query, Schema
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from compaction_app.api.errors import Code, Problem
+from compaction_app.api.codes import Code, Problem
 
 #: The largest value of the database's id column.
 MAX_ID = 2**63 - 1

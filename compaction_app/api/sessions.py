@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 from uuid import UUID
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from ninja import Query, Router, Schema, Status
@@ -14,7 +14,8 @@ from pydantic import Field
 
 from compaction_app import chat
 from compaction_app.api.authentication import user_of
-from compaction_app.api.errors import Code, Problem, operation
+from compaction_app.api.codes import Code, Problem
+from compaction_app.api.errors import operation
 from compaction_app.api.lookup import count_against_throttle, database, find_session, require
 from compaction_app.api.permissions import Action, is_allowed
 from compaction_app.api.schemas import (
@@ -33,8 +34,7 @@ from compaction_app.api.schemas import (
 from compaction_app.conversation.append import start_session
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.models.columns import lean
-from compaction_app.models.managers import lock_session
-from compaction_app.tree.branches import database_of
+from compaction_app.models.database import database_of, locked
 
 router = Router(tags=["sessions"])
 
@@ -125,20 +125,18 @@ def change_session(request: HttpRequest, session_id: UUID, body: SessionPatch) -
     given = body.model_dump(exclude_unset=True)
     if "title" in given:
         given["title_of"] = None
-    using = database_of(session)
     try:
-        with transaction.atomic(using=using):
-            lock_session(session.pk, using)
+        with locked(session):
             if "settings" in given:
                 # Read again under the session's lock: another request may just have changed them.
-                stored = ChatSession.objects.using(using).values_list("settings", flat=True).get(pk=session.pk)
-                _check_settings(request, session, stored, given["settings"])
+                stored = ChatSession.objects.in_database_of(session).only("settings").get(pk=session.pk)
+                _check_settings(request, session, stored.settings, given["settings"])
             for name, value in given.items():
                 setattr(session, name, value)
-            session.save(using=using, update_fields=list(given))
+            session.save(using=database_of(session), update_fields=list(given))
     except IntegrityError as error:
         raise Problem(Code.DUPLICATE, "Another session of this owner has this external_id.") from error
-    session.refresh_from_db(using=using)
+    session.refresh_from_db(using=session._state.db)
     return session
 
 
@@ -158,7 +156,7 @@ def copy_branch(request: HttpRequest, session_id: UUID, body: CopyIn) -> Status[
     session = find_session(request, session_id, Action.COPY)
     require(request, None, Action.CREATE)
     count_against_throttle(request)
-    rows = lean(ChatMessage.objects.using(database_of(session)).filter(session=session))
+    rows = lean(ChatMessage.objects.in_database_of(session).filter(session=session))
     found = rows.in_bulk([pk for pk in (body.message_id, body.until) if pk])
     for name, pk in (("message_id", body.message_id), ("until", body.until)):
         if pk and pk not in found:

@@ -15,11 +15,11 @@ from itertools import accumulate
 from typing import Any, TypeVar
 
 from celery.exceptions import SoftTimeLimitExceeded
-from django.db import Error, InterfaceError, OperationalError, transaction
+from django.db import Error, InterfaceError, OperationalError
 from django.db.models import Max
 
 from compaction_app import signals, telemetry
-from compaction_app.compaction import lease, runs
+from compaction_app.compaction import leases
 from compaction_app.compaction.planning import plan_compaction
 from compaction_app.compaction.search_index import write_entries
 from compaction_app.compaction.trigger import CompactionRequest, open_run
@@ -46,8 +46,15 @@ from compaction_app.memory import ledger
 from compaction_app.memory.ledger_text import prose_draft
 from compaction_app.messages.transcript import count_summary, largest_saving_summary, reasoning_text
 from compaction_app.messages.validation import make_storable
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.models.managers import lock_session
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun, runs
+from compaction_app.models.database import (
+    database_of,
+    give_back_connection,
+    locked,
+    require_no_transaction,
+    send_after_commit,
+)
+from compaction_app.models.runs import FARTHEST, MAX_ATTEMPTS
 from compaction_app.redaction import redactor_of
 from compaction_app.spending import add_spending
 from compaction_app.summarizers.base import (
@@ -64,7 +71,6 @@ from compaction_app.summarizers.waiting import BLOCKING, Way, without_waiting
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count
 from compaction_app.tree import branches
-from compaction_app.tree.branches import database_of
 from compaction_app.values import (
     Branch,
     Budget,
@@ -85,6 +91,9 @@ from compaction_app.values import (
 
 logger = logging.getLogger("compaction_app.compaction")
 
+BACKOFF_SECONDS = 2.0
+MAX_BACKOFF_SECONDS = 300.0
+
 Result = TypeVar("Result")
 #: Where the session was deleted, and its runs with it, while the summary was made: a code and a reason.
 SESSION_GONE = "session_gone"
@@ -94,9 +103,6 @@ CLAIMED = "claimed"
 INSTEAD = "extract"
 #: A kind and its payload.
 Event = tuple[EventKind, dict[str, Any]]
-
-#: The keys of ``CompactionRun.request``. A run without all of them was made before they were kept.
-REQUEST_KEYS = frozenset({"target_tokens", "lookahead", "shown_bytes", "max_input_tokens", "tightened"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +122,13 @@ def compact_chat_history(run_id: int, using: str = "default") -> Outcome | None:
 
 async def carry_out(run_id: int, using: str, way: Way) -> Outcome | None:
     """:func:`compact_chat_history`, for callers that block and for those that await the model."""
-    await way.do(runs.require_no_transaction, using)
-    taken: list[tuple[CompactionRun, lease.Held]] = []
+    stored = CompactionRun.objects.using(using)
+    await way.do(require_no_transaction, stored)
+    taken: list[tuple[CompactionRun, leases.Held]] = []
 
     def take() -> None:
-        if run := runs.claim(run_id, using):
-            taken.append((run, lease.keep(run)))
+        if run := stored.claim(run_id):
+            taken.append((run, leases.keep(run)))
 
     def give_back() -> None:
         for run, held in taken:
@@ -159,7 +166,7 @@ async def carry_out(run_id: int, using: str, way: Way) -> Outcome | None:
             # Cancelled, most often: the client disconnected, or a time-out passed.
             await way.do(release_interrupted, claimed)
             raise
-        rows = CompactionRun.objects.using(using).select_related("session", "summary").filter(pk=run.pk)
+        rows = stored.select_related("session", "summary").filter(pk=run.pk)
         fresh: CompactionRun | None = await way.do(rows.first)
         telemetry.describe_run(span, fresh or run)
         return Outcome(fresh or run, follow_up, is_gone=fresh is None)
@@ -180,10 +187,10 @@ def prepare(
     summarizer = summarizer or make_summarizer(settings, run.session.model, time_left)
     work = _load(run, settings, at_most, summarizer)
     if isinstance(work, SkipReason):
-        runs.skip(run, work)
+        run.skip(work)
         return None
     due = write_if_claimed(run, lambda: work.started(again=at_most is not None))
-    runs.give_back_connection(database_of(run))
+    give_back_connection(run)
     return due
 
 
@@ -191,20 +198,19 @@ def _load(
     run: CompactionRun, settings: Settings, at_most: Capacity | None, summarizer: Summarizer
 ) -> Attempt | SkipReason:
     """Read the branch and plan again for the run's own tip and settings."""
-    using = database_of(run)
     if run.tip_id is None:
         return SkipReason.BRANCH_GONE
     # As it was when the run was claimed, before the content: an erasure in between makes the commit refuse, never the
     # other way round.
     run.erasures_seen = run.session.erasures
     try:
-        branch = branches.load_whole_tail(run.tip_id, using, settings.time_zone)
+        branch = branches.load_whole_tail(branches.unread_message(run, run.tip_id), settings.time_zone)
     except MessageNotFound:
         return SkipReason.BRANCH_GONE
     if (branch.base.id if branch.base else None) != run.base_id:
         return SkipReason.BASE_CHANGED
     count = get_token_counter()
-    branch = branches.with_already_compacted(branch, using)
+    branch = branches.with_already_compacted(branch, run)
     budget, capacity, limit = Budget(**run.budget), at_most, None
     taken, written = summarizer.max_input_tokens, summarizer.max_output_tokens
     if taken is not None or written is not None:
@@ -299,14 +305,14 @@ class Attempt:
         """Tell of an attempt by event, log line and signal. ``again``: a smaller request of the same attempt."""
         run = self.run
         run.shortened_inputs = sorted(self.limits)
-        runs.still_claimed(run).update(shortened_inputs=run.shortened_inputs, erasures_seen=run.erasures_seen)
+        run.still_claimed().update(shortened_inputs=run.shortened_inputs, erasures_seen=run.erasures_seen)
         numbers = {"trigger": run.trigger, "attempt": run.attempts, "messages": len(self.plan.covered)}
         tokens, target = self.plan.replaced_tokens, self.plan.target_tokens
         if not again:
-            runs.record_run_event(run, EventKind.STARTED, {**numbers, "tokens": tokens, "target_tokens": target})
+            run.record(EventKind.STARTED, {**numbers, "tokens": tokens, "target_tokens": target})
         log(logger, logging.INFO, "start", run=run.pk, session=run.session_id, **numbers, tokens=tokens, target=target)
         if not again:
-            signals.send_after_commit(signals.compaction_started, CompactionRun, using=database_of(run), run=run)
+            send_after_commit(run, signals.compaction_started, CompactionRun, run=run)
         return self
 
     def smaller(self, error: SummaryDraft | SummarizerError) -> Attempt | None:
@@ -339,7 +345,7 @@ class Attempt:
             log_error(logger, error, run=self.run.pk, session=self.run.session_id, step="learn")
         if self.run.status == RunStatus.SUCCEEDED and site_setting("RECALL"):
             try:
-                write_entries(self.run.session_id, self.plan.cutoff.id, database_of(self.run))
+                write_entries(self.run, self.plan.cutoff.id)
             except Exception as error:
                 # The first search writes them, if the session is still there.
                 log_error(logger, error, run=self.run.pk, session=self.run.session_id, step="search")
@@ -395,21 +401,20 @@ class Attempt:
     def _is_unchanged(self) -> bool:
         """Whether the branch is as it was read; else the run is skipped or released."""
         run = self.run
-        found = branches.session_and_history(self.branch.tip_id, database_of(run))
+        found = branches.session_and_history(branches.unread_message(run, self.branch.tip_id))
         if found is None or found[1].summary_id != (self.plan.base.id if self.plan.base else None):
-            runs.skip(run, SkipReason.BASE_CHANGED)
+            run.skip(SkipReason.BASE_CHANGED)
             return False
         if found[0].erasures != run.erasures_seen:
             # What the model read may contain erased text: read again, ask again.
-            runs.release(run)
+            run.release()
             log(logger, logging.INFO, "retry", run=run.pk, session=run.session_id, reason="erasure")
             return False
         return True
 
     def _commit(self, draft: SummaryDraft, kept: ledger.Kept) -> CompactionRun | None:
         """Store the summary and open the next generation, where there is one."""
-        run, plan, using = self.run, self.plan, database_of(self.run)
-        anchor = ChatMessage(id=plan.anchor_id, session_id=run.session_id)
+        run, plan = self.run, self.plan
         summary = ChatMessage(
             session_id=run.session_id,
             kind=Kind.SUMMARY,
@@ -423,9 +428,9 @@ class Attempt:
             token_count=count_summary(with_ledger(draft.text, kept.ledger), self.count),
             model=draft.model[:255],
         )
-        ChatMessage.objects.db_manager(using).append_chain(anchor, [summary], savepoint=False)
+        ChatMessage.objects.append_chain(branches.unread_message(run, plan.anchor_id), [summary], savepoint=False)
         # Safe, because the session is locked.
-        latest = CompactionRun.objects.using(using).filter(session=run.session_id).aggregate(Max("generation"))
+        latest = CompactionRun.objects.in_database_of(run).filter(session=run.session_id).aggregate(Max("generation"))
         # So that its prompt can be built again: numbers and ids, no text.
         request = {
             "target_tokens": plan.target_tokens,
@@ -439,8 +444,7 @@ class Attempt:
         if self.failure:
             _note_error(run, self.failure)
         shown = (*plan.pins, *plan.kept, *([plan.turn_request] if plan.turn_request else ()))
-        runs.end(
-            run,
+        run.end(
             status=RunStatus.SUCCEEDED,
             summary=summary,
             generation=(latest["generation__max"] or 0) + 1,
@@ -458,7 +462,7 @@ class Attempt:
             error_detail=run.error_detail,
         )
         for kind, payload in self.events:
-            runs.record_run_event(run, kind, payload)
+            run.record(kind, payload)
         self._tell_of_summary()
         return self._open_follow_up()
 
@@ -468,9 +472,9 @@ class Attempt:
         if self.failure:
             # What a failed run says: an extract is stored instead.
             if run.error_code == ErrorCode.NO_PROGRESS:
-                runs.record_run_event(run, EventKind.NO_PROGRESS)
+                run.record(EventKind.NO_PROGRESS)
             code, model = run.error_code, make_storable(str(self.failure.model))[:255]
-            runs.record_run_event(run, EventKind.MODEL_FAILED, {"model": model, "code": code, "instead": INSTEAD})
+            run.record(EventKind.MODEL_FAILED, {"model": model, "code": code, "instead": INSTEAD})
             about = {"code": code, "attempts": run.attempts, "session": run.session_id, "instead": INSTEAD}
             log(logger, logging.WARNING, "failed", run=run.pk, **about)
         # A summarizer that works without reasoning says so by reads_reasoning.
@@ -482,14 +486,14 @@ class Attempt:
             lost = [turn for turn, one in turns if one.reasoning and reasoning_text(one.reasoning)]
             if lost:
                 counted = {"turns": len(set(lost)), "messages": len(lost)}
-                runs.record_run_event(run, EventKind.REASONING_DOWNGRADED, counted)
+                run.record(EventKind.REASONING_DOWNGRADED, counted)
         numbers = {"generation": run.generation, "messages": run.messages_compacted}
         sizes = {"before": run.tokens_before, "after": run.tokens_after}
         spent = {"input_tokens": run.input_tokens, "output_tokens": run.output_tokens}
         shares = {"before": run.retention_before, "after": run.retention_after}
         told: dict[str, Any] = {f"tokens_{when}": tokens for when, tokens in sizes.items()} | spent
         told |= {f"retention_{when}": share if share is None else round(share, 3) for when, share in shares.items()}
-        runs.record_run_event(run, EventKind.COMPLETED, {**numbers, **told})
+        run.record(EventKind.COMPLETED, {**numbers, **told})
         which = {"run": run.pk, "session": run.session_id, "summary": run.summary_id, **numbers}
         end = {"retention": told["retention_after"], "cost": run.cost}
         log(logger, logging.INFO, "done", **which, **sizes, **spent, **end)
@@ -508,7 +512,7 @@ class Attempt:
             count=self.count,
         )
         request = CompactionRequest(
-            tip=ChatMessage.objects.using(database_of(run)).get(pk=run.tip_id),
+            tip=ChatMessage.objects.in_database_of(run).get(pk=run.tip_id),
             trigger=Trigger(run.trigger),
             resolved=resolved,
             instructions=run.instructions,
@@ -537,7 +541,7 @@ def fail_unexpected(run: CompactionRun, error: Exception) -> None:
     )
     try:
         # A connection that broke in the middle of a statement takes no other one.
-        runs.give_back_connection(database_of(run))
+        give_back_connection(run)
         write_if_claimed(run, lambda: _record_failure(run, recorded, ()))
     except Error:
         raise error from None
@@ -546,8 +550,8 @@ def fail_unexpected(run: CompactionRun, error: Exception) -> None:
 def release_interrupted(run: CompactionRun) -> None:
     """Make a run ready again, for the sweep or the next call, when the caller who waited was cancelled."""
     try:
-        runs.give_back_connection(database_of(run))
-        if runs.release(run):
+        give_back_connection(run)
+        if run.release():
             log(logger, logging.INFO, "retry", run=run.pk, session=run.session_id, reason="interrupted")
     except Error as error:
         # The claim ends with its lease. The caller is to see the interruption, not this error.
@@ -560,14 +564,12 @@ def write_if_claimed(run: CompactionRun, write: Callable[[], Result]) -> Result 
     A run without its branch is skipped. Under the session's lock, so that nothing that is written points at what is
     deleted before it is written.
     """
-    using = database_of(run)
     try:
-        with transaction.atomic(using=using, durable=True):
-            lock_session(run.session_id, using)
+        with locked(run, durable=True):
             # With its row locked: the time limit may fail it at this moment. A tip that was deleted is gone from it.
-            if runs.renew(run, runs.LEASE_SECONDS, tip__isnull=False):
+            if run.renew(runs.LEASE_SECONDS, tip__isnull=False):
                 return write()
-            if not runs.skip(run, SkipReason.BRANCH_GONE):
+            if not run.skip(SkipReason.BRANCH_GONE):
                 log(logger, logging.INFO, "skip", run=run.pk, session=run.session_id, reason="claim_lost")
     except MessageNotFound:
         log(logger, logging.INFO, "skip", run=run.pk, reason=SESSION_GONE)
@@ -577,25 +579,31 @@ def write_if_claimed(run: CompactionRun, write: Callable[[], Result]) -> Result 
 def _record_failure(run: CompactionRun, error: SummarizerError, events: Iterable[Event]) -> None:
     """Why there is no summary; a transient error in the background is tried again later."""
     _note_error(run, error)
-    session = ChatSession.objects.using(database_of(run)).filter(pk=run.session_id)
+    session = ChatSession.objects.in_database_of(run).filter(pk=run.session_id)
     if not session.filter(erasures=run.erasures_seen).exists():
         # It may quote what has been erased meanwhile.
         run.error_detail = ""
     for kind, payload in events:
-        runs.record_run_event(run, kind, payload)
+        run.record(kind, payload)
     if is_tried_again(run, error):
-        delay = runs.backoff_seconds(run.attempts, error.retry_after, random.random())
-        runs.release(run, delay_seconds=delay, error_code=run.error_code, error_detail=run.error_detail)
+        delay = backoff_seconds(run.attempts, error.retry_after, random.random())
+        run.release(delay_seconds=delay, error_code=run.error_code, error_detail=run.error_detail)
         values = {"run": run.pk, "code": run.error_code, "attempt": run.attempts, "delay": delay}
         log(logger, logging.WARNING, "retry", **values, session=run.session_id)
     else:
         if run.error_code == ErrorCode.NO_PROGRESS:
-            runs.record_run_event(run, EventKind.NO_PROGRESS)
-        runs.fail(run, run.error_code, run.error_detail)
+            run.record(EventKind.NO_PROGRESS)
+        run.fail(run.error_code, run.error_detail)
 
 
 def is_tried_again(run: CompactionRun, error: SummarizerError) -> bool:
-    return error.transient and run.trigger == Trigger.THRESHOLD and run.attempts < runs.MAX_ATTEMPTS
+    return error.transient and run.trigger == Trigger.THRESHOLD and run.attempts < MAX_ATTEMPTS
+
+
+def backoff_seconds(attempts: int, retry_after: float | None, jitter: float) -> float:
+    """Doubles with every attempt, spread by ``jitter`` (0 to 1); as late as the provider asked, up to an hour."""
+    delay = min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2.0 ** max(0, attempts - 1)) * (0.5 + jitter / 2)
+    return max(delay, min(retry_after or 0.0, FARTHEST.total_seconds() / 2))
 
 
 def _note_error(run: CompactionRun, error: SummarizerError) -> None:
@@ -612,13 +620,12 @@ async def carry_out_generations(
     ``task_id``: the task that does so, to be recorded on each run. ``hand_over`` takes the next generation, which is
     not carried out here then.
     """
-    using = database_of(run)
     following: CompactionRun | None = run
     outcome = None
     while following is not None:
         if task_id:
-            CompactionRun.objects.using(using).filter(pk=following.pk).update(task_id=task_id)
-        outcome = await carry_out(following.pk, using, way)
+            CompactionRun.objects.in_database_of(run).filter(pk=following.pk).update(task_id=task_id)
+        outcome = await carry_out(following.pk, database_of(run), way)
         if outcome is None or outcome.is_gone:
             break
         # The next generation, or the same run after an erasure.
@@ -639,17 +646,17 @@ async def wait_for_end(
     """
     if not run.is_open:
         return run
-    run_id = run.pk
+    run_id, rows = run.pk, CompactionRun.objects.using(database_of(run)).filter(pk=run.pk)
     outcome = await carry_out_generations(run, way, hand_over=hand_over)
-    # Also where it was given back, after an erasure for example, and taken by another worker before it was read again.
-    if outcome is None or (outcome.run.status == RunStatus.RUNNING and not outcome.is_gone):
-        raise CompactionFailed("Another worker took this run; look at its status.", error_code=CLAIMED, run_id=run_id)
-    if outcome.is_gone:
+    if outcome.is_gone if outcome else not await way.do(rows.exists):
         raise CompactionFailed(
             "The session was deleted while its summary was made; there is nothing left to summarize.",
             error_code=SESSION_GONE,
             run_id=run_id,
         )
+    # Also where it was given back, after an erasure for example, and taken by another worker before it was read again.
+    if outcome is None or outcome.run.status == RunStatus.RUNNING:
+        raise CompactionFailed("Another worker took this run; look at its status.", error_code=CLAIMED, run_id=run_id)
     run = outcome.run
     if run.status in (RunStatus.SUCCEEDED, RunStatus.SKIPPED):
         return run
@@ -666,8 +673,7 @@ async def wait_for_end(
 
 def _made_before(run: CompactionRun) -> int | None:
     """The generation in use that the runs before this one of the same request have made; None: none of them has."""
-    using = database_of(run)
-    in_use = run.tip_id and branches.history_at(run.tip_id, using).summary_id
+    in_use = run.tip_id and branches.history_at(branches.unread_message(run, run.tip_id)).summary_id
     earlier = run.previous_run
     while earlier is not None and earlier.summary_id != in_use:
         earlier = earlier.previous_run

@@ -17,13 +17,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.conf import settings as django_settings
-from django.db import transaction
 from django.utils.crypto import salted_hmac
 
 from compaction_app.compaction.search_words import words_in
 from compaction_app.messages.openai_format import strings
-from compaction_app.models import ChatMessage, SearchEntry, sql
-from compaction_app.models.managers import fetch, lock_session
+from compaction_app.models import ChatMessage, CompactionRun, SearchEntry, sql
+from compaction_app.models.database import fetch, locked
 from compaction_app.values import Role
 
 #: Begins what a recall returns. Its text is found where it was said.
@@ -36,16 +35,15 @@ _READ = ("lane", "depth", "redacted_at", "role", "content", "tool_calls", "name"
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")
 
 
-def write_entries(session_id: object, cutoff_id: int, using: str) -> None:
+def write_entries(row: ChatMessage | CompactionRun, cutoff_id: int) -> None:
     """Write the entries that are missing at or above a cutoff; one query where there are none."""
-    missing = [pk for (pk,) in reversed(fetch(sql.WITHOUT_ENTRY, {"cutoff": cutoff_id}, using))]
+    missing = [pk for (pk,) in reversed(fetch(sql.WITHOUT_ENTRY, {"cutoff": cutoff_id}, row))]
     for start in range(0, len(missing), _BATCH):
-        with transaction.atomic(using=using):
-            lock_session(session_id, using)
-            rows = ChatMessage.objects.using(using).filter(pk__in=missing[start : start + _BATCH], search_entry=None)
-            SearchEntry.objects.using(using).bulk_create(
-                SearchEntry(message=row, terms=" ".join([*_place_terms(row), *_terms(words_of(row))]))
-                for row in rows.only(*_READ)
+        with locked(row):
+            found = ChatMessage.objects.in_database_of(row).filter(pk__in=missing[start : start + _BATCH])
+            SearchEntry.objects.in_database_of(row).bulk_create(
+                SearchEntry(message=one, terms=" ".join([*_place_terms(one), *_terms(words_of(one))]))
+                for one in found.filter(search_entry=None).only(*_READ)
             )
 
 

@@ -13,15 +13,13 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any
 
-from django.db import transaction
 from django.utils.module_loading import import_string
 
-from compaction_app import signals, telemetry
-from compaction_app.compaction import runs
+from compaction_app import telemetry
 from compaction_app.compaction.planning import plan_compaction
 from compaction_app.conf import Mode, load_function
 from compaction_app.context.budget import calibration_of
@@ -29,7 +27,8 @@ from compaction_app.context.reading import ResolvedRequest, pruned_history_token
 from compaction_app.context.windows import name_of
 from compaction_app.messages.validation import is_storable
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
-from compaction_app.models.managers import erasures_of, lock_session, now_of
+from compaction_app.models.database import after_commit, database_of, erasures_of, locked, now_of
+from compaction_app.models.runs import record_event
 from compaction_app.spending import find_overspending, lock_owner
 from compaction_app.summarizers.prompts import prompt_version
 from compaction_app.telemetry import log, log_error
@@ -83,10 +82,6 @@ class CompactionRequest:
     previous: CompactionRun | None = None
 
     @property
-    def using(self) -> str:
-        return branches.database_of(self.tip)
-
-    @property
     def by_threshold(self) -> bool:
         """The threshold asks for it, and it does not continue a partial generation."""
         return self.trigger == Trigger.THRESHOLD and self.previous is None
@@ -128,7 +123,7 @@ def _decide(request: CompactionRequest) -> Decision:
         # Few policies want to be asked on every turn. For all others, deciding takes one statement.
         if not over and not (policy_path and getattr(import_string(policy_path), "asked_below_threshold", False)):
             return _under_threshold(request, tokens)
-        erasures = erasures_of(request.tip.session_id, request.using) if policy_path else None
+        erasures = erasures_of(request.tip) if policy_path else None
         policy = _ask_policy(request)
         if not over and policy.action != "force":
             return _under_threshold(request, tokens)
@@ -141,9 +136,8 @@ def _decide(request: CompactionRequest) -> Decision:
         request = replace(request, forced=forced, policy_line=policy.prompt_line, below_threshold=not over)
         if request.resolved.request.include_reasoning:
             request = replace(request, with_reasoning=tokens)
-    with transaction.atomic(using=request.using):
-        lock_session(request.tip.session_id, request.using)
-        if request.policy_line and erasures_of(request.tip.session_id, request.using) != erasures:
+    with locked(request.tip):
+        if request.policy_line and erasures_of(request.tip) != erasures:
             # It may quote what is erased by now.
             request = replace(request, policy_line=_ask_policy(request).prompt_line)
         return open_under_lock(request)
@@ -152,14 +146,14 @@ def _decide(request: CompactionRequest) -> Decision:
 def open_under_lock(request: CompactionRequest) -> Decision:
     """Check again and open the run. The caller holds the session's lock."""
     resolved = request.resolved
-    branch = branches.load_whole_tail(request.tip.pk, request.using, with_content=False)
+    branch = branches.load_whole_tail(request.tip, with_content=False)
     tokens = branch.history_tokens
     if resolved.history and resolved.history.summary_id == (branch.base.id if branch.base else None):
         tokens = max(tokens, request.with_reasoning)
     over = tokens > resolved.budget.threshold
     if request.by_threshold and not over and not request.below_threshold:
         return _under_threshold(request, tokens)
-    branch = branches.with_already_compacted(branch, request.using)
+    branch = branches.with_already_compacted(branch, request.tip)
     plan = plan_compaction(
         branch,
         branch.base,
@@ -176,12 +170,13 @@ def open_under_lock(request: CompactionRequest) -> Decision:
         return _nothing_to_compact(request, branch)
     # A follow-up run does not wait for the cool-down: it would leave the work half done.
     guarded = request.by_threshold and not request.forced
-    if guarded and (found := find_suppression(request, branch)):
+    now = now_of(request.tip)
+    if guarded and (found := find_suppression(request, branch, now)):
         return _suppress(request, *found)
     lock_owner(resolved.session)
-    if overspent := find_overspending(resolved.session):
+    if overspent := find_overspending(resolved.session, now):
         return _suppress(request, Suppression.SPEND, overspent)
-    return _create(request, branch, plan)
+    return _create(request, branch, plan, now)
 
 
 def _under_threshold(request: CompactionRequest, history: int) -> Decision:
@@ -190,14 +185,14 @@ def _under_threshold(request: CompactionRequest, history: int) -> Decision:
 
 def _open_run_in_the_way(request: CompactionRequest, branch: Branch, plan: CompactionPlan | Skip) -> int | None:
     """The id of an open run that overlaps: its anchor is in our tail, or our anchor would be on its branch."""
-    open_runs = CompactionRun.objects.using(request.using).filter(session_id=request.tip.session_id).open()
+    open_runs = CompactionRun.objects.in_database_of(request.tip).filter(session_id=request.tip.session_id).open()
     others = list(open_runs.only("id", "anchor_id", "tip_id"))
     tail = {message.id for message in branch.tail}
     found = next((run.pk for run in others if run.anchor_id in tail), None)
     if found is not None or isinstance(plan, Skip):
         return found
     tips = [run.tip_id for run in others if run.tip_id is not None]
-    below = tips_at_or_below(plan.anchor_id, tips, request.using)
+    below = tips_at_or_below(plan.anchor_id, tips, request.tip)
     return next((run.pk for run in others if run.tip_id in below), None)
 
 
@@ -209,13 +204,13 @@ def _nothing_to_compact(request: CompactionRequest, branch: Branch) -> Decision:
         # A policy forces it, or it is over the threshold by reasoning alone: what must stay verbatim is not.
         return _under_threshold(request, branch.history_tokens)
     if request.trigger != Trigger.THRESHOLD:
-        run = _new_run(request, branch)
+        run = _new_run(request, branch, now_of(request.tip))
         run.status, run.skip_reason = RunStatus.SKIPPED, SkipReason.NOTHING_TO_COMPACT
         run.finished_at = run.created_at
-        run.save(using=request.using, force_insert=True)
+        run.save(force_insert=True)
         values = {"run": run.pk, "session": run.session_id, "reason": run.skip_reason, "history": branch.history_tokens}
         log(logger, logging.INFO, "skip", **values)
-        runs.announce_end(run)
+        run.announce_end()
         return Decision(run, SkipReason.NOTHING_TO_COMPACT)
     numbers = {"history_tokens": branch.history_tokens}
     return _suppress(request, Suppression.IRREDUCIBLE, numbers, once={"message_id": request.tip.pk})
@@ -233,21 +228,21 @@ def _suppress(
     """
     numbers, once = numbers or {}, once or {}
     if request.by_threshold or reason == Suppression.SPEND:
-        event: dict[str, Any] = {"session_id": request.tip.session_id, "kind": EventKind.SUPPRESSED, **once}
-        known = CompactionEvent.objects.using(request.using).filter(**event, payload__reason=reason)
-        if once and known.exists():
+        event: dict[str, Any] = {"kind": EventKind.SUPPRESSED, **once}
+        known = CompactionEvent.objects.in_database_of(request.tip).filter(session=request.tip.session_id, **event)
+        if once and known.filter(payload__reason=reason).exists():
             return Decision(None, reason, numbers, repeated=True)
         event = {"message_id": request.tip.pk, **event, "payload": {"reason": reason, **numbers}}
-        runs.record_event(**event, using=request.using)
+        record_event(request.tip, **event)
     labels = {"layer": Strategy.AUTO_COMPACT, "trigger": request.trigger, "reason": reason}
-    signals.after_commit(telemetry.count_suppression, **labels, using=request.using)
+    after_commit(request.tip, telemetry.count_suppression, **labels)
     return Decision(None, reason, numbers)
 
 
-def _create(request: CompactionRequest, branch: Branch, plan: CompactionPlan) -> Decision:
-    run = _new_run(request, branch)
+def _create(request: CompactionRequest, branch: Branch, plan: CompactionPlan, now: datetime) -> Decision:
+    run = _new_run(request, branch, now)
     run.anchor_id, run.cutoff_id = plan.anchor_id, plan.cutoff.id
-    run.save(using=request.using, force_insert=True)
+    run.save(force_insert=True)
     if request.by_threshold and not request.below_threshold:
         budget = request.resolved.budget
         tokens = max(branch.history_tokens, request.with_reasoning)
@@ -261,13 +256,13 @@ def _create(request: CompactionRequest, branch: Branch, plan: CompactionPlan) ->
             "estimate_error": (request.tip.sent_context or {}).get("estimate_error"),
         }
         told = {name: number for name, number in numbers.items() if number is not None}
-        runs.record_run_event(run, EventKind.THRESHOLD_HIT, told)
+        run.record(EventKind.THRESHOLD_HIT, told)
     return Decision(run)
 
 
-def _new_run(request: CompactionRequest, branch: Branch) -> CompactionRun:
+def _new_run(request: CompactionRequest, branch: Branch, now: datetime) -> CompactionRun:
     resolved = request.resolved
-    return CompactionRun(
+    run = CompactionRun(
         session_id=request.tip.session_id,
         tip_id=request.tip.pk,
         base_id=branch.base.id if branch.base else None,
@@ -282,20 +277,23 @@ def _new_run(request: CompactionRequest, branch: Branch) -> CompactionRun:
         reserved_tokens=resolved.reserved_parts.total,
         tokens_before=branch.history_tokens,
         erasures_seen=resolved.session.erasures,
-        created_at=now_of(request.using),
+        created_at=now,
     )
+    run._state.db = database_of(request.tip)
+    return run
 
 
-def find_suppression(request: CompactionRequest, branch: Branch) -> tuple[Suppression, dict[str, Any]] | None:
+def find_suppression(
+    request: CompactionRequest, branch: Branch, now: datetime
+) -> tuple[Suppression, dict[str, Any]] | None:
     """Breaker or cool-down, with the numbers behind it; None if neither suppresses a threshold compaction now."""
     settings = request.resolved.settings
     if settings.mode == Mode.DETERMINISTIC:
         # The clock must not decide what the same history looks like; and this summarizer costs next to nothing.
         return None
-    # A time far in the future is of a clock that was wrong once, and holds nothing back.
-    now, base = now_of(request.using), branch.base
+    base = branch.base
     finished = (
-        CompactionRun.objects.using(request.using)
+        CompactionRun.objects.in_database_of(request.tip)
         .filter(session_id=request.tip.session_id, status__in=[RunStatus.FAILED, RunStatus.SUCCEEDED])
         .order_by("-id")
         .only("id", "anchor_id", "summary_id", "base_id", "status", "error_code", "finished_at")[:_RECENT_RUNS]
@@ -313,6 +311,7 @@ def find_suppression(request: CompactionRequest, branch: Branch) -> tuple[Suppre
     stuck = sum(run.error_code == ErrorCode.NO_PROGRESS for run in failures[:_NO_PROGRESS_FAILURES])
     if len(failures) >= BREAKER_FAILURES or stuck == _NO_PROGRESS_FAILURES:
         newest = failures[0].finished_at
+        # A time far in the future is of a clock that was wrong once, and holds nothing back.
         if newest and abs(now - newest) < timedelta(seconds=BREAKER_SECONDS):
             return Suppression.BREAKER, {"failures": len(failures)}
     # The run that made the base. If its summary was retired later, the run does not count.

@@ -28,7 +28,7 @@ SMALLEST_RESULT_BYTES = 64
 #: Most tokens of a tool message whose result has been shortened to that.
 _SMALLEST_RESULT_TOKENS = 80
 #: How many turns the boundary of the free layers may lie before the turns that are never shortened.
-MOST_TURNS_BEHIND = 8
+MOST_TURNS_BEHIND = 7
 #: A fit may leave out this share of the available tokens more than it has to.
 _STEPS = 8
 
@@ -62,7 +62,7 @@ def prune(
     """Old tool results over ``max_bytes`` become head + notice + tail. Idempotent.
 
     ``rooms``: tokens that the messages may take, the smallest first. Within the first that all pruning can reach, the
-    boundary lies up to eight turns behind; without one every old result is shortened.
+    boundary lies up to seven turns behind; without one every old result is shortened.
     """
     return _with_old_results(messages, keep_turns, rooms, lambda text: shorten(text, max_bytes), count)
 
@@ -95,7 +95,7 @@ def _boundary(messages: Sequence[Message], end: int, rewritten: Mapping[int, Mes
     """Before which index old results are rewritten: at the end of one of the last turns before ``end``."""
     ends = [0, *(index for index in range(1, end + 1) if index == end or messages[index].starts_turn)]
     # The later one first, which is taken where nothing distinguishes two.
-    places = list(pairwise(ends[-MOST_TURNS_BEHIND - 1 :]))[::-1]
+    places = list(pairwise(ends[-MOST_TURNS_BEHIND - 2 :]))[::-1]
     total = sum(message.tokens for message in messages)
     sizes = {
         stop: total

@@ -26,7 +26,7 @@ from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.telemetry import log
 from compaction_app.tokens import Count
 from compaction_app.tree import branches
-from compaction_app.tree.branches import TipHistory, check_tip, database_of
+from compaction_app.tree.branches import TipHistory, check_tip
 from compaction_app.values import Branch, Budget, ChatContext, Role
 
 logger = logging.getLogger("compaction_app.budget")
@@ -191,7 +191,7 @@ def should_compact(tip: ChatMessage, **options: Unpack[TurnOptions]) -> bool:
 
 def resolve_request_at(tip: ChatMessage, request: ContextRequest) -> ResolvedRequest:
     """The request with the tip's session as it is stored now, in memory it may be old, and the history: one query."""
-    if (found := branches.session_and_history(tip.pk, database_of(tip))) is None:
+    if (found := branches.session_and_history(tip)) is None:
         raise MessageNotFound(f"Message {tip.pk} does not exist any more, or its session {tip.session_id} does not.")
     session, history = found
     return replace(resolve_request(session, request), history=history)
@@ -205,7 +205,7 @@ def resolve_and_read(tip: ChatMessage, request: ContextRequest) -> tuple[Resolve
         with suppress(ConfigurationError):
             resolved = resolve_request(session, request)
             if resolved.settings.mode != Mode.OFF:
-                branch, stored = branches.load_window(tip.pk, database_of(tip), **_wanted(resolved))
+                branch, stored = branches.load_window(tip, **_wanted(resolved))
                 if all(getattr(session, name) == value for name, value in stored.items()):
                     return resolved, branch
     return resolve_request_at(tip, request), None
@@ -220,7 +220,7 @@ def context_at(tip: ChatMessage, resolved: ResolvedRequest, branch: Branch | Non
         if not resolved.is_narrowed:
             raise
         return context_at(tip, resolve_request(resolved.session, resolved.request, believed=False))
-    if context.dropped and (shared := _with_shared_extract(branch, database_of(tip), resolved)):
+    if context.dropped and (shared := _with_shared_extract(branch, tip, resolved)):
         context = shared
     if resolved.request.include_reasoning:
         room = None if resolved.settings.mode == Mode.OFF else context.available_tokens - context.history_tokens
@@ -232,7 +232,7 @@ def _assembled(branch: Branch, resolved: ResolvedRequest) -> ChatContext:
     return assemble(branch, resolved.reserved_parts, resolved.budget, resolved.settings, resolved.count)
 
 
-def _with_shared_extract(branch: Branch, using: str, resolved: ResolvedRequest) -> ChatContext | None:
+def _with_shared_extract(branch: Branch, tip: ChatMessage, resolved: ResolvedRequest) -> ChatContext | None:
     """The context in which nothing has to be left out, since the extract of another branch's summary stands for what
     both branches have; None if there is none.
 
@@ -241,7 +241,7 @@ def _with_shared_extract(branch: Branch, using: str, resolved: ResolvedRequest) 
     """
     shared = branches.load_shared_extract(
         branch,
-        using,
+        tip,
         limit=resolved.budget.available,
         prune_bytes=resolved.settings.prune_tool_result_bytes,
         count=lambda text: count_summary(text, resolved.count),
@@ -269,7 +269,7 @@ def pruned_history_tokens(tip: ChatMessage, resolved: ResolvedRequest) -> int:
     """Tokens of the history, after pruning if they are over the threshold, and of the reasoning sent with it."""
     known = resolved.history
     if known is None or known.tip_id != tip.pk:
-        known = branches.history_at(tip.pk, database_of(tip))
+        known = branches.history_at(tip)
     tokens = known.tokens
     if tokens <= resolved.budget.threshold and not resolved.request.include_reasoning:
         return tokens
@@ -284,8 +284,8 @@ def pruned_history_tokens(tip: ChatMessage, resolved: ResolvedRequest) -> int:
 def window_at(tip: ChatMessage, resolved: ResolvedRequest, branch: Branch | None = None) -> Branch:
     """The branch at a tip as far back as its window can show it; all of it where the mode is off."""
     if resolved.settings.mode == Mode.OFF:
-        return branches.load_verbatim(tip.pk, database_of(tip))
-    load = partial(branches.load_window, tip.pk, database_of(tip), **_wanted(resolved))
+        return branches.load_verbatim(tip)
+    load = partial(branches.load_window, tip, **_wanted(resolved))
     branch = branch or load()[0]
     base = branch.base
     if base is None:

@@ -19,7 +19,7 @@ from typing import Any, NotRequired
 from uuid import uuid4
 
 from asgiref.sync import sync_to_async
-from django.db import transaction
+from django.utils.crypto import salted_hmac
 
 from compaction_app.contrib import INSTALL
 
@@ -41,21 +41,27 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.types import Command
 
 from compaction_app import chat
-from compaction_app.contrib.branch import NEWEST, FrameworkBranch, refuse_blocked_thread
+from compaction_app.conf import get_settings
+from compaction_app.contrib.branch import NEWEST, FrameworkBranch, redacted, refuse_blocked_thread
+from compaction_app.conversation.append import OwnKey
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.messages.openai_format import NO_RESULT, content_with_attachments, made_id, parse_arguments
 from compaction_app.messages.originals import LANGCHAIN
 from compaction_app.messages.validation import storable
 from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.models.database import atomic
+from compaction_app.redaction import redact_parameters, redactor_of
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
 from compaction_app.values import ContextMessage, Origin, Role
 
 #: Of a message by its id: the messages above and at its end (0: none), and what it says.
 Known = dict[str, tuple[int, int, str]]
+#: Ids of its branch that are looked up, and that a state keeps beside those of its messages.
+_MOST_IDS, _MOST_KEPT = 500, 50
 
 
 class TreeState(AgentState[Any]):
-    """``tree``: the session and the tip, the messages of the state that are known there, and those of this turn."""
+    """``tree``: the session, ids down to the tip, the messages of the state that are known, and those of this turn."""
 
     tree: NotRequired[dict[str, Any]]  # type: ignore[valid-type]  # the framework is not installed there
 
@@ -78,15 +84,17 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
         ``model``: its name, by default the agent's; ``reserved_tokens``: as of ``get_context``.
         """
         super().__init__()
-        self._session, self._tip = session, tip
-        self._options = {"model": model, "reserved_tokens": reserved_tokens}
-        #: The turn's own messages, which another middleware may take out of the state before they are stored.
+        self._options: dict[str, Any] = {"model": model, "reserved_tokens": reserved_tokens}
+        #: That of the last run; one that has begun since has its own.
+        self._branch = FrameworkBranch(session, tip, **self._options)
+        self._session = session
+        #: The runs' own messages, which another middleware may take out of the state before they are stored.
         self._asked: dict[str, AnyMessage] = {}
 
     @property
     def tip(self) -> ChatMessage | None:
         """The last stored message: where the next run goes on."""
-        return FrameworkBranch(self._session, self._tip).tip
+        return self._branch.tip
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -101,19 +109,24 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
     async def _answered(self, request: ModelRequest[Any], handler: Any, way: Way) -> ExtendedModelResponse[Any]:
         branch, known = await way.do(self._stored, request.state)
         try:
-            response = await way.call(handler, await way.do(self._shown, branch, request))
-        except Exception as error:
-            if not await way.do(branch.is_too_long, error):
-                raise
-            response = await way.call(handler, await way.do(self._shown, branch, request))
-        kept: ExtendedModelResponse[Any] = await way.do(self._keep, branch, known, response)
+            try:
+                response = await way.call(handler, await way.do(self._shown, branch, request))
+            except Exception as error:
+                if not await way.do(branch.is_too_long, error):
+                    raise
+                response = await way.call(handler, await way.do(self._shown, branch, request))
+            kept: ExtendedModelResponse[Any] = await way.do(self._keep, branch, known, response)
+        finally:
+            # Not before: a run that begins meanwhile makes a branch.
+            self._branch = branch
         return kept
 
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
         # Stored later: a middleware may have to take a secret out first.
         branch, known, new = self._read(state)
-        self._asked = {str(one.id): one for one in new}
-        return {"tree": self._place(branch, known, asked=[*self._asked])}
+        asked = {str(one.id): one for one in new}
+        self._asked = dict([*self._asked.items(), *asked.items()][-_MOST_IDS:])
+        return {"tree": self._place(branch, known, asked=[*asked])}
 
     async def abefore_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
         refuse_blocked_thread()
@@ -121,7 +134,8 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def after_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
         # What ended the run may be in no request: the result of a tool, or the words of another middleware.
-        return {"tree": self._place(*self._stored(state))}
+        self._branch, known = self._stored(state)
+        return {"tree": self._place(self._branch, known)}
 
     async def aafter_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
         return await sync_to_async(self.after_agent)(state, runtime)
@@ -141,39 +155,45 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
         known: Known = {one.id: place["known"][one.id] for one in messages if one.id in place["known"]}
         changed = [at for at, one in enumerate(messages) if one.id in known and known[one.id][2] != _says(one)]
         if changed:
-            tips = [known[messages[changed[0]].id][0]]
+            last = known[messages[changed[0]].id][0]
             new = messages[changed[0] :]
         else:
-            tips = [at for _, at, _ in known.values()] or [place["tip"]]
+            last = max((at for _, at, _ in known.values()), default=place["path"][-1])
             asked = {one: self._asked[one] for one in place["asked"] if one in self._asked}
             asked |= {one.id: one for one in messages if one.id in place["asked"]}
-            last = max((at for at, one in enumerate(messages) if one.id in known or one.id in asked), default=-1)
-            new = [*asked.values(), *messages[last + 1 :]]
-        # A message is always stored after the one above it. Of those that were deleted nothing is left.
-        tip = self._session.messages.filter(pk__in=sorted(tips)[-500:]).order_by("-pk").first()
+            end = max((at for at, one in enumerate(messages) if one.id in known or one.id in asked), default=-1)
+            new = [*asked.values(), *messages[end + 1 :]]
+        ids = {*place["path"], *(one for above, at, _ in known.values() for one in (above, at))}
+        branch = FrameworkBranch(self._session, **self._options)
+        branch.go_on_below(sorted(one for one in ids if one <= last)[-_MOST_IDS:])
         new = [one for one in new if one.additional_kwargs.get("lc_source") != "summarization"]
         if not any(isinstance(one, AIMessage) for one in new):
             # Nothing comes between a call and its results, whatever a tool adds to the state.
             new.sort(key=lambda one: not isinstance(one, ToolMessage))
-        return FrameworkBranch(self._session, tip, **self._options), known, new
+        return branch, known, new
 
     def _found(self, messages: Sequence[AnyMessage]) -> dict[str, Any]:
         """The place of a state that has none, by the ids of the messages at the middleware's tip."""
-        tip = self.tip
+        self._branch.begin()
+        tip = self._branch.tip
         is_whole = any(isinstance(one, AIMessage) for one in messages)
         rows = [] if tip is None else chat.get_branch(tip) if is_whole else [tip]
         known: Known = {}
         for row in rows:
+            above = row.parent_message_id or 0
             if isinstance(row.original, Mapping) and row.original.get("format") == LANGCHAIN:
                 data = row.original["data"]
-                known[str(data["data"].get("id"))] = (row.parent_message_id or 0, row.pk, _says(data))
+                known[str(data["data"].get("id"))] = (above, row.pk, _says(data))
+            elif row.redacted_at:
+                same = (one for one in messages if row.idempotency_key == OwnKey(_key_of(one, above)))
+                known |= {str(one.id): (above, row.pk, _says(one)) for one in same}
         if rows and is_whole and not any(one.id in known for one in messages):
             raise InvalidMessage(
                 "There are replies among these messages, and none of the messages is known by its id: pass those of "
                 'this turn only, or result["messages"] of the last run and what is new.',
                 field="messages",
             )
-        return {"tip": tip.pk if tip else 0, "known": known, "asked": []}
+        return {"path": self._branch.path, "known": known, "asked": []}
 
     def _stored(self, state: Mapping[str, Any]) -> tuple[FrameworkBranch, Known]:
         branch, known, new = self._read(state)
@@ -181,36 +201,38 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
         return branch, known
 
     def _store(self, branch: FrameworkBranch, known: Known, new: Iterable[AnyMessage], **reply: Any) -> None:
-        with transaction.atomic(using=branch.using):
+        with atomic(branch.session):
             for one in new:
-                above, given = branch.tip, message_to_dict(one)
+                above = branch.path[-1]
+                key = _key_of(one, above)
                 # A middleware around this one asks again, or the run before this one failed.
-                same = self._session.messages.filter(parent=above, original__data__data__id=one.id)
-                before = next(
-                    (row for row in same if row.original and _says(row.original["data"]) == _says(given)), None
-                )
+                before = self._session.messages.filter(idempotency_key=OwnKey(key)).first()
                 if before is not None:
                     branch.tip = before
                 else:
-                    branch.store([given], **reply)
-                known[str(one.id)] = (above.pk if above else 0, branch.tip.pk if branch.tip else 0, _says(given))
-        self._tip = branch.tip
+                    branch.store([message_to_dict(one)], key=key, **reply)
+                known[str(one.id)] = (above, branch.path[-1], _says(one))
 
     def _place(self, branch: FrameworkBranch, known: Known, asked: Sequence[str] = ()) -> dict[str, Any]:
-        tip = branch.tip.pk if branch.tip else 0
-        return {"session": self._session.pk, "tip": tip, "known": known, "asked": asked}
+        path = [*branch.path[-_MOST_KEPT:]]
+        return {"session": self._session.pk, "path": path, "known": known, "asked": asked}
 
     def _shown(self, branch: FrameworkBranch, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        tools = [one if isinstance(one, dict) else convert_to_openai_tool(one) for one in request.tools]
+        made = [one if isinstance(one, dict) else convert_to_openai_tool(one) for one in request.tools]
+        # A provider's own tool has keys of the host's.
+        tools = [redacted(one) if one.get("type", "custom") in ("custom", "function") else one for one in made]
+        given = [one if tool == own else tool for one, own, tool in zip(request.tools, made, tools, strict=True)]
+        settings = redact_parameters(request.model_settings, redactor_of(get_settings()))
+        if message := request.system_message:
+            message = message.model_copy(update={"content": redacted(message.content)})
         named = request.model._get_ls_params().get("ls_model_name")  # noqa: SLF001  # as its own tracing finds it
         url = getattr(request.model, "openai_api_base", None)
-        shown = branch.show(request.system_prompt or "", model=named, url=url, tools=tools)
+        shown = branch.show(message.text if message else "", model=named, url=url, tools=tools)
         system = [one.content for one in shown if one.origin == Origin.SYSTEM]
-        if system and request.system_message is not None:
-            system.append(request.system_message.text)
-        own = {"system_message": SystemMessage("\n\n".join(system))} if system else {}
-        history = [one for one in shown if one.origin != Origin.SYSTEM]
-        return request.override(messages=messages_of(history), **own)
+        if system:
+            message = SystemMessage("\n\n".join([*system, message.text] if message else system))
+        history = messages_of([one for one in shown if one.origin != Origin.SYSTEM])
+        return request.override(messages=history, system_message=message, tools=given, model_settings=settings)
 
     def _keep(self, branch: FrameworkBranch, known: Known, response: ModelResponse[Any]) -> ExtendedModelResponse[Any]:
         for one in response.result:
@@ -230,6 +252,13 @@ def _says(message: AnyMessage | Mapping[str, Any]) -> str:
     given = storable(message if isinstance(message, Mapping) else message_to_dict(message))
     kept = [given["data"].get(key) for key in ("content", "tool_calls", "tool_call_id")]
     return made_id(json.dumps([given["type"], kept], sort_keys=True))
+
+
+def _key_of(message: AnyMessage, above: int) -> str:
+    """What a stored message is found by, also where its text was erased: its id, its words, and where it is."""
+    return (
+        f"langchain-{above}-{salted_hmac(__name__, f'{message.id} {_says(message)}', algorithm='sha256').hexdigest()}"
+    )
 
 
 def messages_of(shown: Sequence[ContextMessage]) -> list[AnyMessage]:

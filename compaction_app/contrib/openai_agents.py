@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import transaction
 
 from compaction_app.contrib import INSTALL
 
@@ -31,11 +30,13 @@ from agents.run_config import CallModelData, ModelInputData
 from agents.usage import RequestUsage
 
 from compaction_app import chat
-from compaction_app.contrib.branch import NEWEST, FrameworkBranch, refuse_blocked_thread, tool_schema, unknown
+from compaction_app.conf import get_settings
+from compaction_app.contrib.branch import NEWEST, FrameworkBranch, redacted, refuse_blocked_thread, tool_schema, unknown
 from compaction_app.messages.openai_format import content_with_attachments, sent_arguments
-from compaction_app.messages.originals import RESPONSES
+from compaction_app.messages.originals import RESPONSES, items_joined, messages_of
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.models.managers import lock_session
+from compaction_app.models.database import locked
+from compaction_app.redaction import apply_redactor, redactor_of
 from compaction_app.tree.branches import load_path
 from compaction_app.values import ContextMessage, Origin, Role
 
@@ -98,7 +99,7 @@ class TreeSession:
         """
         refuse_blocked_thread()
         limit = resolve_session_limit(limit, self.session_settings)
-        items = await sync_to_async(self._newest)(limit)
+        items = await sync_to_async(self._items)(limit)
         if wrapper is not None and limit is None:
             self._known, self._is_begun, self._early = [*items], True, []
         self._count(wrapper)
@@ -125,20 +126,21 @@ class TreeSession:
         """Ask for a compaction in the background; with ``force`` it is waited for, as ``chat.acompact`` does."""
         if not (args or {}).get("force"):
             await sync_to_async(self.branch.compact)()
-        elif tip := await sync_to_async(lambda: self.tip)():
-            await chat.acompact(tip)
+        else:
+            await sync_to_async(self.branch.begin)()
+            if self.tip is not None:
+                await chat.acompact(self.tip)
 
     async def fit(self, data: CallModelData[Any]) -> ModelInputData:
         """An input filter: the context at the tip, as it is now, is sent, with the input of a run that begins stored.
 
-        Where the run's own list is another one, since a handoff or a callback changed it for example, that is sent.
+        Where the run's own list is another one, since a handoff or a callback changed it for example, that is sent,
+        redacted as the context is.
         """
-        given, instructions = data.model_data.input, data.model_data.instructions
-        sent = ModelInputData(input=given, instructions=instructions)
+        given = data.model_data.input
+        sent = ModelInputData(input=given, instructions=redacted(data.model_data.instructions))
         self._fit_again, self._retry = None, data.agent.model_settings.retry
         settings = SessionSettings().resolve(self.session_settings).resolve(self._run.get("session_settings"))
-        if settings.limit is not None:
-            return sent
         functions = [one for one in data.agent.tools if isinstance(one, FunctionTool)]
         tools = [tool_schema(one.name, one.description, one.params_json_schema) for one in functions]
         asked = self._run.get("model") or data.agent.model or get_default_model()
@@ -147,49 +149,57 @@ class TreeSession:
 
         def show() -> list[ContextMessage]:
             self._requests = len(self._counted)
-            shown = self.branch.show(instructions or "", model=model, url=url, tools=tools)
+            shown = self.branch.show(sent.instructions or "", model=model, url=url, tools=tools)
             items = _answered(items_of(shown))
             is_same = Counter(map(_key, items)) == Counter(map(_key, given))
-            sent.input = given if is_same else items
+            sent.input = redacted_items(given) if is_same else items
             return shown
 
-        def fit_if_same() -> None:
+        def is_the_context() -> bool:
+            if settings.limit is not None:
+                return False
             if self._known is None:
+                self.branch.begin()
                 own = _answered(items_of([one for one in show() if one.origin != Origin.SUMMARY]))
                 marks = Counter(map(_mark, given))
                 is_same = bool(own) and _mark(given[-1]) in map(_mark, own) and Counter(map(_mark, own)) <= marks
                 self._known = [*given] if is_same else None
-            else:
-                known = Counter(map(_key, _answered(self._known)))
-                before = set(known)
-                new = unknown(given, known, _key)
-                # What a callback repeats is not added.
-                is_repeated = "session_input_callback" in self._run and not before.isdisjoint(map(_key, new))
-                is_same = not known.total() and (not new or (self._is_begun and not is_repeated))
-                if is_same and new:
-                    self._add(new)
-                    # The SDK adds them when its request is on the way.
-                    self._early += map(_key, new)
-                if is_same:
-                    show()
-            self._is_begun = False
-            if is_same:
+                return is_same
+            known = Counter(map(_key, _answered(self._known)))
+            before = set(known)
+            new = unknown(given, known, _key)
+            # What a callback repeats is not added.
+            is_repeated = "session_input_callback" in self._run and not before.isdisjoint(map(_key, new))
+            if known.total() or (new and (is_repeated or not self._is_begun)):
+                return False
+            if new:
+                self._add(new)
+                # The SDK adds them when its request is on the way.
+                self._early += map(_key, new)
+            show()
+            return True
+
+        def fit_now() -> None:
+            if is_the_context():
                 self._fit_again = show
             else:
-                sent.input = given
+                sent.input = redacted_items(given)
+            self._is_begun = False
 
-        await sync_to_async(fit_if_same)()
+        await sync_to_async(fit_now)()
         return sent
 
     async def retry(self, failed: RetryPolicyContext) -> Any:
         """A policy of retries: a prompt that was too long is sent once more, fitted; else the agent's own decides."""
         again, own = self._fit_again, self._retry
-        if again and failed.attempt == 1 and await sync_to_async(self.branch.is_too_long)(failed.error):
+        is_fitted = again and failed.attempt == 1 and await sync_to_async(self.branch.is_too_long)(failed.error)
+        policy = own.policy if own and failed.attempt <= (own.max_retries or 0) else None
+        if again and (is_fitted or policy):
+            # Without what was erased meanwhile.
             await sync_to_async(again)()
+        if is_fitted:
             return RetryDecision(retry=True, delay=0)
-        if own and own.policy and failed.attempt <= (own.max_retries or 0):
-            return await retry_policies.any(own.policy)(failed)
-        return False
+        return await retry_policies.any(policy)(failed) if policy else False
 
     def _count(self, wrapper: Any) -> None:
         """The requests of this run. Those that a resumed one has were before."""
@@ -197,13 +207,15 @@ class TreeSession:
             self._counted = wrapper.usage.request_usage_entries
             self._requests = len(self._counted)
 
-    def _newest(self, limit: int | None) -> list[Item]:
+    def _items(self, limit: int | None) -> list[Item]:
+        self.branch.begin()
         if limit is None:
             return items_of(self.branch.show())
         if (tip := self.tip) is None or limit <= 0:
             return []
         # Each message has one item at least.
-        return items_of(load_path(tip.pk, self.branch.using, max(1, tip.depth - limit + 1)))[-limit:]
+        newest, redact = load_path(tip.pk, tip, max(1, tip.depth - limit + 1)), redactor_of(get_settings())
+        return items_of([apply_redactor(one, redact) for one in newest])[-limit:]
 
     def _add(self, items: Sequence[Any]) -> None:
         early = Counter(self._early)
@@ -220,16 +232,44 @@ class TreeSession:
             self.branch.compact()
 
     def _pop(self) -> Item | None:
-        if (tip := self.tip) is None:
-            return None
-        with transaction.atomic(using=self.branch.using):
-            # First the lock: what is erased meanwhile must not be stored again.
-            lock_session(tip.session_id, self.branch.using)
-            *kept, item = items_of(load_path(tip.pk, self.branch.using, tip.depth)) or [{}]
-            self.branch.take_off(tip)
+        branch = self.branch
+        # First the lock: what is erased meanwhile must not be stored again.
+        with locked(branch.session):
+            branch.begin()
+            if (tip := branch.tip) is None:
+                return None
+            *kept, item = items_of(load_path(tip.pk, tip, tip.depth))
+            branch.take_off()
             # A message is never changed: what is left of it is another one.
-            self.branch.store(kept)
+            branch.store(kept)
         return item
+
+
+def redacted_items(items: Sequence[Any]) -> list[Any]:
+    """A list of the SDK as a model may be sent it: what ``REDACTOR`` changes is made of its fields, as in a context."""
+    redact = redactor_of(get_settings())
+    if redact is None:
+        return [*items]
+    sent: list[Any] = []
+    joined = items_joined([_as_stored(one) for one in items])
+    ends = [*(at for at, _ in joined[1:]), len(items)]
+    for (at, message), end in zip(joined, ends, strict=True):
+        read = [
+            ContextMessage(
+                role=one["role"],
+                content=one["content"],
+                tool_calls=tuple(one.get("tool_calls") or ()),
+                tool_call_id=one.get("tool_call_id") or "",
+                name=one.get("name") or "",
+                original=one.get("original"),
+                attachments=tuple(one.get("attachments") or ()),
+                tokens=0,
+            )
+            for one in messages_of(message, "host")
+        ]
+        shown = [apply_redactor(one, redact) for one in read]
+        sent += items[at:end] if shown == read else items_of(shown)
+    return sent
 
 
 def items_of(messages: Sequence[ContextMessage]) -> list[Item]:

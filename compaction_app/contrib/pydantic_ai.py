@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -42,12 +43,16 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
 from pydantic_ai.output import OutputContext
 
-from compaction_app.contrib.branch import NEWEST, FrameworkBranch, refuse_blocked_thread, tool_schema, unknown
+from compaction_app.conf import get_settings
+from compaction_app.contrib.branch import NEWEST, FrameworkBranch, redacted, refuse_blocked_thread, tool_schema, unknown
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.originals import PYDANTIC_AI
 from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.redaction import redact_parameters, redactor_of
 from compaction_app.values import ContextMessage, Role
 
+#: What an agent says beside the messages. Tools of a provider have the host's own keys.
+_SAID = ("function_tools", "output_tools", "output_object", "prompted_output_template", "instruction_parts")
 #: What the framework answers to the calls beside which it ended a run.
 _IS_RESULT = "Final result processed."
 _IS_NO_RESULT = "Output tool not used - a final result was already processed."
@@ -66,7 +71,6 @@ class TreeHistory(AbstractCapability[Any]):
         ``reserved_tokens``: as of ``get_context``. The model is the agent's.
         """
         self.branch = FrameworkBranch(session, tip, reserved_tokens=reserved_tokens)
-        self._reserved = reserved_tokens
         #: The host's own, of which each run has a copy.
         self._of = self
         #: What :meth:`history` gave below the last reply: the next run may have it, in other words than it is stored.
@@ -86,14 +90,17 @@ class TreeHistory(AbstractCapability[Any]):
 
     async def history(self) -> list[ModelMessage]:
         """The context at the tip, for ``message_history``: without a prompt the model answers what is asked there."""
+        await sync_to_async(self.branch.begin)()
         shown = messages_of(await sync_to_async(self.branch.show)())
         self._read = _after_reply(shown)
         return shown
 
     async def for_run(self, ctx: RunContext[Any]) -> TreeHistory:
         refuse_blocked_thread()
-        run = TreeHistory(self.branch.session, await sync_to_async(lambda: self.tip)(), reserved_tokens=self._reserved)
-        run._of, run._read, self._read = self._of, self._read, []
+        await sync_to_async(self.branch.begin)()
+        run = TreeHistory(self.branch.session)
+        run.branch, run._of = copy(self.branch), self._of
+        run._read, self._read = self._read, []
         return run
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:
@@ -148,7 +155,7 @@ class TreeHistory(AbstractCapability[Any]):
             ran = [call for call in reply.tool_calls if call.tool_call_id in self._returned]
             results = _results((call, self._returned[call.tool_call_id]) for call in ran)
             messages = [*messages, ModelRequest(results, run_id=ctx.run_id)]
-        await sync_to_async(self._store_new)(messages, ctx.run_id)
+        await sync_to_async(self._store_last)(messages, ctx.run_id)
         raise error
 
     async def after_run(self, ctx: RunContext[Any], *, result: Any) -> Any:
@@ -159,7 +166,7 @@ class TreeHistory(AbstractCapability[Any]):
             waiting = [*output.calls, *output.approvals] if isinstance(output, DeferredToolRequests) else []
             beside = self._results_beside(reply, {call.tool_call_id for call in waiting})
             messages = [*messages, *([ModelRequest(beside, run_id=ctx.run_id)] if beside else [])]
-        await sync_to_async(self._store_new)(messages, ctx.run_id)
+        await sync_to_async(self._store_last)(messages, ctx.run_id)
         return result
 
     def _results_beside(self, reply: ModelResponse, waiting: Collection[str]) -> list[Any]:
@@ -198,6 +205,10 @@ class TreeHistory(AbstractCapability[Any]):
         self._store(*new)
         self._asked += new
 
+    def _store_last(self, messages: Sequence[ModelMessage], run_id: str | None) -> None:
+        self._store_new(messages, run_id)
+        self._of.branch = self.branch
+
     def _unstored(self, given: Sequence[ModelRequest]) -> list[ModelRequest]:
         """What is given without what is stored below the last reply: the results of its calls, and what was asked."""
         stored = messages_of(self.branch.unanswered())
@@ -211,7 +222,6 @@ class TreeHistory(AbstractCapability[Any]):
             one.pop("instructions", None)
             one["parts"] = [part for part in one["parts"] if part["part_kind"] != "system-prompt"]
         self.branch.store([one for one in dumped if one["parts"]], **reply)
-        self._of.branch.tip = self.branch.tip
 
     async def _shown(self, ctx: RunContext[Any], request: ModelRequestContext) -> list[ModelMessage]:
         system = [part for message in ctx.messages for part in message.parts if isinstance(part, SystemPromptPart)]
@@ -220,7 +230,10 @@ class TreeHistory(AbstractCapability[Any]):
             system = await ctx.agent.system_prompt_parts(
                 deps=ctx.deps, model=request.model, prompt=ctx.prompt, usage=ctx.usage
             )
-        parameters = self._parameters = request.model_request_parameters
+        system, own = redacted(system), request.model_request_parameters
+        said = {name: redacted(getattr(own, name)) for name in _SAID}
+        parameters = self._parameters = request.model_request_parameters = replace(own, **said)
+        request.model_settings = redact_parameters(request.model_settings or {}, redactor_of(get_settings())) or None
         instructions = [part.content for part in (*system, *(parameters.instruction_parts or ()))]
         tools = [
             tool_schema(one.name, one.description, one.parameters_json_schema) for one in parameters.function_tools
@@ -233,7 +246,7 @@ class TreeHistory(AbstractCapability[Any]):
         usage = response.usage
         counted = {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens}
         self._store(response, usage=counted if usage.input_tokens else None, model=response.model_name or "")
-        self._asked = []
+        self._asked, self._of.branch = [], self.branch
         self.branch.compact()
 
 

@@ -25,8 +25,8 @@ from compaction_app.messages import validation
 from compaction_app.messages.originals import Writer, become_text, items_joined, messages_of, with_known_keys
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.models.columns import checks_of, everything, names
-from compaction_app.models.managers import locked_message
-from compaction_app.tree.branches import check_instance, database_of
+from compaction_app.models.database import atomic, database_of, locked_message
+from compaction_app.tree.branches import check_instance
 from compaction_app.values import BESIDE_A_TEXT, ChatContext, MessageFields, Role
 
 _MESSAGE_KEYS = names(ChatMessage, exported=True)
@@ -128,8 +128,8 @@ def append_message(
     - ``attachments``: ``[{"type": "image", "name": "roof.jpg", "url": "https://…", "mime_type": "image/jpeg",
       "tokens": 255}]``; all keys are optional.
     - ``usage``: the provider's report, ``{"prompt_tokens": 812, "completion_tokens": 40}``. ``model``: which answered.
-    - ``context``: what was sent to get this reply, of :func:`get_context`. It is recorded, with an event where messages
-      had to be left out, and with ``usage`` it calibrates the token estimate for ``model``; anything in ``usage`` that
+    - ``context``: what was sent to get this reply, of :func:`get_context`. It is recorded, with an event where it was
+      cut to fit, and with ``usage`` it calibrates the token estimate for ``model``; anything in ``usage`` that
       is not a token count is stored and ignored.
     - ``metadata``: JSON of yours. ``external_id``: your own id, unique in the session. ``created_at``: by default now;
       without a time zone it is in ``TIME_ZONE``, whichever zone is active. The session's dates follow those of its
@@ -182,7 +182,6 @@ def append_once(
         # Providers answer with a dated name; the calibration is stored under the name that was asked.
         context = replace(context, model=context.model or node.model or session.model)
         node.sent_context = sent_context(context, counted, session.token_calibration)
-    using = database_of(session)
     if parent is not None:
         check_instance(parent, ChatMessage, "parent")
     if idempotency_key:
@@ -190,30 +189,30 @@ def append_once(
         if idempotency_key.startswith(_OWN_KEYS) and not isinstance(idempotency_key, OwnKey):
             raise InvalidMessage(f"Keys that begin with {_OWN_KEYS} are the app's own.", field="idempotency_key")
         node.idempotency_key = idempotency_key
-        if (found := _stored_before(node, parent, using)) is not None:
+        if (found := _stored_before(node, parent)) is not None:
             return Appended(found, is_new=False)
     try:
         # Where nothing else is written, an append is a transaction of its own, and waits less often for the database.
         is_recorded = bool(compaction) or (context is not None and bool(counted or context.fallback_used))
-        with transaction.atomic(using=using) if is_recorded else nullcontext():
-            objects = ChatMessage.objects.db_manager(using)
-            stored = objects.append_chain(parent, [node], savepoint=not is_recorded, lenient=lenient)[0]
-            record_reply(session, stored, compaction, counted, context, using)
+        with atomic(session) if is_recorded else nullcontext():
+            chain = ChatMessage.objects.append_chain(parent, [node], savepoint=not is_recorded, lenient=lenient)
+            stored = chain[0]
+            record_reply(session, stored, compaction, counted, context)
     except IntegrityError as error:
         # Sent twice at once: the other one got the session's lock first, and the database took one of them. Its
         # external_id is the same, but that is no conflict.
-        if idempotency_key and (found := _stored_before(node, parent, using)) is not None:
+        if idempotency_key and (found := _stored_before(node, parent)) is not None:
             return Appended(found, is_new=False)
-        rows = ChatMessage.objects.using(using)
+        rows = ChatMessage.objects.in_database_of(session)
         _raise_typed(error, rows.filter(session_id=node.session_id, external_id=node.external_id))
     session.created_at = min(session.created_at, stored.created_at)
     return Appended(stored, is_new=True)
 
 
-def _stored_before(node: ChatMessage, parent: ChatMessage | None, using: str) -> ChatMessage | None:
+def _stored_before(node: ChatMessage, parent: ChatMessage | None) -> ChatMessage | None:
     """The message that was stored with this key; :class:`IdempotencyConflict` if it is another one."""
-    rows = ChatMessage.objects.using(using).filter(session_id=node.session_id, idempotency_key=node.idempotency_key)
-    found = rows.first()
+    rows = ChatMessage.objects.in_database_of(node).filter(session_id=node.session_id)
+    found = rows.filter(idempotency_key=node.idempotency_key).first()
     if found is None:
         return None
     # Of a redacted one the text is removed, so the rest is all that can be compared.
@@ -261,12 +260,11 @@ def append_messages(
         with validation.named(place, external_id=message.get("external_id")):
             nodes += _nodes(session, message)
         places += [place] * (len(nodes) - len(places))
-    using = database_of(session)
     system_prompt = None
-    with transaction.atomic(using=using):
+    with atomic(session):
         if parent is None and nodes and nodes[0].role == Role.SYSTEM:
             with validation.named(places[0], external_id=nodes[0].external_id):
-                becomes_prompt = _becomes_system_prompt(nodes[0], messages[0], using)
+                becomes_prompt = _becomes_system_prompt(nodes[0], messages[0])
             if becomes_prompt:
                 system_prompt = nodes.pop(0).content
                 places.pop(0)
@@ -274,11 +272,12 @@ def append_messages(
         for external_id, times in given.items():
             if times > 1:
                 raise _duplicate(external_id)
-        same = ChatMessage.objects.using(using).filter(session_id=session.pk, external_id__in=given)
+        same = ChatMessage.objects.in_database_of(session).filter(session_id=session.pk, external_id__in=given)
         try:
-            with transaction.atomic(using=using):
-                objects = ChatMessage.objects.db_manager(using)
-                stored = objects.append_chain(parent, nodes, savepoint=False, lenient=lenient, places=places)
+            with atomic(session):
+                stored = ChatMessage.objects.append_chain(
+                    parent, nodes, savepoint=False, lenient=lenient, places=places
+                )
         except IntegrityError as error:
             _raise_typed(error, same)
     # Not before: of a call that fails nothing is stored.
@@ -288,11 +287,11 @@ def append_messages(
     return stored
 
 
-def _becomes_system_prompt(node: ChatMessage, given: Mapping[str, Any], using: str) -> bool:
+def _becomes_system_prompt(node: ChatMessage, given: Mapping[str, Any]) -> bool:
     """Store the message as its session's system prompt, if the session has none; one statement decides and locks."""
     max_bytes = site_setting("MAX_MESSAGE_BYTES")
     validation.validate_message(vars(node), checks_of(ChatMessage), max_bytes=max_bytes)
-    without = ChatSession.objects.using(using).filter(pk=node.session_id, system_prompt="")
+    without = ChatSession.objects.in_database_of(node).filter(pk=node.session_id, system_prompt="")
     if not without.update(system_prompt=node.content):
         return False
     # Keys of a client that nobody knows may go; what somebody wrote as metadata may not.
@@ -340,7 +339,7 @@ def _node(session: ChatSession, message: Mapping[str, Any]) -> ChatMessage:
     values.setdefault("role", message.get("role"))
     node = ChatMessage(session_id=session.pk, **values)
     # Assigned, it would have to be of the same database, and one that was read from a replica is not.
-    node._state.fields_cache["session"] = session
+    node._state.fields_cache["session"], node._state.db = session, database_of(session)
     return node
 
 
@@ -355,16 +354,14 @@ def annotate_message(message: ChatMessage, /, **metadata: Any) -> ChatMessage:
     if message.is_summary:
         raise InvalidMessage("A summary cannot be annotated.", field="message")
     validation.check_json(metadata, "metadata")
-    using = database_of(message)
-    rows = ChatMessage.objects.using(using).filter(pk=message.pk)
-    with transaction.atomic(using=using):
+    with atomic(message):
         # Two annotations at once, or one and a redaction: each must see what the other wrote.
-        row = locked_message(message, using)
+        row = locked_message(message)
         merged = {key: value for key, value in {**row.metadata, **metadata}.items() if value is not None}
         size, allowed = len(json.dumps(merged, ensure_ascii=False).encode()), site_setting("MAX_MESSAGE_BYTES")
         if size > allowed:
             problem = f"metadata has {size:,} bytes; MAX_MESSAGE_BYTES allows {allowed:,}."
             raise InvalidMessage(problem, field="metadata")
-        rows.update(metadata=merged)
+        ChatMessage.objects.in_database_of(row).filter(pk=row.pk).update(metadata=merged)
         row.metadata = merged
     return row

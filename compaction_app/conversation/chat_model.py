@@ -24,7 +24,7 @@ from typing import Any
 from compaction_app.conf import site_setting
 from compaction_app.context import windows
 from compaction_app.context.overflow import Overflow, overflow_of_error, overflow_of_report
-from compaction_app.exceptions import EmptyReply, InvalidMessage, InvalidReply
+from compaction_app.exceptions import ContextOverflow, EmptyReply, InvalidMessage, InvalidReply
 from compaction_app.messages.openai_format import parse_arguments
 from compaction_app.messages.originals import bounded, fields_of, is_name, merged, read_message
 from compaction_app.messages.validation import MAX_JSON_DEPTH, make_storable, sizes_of, storable, token_count
@@ -70,12 +70,13 @@ class Reply:
         )
 
 
-class ProviderOverflow(Exception):
-    """The provider says that the prompt is too long; the cause is its own error."""
+class ProviderOverflow(ContextOverflow):
+    """The prompt is too long for this model.
 
-    def __init__(self, overflow: Overflow) -> None:
-        super().__init__(overflow)
-        self.overflow = overflow
+    Its provider says so; the cause is the provider's own error.
+    """
+
+    overflow: Overflow
 
 
 def endpoint_of(client: Any) -> str:
@@ -299,7 +300,7 @@ def _errors_translated() -> Iterator[None]:
         yield
     except Exception as error:
         if isinstance(error, openai.APIError) and (overflow := overflow_of_error(error)):
-            raise ProviderOverflow(overflow) from error
+            raise ProviderOverflow(overflow=overflow) from error
         if isinstance(error, openai.APIResponseValidationError):
             raise InvalidReply(f"{error.message} Nothing was stored.") from error
         if is_unreadable(error):
@@ -363,7 +364,7 @@ class PartialReply:
             raise InvalidReply(_UNREADABLE, completion=completion)
         # Of a stream it is no overflow any more: a part of the answer was read.
         if overflow := overflow_of_report(self._error):
-            raise ProviderOverflow(overflow)
+            raise ProviderOverflow(overflow=overflow)
         return self._checked(self._reply_of(storable(message) if message is not None else {}, completion))
 
     def _note(self, part: Any, name: str) -> Any:

@@ -8,20 +8,19 @@ from typing import Unpack
 from asgiref.sync import sync_to_async
 from django.db.models import Q
 
-from compaction_app import signals, tasks
+from compaction_app import tasks
 from compaction_app.compaction.execute import carry_out_generations, wait_for_end
-from compaction_app.compaction.runs import require_no_transaction
 from compaction_app.compaction.trigger import CompactionRequest, Decision, open_run
 from compaction_app.conf import Mode
 from compaction_app.context.reading import ContextRequest, TurnOptions, resolve_request_at
 from compaction_app.exceptions import CompactionRefused, InvalidMessage
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, CompactionRun
-from compaction_app.models.managers import now_of
+from compaction_app.models.database import after_commit, now_of, require_no_transaction
 from compaction_app.spending import describe_overspending
 from compaction_app.summarizers.prompts import MAX_INSTRUCTIONS
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, without_waiting
-from compaction_app.tree.branches import check_tip, database_of
+from compaction_app.tree.branches import check_tip
 from compaction_app.values import Suppression, Trigger, TriggerName
 
 #: After this time the code that opened a run no longer enqueues it.
@@ -40,7 +39,7 @@ def request_compaction(
     ``trigger="manual"`` compacts whatever the threshold says. ``instructions``: for this summary, at most
     :data:`MAX_INSTRUCTIONS` characters. The other arguments are those of :func:`get_context`: pass what the turn was
     asked with. None: not needed, or suppressed. Never waits for a model and never raises for a broker that is down. In
-    the mode ``deterministic`` the run is carried out before it returns.
+    the mode ``deterministic`` the run is carried out before it returns, or when an open transaction is committed.
     """
     check_tip(tip)
     _check_instructions(instructions)
@@ -56,7 +55,7 @@ def open_and_enqueue(request: CompactionRequest) -> Decision:
     """:func:`request_compaction` of a checked request; the decision says why there is no run."""
     decision = open_run(request)
     if decision.run is not None and decision.run.is_open:
-        signals.after_commit(start, decision.run, using=request.using)
+        after_commit(request.tip, start, decision.run)
     return decision
 
 
@@ -65,7 +64,7 @@ def start(run: CompactionRun) -> None:
     # A worker's timing would break replay: deterministic mode compacts before the next turn can begin.
     if run.settings["MODE"] == Mode.DETERMINISTIC:
         without_waiting(carry_out_generations(run, BLOCKING))
-        run.refresh_from_db(using=database_of(run))
+        run.refresh_from_db(using=run._state.db)
     else:
         tasks.enqueue(run)
 
@@ -90,11 +89,11 @@ async def acompact(tip: ChatMessage, *, instructions: str = "") -> CompactionRun
 def open_now(tip: ChatMessage, trigger: Trigger, request: ContextRequest, instructions: str = "") -> CompactionRun:
     """Open a run for its caller to carry out; :class:`CompactionRefused` with the reason if there is none."""
     check_tip(tip)
-    require_no_transaction(database_of(tip))
+    require_no_transaction(tip)
     _check_instructions(instructions)
     resolved = resolve_request_at(tip, request)
     decision = open_run(CompactionRequest(tip=tip, trigger=trigger, resolved=resolved, instructions=instructions))
-    if decision.open_run_id and (waiting := _waiting_run(decision.open_run_id, instructions, database_of(tip))):
+    if decision.open_run_id and (waiting := _waiting_run(decision.open_run_id, instructions, tip)):
         return waiting
     if decision.run is None:
         why = describe_overspending(decision.numbers) if decision.reason == Suppression.SPEND else ""
@@ -107,14 +106,14 @@ def open_now(tip: ChatMessage, trigger: Trigger, request: ContextRequest, instru
     return decision.run
 
 
-def _waiting_run(run_id: int, instructions: str, using: str) -> CompactionRun | None:
+def _waiting_run(run_id: int, instructions: str, tip: ChatMessage) -> CompactionRun | None:
     """The run in the way, if only the sweep would take it: the caller carries it out here and now.
 
     Not a run that was opened a moment ago, since the code that opened it is about to enqueue it or to carry it out.
     With instructions, only a run that has the same.
     """
-    now = now_of(using)
-    waiting = CompactionRun.objects.using(using).left_behind(now).filter(pk=run_id)
+    now = now_of(tip)
+    waiting = CompactionRun.objects.in_database_of(tip).left_behind(now).filter(pk=run_id)
     if instructions:
         waiting = waiting.filter(instructions=instructions)
     return waiting.filter(Q(attempts__gt=0) | Q(created_at__lt=now - timedelta(seconds=_OPENER_SECONDS))).first()

@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 from django.db import DatabaseError, InterfaceError
 
 from compaction_app.compaction.execute import wait_for_end
-from compaction_app.compaction.runs import give_back_connection
+from compaction_app.compaction.leases import Claim
 from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.conf import Mode, get_settings
 from compaction_app.context import windows
@@ -29,7 +29,6 @@ from compaction_app.context.reading import (
 )
 from compaction_app.conversation import chat_model
 from compaction_app.conversation.append import append_once
-from compaction_app.conversation.claim import Claim
 from compaction_app.conversation.compact import open_and_enqueue, open_now, start
 from compaction_app.conversation.recall import answer_recalls, other_calls, recall_tool
 from compaction_app.conversation.usage import record_double_configured, report_of
@@ -48,10 +47,10 @@ from compaction_app.messages.tool_calls import name_and_arguments
 from compaction_app.messages.transcript import RECALL_TOOL
 from compaction_app.messages.validation import token_count
 from compaction_app.models import ChatMessage
+from compaction_app.models.database import give_back_connection
 from compaction_app.redaction import redact_parameters, redactor_of
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
 from compaction_app.telemetry import log, log_error
-from compaction_app.tree.branches import database_of
 from compaction_app.values import Capacity, ChatContext, Role, Trigger
 
 Answer = TypeVar("Answer")
@@ -267,7 +266,6 @@ def start_turn(question: Question) -> Turn:
             "The branch at the tip is what is sent: store messages with append_message, pass others as contributions=.",
             field="messages",
         )
-    using = database_of(tip)
     endpoint = chat_model.endpoint_of(question.client)
     request = replace(request, endpoint=endpoint, reply_tokens=_longest_reply(params))
     resolved, branch = resolve_and_read(tip, request)
@@ -284,11 +282,11 @@ def start_turn(question: Question) -> Turn:
         )
     if resolved.settings.mode != Mode.OFF:
         declared = resolved.settings.provider_context_management
-        record_double_configured(tip.session_id, params, declared, using)
+        record_double_configured(tip, params, declared)
     redact = redactor_of(resolved.settings)
     request = replace(request, **redact_parameters({"tools": request.tools}, redact))
     params = redact_parameters(params, redact)
-    give_back_connection(using)
+    give_back_connection(tip)
     ends = question.is_last
     return Turn(tip=tip, request=request, resolved=resolved, params=params, context=context, ends_searches=ends)
 
@@ -367,7 +365,7 @@ def _fitted(turn: Turn, refusal: chat_model.ProviderOverflow, most: int) -> Turn
     except ConfigurationError:
         # System prompt, tools and contributions alone fill the window that the provider names.
         raise _overflow(turn, overflow) from refusal
-    give_back_connection(database_of(turn.tip))
+    give_back_connection(turn.tip)
     return replace(turn, resolved=resolved, context=context)
 
 
@@ -382,8 +380,10 @@ def _overflow(turn: Turn, overflow: Overflow, needed: int = 0) -> ContextOverflo
     needed = needed or overflow.sent or turn.context.tokens
     available = overflow.window or turn.context.window - turn.context.reserved_tokens
     named = "fit by its own account" if overflow.window else "are configured, and it names no window"
+    is_off = turn.resolved.settings.mode == Mode.OFF
+    what = "the prompt, of which MODE off sends all," if is_off else "even the newest turn alone"
     return ContextOverflow(
-        f"The provider finds even the newest turn alone too long: {needed} tokens, of which {available} {named}.",
+        f"The provider finds {what} too long: {needed} tokens, of which {available} {named}.",
         needed=needed,
         available=available,
     )

@@ -11,7 +11,7 @@ import json
 from itertools import islice
 from typing import Any
 
-from django.db import connections, models, transaction
+from django.db import models
 from django.db.models import Q
 from django.db.models.expressions import RawSQL
 
@@ -20,9 +20,9 @@ from compaction_app.conversation.titles import copy_title
 from compaction_app.exceptions import InvalidMessage, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.models.columns import lean, names, said_of
-from compaction_app.models.managers import lock_session
+from compaction_app.models.database import connection_of, locked
 from compaction_app.tokens import count_messages
-from compaction_app.tree.branches import check_instance, check_tip, database_of, history_at
+from compaction_app.tree.branches import check_instance, check_tip, history_at
 from compaction_app.tree.lanes import tips_at_or_below
 from compaction_app.values import Kind
 
@@ -53,38 +53,37 @@ def copy_branch(tip: ChatMessage, *, owner: Any = None, until: ChatMessage | Non
     check_tip(tip)
     until = until or tip
     check_instance(until, ChatMessage, "until")
-    using = database_of(tip)
-    with transaction.atomic(using=using):
-        # A redaction waits, and then finds the copy.
-        lock_session(tip.session_id, using)
-        if until.kind == Kind.SUMMARY or not tips_at_or_below(until.pk, [tip.pk], using):
-            if not ChatMessage.objects.using(using).filter(pk=tip.pk).exists():
+    # A redaction waits, and then finds the copy.
+    with locked(tip):
+        if until.kind == Kind.SUMMARY or not tips_at_or_below(until.pk, [tip.pk], tip):
+            if not ChatMessage.objects.in_database_of(tip).filter(pk=tip.pk).exists():
                 raise MessageNotFound(f"Message {tip.pk} does not exist any more.")
             raise InvalidMessage(f"until must be a message of the branch that ends at message {tip.pk}.", field="until")
-        source = ChatSession.objects.using(using).get(pk=tip.session_id)
+        source = ChatSession.objects.in_database_of(tip).get(pk=tip.session_id)
         kept = {name: getattr(source, name) for name in names(ChatSession, copied=True)}
         copy = ChatSession(copied_from_id=until.pk, **kept)
         if owner is None:
             copy.owner_id = source.owner_id
         else:
             copy.owner = owner
-        copy.save(using=using)
-        key = ChatSession._meta.pk.get_db_prep_value(copy.pk, connections[using])
-        path = {"session": key, "node": until.pk, "min_depth": 1, "lighter": json.dumps(_lighter(until.pk, using))}
-        with connections[using].cursor() as cursor:
-            cursor.execute(sql.COPY_PATH.format(**sql.COPY_IDS[connections[using].vendor], **_COLUMNS), path)
-            if summary_id := history_at(until.pk, using).summary_id:
+        connection = connection_of(tip)
+        copy.save(using=connection.alias)
+        key = ChatSession._meta.pk.get_db_prep_value(copy.pk, connection)
+        path = {"session": key, "node": until.pk, "min_depth": 1, "lighter": json.dumps(_lighter(until))}
+        with connection.cursor() as cursor:
+            cursor.execute(sql.COPY_PATH.format(**sql.COPY_IDS[connection.vendor], **_COLUMNS), path)
+            if summary_id := history_at(until).summary_id:
                 cursor.execute(sql.COPY_SUMMARY.format(**_COLUMNS), {"session": key, "summary": summary_id})
             cursor.execute(sql.COPY_PINS, path)
         if source.title:
-            copy_title(source, copy, using)
+            copy_title(source, copy)
     return copy
 
 
-def _lighter(until: int, using: str) -> dict[int, int]:
+def _lighter(until: ChatMessage) -> dict[int, int]:
     """What each message loses in tokens with its original, which may have counted more than its fields, by depth."""
-    path = RawSQL(sql.PATH_TO, [until])  # noqa: S611  # names of tables, never a value
-    found = ChatMessage.objects.using(using).filter(pk__in=path, original__isnull=False)
+    path = RawSQL(sql.PATH_TO, [until.pk])  # noqa: S611  # names of tables, never a value
+    found = ChatMessage.objects.in_database_of(until).filter(pk__in=path, original__isnull=False)
     rows = found.values().iterator(chunk_size=_AT_ONCE)
     count, lighter = get_token_counter(), dict[int, int]()
     while batch := list(islice(rows, _AT_ONCE)):
@@ -104,5 +103,5 @@ def copies_of(message: ChatMessage) -> list[ChatMessage]:
     """
     check_instance(message, ChatMessage, "message")
     first = message.copy_of or message.pk
-    rows = ChatMessage.objects.using(database_of(message)).messages().exclude(pk=message.pk)
+    rows = ChatMessage.objects.in_database_of(message).messages().exclude(pk=message.pk)
     return list(lean(rows.filter(Q(pk=first) | Q(copy_of=first)).select_related("session").order_by("id")))

@@ -20,25 +20,19 @@ from itertools import groupby
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.db import connections, router, transaction
+from django.db import router, transaction
 from django.db.models import BigIntegerField, Exists, F, OuterRef, Q, QuerySet, TextField
 from django.db.models.functions import Cast, Coalesce
 from django.utils import timezone
 
 from compaction_app import signals, tasks
-from compaction_app.compaction.runs import record_event
 from compaction_app.compaction.search_index import RECALLED
 from compaction_app.conf import Mode, get_settings, get_token_counter
 from compaction_app.conversation.compact import request_compaction
 from compaction_app.conversation.copy import copies_of
 from compaction_app.conversation.titles import clear_title
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
-from compaction_app.messages.originals import (
-    RESULT_AS_TEXT,
-    has_compaction,
-    text_without_compactions,
-    without_compactions,
-)
+from compaction_app.messages.originals import RESULT_AS_TEXT, text_without, without_compactions
 from compaction_app.messages.validation import check_text
 from compaction_app.models import (
     ChatMessage,
@@ -50,11 +44,23 @@ from compaction_app.models import (
     sql,
 )
 from compaction_app.models.columns import blanked, erased, left_of
-from compaction_app.models.managers import calls_unanswered_before, fetch, lock_session, locked_message
+from compaction_app.models.database import (
+    after_commit,
+    atomic,
+    connection_of,
+    database_of,
+    fetch,
+    lock_session,
+    locked,
+    locked_message,
+    send_after_commit,
+)
+from compaction_app.models.managers import calls_unanswered_before
+from compaction_app.models.runs import record_event
 from compaction_app.spending import keep_used
 from compaction_app.telemetry import log
 from compaction_app.tokens import TOKENS_PER_MISSING_RESULT, count_messages
-from compaction_app.tree.branches import check_instance, database_of
+from compaction_app.tree.branches import check_instance
 from compaction_app.tree.lanes import newest_tip_below
 from compaction_app.values import EventKind, Kind, QuotedIn, Role, TextFound
 
@@ -104,30 +110,23 @@ def retire_summary(summary: ChatMessage, *, reason: str = "") -> list[int]:
     if summary.kind != Kind.SUMMARY:
         raise NotASummary(f"Message {summary.pk} is not a summary; only summaries are retired.")
     check_text(reason, "reason")
-    using = database_of(summary)
-    with transaction.atomic(using=using):
-        lock_session(summary.session_id, using)
-        live = live_built_on(summary, using)
+    with locked(summary):
+        live = live_built_on(summary)
         ids = sorted(live.values_list("pk", flat=True))
         live.update(retired_at=timezone.now(), retired_reason=reason[:255])
         if ids:
-            record_event(
-                summary.session_id,
-                EventKind.RETIRED,
-                using=using,
-                message_id=summary.parent_message_id,
-                payload={"summaries": len(ids), "summary": summary.pk},
-            )
-            _announce_retired(summary.session_id, ids, reason[:255], using)
-            signals.after_commit(_compact_below, summary.session_id, summary.parent_message_id, using, using=using)
+            payload = {"summaries": len(ids), "summary": summary.pk}
+            record_event(summary, EventKind.RETIRED, message_id=summary.parent_message_id, payload=payload)
+            _announce_retired(summary, ids, reason[:255])
+            after_commit(summary, _compact_below, summary, summary.parent_message_id)
     log(logger, logging.INFO, "retired", session=summary.session_id, summaries=ids)
     return ids
 
 
-def live_built_on(summary: ChatMessage, using: str) -> QuerySet[ChatMessage]:
+def live_built_on(summary: ChatMessage) -> QuerySet[ChatMessage]:
     """The live ones among this summary and all built on it, which are retired together."""
-    built = [pk for (pk,) in fetch(sql.BUILT_ON, {"summary": summary.pk}, using)]
-    return ChatMessage.objects.using(using).live().filter(pk__in=built)
+    built = [pk for (pk,) in fetch(sql.BUILT_ON, {"summary": summary.pk}, summary)]
+    return ChatMessage.objects.in_database_of(summary).live().filter(pk__in=built)
 
 
 def redact_message(
@@ -148,97 +147,99 @@ def redact_message(
     """
     check_text(replacement, "content")
     _require_message(message, "redacted")
-    using, redacted = database_of(message), dict[int, ChatMessage]()
+    redacted: dict[int, ChatMessage] = {}
     named = set() if callable(copies) else {copy.pk for copy in copies}
     is_named = cache(copies) if callable(copies) else lambda copy: copy.pk in named
-    with transaction.atomic(using=using):
+    with atomic(message):
         # None is made of a session that is locked, so they are looked for until there is no other one.
         while new := [
             one
-            for one in (message, *(copies_of(message) if copies else ()))
+            for one in (message, *(copies_of(message) if named or callable(copies) else ()))
             if one.pk not in redacted and (one is message or is_named(one))
         ]:
             # In the order in which everybody locks sessions.
             for one in sorted(new, key=lambda one: str(one.session_id)):
                 # Who chose it by a function did not ask for one that has been deleted meanwhile.
                 with suppress(MessageNotFound) if one is not message else nullcontext():
-                    redacted[one.pk] = _redact(one, replacement, using)
+                    redacted[one.pk] = _redact(one, replacement)
         if left := named - redacted.keys():
             problem = f"Message {min(left)} is not a copy of message {message.pk}, or does not exist any more."
             raise InvalidMessage(problem, field="copies")
     return redacted[message.pk]
 
 
-def _redact(message: ChatMessage, replacement: str, using: str) -> ChatMessage:
-    row = locked_message(message, using)
-    blank_messages(row.session_id, [row.pk], using, tops=[row.pk], replacement=replacement)
-    empty_summaries(row.session_id, ids_below(row.pk, using), using, [row.pk])
-    row.refresh_from_db(using=using)
+def _redact(message: ChatMessage, replacement: str) -> ChatMessage:
+    row = locked_message(message)
+    blank_messages(row, [row.pk], tops=[row.pk], replacement=replacement)
+    empty_summaries(row, ids_below(row), [row.pk])
+    row.refresh_from_db(using=row._state.db)
     return row
 
 
-def blank_messages(
-    session_id: Any, ids: Collection[int], using: str, *, tops: Sequence[int], replacement: str = REDACTED
-) -> None:
-    """Replace the texts of messages of a locked session, and what quotes them by "[redacted]".
+def blank_messages(near: Any, ids: Collection[int], *, tops: Sequence[int], replacement: str = REDACTED) -> None:
+    """Replace the texts of messages of a locked session, ``near`` a row of it, and what quotes them by "[redacted]".
 
     ``tops``: those of them that are below no other one. The summaries that may repeat them are left to the caller.
     """
-    clear_title(session_id, ids, using)
-    for batch in _batches(sorted({*ids, *quotations_of(session_id, ids, using)}), _READ_AT_ONCE):
-        rows = list(ChatMessage.objects.using(using).filter(pk__in=batch))
+    clear_title(near, ids)
+    for batch in _batches(sorted({*ids, *quotations_of(near, ids)}), _READ_AT_ONCE):
+        rows = list(ChatMessage.objects.in_database_of(near).filter(pk__in=batch))
         # They stay. The count before does not tell how many they are: it may be another counter's.
-        missing_results = calls_unanswered_before(rows, using)
+        missing_results = calls_unanswered_before(rows)
         for row in rows:
             for name in _OF_MESSAGES:
                 setattr(row, name, _left_of(row, name))
             row.content, row.redacted_at = replacement if row.pk in ids else REDACTED, timezone.now()
-        _save_counted(rows, missing_results, using)
-        SearchEntry.objects.using(using).filter(pk__in=batch).update(**blanked(SearchEntry))
-        MessagePin.objects.using(using).filter(pk__in=batch).delete()
-    _sum_paths(tops, using)
+        _save_counted(rows, missing_results)
+        SearchEntry.objects.in_database_of(near).filter(pk__in=batch).update(**blanked(SearchEntry))
+        MessagePin.objects.in_database_of(near).filter(pk__in=batch).delete()
+    _sum_paths(near, tops)
 
 
-def _save_counted(rows: Sequence[ChatMessage], missing_results: Sequence[int], using: str) -> None:
+def _save_counted(rows: Sequence[ChatMessage], missing_results: Sequence[int]) -> None:
     counts = count_messages([vars(row) for row in rows], get_token_counter())
     for row, missing, tokens in zip(rows, missing_results, counts, strict=True):
         row.token_count = tokens + missing * TOKENS_PER_MISSING_RESULT
-        row.save_base(using=using, update_fields=[*_OF_MESSAGES, "redacted_at", "token_count"])
+        row.save_base(update_fields=[*_OF_MESSAGES, "redacted_at", "token_count"])
 
 
-def _sum_paths(tops: Sequence[int], using: str) -> None:
-    with connections[using].cursor() as cursor:
+def _sum_paths(near: Any, tops: Sequence[int]) -> None:
+    with connection_of(near).cursor() as cursor:
         for batch in _batches(tops, _BATCH):
             cursor.execute(sql.SUM_PATH_TOKENS.format(tops=sql.places(batch)), batch)
 
 
-def _drop_compactions(ids: Sequence[int], using: str) -> bool:
+def _drop_compactions(near: Any, ids: Sequence[int]) -> bool:
     """Remove providers' own summaries, which are below what they were made of; whether there were any."""
-    stored = ChatMessage.objects.using(using).messages().filter(pk__in=ids)
+    stored = ChatMessage.objects.in_database_of(near).messages().filter(pk__in=ids)
     texts = {f"{name}_text": Cast(name, TextField()) for name in ("original", "metadata")}
     named = Q(original_text__contains="compaction") | Q(metadata_text__contains="compaction")
     changed: list[int] = []
     for batch in _batches(stored.annotate(**texts).filter(named).values_list("pk", flat=True), _READ_AT_ONCE):
-        rows = [row for row in stored.filter(pk__in=batch) if has_compaction([row.original, row.metadata])]
-        missing_results = calls_unanswered_before(rows, using)
-        for row in rows:
-            row.content = text_without_compactions(row.content, row.original)
-            row.original, row.metadata = without_compactions([row.original, row.metadata])
+        rows = []
+        for row in stored.filter(pk__in=batch):
+            cut: list[Any] = []
+            left = without_compactions({"original": row.original, "metadata": row.metadata}, cut)
+            if not cut:
+                continue
+            row.content = text_without(row.content, cut)
+            row.original, row.metadata = left.get("original"), left.get("metadata", {})
             if not (row.content or row.tool_calls or row.attachments):
                 row.content, row.original = REDACTED, None
-        _save_counted(rows, missing_results, using)
+            rows.append(row)
+        _save_counted(rows, calls_unanswered_before(rows))
         changed += [row.pk for row in rows]
     # They are written again, of what is left.
-    SearchEntry.objects.using(using).filter(pk__in=changed).delete()
+    SearchEntry.objects.in_database_of(near).filter(pk__in=changed).delete()
     return bool(changed)
 
 
-def quotations_of(session_id: Any, ids: Collection[int], using: str) -> set[int]:
+def quotations_of(near: Any, ids: Collection[int]) -> set[int]:
     """The results below some that have one of them, or such a result, as found by a search: they are erased, too.
 
     What a person writes between the same tags is their own.
     """
-    rows, gone = ChatMessage.objects.using(using).messages().in_session(session_id), set(ids)
+    rows, gone = ChatMessage.objects.in_database_of(near).messages().in_session(near.session_id), set(ids)
     is_result = Q(role=Role.TOOL) | Q(content__startswith=RESULT_AS_TEXT, original__isnull=False)
     quoting = rows.filter(is_result, pk__gt=min(ids), content__contains=RECALLED).values_list("pk", "content")
     quoted = {pk: {int(depth) for depth in _QUOTED.findall(text)} for pk, text in quoting.iterator(_READ_AT_ONCE)}
@@ -258,21 +259,20 @@ def quotations_of(session_id: Any, ids: Collection[int], using: str) -> set[int]
     return gone.difference(ids)
 
 
-def _announce_retired(session_id: Any, ids: Sequence[int], reason: str, using: str) -> None:
-    signals.send_after_commit(
-        signals.summary_retired, ChatMessage, using=using, session_id=session_id, summary_ids=list(ids), reason=reason
-    )
+def _announce_retired(near: Any, ids: Sequence[int], reason: str) -> None:
+    retired = {"session_id": near.session_id, "summary_ids": list(ids), "reason": reason}
+    send_after_commit(near, signals.summary_retired, ChatMessage, **retired)
 
 
-def _compact_below(session_id: Any, message_id: int | None, using: str) -> None:
+def _compact_below(near: Any, message_id: int | None) -> None:
     """Compact the branches that contain a message in the background, where they are over their threshold."""
-    session = ChatSession.objects.using(using).filter(pk=session_id).first()
+    session = ChatSession.objects.in_database_of(near).filter(pk=near.session_id).first()
     if session is None or message_id is None or get_settings(session.settings).mode == Mode.OFF:
         return
     is_inline = get_settings(session.settings).mode == Mode.DETERMINISTIC
     if is_inline or not tasks.enqueue_session(session, message_id):
         # Without a broker the run is the record of what is needed, which the sweep finds.
-        message = ChatMessage.objects.using(using).filter(pk=message_id).first()
+        message = ChatMessage.objects.in_database_of(near).filter(pk=message_id).first()
         tip = newest_tip_below(message) if message else None
         if tip is not None:
             request_compaction(tip)
@@ -287,43 +287,43 @@ def _batches(ids: Sequence[int], size: int) -> Iterator[Sequence[int]]:
     return (ids[start : start + size] for start in range(0, len(ids), size))
 
 
-def ids_below(message_id: int, using: str) -> list[int]:
+def ids_below(message: ChatMessage) -> list[int]:
     """Ids of a message and of every message and summary below it."""
-    return [pk for (pk,) in fetch(sql.SUBTREE_IDS, {"node": message_id}, using)]
+    return [pk for (pk,) in fetch(sql.SUBTREE_IDS, {"node": message.pk}, message)]
 
 
-def empty_summaries(session_id: Any, ids: Sequence[int], using: str, tops: Sequence[int]) -> None:
+def empty_summaries(near: Any, ids: Sequence[int], tops: Sequence[int]) -> None:
     """Retire and empty the summaries among ``ids``, earlier retired ones too, and what of runs may quote them.
 
     Providers' own summaries in messages among them are removed. ``tops``: messages at or above all of them, whose
     branches may have to be compacted again.
     """
-    emptied, retired, dropped, now = 0, [], False, timezone.now()
-    signals.text_erased.send(ChatMessage, session_id=session_id, message_ids=list(ids), using=using)
+    emptied, retired, dropped, now, session_id = 0, [], False, timezone.now(), near.session_id
+    signals.text_erased.send(ChatMessage, session_id=session_id, message_ids=list(ids), using=database_of(near))
     for batch in _batches(ids, _BATCH):
-        summaries = ChatMessage.objects.using(using).summaries().filter(pk__in=batch)
+        summaries = ChatMessage.objects.in_database_of(near).summaries().filter(pk__in=batch)
         live = summaries.filter(retired_at__isnull=True)
         retired += sorted(live.values_list("pk", flat=True))
         live.update(retired_at=now)
         # The reason that a person gave for an earlier retirement may quote the summary.
         emptied += summaries.update(**blanked(ChatMessage) | {"redacted_at": now, "retired_reason": "redaction"})
-        _blank_runs(using, batch)
-        dropped |= _drop_compactions(batch, using)
+        _blank_runs(near, batch)
+        dropped |= _drop_compactions(near, batch)
     if dropped:
-        _sum_paths(tops, using)
-    ChatSession.objects.using(using).filter(pk=session_id).update(erasures=F("erasures") + 1)
+        _sum_paths(near, tops)
+    ChatSession.objects.in_database_of(near).filter(pk=session_id).update(erasures=F("erasures") + 1)
     payload = {"summaries": emptied, "erasure": "redaction"}
     message_id = tops[0] if len(tops) == 1 else None
-    record_event(session_id, EventKind.INVALIDATED, using=using, message_id=message_id, payload=payload)
+    record_event(near, EventKind.INVALIDATED, message_id=message_id, payload=payload)
     if retired:
-        _announce_retired(session_id, retired, "redaction", using)
+        _announce_retired(near, retired, "redaction")
         for top in tops:
-            signals.after_commit(_compact_below, session_id, top, using, using=using)
+            after_commit(near, _compact_below, near, top)
     log(logger, logging.INFO, "erased", session=session_id, message=message_id, by="redaction", summaries=emptied)
 
 
-def _blank_runs(using: str, ids: Sequence[int]) -> None:
-    runs = CompactionRun.objects.using(using)
+def _blank_runs(near: Any, ids: Sequence[int]) -> None:
+    runs = CompactionRun.objects.in_database_of(near)
     runs.filter(Q(tip_id__in=ids) | Q(anchor_id__in=ids)).update(**blanked(CompactionRun, said=True))
     # Of earlier versions it has the prompt's digest: who knows the rest could test guesses at a short erased text.
     runs.filter(anchor_id__in=ids).update(**blanked(CompactionRun))
@@ -332,29 +332,26 @@ def _blank_runs(using: str, ids: Sequence[int]) -> None:
 def delete_message(message: ChatMessage) -> int:
     """Delete a message and everything below it, summaries included; returns the number of deleted rows."""
     _require_message(message, "deleted")
-    using = database_of(message)
-    manager = ChatMessage.objects.db_manager(using)
-    with transaction.atomic(using=using):
-        lock_session(message.session_id, using)
-        ids = ids_below(message.pk, using)
+    with locked(message):
+        ids = ids_below(message)
         if not ids:
             raise MessageNotFound(f"Message {message.pk} does not exist any more.")
         for batch in _batches(ids, _BATCH):
-            _blank_runs(using, batch)
-        clear_title(message.session_id, set(ids), using)
-        deleted = manager.delete_subtree(message.pk)
-        ChatSession.objects.using(using).filter(pk=message.session_id).update(erasures=F("erasures") + 1)
-        record_event(
-            message.session_id, EventKind.INVALIDATED, using=using, payload={"messages": deleted, "erasure": "deletion"}
-        )
-        signals.after_commit(_compact_above, message.parent_message_id, using, using=using)
+            _blank_runs(message, batch)
+        clear_title(message, set(ids))
+        deleted = ChatMessage.objects.delete_subtree(message)
+        sessions = ChatSession.objects.in_database_of(message).filter(pk=message.session_id)
+        sessions.update(erasures=F("erasures") + 1)
+        record_event(message, EventKind.INVALIDATED, payload={"messages": deleted, "erasure": "deletion"})
+        after_commit(message, _compact_above, message)
     log(logger, logging.INFO, "erased", session=message.session_id, message=message.pk, by="deletion", rows=deleted)
     return deleted
 
 
-def _compact_above(parent_id: int | None, using: str) -> None:
+def _compact_above(deleted: ChatMessage) -> None:
     """The parent of what was deleted may now be a tip, of a branch that was compacted only below it."""
-    tip = ChatMessage.objects.using(using).tips().filter(pk=parent_id).select_related("session").first()
+    parent = ChatMessage.objects.in_database_of(deleted).tips().filter(pk=deleted.parent_message_id)
+    tip = parent.select_related("session").first()
     if tip is not None:
         request_compaction(tip)
 
@@ -364,28 +361,26 @@ def delete_session(session: ChatSession) -> None:
     check_instance(session, ChatSession, "session")
     if session.pk is None:
         raise MessageNotFound("The session has not been stored yet, or was deleted by this very object.")
-    using = database_of(session)
-    with transaction.atomic(using=using):
-        _lock_to_delete(session.pk, using)
-        session.delete(using=using)
+    with atomic(session):
+        _lock_to_delete(session)
+        session.delete(using=database_of(session))
 
 
-def delete_contents(instance: ChatSession, using: str, **kwargs: Any) -> None:
+def delete_contents(instance: ChatSession, **kwargs: Any) -> None:
     """Before a session is deleted by any way: with its user, say, or in a queryset. Sessions come in their order."""
     with suppress(MessageNotFound):
-        _lock_to_delete(instance.pk, using)
+        _lock_to_delete(instance)
     keep_used(instance)
-    nodes = ChatMessage.objects.db_manager(using)
-    for root in nodes.filter(session=instance.pk, parent=None).values_list("pk", flat=True):
-        nodes.delete_subtree(root)
+    for root in ChatMessage.objects.get_root_nodes(instance):
+        ChatMessage.objects.delete_subtree(root)
     for rows in (CompactionEvent.objects, CompactionRun.objects):
-        rows.using(using).filter(session=instance.pk).delete()
+        rows.in_database_of(instance).filter(session=instance).delete()
 
 
-def _lock_to_delete(session_id: Any, using: str) -> None:
+def _lock_to_delete(session: ChatSession) -> None:
     """Nothing that refers to the session is stored any more, by those either who do not lock it."""
-    list(ChatSession.objects.using(using).select_for_update().filter(pk=session_id).values_list("pk"))
-    lock_session(session_id, using)
+    list(ChatSession.objects.in_database_of(session).filter(pk=session.pk).select_for_update().values_list("pk"))
+    lock_session(session)
 
 
 def delete_owner(user: Any) -> list[ChatSession]:
@@ -402,10 +397,11 @@ def delete_owner(user: Any) -> list[ChatSession]:
     with transaction.atomic(using=using):
         # Twice: until the user is locked, another request may begin a conversation.
         for _ in range(2):
-            own = list(sessions.filter(owner=user).order_by("pk").values_list("pk", flat=True))
-            for session_id in own:
+            own = list(sessions.filter(owner=user).order_by("pk"))
+            for session in own:
                 # Before anything is deleted: who has one of them may wait for another.
-                _lock_to_delete(session_id, using)
+                with suppress(MessageNotFound):
+                    _lock_to_delete(session)
             list(users._base_manager.using(using).filter(pk=user.pk).select_for_update())
         of_others = messages.filter(pk=OuterRef("copy_of")).exclude(session__in=own)
         first = messages.filter(~Exists(of_others), session__in=own).values(
@@ -443,8 +439,7 @@ def redact_text(session: ChatSession, text: str, *, dry_run: bool = False) -> Te
     search.read_messages()
     if dry_run:
         return search.found()
-    with transaction.atomic(using=search.using):
-        lock_session(session.pk, search.using)
+    with locked(session):
         # Only what was appended since: the lock is not held for long.
         search.read_messages()
         found = search.found()
@@ -453,13 +448,12 @@ def redact_text(session: ChatSession, text: str, *, dry_run: bool = False) -> Te
 
 
 def _erase(session: ChatSession, found: TextFound, search: _Search) -> None:
-    using = search.using
     if found.messages:
-        blank_messages(session.pk, {one.id for one in found.messages}, using, tops=search.tops)
-    runs = CompactionRun.objects.using(using).filter(pk__in=[run.id for run in found.runs])
+        blank_messages(session, {one.id for one in found.messages}, tops=search.tops)
+    runs = CompactionRun.objects.in_database_of(session).filter(pk__in=[run.id for run in found.runs])
     runs.update(**blanked(CompactionRun))
     if found.session:
-        stored = ChatSession.objects.using(using).filter(pk=session.pk)
+        stored = ChatSession.objects.in_database_of(session).filter(pk=session.pk)
         changed = {name: search.left_of(value) for name, value in stored.values(*found.session).get().items()}
         stored.update(**changed)
         for name, value in changed.items():
@@ -468,7 +462,7 @@ def _erase(session: ChatSession, found: TextFound, search: _Search) -> None:
         quoting = {one.id for one in found.summaries}
         roots = {search.roots[pk] for pk in {*search.tops, *quoting} & search.roots.keys()}
         # Counted in any case: a run that has read any of it cannot commit.
-        empty_summaries(session.pk, sorted(search.below | quoting), using, sorted(roots))
+        empty_summaries(session, sorted(search.below | quoting), sorted(roots))
 
 
 class _Search:
@@ -476,7 +470,6 @@ class _Search:
 
     def __init__(self, session: ChatSession, wanted: str) -> None:
         self.session = session
-        self.using = database_of(session)
         self.wanted = wanted
         #: Messages that quote it below none that does, and all messages and summaries at or below them.
         self.tops: list[int] = []
@@ -490,7 +483,7 @@ class _Search:
 
     def read_messages(self) -> None:
         """Those after the last one that was read."""
-        rows = ChatMessage.objects.using(self.using).in_session(self.session.pk)
+        rows = ChatMessage.objects.in_database_of(self.session).in_session(self.session.pk)
         rows = rows.only("kind", "role", *_OF_MESSAGES)
         while batch := list(rows.filter(pk__gt=self._last)[:_READ_AT_ONCE]):
             for row in batch:
@@ -502,7 +495,7 @@ class _Search:
             self._last = batch[-1].pk
 
     def found(self) -> TextFound:
-        stored = ChatMessage.objects.using(self.using).in_session(self.session.pk)
+        stored = ChatMessage.objects.in_database_of(self.session).in_session(self.session.pk)
         # In the order of their ids: parents come first.
         for pk, parent in stored.values_list("pk", "parent_message_id"):
             self.roots[pk] = self.roots.get(parent, pk)
@@ -512,10 +505,10 @@ class _Search:
                 self.below.add(pk)
                 self.tops.append(pk)
         summaries = {pk: places for pk, places in self._summaries.items() if places or pk in self.below}
-        runs = CompactionRun.objects.using(self.using).filter(session=self.session.pk)
+        runs = CompactionRun.objects.in_database_of(self.session).filter(session=self.session.pk)
         runs = runs.only(*_OF_RUNS)
         of_runs = {run.pk: self._places(run, _OF_RUNS) for run in runs.iterator(chunk_size=_READ_AT_ONCE)}
-        row = ChatSession.objects.using(self.using).only(*_OF_SESSIONS).get(pk=self.session.pk)
+        row = ChatSession.objects.in_database_of(self.session).only(*_OF_SESSIONS).get(pk=self.session.pk)
         return TextFound(
             session=self._places(row, _OF_SESSIONS),
             messages=_quoting(self._messages),

@@ -6,14 +6,13 @@ so that without the pin nothing is lost. A redaction removes it, and so does a d
 
 from __future__ import annotations
 
-from django.db import transaction
 from django.db.models import Sum
 
 from compaction_app.context.reading import resolve_request
 from compaction_app.exceptions import InvalidMessage, PinsTooLarge
 from compaction_app.models import ChatMessage, MessagePin
-from compaction_app.models.managers import lock_session, locked_message
-from compaction_app.tree.branches import check_instance, database_of
+from compaction_app.models.database import atomic, locked, locked_message
+from compaction_app.tree.branches import check_instance
 from compaction_app.values import Kind, Role
 
 #: Of the tokens that are available for history. With a summary of its full size (15 %) less than half of them is in
@@ -29,12 +28,11 @@ def pin_message(message: ChatMessage) -> None:
     beyond, :class:`PinsTooLarge`.
     """
     check_instance(message, ChatMessage, "message")
-    using = database_of(message)
-    with transaction.atomic(using=using):
-        row = locked_message(message, using)
+    with atomic(message):
+        row = locked_message(message)
         if problem := _why_not(row):
             raise InvalidMessage(problem, field="message")
-        pins = MessagePin.objects.using(using).filter(session_id=row.session_id)
+        pins = MessagePin.objects.in_database_of(row).filter(session_id=row.session_id)
         if pins.filter(pk=row.pk).exists():
             return
         available = resolve_request(row.session).budget.available
@@ -54,10 +52,8 @@ def pin_message(message: ChatMessage) -> None:
 def unpin_message(message: ChatMessage) -> None:
     """Show a message no longer than any other. Nothing happens where it is not pinned."""
     check_instance(message, ChatMessage, "message")
-    using = database_of(message)
-    with transaction.atomic(using=using):
-        lock_session(message.session_id, using)
-        MessagePin.objects.using(using).filter(pk=message.pk).delete()
+    with locked(message):
+        MessagePin.objects.in_database_of(message).filter(pk=message.pk).delete()
 
 
 def _why_not(row: ChatMessage) -> str:

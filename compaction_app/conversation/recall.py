@@ -12,8 +12,6 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from django.db import connections
-
 from compaction_app.compaction.search_index import RECALLED, searched_text, terms_of, write_entries
 from compaction_app.compaction.search_words import words_in, words_of_query
 from compaction_app.conf import get_settings, get_token_counter
@@ -25,9 +23,9 @@ from compaction_app.messages.openai_format import parse_arguments
 from compaction_app.messages.transcript import RECALL_TOOL, escape
 from compaction_app.messages.validation import check_text, check_whole_number
 from compaction_app.models import ChatMessage, sql
-from compaction_app.models.managers import fetch, read_and_store
+from compaction_app.models.database import connection_of, fetch, read_and_store
 from compaction_app.redaction import apply_redactor, redactor_of
-from compaction_app.tree.branches import database_of, find_summary_for_branch, message_value
+from compaction_app.tree.branches import find_summary_for_branch, message_value
 from compaction_app.values import Recalled, Role
 
 SHORTEST_QUERY = 2
@@ -65,12 +63,12 @@ def recall(tip: ChatMessage, query: str, *, limit: int = 8) -> list[Recalled]:
     words = sorted(wanted, key=len, reverse=True)[:_MOST_WORDS]
     if summary is None or not words:
         return []
-    using, cutoff_id = database_of(tip), summary.last_summarized_message_id
-    write_entries(tip.session_id, cutoff_id, using)
-    statement, terms = sql.search(terms_of(words), connections[using].vendor)
+    cutoff_id = summary.last_summarized_message_id
+    write_entries(tip, cutoff_id)
+    statement, terms = sql.search(terms_of(words), connection_of(tip).vendor)
     values = {"cutoff": cutoff_id, "limit": min(limit, _MOST_FOUND), **terms}
-    ids = [pk for (pk,) in fetch(statement, values, using)]
-    rows = ChatMessage.objects.using(using).in_bulk(ids)
+    ids = [pk for (pk,) in fetch(statement, values, tip)]
+    rows = ChatMessage.objects.in_database_of(tip).in_bulk(ids)
     redact = redactor_of(settings)
     found = []
     for row in (rows[pk] for pk in ids if pk in rows):
@@ -137,7 +135,7 @@ def answer_recalls(reply: ChatMessage) -> ChatMessage | None:
     if not calls:
         return None
     keys = [OwnKey(f"recall-{reply.pk}-{number}") for number in range(len(calls))]
-    rows = ChatMessage.objects.using(database_of(reply)).filter(session_id=reply.session_id, idempotency_key__in=keys)
+    rows = ChatMessage.objects.in_database_of(reply).filter(session_id=reply.session_id, idempotency_key__in=keys)
     # Of an earlier call at the same question, or of a process that was killed.
     known = {(one.idempotency_key, one.parent_message_id): one for one in rows.select_related("session")}
     tip = reply
@@ -146,7 +144,7 @@ def answer_recalls(reply: ChatMessage) -> ChatMessage | None:
             arguments = parse_arguments(call["function"]["arguments"]) or {}
             search = partial(recall_text, tip, str(arguments.get("query") or ""))
             append = partial(_append_result, tip, call["id"], key)
-            stored = read_and_store(reply.session_id, database_of(reply), search, append)
+            stored = read_and_store(reply, search, append)
         tip = stored
     return tip
 

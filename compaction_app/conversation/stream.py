@@ -14,16 +14,15 @@ from collections.abc import Generator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from compaction_app.compaction.runs import require_no_transaction
 from compaction_app.conversation import chat_model
 from compaction_app.conversation.chat_model import END, OpenedStream, PartialReply, Reply
 from compaction_app.conversation.complete import Question, Turn, claim_and_ask, finish_turn, takes_the_arguments_of
 from compaction_app.exceptions import InvalidMessage, InvalidReply, StreamInterrupted
 from compaction_app.messages.transcript import RECALL_TOOL
 from compaction_app.models import ChatMessage
+from compaction_app.models.database import require_no_transaction
 from compaction_app.summarizers.endpoint import openai
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, without_waiting
-from compaction_app.tree.branches import database_of
 from compaction_app.values import ChatContext
 
 if TYPE_CHECKING:
@@ -190,7 +189,7 @@ class _ReplyCollector:
                 await self._start()
             while self._opened is not None and not self._is_over:
                 if not self._question.way.is_awaited:
-                    require_no_transaction(database_of(self._turn.tip))
+                    require_no_transaction(self._turn.tip)
                 chunk = await self._receive(self._opened)
                 # Another task or thread may have closed it meanwhile.
                 if chunk is END or self._draft.finish_reason or self._is_over:

@@ -18,10 +18,10 @@ from compaction_app.values import Kind
 _AT_ONCE = 50
 
 
-def clear_title(session_id: Any, erased: Collection[int], using: str) -> None:
+def clear_title(near: Any, erased: Collection[int]) -> None:
     """Clear a title of messages that are about to be erased, unless another first message begins the same."""
-    session = ChatSession.objects.using(using).only("title", "title_of").get(pk=session_id)
-    rows = ChatMessage.objects.using(using).in_session(session_id)
+    session = ChatSession.objects.in_database_of(near).only("title", "title_of").get(pk=near.session_id)
+    rows = ChatMessage.objects.in_database_of(near).in_session(near.session_id)
     if session.title_of_id is None:
         is_erased = not _messages_of(session.title, rows).isdisjoint(erased)
         is_erased = is_erased and _messages_of(session.title, rows.filter(parent=None)).issubset(erased)
@@ -29,12 +29,12 @@ def clear_title(session_id: Any, erased: Collection[int], using: str) -> None:
         is_erased = session.title_of_id in erased
     if is_erased:
         session.title, session.title_of = "", None
-        session.save(using=using, update_fields=["title", "title_of"])
+        session.save(update_fields=["title", "title_of"])
 
 
-def copy_title(source: ChatSession, copy: ChatSession, using: str) -> None:
+def copy_title(source: ChatSession, copy: ChatSession) -> None:
     """What a copy of a branch is called, once it has its messages."""
-    rows = ChatMessage.objects.using(using).in_session
+    rows = ChatMessage.objects.in_database_of(source).in_session
     if source.title_of is None:
         is_kept = bool(_messages_of(source.title, rows(copy.pk)) or not _messages_of(source.title, rows(source.pk)))
     else:
@@ -42,7 +42,7 @@ def copy_title(source: ChatSession, copy: ChatSession, using: str) -> None:
         copy.title_of = rows(copy.pk).messages().filter(copy_of=first).first()
         is_kept = copy.title_of is not None
     copy.title = source.title if is_kept else ""
-    copy.save(using=using, update_fields=["title", "title_of"])
+    copy.save(using=copy._state.db, update_fields=["title", "title_of"])
 
 
 def _messages_of(title: str, rows: QuerySet[ChatMessage]) -> set[int]:

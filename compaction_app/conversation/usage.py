@@ -18,14 +18,15 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from compaction_app import signals, telemetry
-from compaction_app.compaction.runs import record_event
+from compaction_app import telemetry
 from compaction_app.conf import Mode, get_settings
 from compaction_app.context.budget import calibration_of, observe_calibration
 from compaction_app.context.windows import name_of
 from compaction_app.messages.originals import is_compaction
 from compaction_app.messages.validation import token_count
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent
+from compaction_app.models.database import after_commit
+from compaction_app.models.runs import record_event
 from compaction_app.telemetry import log
 from compaction_app.values import ChatContext, EventKind
 
@@ -135,44 +136,43 @@ def record_reply(
     compaction: Mapping[str, int],
     counted: int | None,
     context: ChatContext | None,
-    using: str,
 ) -> None:
     """Write the events, metrics and calibration of a reply, in the transaction that stores it."""
     if context is not None:
-        signals.after_commit(telemetry.count_prompt, layer=str(context.strategy), using=using)
+        after_commit(reply, telemetry.count_prompt, layer=str(context.strategy))
     if context is not None and context.fallback_used:
         # Compaction is late or failing.
         left_out = {"dropped": context.dropped, "pruned": context.pruned}
         sizes = {"tokens": context.history_tokens, "available": context.available_tokens}
         log(logger, logging.WARNING, "fallback", session=session.pk, tip=context.tip_id, **left_out, **sizes)
         payload: dict[str, Any] = {**left_out, "tokens": context.tokens}
-        record_event(reply.session_id, EventKind.FALLBACK_USED, using=using, message_id=context.tip_id, payload=payload)
+        record_event(reply, EventKind.FALLBACK_USED, message_id=context.tip_id, payload=payload)
     if compaction:
-        stored = ChatSession.objects.using(using).only("settings").get(pk=reply.session_id)
+        stored = ChatSession.objects.in_database_of(reply).only("settings").get(pk=reply.session_id)
         if get_settings(stored.settings).mode != Mode.OFF:
             # This app's record is the one that counts: what the provider left out is still in the branch.
-            kind = EventKind.DOUBLE_RAN
-            record_event(reply.session_id, kind, using=using, message_id=reply.pk, payload=compaction)
+            record_event(reply, EventKind.DOUBLE_RAN, message_id=reply.pk, payload=compaction)
             log(logger, logging.WARNING, "double", session=reply.session_id, message=reply.pk, **compaction)
     if context is not None and counted:
-        _calibrate(session, counted, context, using)
+        _calibrate(session, counted, context)
 
 
-def _calibrate(session: ChatSession, counted: int, context: ChatContext, using: str) -> None:
+def _calibrate(session: ChatSession, counted: int, context: ChatContext) -> None:
     """Learn how the context's model counts, from the prompt tokens that its provider reports."""
     # Under the lock of the append.
-    row = ChatSession.objects.using(using).only("token_calibration").get(pk=session.pk)
+    stored = ChatSession.objects.in_database_of(session).filter(pk=session.pk)
+    row = stored.only("token_calibration").get()
     model, name = context.model, name_of((context.endpoint, context.model))
     error = _estimate_error(context, row.token_calibration, counted)
     values = {"session": session.pk, "model": model, "counted": counted, "estimated": context.tokens, "error": error}
     log(logger, logging.DEBUG, "estimate", **values)
     if context.tokens > 0 and context.attachment_tokens <= _MOST_ATTACHED * context.tokens:
         calibration = observe_calibration(row.token_calibration, name, counted, context.tokens)
-        ChatSession.objects.using(using).filter(pk=session.pk).update(token_calibration=calibration)
+        stored.update(token_calibration=calibration)
         session.token_calibration = calibration
 
 
-def record_double_configured(session_id: Any, params: Mapping[str, Any], declared: bool, using: str) -> None:
+def record_double_configured(tip: ChatMessage, params: Mapping[str, Any], declared: bool) -> None:
     """One event a session where the provider is asked, or declared, to compact as well."""
     body = params.get("extra_body")
     sent = {**params, **body} if isinstance(body, Mapping) else params
@@ -180,5 +180,5 @@ def record_double_configured(session_id: Any, params: Mapping[str, Any], declare
     if not asked and not declared:
         return
     kind = EventKind.DOUBLE_COMPACTION_CONFIGURED
-    if not CompactionEvent.objects.using(using).filter(session_id=session_id, kind=kind).exists():
-        record_event(session_id, kind, using=using, payload={"parameters": asked, "declared": declared})
+    if not CompactionEvent.objects.in_database_of(tip).filter(session=tip.session_id, kind=kind).exists():
+        record_event(tip, kind, payload={"parameters": asked, "declared": declared})

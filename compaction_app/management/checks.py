@@ -7,7 +7,8 @@ single keys. List an id in ``SILENCED_SYSTEM_CHECKS`` to silence it. Errors of s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from typing import Any
 
 from django.apps import AppConfig, apps
@@ -15,8 +16,9 @@ from django.conf import settings as django_settings
 from django.contrib.auth import get_user_model
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004  # Django's names for them
 from django.db import DEFAULT_DB_ALIAS, connections, router
+from django.db.migrations.recorder import MigrationRecorder
 
-from compaction_app.conf import Mode, find_problems, get_settings
+from compaction_app.conf import find_problems, get_settings
 from compaction_app.summarizers.base import find_backend_problem
 from compaction_app.summarizers.waiting import NO_EVENTLET, USE_GEVENT, replaced_threads
 
@@ -86,6 +88,26 @@ def _users_elsewhere() -> Iterator[CheckMessage]:
         )
 
 
+def check_earlier_tables(
+    app_configs: Sequence[AppConfig] | None = None, databases: Sequence[str] | None = None, **kwargs: Any
+) -> list[CheckMessage]:
+    """Report tables of an early state of the main branch, which ``migrate`` would take for those of 0.1.0.
+
+    It is a database check: ``migrate`` runs it, and ``check`` with ``--database``.
+    """
+    replaced = import_module("compaction_app.migrations.0001_initial").Migration.replaces
+    found: list[CheckMessage] = []
+    for alias in databases or ():
+        applied = {
+            key for key in MigrationRecorder(connections[alias]).applied_migrations() if key[0] == "compaction_app"
+        }
+        if applied and (missing := {*replaced} - applied):
+            error = f"Database {alias!r} has tables of a state before 0.1.0, without {min(missing)[1]}."
+            hint = f"Install the last state of the main branch that has {max(replaced)[1]}, migrate with it, come back."
+            found.append(Error(error, hint=hint, id="compaction_app.E025"))
+    return found
+
+
 def check_time_zones(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
     """Report times without a zone: the admin's pages raise, and a run's lease is an hour off when clocks change."""
     if django_settings.USE_TZ:
@@ -99,26 +121,9 @@ def check_threads(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any)
     return [Error(NO_EVENTLET, hint=USE_GEVENT, id="compaction_app.E024")] if replaced_threads() == "eventlet" else []
 
 
-def check_one_compaction(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
-    """Report a provider that compacts the conversation too."""
-    configured = getattr(django_settings, "COMPACTION", {})
-    if not isinstance(configured, Mapping) or configured.get("PROVIDER_CONTEXT_MANAGEMENT") is not True:
-        return []
-    if configured.get("MODE") == Mode.OFF:
-        return []
-    return [
-        Warning(
-            "PROVIDER_CONTEXT_MANAGEMENT is set: the provider and compaction_app would both shorten the conversation.",
-            hint="Turn off one of them: the provider's context management, or this app with MODE 'off'.",
-            id="compaction_app.W003",
-        )
-    ]
-
-
 ALL: tuple[Callable[..., list[CheckMessage]], ...] = (
     check_settings,
     check_databases,
     check_time_zones,
     check_threads,
-    check_one_compaction,
 )

@@ -10,7 +10,7 @@ from compaction_app.memory.ledger_text import EXTRACT_HEADING
 from compaction_app.memory.named_values import NamedValues, values_of
 from compaction_app.memory.reading import Reader, read_prose
 from compaction_app.memory.relating import relate
-from compaction_app.memory.statements import NOBODY, Statement
+from compaction_app.memory.statements import Statement
 from compaction_app.memory.words import read_words, stem
 from compaction_app.memory.writing import EDGE, compose, read_back
 from compaction_app.tokens import Count
@@ -64,30 +64,23 @@ def extractive_draft(request: SummaryRequest, count: Count) -> SummaryDraft:
     gives the same bytes, on every run and every machine.
     """
     goes_on = bool(request.previous_extract) or not request.previous_content
-    earlier = None if goes_on else read_earlier(request.previous_content, is_extract=request.previous_is_extract)
+    earlier = None if goes_on else read_earlier(request.previous_content)
     material = Material.of(*earlier, request.covered) if earlier else read_replaced(request)
     text = material.extract(request.target_tokens, count, request.instructions)
     return SummaryDraft(text=text, model=EXTRACTIVE_MODEL, is_extract=True, material=None if earlier else material)
 
 
 def read_replaced(request: SummaryRequest) -> Material:
-    """What a summary takes the place of: the covered messages, and what the base's extract says.
-
-    A base without one, of before extracts had a column, is read where its text is an extract itself.
-    """
-    own = request.previous_extract or (request.previous_content if request.previous_is_extract else "")
-    # What a model's text says in it may tell of what came later.
-    return Material.of(*read_earlier(own, is_extract=True, with_prose=False), request.covered)
+    """What a summary takes the place of: the covered messages, and what the base's extract says."""
+    return Material.of(*read_earlier(request.previous_extract, is_extract=True), request.covered)
 
 
-def read_earlier(text: str, *, is_extract: bool = False, with_prose: bool = True) -> tuple[Reader, NamedValues]:
+def read_earlier(text: str, *, is_extract: bool = False) -> tuple[Reader, NamedValues]:
     """A reader that has read an earlier summary, and its named values.
 
-    What stands under our heading in a model's text may be its own, so nobody's. ``with_prose``: also what an extract
-    has of such a text.
+    What stands under our heading in a model's text may be its own, so nobody's.
     """
     earlier = read_back(text.removeprefix(EXTRACT_HEADING)) if is_extract else read_prose(text)
-    earlier = [one for one in earlier if with_prose or one.speaker.role != NOBODY]
     # A cut lies before what a person says next: where a person's words stand last, what answered them is not told.
     last = earlier[-1] if is_extract and earlier and not earlier[-1].speaker.is_person else None
     return Reader(earlier, last), NamedValues(values_of(text) if is_extract else "")

@@ -483,6 +483,14 @@ def with_known_keys(message: Mapping[str, Any], known: Collection[str]) -> Mappi
     return {**message, "metadata": {**{key: item for key, item in others.items() if item is not None}, **given}}
 
 
+def check_shape(message: Mapping[str, Any]) -> None:
+    """Refuse a message of the chat format whose content or calls are neither a text nor a list."""
+    if not isinstance(message.get("content"), str | list | tuple | None):
+        kind = type(message["content"]).__name__
+        raise InvalidMessage(f"content must be a string or a list of parts, not {kind}.", field="content")
+    check_list_of_dicts(message.get("tool_calls") or [], "tool_calls", "dicts")
+
+
 def messages_of(message: Mapping[str, Any], writer: Writer) -> list[dict[str, Any]]:
     """One message in any format as the messages that store it: each result of a tool is a message of its own.
 
@@ -492,12 +500,9 @@ def messages_of(message: Mapping[str, Any], writer: Writer) -> list[dict[str, An
     if form == RESPONSES and not isinstance(message, _Answer):
         return messages_of(items_joined([message])[0][1], writer)
     given = _in_our_keys(message, form) if writer == "host" else message
-    if not isinstance(given.get("content"), str | list | tuple | None):
-        kind = type(given["content"]).__name__
-        raise InvalidMessage(f"content must be a string or a list of parts, not {kind}.", field="content")
+    check_shape(given)
     attachments = given.get("attachments") or []
     check_list_of_dicts(attachments, "attachments", "dicts")
-    check_list_of_dicts(given.get("tool_calls") or [], "tool_calls", "dicts")
     if writer == "client":
         attachments = [{key: item for key, item in one.items() if key != "part"} for one in attachments]
     reading = read_message({key: given[key] for key in _WHOLE_KEYS if key in given}, writer=writer)
@@ -587,38 +592,27 @@ def is_compaction(item: Any) -> bool:
     return str(item.get("type") or item.get("part_kind")) in _COMPACTIONS or is_compaction(item.get("value"))
 
 
-def without_compactions(value: Any) -> Any:
-    """A JSON value without the providers' own summaries in it, at any depth."""
-    if isinstance(value, Mapping):
-        return {key: without_compactions(item) for key, item in value.items() if not is_compaction(item)}
-    if isinstance(value, list | tuple):
-        return [without_compactions(item) for item in value if not is_compaction(item)]
-    return value
+def without_compactions(value: Any, cut: list[Any]) -> Any:
+    """A JSON value without the providers' own summaries in it, at any depth: they are added to ``cut``."""
+    if not isinstance(value, Mapping | list | tuple):
+        return value
+    items = dict(value if isinstance(value, Mapping) else enumerate(value))
+    cut += filter(is_compaction, items.values())
+    kept = {key: without_compactions(item, cut) for key, item in items.items() if not is_compaction(item)}
+    return kept if isinstance(value, Mapping) else list(kept.values())
 
 
-def text_without_compactions(text: str, original: Any) -> str:
-    """A message's text without what was read of the providers' own summaries in its original."""
+def text_without(text: str, cut: Iterable[Any]) -> str:
+    """A message's text without what was read of these parts of its original."""
     reading = Reading("model")
-    for item in _compactions_in(original):
-        reading.read_part(item, 1)
+    for part in cut:
+        reading.read_part(part, 1)
     said = list(filter(None, reading.texts))
     if len(said) > _MOST_COMPACTIONS:
         return ""
     for one in said:
         text = text.replace(one, "", 1)
     return text.strip()
-
-
-def has_compaction(value: Any) -> bool:
-    return any(_compactions_in(value))
-
-
-def _compactions_in(value: Any) -> Iterator[Mapping[str, Any]]:
-    if is_compaction(value):
-        yield value
-    elif isinstance(value, Mapping | list | tuple):
-        for item in value.values() if isinstance(value, Mapping) else value:
-            yield from _compactions_in(item)
 
 
 def original_texts(original: Any) -> list[str]:

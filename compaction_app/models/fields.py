@@ -1,11 +1,20 @@
-"""The field behind ``ChatMessage.parent``, and what becomes of a title whose message is deleted."""
+"""The fields that several tables have, the one behind ``ChatMessage.parent``, and what becomes of a title whose message
+is deleted."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
 
 from django.db import models
 from django.db.models.deletion import Collector
+
+from compaction_app.models.columns import Column
+from compaction_app.models.words import lazy_words
+
+if TYPE_CHECKING:
+    from compaction_app.models import ChatMessage, ChatSession
 
 
 class ParentMessageField(models.ForeignKey):  # type: ignore[type-arg]  # not generic at run time
@@ -13,6 +22,35 @@ class ParentMessageField(models.ForeignKey):  # type: ignore[type-arg]  # not ge
 
     def get_attname(self) -> str:
         return f"{self.name}_message_id"
+
+
+def display_words(enum: type[StrEnum]) -> list[tuple[str, Any]]:
+    """A field's choices: the stored value and the displayed one."""
+    return [(member.value, lazy_words(member.value)) for member in enum]
+
+
+def to_message(
+    is_: Column, verbose_name: Any, related_name: str, **options: Any
+) -> models.ForeignKey[ChatMessage | None, ChatMessage | None]:
+    """To a message that may be deleted without what refers to it."""
+    options |= {"verbose_name": verbose_name, "related_name": related_name}
+    return is_(models.ForeignKey("ChatMessage", on_delete=models.SET_NULL, null=True, blank=True, **options))
+
+
+def of_session(is_: Column, related_name: str, **options: Any) -> models.ForeignKey[ChatSession, ChatSession]:
+    """``delete_contents`` deletes these before their session, by whatever that is deleted, and under its lock. Django
+    collects none of them, in memory or on the admin's page before a user is deleted."""
+    return is_(models.ForeignKey("ChatSession", on_delete=models.DO_NOTHING, related_name=related_name, **options))
+
+
+def json_field(
+    is_: Column, verbose_name: Any, help_text: Any = "", default: Callable[[], Any] = dict
+) -> models.JSONField[Any, Any]:
+    return is_(models.JSONField(verbose_name, default=default, blank=True, help_text=help_text))
+
+
+def text_field(is_: Column, verbose_name: Any, help_text: Any = "", **options: Any) -> models.TextField[str, str]:
+    return is_(models.TextField(verbose_name, blank=True, default="", help_text=help_text, **options))
 
 
 def clear_title(collector: Collector, field: Any, sessions: Any, using: str) -> None:

@@ -1,27 +1,21 @@
-"""Querysets of runs and messages, and treebeard's node API over an append-only tree.
+"""The queryset of messages, and treebeard's node API over an append-only tree.
 
 treebeard's own adjacency list runs a query per ancestor, recurses once per level, and its root operations span the
 whole table. Here every read is one recursive statement (``sql``), roots belong to their session, and every write
-begins with an UPDATE of the session row: on SQLite ``select_for_update`` does nothing, and on PostgreSQL
-``FOR UPDATE`` would block plain inserts that point at the session.
+locks the session first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from django.conf import settings
-from django.db import connections, models, router, transaction
-from django.db.models import Q
+from django.db import models
 from django.db.models.deletion import Collector
 from django.db.models.expressions import RawSQL
-from django.db.models.functions import Coalesce
 from django.db.models.signals import post_save, pre_save
-from django.utils import timezone
 from treebeard.al_tree import AL_NodeManager
 from treebeard.utils import check_create_args
 
@@ -32,192 +26,30 @@ from compaction_app.messages.originals import become_text
 from compaction_app.messages.validation import named, validate_message
 from compaction_app.models import sql
 from compaction_app.models.columns import checks_of
+from compaction_app.models.database import RowQuerySet, atomic, connection_of, fetch, lock_and_read
 from compaction_app.tokens import TOKENS_PER_MISSING_RESULT, count_messages
-from compaction_app.values import Kind, Role, RunStatus
+from compaction_app.values import Kind, Role
 
 if TYPE_CHECKING:
     from compaction_app.models import ChatMessage, ChatSession, CompactionRun  # noqa: F401  # named in a string
+    from compaction_app.models.database import Near
 
-Read = TypeVar("Read")
-Stored = TypeVar("Stored")
-
-#: A run that is still ready this long after it was enqueued was lost by its broker, or waits behind others.
-LOST_AFTER_SECONDS = 60
-#: No lease and no delay is longer.
-FARTHEST = timedelta(hours=2)
 #: The columns that say where a message is in its tree.
 _PLACE = frozenset({"parent_message_id", "lane_id", "depth", "sib_order", "path_tokens"})
-
-
-def lock_session(session_id: Any, using: str) -> None:
-    """Make this transaction the only writer of the session until it ends."""
-    lock_and_read(session_id, using)
-
-
-def read_and_store(session_id: Any, using: str, read: Callable[[], Read], store: Callable[[Read], Stored]) -> Stored:
-    """What ``store`` returns for what was read, with the session locked.
-
-    What is read may take long, so nothing is locked meanwhile. Where something of the session was erased before it is
-    stored, it may have the erased text, and it is read again under the lock.
-    """
-    erasures = erasures_of(session_id, using)
-    found = read()
-    with transaction.atomic(using=using):
-        lock_session(session_id, using)
-        return store(found if erasures_of(session_id, using) == erasures else read())
-
-
-def erasures_of(session_id: Any, using: str) -> int | None:
-    """How often something of a session was redacted or deleted; None where the session is gone."""
-    from compaction_app.models import ChatSession
-
-    counters = ChatSession.objects.using(using).filter(pk=session_id).values_list("erasures", flat=True)
-    return next(iter(counters), None)
-
-
-def now_of(using: str) -> datetime:
-    """The time by the database's clock: what a host writes another one compares, and their own clocks differ."""
-    if connections[using].vendor == "postgresql":
-        [(now,)] = fetch("SELECT statement_timestamp()", [], using)
-    else:
-        [(text,)] = fetch("SELECT strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now')", [], using)
-        now = datetime.fromisoformat(text).replace(tzinfo=UTC)
-        now = now if settings.USE_TZ else timezone.make_naive(now, timezone.get_default_timezone())
-    return cast(datetime, now)
-
-
-def lock_name(name: str, using: str) -> None:
-    """Make this transaction the only one that has the name, until it ends: on SQLite, as the only one that writes."""
-    if connections[using].vendor == "postgresql":
-        fetch("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [name], using)
-
-
-def locked_message(message: ChatMessage, using: str) -> ChatMessage:
-    """The message as it is stored now, with its session, which is locked."""
-    lock_session(message.session_id, using)
-    row = type(message).objects.using(using).select_related("session").filter(pk=message.pk).first()
-    if row is None:
-        raise MessageNotFound(f"Message {message.pk} does not exist any more.")
-    return row
-
-
-def lock_and_read(
-    session_id: Any,
-    using: str,
-    statement: str = "",
-    parameters: Mapping[str, Any] | None = None,
-    *,
-    appended: Sequence[ChatMessage] = (),
-) -> list[dict[str, Any]]:
-    """:func:`lock_session`, and the rows of a statement that is executed under the lock.
-
-    ``appended``: the messages and summaries that follow, by whose dates the session began and was used; nothing else
-    moves these.
-    """
-    from compaction_app.models import ChatSession
-
-    connection, key, moment = connections[using], ChatSession._meta.pk, ChatSession._meta.get_field("updated_at")
-    dates = [node.created_at for node in appended]
-    times = {"now": min(timezone.now(), max(dates)), "first": min(dates)} if dates else {}
-    locked = {name: moment.get_db_prep_value(time, connection) for name, time in times.items()}
-    locked["session"] = key.get_db_prep_value(session_id, connection)
-    with connection.cursor() as lock, connection.cursor() as other, _in_one_trip(connection) as end:
-        lock.execute(sql.LOCK_TO_APPEND if dates else sql.LOCK, locked)
-        if statement:
-            other.execute(statement, parameters)
-        end()
-        found, rows = lock.rowcount, rows_of(other) if statement else []
-    if not found:
-        raise MessageNotFound(f"Session {session_id} does not exist any more.")
-    return rows
-
-
-@contextmanager
-def _in_one_trip(connection: Any) -> Iterator[Callable[[], None]]:
-    """What is executed inside goes to a PostgreSQL server together, which is waited for once, at the ``end``.
-
-    The server takes one after the other, so a statement sees what the lock before it waited for. Without a transaction
-    around it, all of it is one.
-    """
-    with ExitStack() as stack:
-        connection.ensure_connection()
-        # Neither SQLite nor psycopg 2 has one, nor has an old libpq.
-        if hasattr(connection.connection, "pipeline") and connection.Database.Pipeline.is_supported():
-            stack.enter_context(connection.wrap_database_errors)
-            stack.enter_context(connection.connection.pipeline())
-            yield stack.close
-        else:
-            stack.enter_context(transaction.atomic(using=connection.alias, savepoint=False))
-            yield lambda: None
-
-
-def fetch(statement: str, parameters: Mapping[str, Any] | Sequence[Any], using: str) -> list[Any]:
-    """The rows of a statement as tuples."""
-    with connections[using].cursor() as cursor:
-        cursor.execute(statement, parameters)
-        found: list[Any] = cursor.fetchall()
-        return found
-
-
-def rows_of(cursor: Any) -> list[dict[str, Any]]:
-    names = [column[0] for column in cursor.description]
-    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-
-
-def over(name: str, now: Any, since: timedelta = timedelta()) -> Q:
-    """Whether a time is over, ``since`` so long; or further off than this app sets any: its clock was wrong once."""
-    return Q(**{f"{name}__lt": now - since}) | Q(**{f"{name}__gt": now + FARTHEST})
-
-
-class IsOpen(models.Lookup):
-    """Whether a run is ready or running, in the words of the partial index: ``IsOpen(F("status"), True)``.
-
-    With parameters instead of literals SQLite does not use the partial index, and reads the whole table.
-    """
-
-    lookup_name = "is_open"
-
-    def as_sql(self, compiler: Any, connection: Any) -> tuple[str, Any]:
-        status, parameters = self.process_lhs(compiler, connection)
-        return f"{status} IN ('ready', 'running')", parameters
-
-
-class CompactionRunQuerySet(models.QuerySet["CompactionRun"]):
-    def open(self) -> CompactionRunQuerySet:
-        return self.filter(IsOpen(models.F("status"), True))
-
-    def finished(self) -> CompactionRunQuerySet:
-        return self.exclude(IsOpen(models.F("status"), True))
-
-    def claimable(self, now: Any) -> CompactionRunQuerySet:
-        """Ready and due, or stalled: claimed, and the lease ran out."""
-        due = Q(next_attempt_at__isnull=True) | over("next_attempt_at", now)
-        stalled = Q(status=RunStatus.RUNNING) & over("lease_expires_at", now)
-        return self.open().filter((Q(status=RunStatus.READY) & due) | stalled)
-
-    def waiting(self) -> CompactionRunQuerySet:
-        """Those without a worker, with when they were ``due``."""
-        due = Coalesce("next_attempt_at", "started_at", "created_at")
-        return self.open().filter(status=RunStatus.READY).annotate(due=due)
-
-    def left_behind(self, now: Any) -> CompactionRunQuerySet:
-        """Claimable, and in no broker's queue: never enqueued, enqueued long ago, or stalled."""
-        lost = Q(enqueued_at__isnull=True) | over("enqueued_at", now, timedelta(seconds=LOST_AFTER_SECONDS))
-        return self.claimable(now).filter(Q(status=RunStatus.RUNNING) | lost)
 
 
 def refuse_write(*args: Any, **kwargs: Any) -> NoReturn:
     """In place of what Django and treebeard write with: it would leave sums, lanes and summaries as they were."""
     raise ImmutableTree(
         "Use chat.append_message to add a message, or a variant of one: a stored one is never moved, and never changed "
-        "but for what chat.redact_message or chat.delete_message removes."
+        "but for metadata (chat.annotate_message) and what chat.redact_message or chat.delete_message removes."
     )
 
 
 refuse_write.alters_data = True  # type: ignore[attr-defined]  # Django's own marker for templates
 
 
-class ChatMessageQuerySet(models.QuerySet["ChatMessage"]):
+class ChatMessageQuerySet(RowQuerySet["ChatMessage"]):
     """Nodes by kind and state."""
 
     def messages(self) -> ChatMessageQuerySet:
@@ -250,6 +82,7 @@ if TYPE_CHECKING:
     class _NodeManager(models.Manager["ChatMessage"]):
         def all(self) -> ChatMessageQuerySet: ...
         def using(self, alias: str | None) -> ChatMessageQuerySet: ...
+        def in_database_of(self, near: Near) -> ChatMessageQuerySet: ...
         def filter(self, *args: Any, **kwargs: Any) -> ChatMessageQuerySet: ...
         def messages(self) -> ChatMessageQuerySet: ...
 
@@ -259,12 +92,6 @@ else:
 
 class ChatMessageManager(_NodeManager):
     """Reads the tree in one recursive statement, appends as last child, and refuses treebeard's other writes."""
-
-    def in_database_of(self, instance: Any) -> ChatMessageQuerySet:
-        """All nodes in the database that ``instance`` is written to, unless this manager is bound to another."""
-        if not isinstance(instance, models.Model):
-            return self.all()
-        return self.using(self._writing_to(instance))
 
     def get_path(self, node: ChatMessage) -> list[ChatMessage]:
         """Root → node, the node included."""
@@ -283,7 +110,7 @@ class ChatMessageManager(_NodeManager):
 
     def get_tree(self, parent: ChatMessage | None = None, max_depth: int | None = None) -> list[ChatMessage]:
         """Depth first, siblings in order, ``parent`` first. Without a parent all trees: of ``session.messages`` its."""
-        rows = self.in_database_of(parent)
+        rows = self.in_database_of(parent) if parent else self.all()
         if parent is not None:
             rows = rows.filter(pk__in=RawSQL(sql.NODE_AND_BELOW, [parent.pk]))
         if max_depth:
@@ -299,7 +126,8 @@ class ChatMessageManager(_NodeManager):
         return ordered
 
     def get_root_nodes(self, session: ChatSession | None = None) -> ChatMessageQuerySet:
-        roots = self.in_database_of(session).filter(parent__isnull=True).order_by("session", "sib_order")
+        roots = self.in_database_of(session) if isinstance(session, models.Model) else self.all()
+        roots = roots.filter(parent__isnull=True).order_by("session", "sib_order")
         return roots if session is None else roots.filter(session=session)
 
     def get_children(self, node: ChatMessage) -> ChatMessageQuerySet:
@@ -343,18 +171,20 @@ class ChatMessageManager(_NodeManager):
         if not nodes:
             return []
         self._prepare(parent, nodes, places)
-        using = self._writing_to(parent or nodes[0])
-        with named(*places[:1], external_id=nodes[0].external_id):
-            if parent is not None and len(nodes) == 1 and self._append_at_once(parent, nodes[0], using, savepoint):
+        first = nodes[0]
+        first._state.db = self._db or first._state.db or (parent._state.db if parent else None)
+        connection = connection_of(first)
+        with named(*places[:1], external_id=first.external_id):
+            if parent is not None and len(nodes) == 1 and self._append_at_once(parent, first, savepoint):
                 return list(nodes)
-        with transaction.atomic(using=using, savepoint=savepoint):
-            position = _Position.below(parent, nodes, using)
+        with atomic(first, savepoint=savepoint):
+            position = _Position.below(parent, nodes)
             at_once = len(nodes) > 1 and not self._is_heard()
             # A child names its parent's id: with ids that are known before, all are inserted together.
             ids = [node.pk for node in nodes]
             if at_once:
                 # Under the session's lock: on SQLite nobody else writes then.
-                ids = [pk for (pk,) in fetch(sql.RESERVE_IDS[connections[using].vendor], [len(nodes)], using)]
+                ids = [pk for (pk,) in fetch(sql.RESERVE_IDS[connection.vendor], [len(nodes)], first)]
             for number, node in enumerate(nodes):
                 node.pk = ids[number]
                 if lenient and node.role == Role.TOOL and node.tool_call_id not in position.open_calls:
@@ -363,36 +193,36 @@ class ChatMessageManager(_NodeManager):
                 with named(*places[number : number + 1], external_id=node.external_id):
                     position.assign_to(node)
                     if not at_once:
-                        node.save_base(using=using, force_insert=True)
+                        node.save_base(using=connection.alias, force_insert=True)
                     position.move_below(node)
             if at_once:
-                self.using(using).bulk_create(nodes)
+                self.using(connection.alias).bulk_create(nodes)
         return list(nodes)
 
     def _is_heard(self) -> bool:
         """Whether a signal's receivers may refuse a row, or write what belongs to it."""
         return any(signal.has_listeners(self.model) for signal in (pre_save, post_save))
 
-    def _append_at_once(self, parent: ChatMessage, node: ChatMessage, using: str, savepoint: bool) -> bool:
+    def _append_at_once(self, parent: ChatMessage, node: ChatMessage, savepoint: bool) -> bool:
         """Write a message whose place the database can tell, in one trip; False, and nothing is written, for others."""
         if Role.TOOL in (node.role, parent.role) or parent.tool_calls or node.kind == Kind.SUMMARY:
             return False
         if self._is_heard():
             return False
         _check_tokens(node)
-        connection = connections[using]
+        connection = connection_of(node)
         fields = [one for one in node._meta.concrete_fields if one.column not in _PLACE and not one.primary_key]
         columns, values = (", ".join(form.format(one.column) for one in fields) for form in ("{}", "%({})s"))
         parameters = {one.column: one.get_db_prep_save(one.pre_save(node, True), connection) for one in fields}
         parameters |= {"parent": parent.pk, "session": parameters["session_id"]}
         statement = sql.INSERT_BELOW.format(columns=columns, values=values)
         is_nested = connection.in_atomic_block and savepoint
-        with transaction.atomic(using=using) if is_nested else nullcontext():
-            written = lock_and_read(node.session_id, using, statement, parameters, appended=[node])
+        with atomic(node) if is_nested else nullcontext():
+            written = lock_and_read(node, statement, parameters, appended=[node])
         for place in written:
             for column, value in place.items():
                 setattr(node, column, value)
-            node._state.adding, node._state.db = False, using
+            node._state.adding, node._state.db = False, connection.alias
         return bool(written)
 
     def _prepare(self, parent: ChatMessage | None, nodes: Sequence[ChatMessage], places: Sequence[int]) -> None:
@@ -410,30 +240,27 @@ class ChatMessageManager(_NodeManager):
         for node, tokens in zip(uncounted, counts, strict=True):
             node.token_count = tokens
 
-    def _writing_to(self, near: models.Model) -> str:
-        return self._db or router.db_for_write(self.model, instance=near)
-
-    def delete_subtree(self, node_id: int) -> int:
+    def delete_subtree(self, node: ChatMessage) -> int:
         """Delete a node and all below it; returns how many. References from runs and events follow ``on_delete``."""
-        using = self._db or router.db_for_write(self.model)
-        with transaction.atomic(using=using), connections[using].cursor() as cursor:
-            top = self.model(pk=node_id)
-            references = _SubtreeReferences(using, origin=top)
+        connection = connection_of(node)
+        with atomic(node), connection.cursor() as cursor:
+            top = self.model(pk=node.pk)
+            references = _SubtreeReferences(connection.alias, origin=top)
             references.collect([top])
             references.data[self.model].clear()  # the nodes: deleted below, without signals
             references.delete()
-            cursor.execute(sql.DELETE_SUBTREE, {"node": node_id})
+            cursor.execute(sql.DELETE_SUBTREE, {"node": node.pk})
             deleted: int = cursor.rowcount
             return deleted
 
 
-def calls_unanswered_before(nodes: Sequence[ChatMessage], using: str) -> list[int]:
+def calls_unanswered_before(nodes: Sequence[ChatMessage]) -> list[int]:
     """:func:`_closed_by` of stored messages."""
     parents = list({node.parent_message_id for node in nodes if node.parent_message_id and node.role != Role.TOOL})
     open_calls: dict[int | None, OpenCalls] = {}
     if parents:
         statement = sql.CALL_GROUPS.format(parents=sql.places(parents))
-        for row in type(nodes[0]).objects.using(using).raw(statement, parents):
+        for row in type(nodes[0]).objects.in_database_of(nodes[0]).raw(statement, parents):
             above = open_calls.get(row.parent_message_id, NONE_OPEN)
             open_calls[row.pk] = open_calls_after(above, vars(row))
     return [_closed_by(node, open_calls.get(node.parent_message_id, NONE_OPEN)) for node in nodes]
@@ -460,14 +287,14 @@ class _Position:
     has_messages: bool = False
 
     @classmethod
-    def below(cls, parent: ChatMessage | None, nodes: Sequence[ChatMessage], using: str) -> _Position:
+    def below(cls, parent: ChatMessage | None, nodes: Sequence[ChatMessage]) -> _Position:
         """For a chain of nodes; without a parent: a root's. Locks the session."""
         node = nodes[0]
         if parent is None:
-            lock_and_read(node.session_id, using, appended=nodes)
-            roots = type(node).objects.using(using).filter(session_id=node.session_id, parent__isnull=True)
+            lock_and_read(node, appended=nodes)
+            roots = type(node).objects.in_database_of(node).filter(session_id=node.session_id, parent__isnull=True)
             return cls(last_order=roots.aggregate(last=models.Max("sib_order"))["last"] or 0)
-        group = lock_and_read(node.session_id, using, sql.CALL_GROUP, {"parent": parent.pk}, appended=nodes)
+        group = lock_and_read(node, sql.CALL_GROUP, {"parent": parent.pk}, appended=nodes)
         if not group:
             raise MessageNotFound(f"Message {parent.pk} does not exist any more.")
         calls = type(node)._meta.get_field("tool_calls")
@@ -479,7 +306,7 @@ class _Position:
             raise InvalidParent("A summary is a leaf: append to a message, such as its anchor.", field="parent")
         open_calls = NONE_OPEN
         for member in group:
-            called = calls.from_db_value(member["tool_calls"], None, connections[using])
+            called = calls.from_db_value(member["tool_calls"], None, connection_of(node))
             open_calls = open_calls_after(open_calls, {**member, "tool_calls": called})
         return cls(
             parent_id=last["id"],

@@ -1,4 +1,4 @@
-"""Sessions, messages, runs and events.
+"""Sessions and messages, and what belongs to a message.
 
 A conversation is a tree of :class:`ChatMessage` nodes below a :class:`ChatSession`. A summary is a node too:
 ``parent`` is its anchor, ``last_summarized_message`` its cutoff. Database constraints enforce what matters most when
@@ -11,15 +11,14 @@ treebeard's defaults and its key grows with depth, and nested sets rewrite half 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.conf import settings as django_settings
 from django.core.exceptions import ValidationError
-from django.db import models, router
-from django.db.models import F, Q
+from django.db import models
+from django.db.models import Q
 from django.utils import timezone
 from django.utils.functional import cached_property
 from django.utils.translation import gettext
@@ -44,18 +43,24 @@ from compaction_app.models.columns import (
     nothing,
     numbers_in,
 )
-from compaction_app.models.fields import ParentMessageField, clear_title
-from compaction_app.models.managers import ChatMessageManager, CompactionRunQuerySet, refuse_write
-from compaction_app.models.words import lazy_words, words
-from compaction_app.values import OPEN_RUN_STATUSES, EventKind, Kind, Role, RunStatus, Strategy, Trigger, with_ledger
+from compaction_app.models.database import RowQuerySet
+from compaction_app.models.fields import (
+    ParentMessageField,
+    clear_title,
+    display_words,
+    json_field,
+    of_session,
+    text_field,
+    to_message,
+)
+from compaction_app.models.managers import ChatMessageManager, refuse_write
+from compaction_app.models.words import words
+from compaction_app.values import Kind, Role, Strategy, with_ledger
 
 if TYPE_CHECKING:
     from django.db.models.fields.related_descriptors import RelatedManager
 
-
-def display_words(enum: type[StrEnum]) -> list[tuple[str, Any]]:
-    """A field's choices: the stored value and the displayed one."""
-    return [(member.value, lazy_words(member.value)) for member in enum]
+    from compaction_app.models.runs import CompactionEvent, CompactionRun
 
 
 def _in_tree(
@@ -65,30 +70,6 @@ def _in_tree(
     options |= {"verbose_name": verbose_name, "db_index": False, "editable": False}
     options.setdefault("related_name", "+")
     return is_(field("self", on_delete=models.DO_NOTHING, null=True, blank=True, **options))
-
-
-def _message(
-    is_: Column, verbose_name: Any, related_name: str, **options: Any
-) -> models.ForeignKey[ChatMessage | None, ChatMessage | None]:
-    """To a message that may be deleted without what refers to it."""
-    options |= {"verbose_name": verbose_name, "related_name": related_name}
-    return is_(models.ForeignKey("ChatMessage", on_delete=models.SET_NULL, null=True, blank=True, **options))
-
-
-def _of_session(is_: Column, related_name: str, **options: Any) -> models.ForeignKey[ChatSession, ChatSession]:
-    """Before a session is deleted, by whatever, ``delete_contents`` deletes these under its lock: nothing is collected
-    of them, in memory or on the admin's page before a user is deleted."""
-    return is_(models.ForeignKey(ChatSession, on_delete=models.DO_NOTHING, related_name=related_name, **options))
-
-
-def _json(
-    is_: Column, verbose_name: Any, help_text: Any = "", default: Callable[[], Any] = dict
-) -> models.JSONField[Any, Any]:
-    return is_(models.JSONField(verbose_name, default=default, blank=True, help_text=help_text))
-
-
-def _text(is_: Column, verbose_name: Any, help_text: Any = "", **options: Any) -> models.TextField[str, str]:
-    return is_(models.TextField(verbose_name, blank=True, default="", help_text=help_text, **options))
 
 
 class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the plugin finds no manager behind treebeard
@@ -110,9 +91,9 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
     model = GIVEN(
         models.CharField(_("model"), max_length=255, blank=True, default="", help_text=_("The chat model's name."))
     )
-    system_prompt = _text(SAID, _("system prompt"), _("Sent first, never compacted."))
-    settings = _json(GIVEN, _("settings"), _("Overrides of COMPACTION for this session."))
-    token_calibration = _json(
+    system_prompt = text_field(SAID, _("system prompt"), _("Sent first, never compacted."))
+    settings = json_field(GIVEN, _("settings"), _("Overrides of COMPACTION for this session."))
+    token_calibration = json_field(
         Column(copied=True),
         _("token counts corrected by"),
         _("Model name → provider's tokens ÷ our estimate, smoothed."),
@@ -136,22 +117,23 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
             help_text=_("The message of this session that the title was made of: it is erased with that one."),
         )
     )
-    copied_from = _message(
+    copied_from = to_message(
         OURS,
         _("copied from"),
         "copied_sessions",
         editable=False,
         help_text=_("The last message of the branch that was copied."),
     )
-    metadata = _json(BESIDE, _("metadata"))
+    metadata = json_field(BESIDE, _("metadata"))
     created_at = OF_HOST(models.DateTimeField(_("created at"), default=timezone.now, editable=False))
     #: When it was last used: when its newest message or summary was stored. Nothing else moves it: no erasure, no
     #: change of its title, no run that made no summary.
     updated_at = SHOWN(models.DateTimeField(_("updated at"), default=timezone.now, editable=False))
 
+    objects = RowQuerySet["ChatSession"].as_manager()
+
     # Django adds these; without its mypy plugin a type checker knows only what is declared.
     if TYPE_CHECKING:
-        objects: ClassVar[models.Manager[ChatSession]]
         messages: RelatedManager[ChatMessage]
         runs: RelatedManager[CompactionRun]
         events: RelatedManager[CompactionEvent]
@@ -187,6 +169,11 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
         validate_session(written, checks_of(ChatSession))
         super().save(*args, **kwargs)
 
+    @property
+    def session_id(self) -> uuid.UUID:
+        """Its own, as messages, runs and events have it."""
+        return self.pk
+
     def clean(self) -> None:
         if problem := find_session_error(self.settings):
             raise ValidationError({"settings": str(problem)})
@@ -205,7 +192,7 @@ class ChatMessage(AL_Node):
     """
 
     id = SHOWN(models.BigAutoField(_("ID"), primary_key=True))
-    session = _of_session(SHOWN, "messages", db_index=False, editable=False, verbose_name=_("session"))
+    session = of_session(SHOWN, "messages", db_index=False, editable=False, verbose_name=_("session"))
     # No index of its own: (parent, sib_order) begins with it.
     parent = _in_tree(SHOWN, _("parent"), ParentMessageField, related_name="children_set")
     last_summarized_message = _in_tree(SHOWN, _("cutoff"))
@@ -218,9 +205,9 @@ class ChatMessage(AL_Node):
         models.CharField(_("kind"), max_length=10, choices=display_words(Kind), default=Kind.MESSAGE)
     )
     role = GIVEN(models.CharField(_("role"), choices=display_words(Role), max_length=10))
-    content = _text(SAID, _("content"))
+    content = text_field(SAID, _("content"))
     tool_calls = replace(SAID, leaves=calls_without_arguments)(models.JSONField(_("tool calls"), null=True, blank=True))
-    tool_call_id = _text(replace(GIVEN, listed=True), _("tool call id"))
+    tool_call_id = text_field(replace(GIVEN, listed=True), _("tool call id"))
     name = SAID(models.CharField(_("name"), max_length=255, blank=True, default=""))
     reasoning = BESIDE(models.JSONField(_("reasoning"), null=True, blank=True))
     original = replace(BESIDE, client=False)(
@@ -232,26 +219,22 @@ class ChatMessage(AL_Node):
         )
     )
     attachments = SAID(models.JSONField(_("attachments"), null=True, blank=True))
-    # The defaults of the database serve the code of before, which may still be running while this is migrated.
     is_extract = Column(copied=True)(
         models.BooleanField(
             _("is an extract"),
             default=False,
-            db_default=False,
             help_text=_("Of a summary: its text is quoted from the conversation, not written by a model."),
         )
     )
-    extract = _text(
+    extract = text_field(
         QUOTED,
         _("extract"),
         _("Of a summary: quoted from the messages that it covers alone, so true on each branch with these."),
-        db_default="",
     )
-    ledger = _text(
+    ledger = text_field(
         QUOTED,
         _("ledger"),
         _("Of a summary: what is quoted beside the text, since the text does not tell it."),
-        db_default="",
     )
     token_count = SHOWN(
         models.PositiveIntegerField(
@@ -273,11 +256,10 @@ class ChatMessage(AL_Node):
             max_length=255,
             blank=True,
             default="",
-            db_default="",
             help_text=_("Of a reply: how it ended, in the provider's word."),
         )
     )
-    metadata = _json(BESIDE, _("metadata"))
+    metadata = json_field(BESIDE, _("metadata"))
     sent_context = OURS(
         models.JSONField(
             _("context sent"), null=True, blank=True, help_text=_("On replies: what was really sent to get this reply.")
@@ -400,8 +382,7 @@ class ChatMessage(AL_Node):
         """Whether somebody has pinned it, when it is first asked: a query, unless it was read along."""
         if "pin" in self._state.fields_cache:
             return self._state.fields_cache["pin"] is not None
-        using = router.db_for_write(type(self), instance=self)
-        return MessagePin.objects.using(using).filter(pk=self.pk).exists()
+        return MessagePin.objects.in_database_of(self).filter(pk=self.pk).exists()
 
     @property
     def fallback_used(self) -> bool:
@@ -453,6 +434,8 @@ class ReplyClaim(models.Model):
     token = OURS(models.UUIDField())
     lease_expires_at = OURS(models.DateTimeField())
 
+    objects = RowQuerySet["ReplyClaim"].as_manager()
+
     def __str__(self) -> str:
         return f"Claim of the reply to message {self.message_id}"
 
@@ -469,6 +452,8 @@ class SearchEntry(models.Model):
     )
     terms = Column(leaves=nothing)(models.TextField())
 
+    objects = RowQuerySet["SearchEntry"].as_manager()
+
     class Meta:
         db_table = sql.ENTRIES
 
@@ -484,153 +469,16 @@ class MessagePin(models.Model):
     """
 
     message = OURS(models.OneToOneField(ChatMessage, on_delete=models.CASCADE, primary_key=True, related_name="pin"))
-    session = _of_session(OURS, "pins")
+    session = of_session(OURS, "pins")
     lane = OURS(models.BigIntegerField())
     depth = OURS(models.PositiveIntegerField())
     tokens = OURS(models.PositiveIntegerField())
     created_at = OURS(models.DateTimeField(default=timezone.now))
+
+    objects = RowQuerySet["MessagePin"].as_manager()
 
     class Meta:
         indexes: ClassVar = [models.Index(fields=["lane", "depth"], name="compaction_pins_on_lane")]
 
     def __str__(self) -> str:
         return f"Pin of message {self.message_id}"
-
-
-class CompactionRun(models.Model):
-    """One compaction of a branch, and its record.
-
-    ``status`` is :class:`RunStatus`; ``skip_reason`` is :class:`SkipReason`, ``error_code`` is :class:`ErrorCode`, each
-    empty where it does not apply. ``tip`` is where it was requested, ``summary`` what it made, ``base`` what it started
-    from. ``cost`` is in the currency of ``MODELS``, None where a price is unknown; ``retention_before`` and
-    ``retention_after`` are shares from 0 to 1; the other figures are tokens and messages. Anything it refers to may be
-    None: the message was deleted.
-    """
-
-    session = _of_session(SHOWN, "runs", verbose_name=_("session"))
-    tip = _message(SHOWN, _("tip"), "runs_at_tip")
-    anchor = _message(SHOWN, _("anchor"), "runs_at_anchor")
-    cutoff = _message(SHOWN, _("cutoff"), "runs_at_cutoff")
-    base = _message(SHOWN, _("base"), "runs_built_on")
-    summary = _message(SHOWN, _("summary"), "made_by")
-    previous_run = OURS(
-        models.ForeignKey(
-            "self",
-            on_delete=models.SET_NULL,
-            null=True,
-            blank=True,
-            related_name="follow_ups",
-            verbose_name=_("continues"),
-        )
-    )
-    generation = SHOWN(models.PositiveIntegerField(_("compaction"), null=True, blank=True))
-    trigger = SHOWN(models.CharField(_("trigger"), choices=display_words(Trigger), max_length=10))
-    status = SHOWN(
-        models.CharField(_("status"), choices=display_words(RunStatus), max_length=10, default=RunStatus.READY)
-    )
-    strategy = OURS(
-        models.CharField(
-            _("strategy"), choices=display_words(Strategy), max_length=20, default=Strategy.AUTO_COMPACT, blank=True
-        )
-    )
-    skip_reason = SHOWN(models.CharField(_("skip reason"), max_length=30, blank=True, default=""))
-    error_code = SHOWN(models.CharField(_("error code"), max_length=30, blank=True, default=""))
-    error_detail = _text(NOTED, _("error details"))
-    instructions = _text(replace(NOTED, client=True), _("instructions"))
-    policy_line = _text(NOTED, _("line of the policy"))
-    summarizer_model = SHOWN(models.CharField(_("model"), max_length=255, blank=True, default=""))
-    prompt_version = SHOWN(models.CharField(_("prompt version"), max_length=50, blank=True, default=""))
-    nonce = OURS(models.CharField(_("mark of the prompt"), max_length=40, blank=True, default=""))
-    settings = _json(OURS, _("settings"), _("Resolved when the run was opened."))
-    budget = _json(OURS, _("budget"), _("Window, reserve and allowances then, tokens."))
-    shortened_inputs = _json(
-        OURS, _("shortened inputs"), _("Messages that the summarizer was shown head-and-tail."), list
-    )
-    request = _json(
-        Column(leaves=nothing), _("request"), _("What its prompt was made of beside the messages, and its digest.")
-    )
-    reserved_tokens = OURS(models.PositiveIntegerField(_("reserved tokens"), default=0))
-    input_tokens = SHOWN(models.PositiveIntegerField(_("input tokens"), null=True, blank=True))
-    output_tokens = SHOWN(models.PositiveIntegerField(_("output tokens"), null=True, blank=True))
-    cached_tokens = SHOWN(models.PositiveIntegerField(_("cached tokens"), null=True, blank=True))
-    cost = SHOWN(models.DecimalField(_("cost"), max_digits=14, decimal_places=8, null=True, blank=True))
-    tokens_before = SHOWN(models.PositiveIntegerField(_("tokens before"), null=True, blank=True))
-    tokens_after = SHOWN(models.PositiveIntegerField(_("tokens after"), null=True, blank=True))
-    messages_compacted = SHOWN(models.PositiveIntegerField(_("messages compacted"), null=True, blank=True))
-    retention_before = SHOWN(models.FloatField(_("found again in the text"), null=True, blank=True))
-    retention_after = SHOWN(models.FloatField(_("found again with the ledger"), null=True, blank=True))
-    attempts = SHOWN(models.PositiveIntegerField(_("attempts"), default=0))
-    next_attempt_at = SHOWN(models.DateTimeField(_("next attempt at"), null=True, blank=True))
-    claim_token = OURS(models.UUIDField(_("claim token"), null=True, blank=True))
-    lease_expires_at = OURS(models.DateTimeField(_("lease"), null=True, blank=True))
-    erasures_seen = OURS(models.PositiveIntegerField(_("erasures before"), default=0))
-    task_id = OURS(models.CharField(_("task id"), max_length=255, blank=True, default=""))
-    enqueued_at = SHOWN(models.DateTimeField(_("enqueued at"), null=True, blank=True))
-    started_at = SHOWN(models.DateTimeField(_("started at"), null=True, blank=True))
-    finished_at = SHOWN(models.DateTimeField(_("finished at"), null=True, blank=True))
-    created_at = SHOWN(models.DateTimeField(_("created at"), default=timezone.now))
-
-    objects = CompactionRunQuerySet.as_manager()
-
-    class Meta:
-        verbose_name, verbose_name_plural = _("compaction run"), _("compaction runs")
-        db_table = sql.RUNS
-        constraints = [
-            # Even if the broker delivers a task twice: one open run per anchor. One per branch depends on it.
-            models.UniqueConstraint(
-                fields=["session", "anchor"],
-                condition=Q(status__in=[str(RunStatus.READY), str(RunStatus.RUNNING)]),
-                name="compaction_one_open_run",
-            ),
-            models.UniqueConstraint(fields=["session", "generation"], name="compaction_generation"),
-            models.CheckConstraint(condition=Q(status__in=[str(s) for s in RunStatus]), name="compaction_known_status"),
-            models.CheckConstraint(
-                condition=~Q(status=RunStatus.SUCCEEDED) | Q(generation__isnull=False),
-                name="compaction_success_has_generation",
-            ),
-        ]
-        indexes = [
-            models.Index(fields=["session", "-id"], name="compaction_session_runs"),
-            models.Index(
-                fields=["status", "next_attempt_at"],
-                condition=Q(status__in=[str(RunStatus.READY), str(RunStatus.RUNNING)]),
-                name="compaction_open_runs",
-            ),
-            # For support: the runs of a day.
-            models.Index(fields=["created_at"], name="compaction_runs_by_time"),
-        ]
-
-    def __str__(self) -> str:
-        return gettext("Run {id} ({status})").format(id=self.pk, status=words(self.status))
-
-    @property
-    def is_open(self) -> bool:
-        return self.status in OPEN_RUN_STATUSES
-
-
-class CompactionEvent(models.Model):
-    """Something that compaction did or noticed: numbers and codes, never text of a conversation.
-
-    ``kind`` is :class:`EventKind`, ``payload`` depends on it.
-    """
-
-    session = _of_session(OURS, "events", verbose_name=_("session"))
-    run = OURS(
-        models.ForeignKey(
-            CompactionRun, on_delete=models.CASCADE, null=True, blank=True, related_name="events", verbose_name=_("run")
-        )
-    )
-    message = _message(OURS, _("message"), "compaction_events")
-    kind = OURS(models.CharField(_("kind"), choices=display_words(EventKind), max_length=40))
-    payload = _json(Column(listed=True), _("payload"))
-    created_at = OURS(models.DateTimeField(_("created at"), default=timezone.now))
-
-    class Meta:
-        verbose_name, verbose_name_plural = _("compaction event"), _("compaction events")
-        indexes = [
-            models.Index(F("session"), F("id").desc(), name="compaction_session_events"),
-            models.Index(fields=["created_at"], name="compaction_events_by_time"),
-        ]
-
-    def __str__(self) -> str:
-        return gettext("Event {id} ({kind})").format(id=self.pk, kind=words(self.kind))

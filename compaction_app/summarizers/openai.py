@@ -188,8 +188,8 @@ def _candidates(entries: Sequence[ModelEntry]) -> Iterator[Candidate]:
 class OpenAISummarizer(Summarizer):
     """A cascade of models behind any OpenAI-compatible endpoint.
 
-    Each model is asked once, plus one tighter retry of a draft that was too long; after a failure or a refused draft
-    the next model is asked. ``clients`` makes the client of an entry, a new one for every call, which is closed
+    Each model is asked once, and once more where its draft was too long or told nothing; after a failure or a refused
+    draft the next model is asked. ``clients`` makes the client of an entry, a new one for every call, which is closed
     afterwards: the place for a host's proxies and certificates.
     """
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django import template
 
 from compaction_app.admin import display, health
+from compaction_app.admin.links import Links
 from compaction_app.models.words import words
 
 register = template.Library()
@@ -17,32 +19,23 @@ for show in (
     register.filter(show.__name__, show)
 
 
-# -- links that the user may follow -------------------------------------------------------------------------
+def _of_links(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A tag for links that the user may follow."""
+
+    def tag(context: Any, *arguments: Any) -> Any:
+        return method(context["links"], *arguments)
+
+    return tag
 
 
-@register.simple_tag(takes_context=True)
-def message_link(context: Any, pk: int, depth: Any = None) -> Any:
-    return context["links"].message(pk, depth)
-
-
-@register.simple_tag(takes_context=True)
-def summary_link(context: Any, pk: int, generation: int | None = None) -> Any:
-    return context["links"].summary(pk, generation)
-
-
-@register.simple_tag(takes_context=True)
-def record_link(context: Any, model_name: str, pk: Any, label: Any) -> Any:
-    return context["links"].to(model_name, pk, label)
-
-
-@register.simple_tag(takes_context=True)
-def link_to(context: Any, record: Any) -> Any:
-    return context["links"].record(record)
-
-
-@register.simple_tag(takes_context=True)
-def page_url(context: Any, page: str, *arguments: Any) -> Any:
-    return context["links"].url(page, *arguments)
+for name, method in {
+    "message_link": Links.message,
+    "summary_link": Links.summary,
+    "record_link": Links.to,
+    "link_to": Links.record,
+    "page_url": Links.url,
+}.items():
+    register.simple_tag(_of_links(method), takes_context=True, name=name)
 
 
 @register.inclusion_tag("admin/compaction_app/includes/health.html", takes_context=True)

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
-from django.db import DEFAULT_DB_ALIAS, connections
+from django.db import connections
 from django.db.models import Count, Q, QuerySet
 
 from compaction_app.exceptions import ConfigurationError
@@ -57,9 +57,11 @@ class Entry:
         return self.reason in ("", NotRebuilt.REDACTED, NotRebuilt.DELETED)
 
 
-def chosen_sessions(using: str, *, min_messages: int = 0, session_id: UUID | None = None) -> QuerySet[ChatSession]:
-    """Sessions with at least one succeeded run, the oldest first."""
-    sessions = ChatSession.objects.using(using).filter(pk__in=succeeded_runs(using).order_by().values("session_id"))
+def chosen_sessions(
+    sessions: QuerySet[ChatSession], *, min_messages: int = 0, session_id: UUID | None = None
+) -> QuerySet[ChatSession]:
+    """Those with at least one succeeded run, the oldest first."""
+    sessions = sessions.filter(pk__in=succeeded_runs(sessions).order_by().values("session_id"))
     if session_id is not None:
         sessions = sessions.filter(pk=session_id)
     if min_messages:
@@ -75,9 +77,7 @@ def export_sessions(sessions: QuerySet[ChatSession], folder: Path, on_done: Call
     entries: list[Entry] = []
     for number, session in enumerate(chosen, start=1):
         name = f"{number:0{width}d}-{safe_name(session.title)}"
-        # Not where it is written: this may be a copy that the host has named.
-        using = session._state.db or DEFAULT_DB_ALIAS
-        for run in succeeded_runs(using).filter(session=session).iterator(chunk_size=_BATCH):
+        for run in succeeded_runs(sessions).filter(session=session).iterator(chunk_size=_BATCH):
             of_run: dict[str, Any] = {"session": str(session.pk), "title": session.title}
             of_run |= {"generation": run.generation, "run": run.pk, "summary": run.summary_id}
             rebuilt = rebuild(run)

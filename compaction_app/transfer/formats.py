@@ -22,11 +22,7 @@ from typing import Any
 from compaction_app.exceptions import ImportFailed, InvalidMessage
 from compaction_app.messages.originals import PROVIDER_KEYS, bounded, messages_of
 from compaction_app.messages.truncate import one_line
-from compaction_app.messages.validation import (
-    check_datetime,
-    sizes_of,
-    storable,
-)
+from compaction_app.messages.validation import check_datetime, sizes_of, storable
 from compaction_app.values import Contents, MessageFields, Role
 
 #: A conversation of another format as a document of the OpenAI chat format; None for what is not in this format.

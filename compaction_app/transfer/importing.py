@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from django.db import InterfaceError, OperationalError, connections, transaction
+from django.db.models import QuerySet
 
 from compaction_app import chat
 from compaction_app.conf import find_session_error, site_setting
@@ -147,7 +148,7 @@ def store(
     on_stored: Advance = lambda count: None,
 ) -> Iterator[Imported | Refused]:
     """Store conversations as they come, each in a transaction of its own."""
-    stored = 0
+    stored, sessions = 0, ChatSession.objects.using(using)
     for one in conversations:
         if isinstance(one, Refused):
             yield one
@@ -158,7 +159,7 @@ def store(
             continue
         try:
             with transaction.atomic(using=using):
-                imported = _store(one, owner, using, on_stored)
+                imported = _store(one, owner, sessions, on_stored)
         except Exception as error:
             # Another import of the same file, say, that runs at the same time.
             yield Refused(**about, reason=_reason(error, one.place))
@@ -169,16 +170,6 @@ def store(
         # Without statistics PostgreSQL scans the table for each level of a branch, until autovacuum runs.
         with connections[using].cursor() as cursor:
             cursor.execute(f"ANALYZE {sql.MESSAGES}")
-
-
-def _from_the_roots(messages: Sequence[ImportedMessage]) -> Iterator[int]:
-    """Yield positions depth first, parents before children."""
-    below = children_of(messages)
-    waiting = below.get(None, [])[::-1]
-    while waiting:
-        index = waiting.pop()
-        yield index
-        waiting.extend(reversed(below.get(index, [])))
 
 
 def checked(conversation: Conversation, max_bytes: int) -> Conversation:
@@ -229,28 +220,30 @@ def _without_opening_system(
 
     If several trees open with the same one, it is removed from all; one with another text stays a message.
     """
-    prompt = ""
+    prompt, below = "", children_of(messages)
     #: The new position of each parent; None for one that is removed.
     moved: dict[int | None, int | None] = {None: None}
-    for index in _from_the_roots(messages):
-        fields, parent = messages[index].fields, messages[index].parent
-        opens = parent in moved and fields["role"] == Role.SYSTEM
-        if opens and (not fields["content"] or prompt in ("", fields["content"])):
+    opening = below.get(None, [])[::-1]
+    while opening:
+        index = opening.pop()
+        fields = messages[index].fields
+        if fields["role"] == Role.SYSTEM and (not fields["content"] or prompt in ("", fields["content"])):
             prompt = prompt or fields["content"]
             if any(fields.get(key) for key in BESIDE_A_TEXT):
                 notes["what is beside the text of a system prompt, left out"] += 1
             moved[index] = None
+            opening.extend(reversed(below.get(index, [])))
     kept = [index for index in range(len(messages)) if index not in moved]
     moved |= {index: position for position, index in enumerate(kept)}
     return prompt, [replace(messages[index], parent=moved[messages[index].parent]) for index in kept]
 
 
-def _store(conversation: Conversation, owner: Any, using: str, advance: Advance) -> Imported:
+def _store(conversation: Conversation, owner: Any, sessions: QuerySet[ChatSession], advance: Advance) -> Imported:
     below = children_of(conversation.messages)
     tips = sum(index not in below for index in range(len(conversation.messages)))
     counts: dict[str, Any] = {"messages": len(conversation.messages), "tips": tips, "notes": conversation.notes}
     ids = [message.fields.get("external_id") or "" for message in conversation.messages]
-    of_owner = ChatSession.objects.using(using).filter(owner=owner)
+    of_owner = sessions.filter(owner=owner)
     #: The messages that are there. Without an id they are those of a digest.
     known: dict[str, int | None] = {}
     # Our own export has the session's id.
@@ -266,7 +259,7 @@ def _store(conversation: Conversation, owner: Any, using: str, advance: Advance)
             logger.debug("skip session=%s reason=imported_before", session.pk)
             return Imported(session=session, **counts)
     else:
-        session = _begin(conversation, owner, using)
+        session = _begin(conversation, owner, sessions)
     # Chain by chain, with a stack: a conversation may be deeper than Python can recurse.
     waiting: list[tuple[ChatMessage | int | None, int]] = [(None, root) for root in reversed(below[None])]
     while waiting:
@@ -300,7 +293,7 @@ def _store(conversation: Conversation, owner: Any, using: str, advance: Advance)
     return Imported(session=session, **counts)
 
 
-def _begin(conversation: Conversation, owner: Any, using: str) -> ChatSession:
+def _begin(conversation: Conversation, owner: Any, sessions: QuerySet[ChatSession]) -> ChatSession:
     is_known = find_session_error(conversation.settings) is None
     if not is_known:
         conversation.notes["settings of a session that are not known, left out"] += 1
@@ -312,9 +305,9 @@ def _begin(conversation: Conversation, owner: Any, using: str) -> ChatSession:
         settings=conversation.settings if is_known else {},
         external_id=conversation.external_id,
         metadata=conversation.metadata,
-        using=using,
+        using=sessions.db,
     )
     if conversation.created_at is not None:
         session.created_at = conversation.created_at
-        session.save(using=using, update_fields=["created_at"])
+        session.save(using=sessions.db, update_fields=["created_at"])
     return session

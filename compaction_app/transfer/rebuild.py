@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from django.db import DEFAULT_DB_ALIAS
+from django.db.models import QuerySet
 
-from compaction_app.compaction.execute import REQUEST_KEYS, request_of
+from compaction_app.compaction.execute import request_of
 from compaction_app.compaction.planning import covered_messages
 from compaction_app.conf import Settings, settings_from_snapshot, site_setting
 from compaction_app.models import CompactionRun
@@ -31,7 +31,7 @@ class NotRebuilt(StrEnum):
     REDACTED = "redacted"
     #: A message that the summarizer may have seen was deleted, and the summary with it.
     DELETED = "deleted"
-    #: The run does not record what it asked for.
+    #: What the run asked for was erased.
     NOT_RECORDED = "not_recorded"
     #: Rows that it refers to are missing: ``verify_chats`` says more.
     SOURCES_MISSING = "sources_missing"
@@ -61,7 +61,7 @@ def rebuild(run: CompactionRun) -> Rebuilt | NotRebuilt:
         return NotRebuilt.DELETED
     if run.summary.redacted_at is not None:
         return NotRebuilt.REDACTED
-    if not run.request.keys() >= REQUEST_KEYS:
+    if not run.request:
         return NotRebuilt.NOT_RECORDED
     settings = settings_from_snapshot(run.settings)
     if settings.redactor is not None:
@@ -79,10 +79,10 @@ def rebuild(run: CompactionRun) -> Rebuilt | NotRebuilt:
     return Rebuilt(run=run, settings=settings, plan=plan, request=request, limits=limits, is_reworded=reworded)
 
 
-def succeeded_runs(using: str) -> Any:
+def succeeded_runs(near: QuerySet[Any]) -> QuerySet[CompactionRun]:
     """Runs with the relations that :func:`rebuild` needs, ordered by session and generation."""
     return (
-        CompactionRun.objects.using(using)
+        CompactionRun.objects.in_database_of(near)
         .filter(generation__isnull=False)
         .select_related("session", "summary", "base", "base__last_summarized_message", "base__pinned_message")
         .order_by("session__created_at", "session_id", "generation")
@@ -98,7 +98,9 @@ def _plan(run: CompactionRun, zone: str | None) -> CompactionPlan | None:
         turn_request = previous.pinned_message
         base = branches.summary_value(previous, previous.last_summarized_message, turn_request, zone)
     first_depth = base.cutoff_depth + 1 if base else 1
-    path = branches.load_path(summary.parent_message_id, run._state.db or DEFAULT_DB_ALIAS, first_depth, zone)
+    # Not where it is written: this may be a copy that the host has named.
+    here = CompactionRun.objects.using(run._state.db)
+    path = branches.load_path(summary.parent_message_id, here, first_depth, zone)
     # A request of an earlier generation is above the path that was read.
     inherited = [base.turn_request] if base and base.turn_request else []
     by_id = {message.id: message for message in (*inherited, *path)}

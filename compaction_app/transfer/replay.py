@@ -17,7 +17,7 @@ from compaction_app.memory.score import Told, share_kept
 from compaction_app.messages.transcript import largest_saving_summary, leaks_wrapper
 from compaction_app.messages.validation import make_storable
 from compaction_app.summarizers.base import Summarizer, run_summarizer
-from compaction_app.summarizers.drafts import mended, refuse_draft
+from compaction_app.summarizers.drafts import refuse_draft
 from compaction_app.tokens import Count
 from compaction_app.transfer.bundles import OUTPUT, Bundle
 from compaction_app.values import ErrorCode, SummaryDraft, SummaryRequest
@@ -86,7 +86,7 @@ def replay(bundle: Bundle, summarizer: Summarizer, count: Count) -> Replay:
     answer = ask_summarizer(summarizer, bundle.request)
     if isinstance(answer, SummarizerError):
         return Replay(**asked, model=answer.model, code=answer.error_code, detail=str(answer))
-    draft = prose_draft(mended(answer, bundle.request.max_output_tokens), bundle.request.previous_ledger)
+    draft = prose_draft(answer, bundle.request.previous_ledger)
     # A draft with a lone surrogate is refused, and can be neither counted nor written as it is.
     text = make_storable(draft.text)
     # The target that its run had, also where the request asked for less.

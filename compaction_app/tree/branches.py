@@ -15,7 +15,6 @@ from operator import attrgetter
 from typing import Any, NamedTuple, cast
 from zoneinfo import ZoneInfo
 
-from django.db import connections, router
 from django.db.models import DateTimeField, JSONField
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
@@ -24,7 +23,7 @@ from compaction_app.conf import MAX_INTEGER
 from compaction_app.exceptions import InvalidMessage, InvalidParent, MessageNotFound
 from compaction_app.messages.validation import canonical
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
-from compaction_app.models.managers import fetch
+from compaction_app.models.database import Near, connection_of, database_of, fetch
 from compaction_app.models.sql import Row
 from compaction_app.values import Branch, Kind, Message, Origin, Summary
 
@@ -40,15 +39,15 @@ _CONVERTED = [
 ]
 
 
-def read_rows(statement: str, parameters: Mapping[str, Any], using: str) -> list[Row]:
+def read_rows(statement: str, parameters: Mapping[str, Any], near: Near) -> list[Row]:
     """The rows of a statement that selects ``sql.VALUES``, and a part if there are several."""
-    rows = [Row(*values) for values in fetch(statement, parameters, using)]
+    rows = [Row(*values) for values in fetch(statement, parameters, near)]
     for name in _CONVERTED:
         at, convert = Row._fields.index(name), None
         for number, row in enumerate(rows):
             # Few rows have one.
             if row[at] is not None:
-                convert = convert or _converter(name, connections[using])
+                convert = convert or _converter(name, connection_of(near))
                 rows[number] = row._replace(**{name: convert(row[at])})
     return rows
 
@@ -70,15 +69,6 @@ class TipHistory(NamedTuple):
     tokens: int
 
 
-def database_of(instance: ChatMessage | ChatSession | CompactionRun) -> str:
-    """The alias that a conversation is written to, whichever it was read from; it is read there too.
-
-    The router decides; where it says nothing, it is the alias that the row came from. A replica may not have yet what
-    was written a moment ago.
-    """
-    return router.db_for_write(type(instance), instance=instance)
-
-
 def check_instance(value: Any, model: type[ChatMessage] | type[ChatSession], name: str) -> None:
     """Raise :class:`InvalidMessage` naming the argument if it is not an instance of ``model``."""
     if not isinstance(value, model):
@@ -95,27 +85,27 @@ def check_tip(tip: ChatMessage) -> None:
         )
 
 
-def histories_at(tip_ids: Collection[int], using: str) -> dict[int, TipHistory]:
+def histories_at(tip_ids: Collection[int], near: Near) -> dict[int, TipHistory]:
     """The history at each of these tips, in one query however long the branches are. Deleted tips are left out."""
     if not tip_ids:
         return {}
-    rows = fetch(sql.HISTORIES.format(tips=sql.places(tip_ids)), list(tip_ids), using)
+    rows = fetch(sql.HISTORIES.format(tips=sql.places(tip_ids)), list(tip_ids), near)
     return {row[0]: TipHistory(*row) for row in rows}
 
 
-def history_at(tip_id: int, using: str) -> TipHistory:
-    found = histories_at([tip_id], using).get(tip_id)
+def history_at(tip: ChatMessage) -> TipHistory:
+    found = histories_at([tip.pk], tip).get(tip.pk)
     if found is None:
-        raise MessageNotFound(f"Message {tip_id} does not exist any more.")
+        raise MessageNotFound(f"Message {tip.pk} does not exist any more.")
     return found
 
 
-def session_and_history(tip_id: int, using: str) -> tuple[ChatSession, TipHistory] | None:
+def session_and_history(tip: ChatMessage) -> tuple[ChatSession, TipHistory] | None:
     """The session of a tip and the history there in one statement; None if the message does not exist any more."""
-    found: Any = next(iter(ChatSession.objects.using(using).raw(sql.SESSION_AND_HISTORY, [tip_id])), None)
+    found: Any = next(iter(ChatSession.objects.in_database_of(tip).raw(sql.SESSION_AND_HISTORY, [tip.pk])), None)
     if found is None:
         return None
-    return found, TipHistory(tip_id, found.applied_summary_id, found.history_tokens)
+    return found, TipHistory(tip.pk, found.applied_summary_id, found.history_tokens)
 
 
 def _pruned_tokens(prune_bytes: int) -> int:
@@ -123,27 +113,27 @@ def _pruned_tokens(prune_bytes: int) -> int:
 
 
 def load_window(
-    tip_id: int, using: str, *, limit: int, preserve: int, prune_bytes: int, largest_summary: int = MAX_INTEGER
+    tip: ChatMessage, *, limit: int, preserve: int, prune_bytes: int, largest_summary: int = MAX_INTEGER
 ) -> tuple[Branch, dict[str, Any]]:
     """The branch as far back as ``limit`` tokens reach, and what of its session a context depends on, in one query.
 
     A summary of more than ``largest_summary`` tokens is passed over for an older one, or for none.
     """
     parameters = {
-        "tip": tip_id,
+        "tip": tip.pk,
         "limit": limit,
         "largest_summary": largest_summary,
         "preserve": preserve,
         "pruned": _pruned_tokens(prune_bytes),
     }
-    rows = read_rows(sql.CONTEXT, parameters, using)
-    branch, of_session = _branch(tip_id, rows), next(row for row in rows if row.part == "session")
+    rows = read_rows(sql.CONTEXT, parameters, tip)
+    branch, of_session = _branch(tip, rows), next(row for row in rows if row.part == "session")
     stored = {"system_prompt": of_session.content, "settings": of_session.tool_calls}
     return branch, {**stored, "model": of_session.name, "token_calibration": of_session.reasoning}
 
 
 def load_shared_extract(
-    branch: Branch, using: str, *, limit: int, prune_bytes: int, count: Callable[[str], int]
+    branch: Branch, tip: ChatMessage, *, limit: int, prune_bytes: int, count: Callable[[str], int]
 ) -> Branch | None:
     """The branch with the extract of a summary that is anchored on another branch, and every message after its cutoff.
 
@@ -156,7 +146,7 @@ def load_shared_extract(
         "limit": limit,
         "pruned": _pruned_tokens(prune_bytes),
     }
-    parts = {row.part: row for row in read_rows(sql.SHARED_EXTRACT, parameters, using)}
+    parts = {row.part: row for row in read_rows(sql.SHARED_EXTRACT, parameters, tip)}
     if "summary" not in parts:
         return None
     base = summary_value(parts["summary"], parts["cutoff"], parts.get("request"))
@@ -169,21 +159,28 @@ def load_shared_extract(
     return None if unread else shared
 
 
-def load_whole_tail(tip_id: int, using: str, zone: str | None = None, *, with_content: bool = True) -> Branch:
+def load_whole_tail(tip: ChatMessage, zone: str | None = None, *, with_content: bool = True) -> Branch:
     """The whole tail: for a summarizer with content, for planning without. ``zone``: see :func:`message_value`."""
     statement = sql.WHOLE_TAIL if with_content else sql.STRUCTURE
-    return _branch(tip_id, read_rows(statement, {"tip": tip_id, "pruned": 1}, using), zone)
+    return _branch(tip, read_rows(statement, {"tip": tip.pk, "pruned": 1}, tip), zone)
 
 
-def load_verbatim(tip_id: int, using: str) -> Branch:
+def load_verbatim(tip: ChatMessage) -> Branch:
     """Root → tip without a summary, for ``MODE = "off"``."""
-    return _branch(tip_id, read_rows(sql.PATH_VALUES, {"node": tip_id, "min_depth": 1}, using))
+    return _branch(tip, read_rows(sql.PATH_VALUES, {"node": tip.pk, "min_depth": 1}, tip))
 
 
-def load_path(node_id: int, using: str, min_depth: int, zone: str | None = None) -> list[Message]:
+def load_path(node_id: int, near: Near, min_depth: int, zone: str | None = None) -> list[Message]:
     """The messages from a depth down to a node, in order. ``zone``: see :func:`message_value`."""
-    rows = read_rows(sql.PATH_VALUES, {"node": node_id, "min_depth": min_depth}, using)
+    rows = read_rows(sql.PATH_VALUES, {"node": node_id, "min_depth": min_depth}, near)
     return [message_value(row, zone) for row in rows]
+
+
+def unread_message(near: ChatMessage | CompactionRun, pk: int) -> ChatMessage:
+    """A message of the same session by its id alone."""
+    message = ChatMessage(pk=pk, session_id=near.session_id)
+    message._state.db = database_of(near)
+    return message
 
 
 def find_summary_for_branch(tip: ChatMessage) -> ChatMessage | None:
@@ -193,35 +190,35 @@ def find_summary_for_branch(tip: ChatMessage) -> ChatMessage | None:
     ``last_summarized_message`` its cutoff.
     """
     check_tip(tip)
-    summary_id = history_at(tip.pk, database_of(tip)).summary_id
-    return ChatMessage.objects.using(database_of(tip)).get(pk=summary_id) if summary_id else None
+    summary_id = history_at(tip).summary_id
+    return ChatMessage.objects.in_database_of(tip).get(pk=summary_id) if summary_id else None
 
 
 def get_branch(tip: ChatMessage) -> list[ChatMessage]:
     """The messages from the root to ``tip`` in order, without summaries: the transcript that people see."""
     check_tip(tip)
-    return ChatMessage.objects.db_manager(database_of(tip)).get_path(tip)
+    return ChatMessage.objects.get_path(tip)
 
 
-def path_ids(node_id: int, using: str, min_depth: int = 1) -> list[int]:
+def path_ids(node: ChatMessage, min_depth: int = 1) -> list[int]:
     """Ids from ``node`` up to ``min_depth``."""
-    return [pk for pk, _ in fetch(sql.PATH_IDS, {"node": node_id, "min_depth": min_depth}, using)]
+    return [pk for pk, _ in fetch(sql.PATH_IDS, {"node": node.pk, "min_depth": min_depth}, node)]
 
 
-def is_on_branch(ancestor_id: int, ancestor_depth: int, tip_id: int, using: str) -> bool:
+def is_on_branch(ancestor_id: int, ancestor_depth: int, tip: ChatMessage) -> bool:
     """Whether a message is the tip or above it."""
-    return ancestor_id in path_ids(tip_id, using, ancestor_depth)
+    return ancestor_id in path_ids(tip, ancestor_depth)
 
 
-def with_already_compacted(branch: Branch, using: str) -> Branch:
+def with_already_compacted(branch: Branch, near: Near) -> Branch:
     """The branch, marked if the run that made its base was triggered at this tip or further down the same branch."""
     if branch.base is None:
         return branch
-    made_by = CompactionRun.objects.using(using).filter(summary_id=branch.base.id)
+    made_by = CompactionRun.objects.in_database_of(near).filter(summary_id=branch.base.id)
     run = made_by.select_related("tip").only("tip").first()
     if run is None or run.tip is None:
         return branch
-    return replace(branch, already_compacted=is_on_branch(branch.tip_id, branch.tip_depth, run.tip.pk, using))
+    return replace(branch, already_compacted=is_on_branch(branch.tip_id, branch.tip_depth, run.tip))
 
 
 def tips(session: ChatSession, below: int | None = None) -> list[ChatMessage]:
@@ -230,11 +227,10 @@ def tips(session: ChatSession, below: int | None = None) -> list[ChatMessage]:
     ``below``: only of branches that contain the message with this id. The cost depends on lanes, not on messages.
     """
     check_instance(session, ChatSession, "session")
-    using = database_of(session)
     # SQLite stores a UUID as text.
-    key = ChatSession._meta.pk.get_db_prep_value(session.pk, connections[using])
+    key = ChatSession._meta.pk.get_db_prep_value(session.pk, connection_of(session))
     # Formatted in are names of tables, never a value.
-    found = ChatMessage.objects.using(using).filter(pk__in=RawSQL(sql.TIPS, [key]))  # noqa: S611
+    found = ChatMessage.objects.in_database_of(session).filter(pk__in=RawSQL(sql.TIPS, [key]))  # noqa: S611
     if below is not None:
         # No database takes a larger number, and no message has it.
         found = found.filter(pk__in=RawSQL(sql.NODE_AND_BELOW, [max(0, min(below, 2**63 - 1))]))  # noqa: S611
@@ -247,8 +243,7 @@ def variants(message: ChatMessage) -> list[ChatMessage]:
     "2 of 3" in a front end: ``variants(message).index(message) + 1`` of ``len(variants(message))``.
     """
     check_instance(message, ChatMessage, "message")
-    manager = ChatMessage.objects.db_manager(database_of(message))
-    return list(manager.get_siblings(message).filter(kind=Kind.MESSAGE))
+    return list(ChatMessage.objects.get_siblings(message).filter(kind=Kind.MESSAGE))
 
 
 def message_value(row: Row | ChatMessage, zone: str | None = None) -> Message:
@@ -295,9 +290,9 @@ def summary_value(
     )
 
 
-def _branch(tip_id: int, rows: Sequence[Row], zone: str | None = None) -> Branch:
+def _branch(tip: ChatMessage, rows: Sequence[Row], zone: str | None = None) -> Branch:
     if not rows:
-        raise MessageNotFound(f"Message {tip_id} does not exist any more.")
+        raise MessageNotFound(f"Message {tip.pk} does not exist any more.")
     parts: dict[str, Row] = {row.part: row for row in rows if row.part not in ("tail", "pin")}
     base, cutoff_depth, cutoff_tokens = None, 0, 0
     if "summary" in parts:
@@ -311,7 +306,7 @@ def _branch(tip_id: int, rows: Sequence[Row], zone: str | None = None) -> Branch
     # Pins are shown where the tail was not read either.
     shown = [*after, *(row for row in pins if row.depth > cutoff_depth and row.id not in {one.id for one in after})]
     return Branch(
-        tip_id=tip_id,
+        tip_id=tip.pk,
         tip_depth=tip_depth,
         tip_path_tokens=tip_tokens,
         base=base,

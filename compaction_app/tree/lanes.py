@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from uuid import UUID
 
-from django.db import connections
 from django.db.models import Exists, Q, Subquery
 
 from compaction_app.exceptions import MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, sql
-from compaction_app.models.managers import fetch
-from compaction_app.tree.branches import TipHistory, check_tip, database_of, histories_at
+from compaction_app.models.database import Near, connection_of, fetch
+from compaction_app.tree.branches import TipHistory, check_tip, histories_at
 
 _ANY_ID = 2**63 - 1
 #: Of a session's branches the newest, where all of them are looked at.
@@ -47,13 +45,13 @@ class Lane:
 
 def read_lanes(session: ChatSession, *, limit: int = 60, before: int | None = None) -> tuple[Lane, ...]:
     """The newest lanes that begin before a message, newest first, in one query."""
-    return _lanes(session.pk, database_of(session), limit=limit, after=0, before=before or _ANY_ID)
+    return _lanes(session, limit=limit, after=0, before=before or _ANY_ID)
 
 
-def _lanes(session_id: UUID, using: str, **chosen: int) -> tuple[Lane, ...]:
+def _lanes(row: ChatSession | ChatMessage, **chosen: int) -> tuple[Lane, ...]:
     # SQLite stores a UUID as text.
-    key = ChatSession._meta.pk.get_db_prep_value(session_id, connections[using])
-    rows = fetch(sql.LANES, {"session": key, **chosen}, using)
+    key = ChatSession._meta.pk.get_db_prep_value(row.session_id, connection_of(row))
+    rows = fetch(sql.LANES, {"session": key, **chosen}, row)
     return tuple(Lane(*(*row[:-1], bool(row[-1]))) for row in rows)
 
 
@@ -72,38 +70,38 @@ def newest_tip(message: ChatMessage) -> ChatMessage:
 
 def newest_tip_below(message: ChatMessage) -> ChatMessage | None:
     """:func:`newest_tip`, or None if the message does not exist any more."""
-    lane, using = message.lane_id or message.pk, database_of(message)
-    forks = _lanes(message.session_id, using, limit=_ANY_ID, after=message.pk, before=_ANY_ID)
+    lane = message.lane_id or message.pk
+    forks = _lanes(message, limit=_ANY_ID, after=message.pk, before=_ANY_ID)
     # Down from which depth each lane is below the message, and where it ends. Lanes begin after the one they leave.
     depths, newest = {lane: message.depth}, message.pk
     for other in reversed(forks):
         if other.parent_lane_id in depths and other.start_depth > depths[other.parent_lane_id]:
             depths[other.start_id], newest = 0, max(newest, other.end_id)
-    rows = ChatMessage.objects.using(using).messages()
+    rows = ChatMessage.objects.in_database_of(message).messages()
     own = rows.filter(lane_id=lane, depth__gt=message.depth).order_by("-depth").values("pk")[:1]
     # A message that was deleted may have left its place on the lane to others.
     found = rows.filter(Q(pk__in=[message.pk, newest]) | Q(pk=Subquery(own)), Exists(rows.filter(pk=message.pk)))
     return found.select_related("session").defer("reasoning", "original").order_by("-id").first()
 
 
-def tips_at_or_below(message_id: int, tip_ids: Collection[int], using: str) -> set[int]:
+def tips_at_or_below(message_id: int, tip_ids: Collection[int], near: Near) -> set[int]:
     """Those of the tips whose branch contains a message, in one query from lane to lane."""
-    return {tip for _, tip in _tips_at_or_below([message_id], tip_ids, using)}
+    return {tip for _, tip in _tips_at_or_below([message_id], tip_ids, near)}
 
 
-def _tips_at_or_below(message_ids: Collection[int], tip_ids: Collection[int], using: str) -> set[tuple[int, int]]:
+def _tips_at_or_below(message_ids: Collection[int], tip_ids: Collection[int], near: Near) -> set[tuple[int, int]]:
     """(message, tip) of each tip whose branch contains the message."""
     if not tip_ids or not message_ids:
         return set()
     statement = sql.TIPS_AT_OR_BELOW.format(tips=sql.places(tip_ids), messages=sql.places(message_ids))
-    return set(fetch(statement, [*tip_ids, *message_ids], using))
+    return set(fetch(statement, [*tip_ids, *message_ids], near))
 
 
 def newest_branches(session: ChatSession) -> dict[int, tuple[Lane, TipHistory]]:
     """The newest branches by their tips, each with the lane that it ends and its history, in two queries."""
-    lanes = _lanes(session.pk, using := database_of(session), limit=_MOST_LANES, after=0, before=_ANY_ID)
+    lanes = _lanes(session, limit=_MOST_LANES, after=0, before=_ANY_ID)
     tips = {lane.end_id: lane for lane in lanes if lane.is_tip}
-    return {tip: (tips[tip], history) for tip, history in histories_at(list(tips), using).items()}
+    return {tip: (tips[tip], history) for tip, history in histories_at(list(tips), session).items()}
 
 
 def longest_with(newest: Mapping[int, tuple[Lane, TipHistory]], summary_ids: Collection[int]) -> int | None:
@@ -122,10 +120,9 @@ def borrowers(
     of_live = [one for one in summaries if one.retired_at is None]
     if not of_live:
         return []
-    using = database_of(of_live[0])
     too_long = [tip for tip, (_, history) in newest.items() if history.tokens > available]
     spans = [(one.last_summarized_message_id or 0, one.parent_message_id or 0) for one in of_live]
-    below = _tips_at_or_below({pk for span in spans for pk in span}, too_long, using)
+    below = _tips_at_or_below({pk for span in spans for pk in span}, too_long, of_live[0])
     return sorted(
         tip
         for tip in too_long

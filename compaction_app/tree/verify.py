@@ -18,7 +18,7 @@ from itertools import islice, pairwise
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Max, Q
+from django.db.models import Max, Q, QuerySet
 
 from compaction_app.conf import get_token_counter
 from compaction_app.exceptions import InvalidMessage
@@ -136,34 +136,33 @@ class _Node:
         return other.at_depth(self.depth) is self
 
 
-def verify_session(session: ChatSession, *, using: str = "default", on_rows: Advance | None = None) -> Report:
-    """Check one session in one pass. Writes nothing."""
+def verify_session(session: ChatSession, *, on_rows: Advance | None = None) -> Report:
+    """Check one session in one pass, in the database that it was read from. Writes nothing."""
+    stored = ChatSession.objects.using(session._state.db).filter(pk=session.pk)
+    # When a message or a summary was stored, and which erasure or retirement was recorded, for the last time.
+    last_write = stored.values_list("updated_at", Max("events"))
     for _ in range(_ATTEMPTS):
-        before = _last_write(session, using)
-        report = _Verification(session, using, on_rows or (lambda count: None)).report()
+        before = last_write.first()
+        report = _Verification(session, stored, on_rows or (lambda count: None)).report()
         # A write between two of our queries can look like a problem.
-        if not report.problems or _last_write(session, using) == before:
+        if not report.problems or last_write.first() == before:
             break
     return report
-
-
-def _last_write(session: ChatSession, using: str) -> Any:
-    """When a message or a summary was stored, and which erasure or retirement was recorded, for the last time."""
-    return ChatSession.objects.using(using).filter(pk=session.pk).values_list("updated_at", Max("events")).first()
 
 
 class _Verification:
     """One pass over one session."""
 
-    def __init__(self, session: ChatSession, using: str, on_rows: Advance) -> None:
-        self.session, self.using, self.on_rows = session, using, on_rows
+    def __init__(self, session: ChatSession, stored: QuerySet[ChatSession], on_rows: Advance) -> None:
+        self.session, self.stored, self.on_rows = session, stored, on_rows
         self.count: Count = get_token_counter()
         self.nodes: dict[int, _Node] = {}
         #: Of the roots.
         self.last_order = 0
         self.live: dict[tuple[int, int], int] = {}
         # Read before the messages, so that every message a run refers to is read after it.
-        self.runs = list(CompactionRun.objects.using(using).filter(session=session).order_by("id").values(*_RUN_FIELDS))
+        runs = CompactionRun.objects.in_database_of(stored).filter(session=session).order_by("id")
+        self.runs = list(runs.values(*_RUN_FIELDS))
         self.maker: dict[int, dict[str, Any]] = {}
         for run in self.runs:
             if run["summary_id"] is not None:
@@ -175,7 +174,7 @@ class _Verification:
         self.recounted = self.recounted_until_doubtful = 0
 
     def report(self) -> Report:
-        messages = ChatMessage.objects.using(self.using).filter(session=self.session).order_by("id")
+        messages = ChatMessage.objects.in_database_of(self.stored).filter(session=self.session).order_by("id")
         rows = messages.values().iterator(chunk_size=_BATCH)
         while batch := list(islice(rows, _BATCH)):
             invalid: dict[int, str] = {}
@@ -381,7 +380,8 @@ class _Verification:
 
     def _check_pins(self) -> None:
         """A pin repeats what a read needs of its message, which is no summary and still has its text."""
-        pins = MessagePin.objects.using(self.using).filter(Q(session=self.session) | Q(message__session=self.session))
+        pins = MessagePin.objects.in_database_of(self.stored)
+        pins = pins.filter(Q(session=self.session) | Q(message__session=self.session))
         copied = ("session_id", "lane", "depth", "tokens")
         row = ("session_id", "lane_id", "depth", "token_count", "kind", "redacted_at")
         for pk, *values in pins.values_list("pk", *copied, *(f"message__{name}" for name in row)):

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from compaction_app import chat
-from compaction_app.contrib.stream.replies import SENTENCES, TOO_LONG
+from compaction_app.api.codes import SENTENCES, TOO_LONG
 from compaction_app.exceptions import (
     CompactionError,
     ConfigurationError,

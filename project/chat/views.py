@@ -26,8 +26,8 @@ from django.utils.cache import add_never_cache_headers
 from django.views.decorators.http import require_http_methods, require_safe
 
 from compaction_app import chat
+from compaction_app.compaction.leases import is_under_way
 from compaction_app.conf import Mode, get_settings
-from compaction_app.conversation.claim import is_under_way
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.spending import find_overspending

@@ -69,7 +69,7 @@ class SessionView:
         return [self._tip(message, message.pk in irreducible) for message in chat.tips(self.session)]
 
     def _tip(self, message: ChatMessage, irreducible: bool) -> Tip:
-        history = branches.history_at(message.pk, branches.database_of(message))
+        history = branches.history_at(message)
         threshold = self.resolved.budget.threshold
         over = history.tokens > threshold and is_over_threshold(message, self.resolved)
         state = State.FITS if not over else State.IRREDUCIBLE if irreducible else State.OVER
@@ -118,8 +118,7 @@ def has_open_runs(sessions: Sequence[ChatSession]) -> bool:
 
 def tips_over(tips: Sequence[ChatMessage], threshold: int) -> list[ChatMessage]:
     """The tips whose history is over the threshold, by the trigger's numbers alone: cheap enough to poll."""
-    using = branches.database_of(tips[0]) if tips else "default"
-    return [tip for tip in tips if branches.history_at(tip.pk, using).tokens > threshold]
+    return [tip for tip in tips if branches.history_at(tip).tokens > threshold]
 
 
 def newer_runs(sessions: Sequence[ChatSession], after: Any, known: set[int]) -> list[CompactionRun]:

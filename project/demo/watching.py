@@ -19,9 +19,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.text import Text
 
 from compaction_app import chat
-from compaction_app.compaction.runs import MAX_ATTEMPTS
 from compaction_app.context.reading import resolve_request
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.models.runs import MAX_ATTEMPTS
 from compaction_app.values import RunStatus
 from project.demo import reading
 from project.demo.report import number

@@ -55,8 +55,6 @@ def test_a_fork_is_below_the_branch_that_it_leaves_and_says_where(viewer):
     places = ["the start", "the start", message_link(main[3]), message_link(side[0])]
     assert re.findall("<dt>Forks from</dt><dd>(.*?)</dd>", page) == places
     assert [one.is_newest for one in found] == [True, False, False, False]
-    assert f"<dt>Ends at</dt><dd>{message_link(main[-1])}</dd>" in page
-    assert page.count("<details open>") == 1
 
 
 def test_a_branch_is_known_by_how_its_own_first_message_begins(viewer):
@@ -88,19 +86,13 @@ def test_the_summary_of_a_branch_is_shaded_with_its_cutoff_and_anchor(viewer):
     session, _, _, live, _gone = forked()
     first, second = branches_of(viewer, session)
     assert (first.summary.pk, second.summary) == (live.pk, None)
-    shown = re.findall("<dt>Summary</dt><dd>(.*?)</dd>", viewer.get(page_of(session)).text)
-    assert shown == [link(page_of(live), f"Summary {live.pk}"), "none"]
     assert "Messages from the root: Messages summarized 3; after them 3; cutoff 3; anchor 5" in first.bar
-    assert "Messages from the root: after them 6" in second.bar
-    assert first.bar.count('width="500"') == 2
 
 
 def test_a_branch_over_its_threshold_says_why_it_was_not_compacted(viewer, login, over):
     for kind, payload in (("failed", {"code": "timeout"}), ("started", {}), ("suppressed", {"reason": "cooldown"})):
         event = noted(over, kind, **payload)
         assert reasons_of(viewer, over.session) == [event]
-    shown = f'Why it was not compacted</dt><dd><a href="{page_of(event)}">It was compacted a moment before'
-    assert shown in viewer.get(page_of(over.session)).text
     below = chat.append_message(start_session(), role="user", content="hi")
     noted(below, "suppressed")
     assert reasons_of(viewer, below.session) == []
@@ -132,18 +124,6 @@ def test_what_held_a_compaction_back_is_a_sentence(viewer, over):
         sentence = page.split(f'compacted</dt><dd><a href="{page_of(event)}">')[1].split("</dd>")[0]
         assert re.match(r"[A-Z][A-Za-z_; ]+( \(COOLDOWN_SECONDS\))?\.</a> · <time", sentence), reason
         assert (f'<a href="{runs}">' in sentence) == (reason == "breaker")
-
-
-def test_branches_over_the_threshold_are_counted_above_with_links_and_are_open(viewer):
-    session = start_session()
-    full = [chat.append_message(session, role="user", content=words(1000, about)) for about in ("harbour", "ship")]
-    chain(session, 1)
-    page = viewer.get(page_of(session)).text
-    assert "<strong>Over threshold: 2</strong>" in page
-    for tip in full:
-        assert f'<a href="#branch-{tip.pk}"><bdi>' in page
-        assert re.search(rf'id="branch-{tip.pk}"><details open>', page)
-    assert page.count("<details open>") == 3
 
 
 # -- many branches ------------------------------------------------------------------------------------------

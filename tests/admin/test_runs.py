@@ -39,8 +39,6 @@ def test_one_line_counts_what_the_date_and_the_filters_leave(viewer, tip):
         ({"status__exact": "running"}, (0, 0, 0, 0, None, 0)),
     ):
         assert tuple(runs_page(viewer, **query).context["cl"].totals().values()) == found
-    text = " ".join(runs_page(viewer, created_at__year="2026").text.split())
-    assert "3 runs, 1 failed; 1,507 tokens in, 15 out; cost 0.0225 (1 run without a price)." in text
 
 
 def test_error_details_are_searched_by_those_who_may_read_what_they_quote(viewer, login, tip):
@@ -150,10 +148,6 @@ class TestPage:
         assert f"Run {elsewhere.pk}" not in page
         link = f'<a href="{url("compactionrun_change", again.pk)}">Run {again.pk} (succeeded)</a>'
         assert asked.context["again"] == link
-        lasting = "A retry fails again until the cause is mended."
-        assert link in asked.text
-        assert lasting in asked.text
-        assert lasting in page
         other = url("compactionrun_retry", run_at(tip, error_code="timeout").pk)
         assert operator.get(other).context["is_lasting"] is False
 

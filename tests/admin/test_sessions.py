@@ -38,12 +38,9 @@ def test_the_numbers_are_those_of_the_tables(viewer):
     }
     shown = figures_of(response.text)
     assert shown | expected == shown
-    failed = url("compactionrun_changelist", session=session.pk, status__exact="failed").replace("&", "&amp;")
-    assert f'<a href="{failed}">1</a>' in response.text
     budget = response.context["resolved"].budget
     for name in ("window", "threshold", "target"):
         assert shown[name.capitalize()] == f"{getattr(budget, name):,} tokens"
-    assert '<span class="compaction-badge compaction-verbatim">after them</span>' in response.text, "what a color means"
 
 
 def test_a_sessions_page_counts_the_runs_that_are_open_and_leads_to_them(viewer, tips):
@@ -145,7 +142,3 @@ def test_where_compaction_is_off_both_pages_say_so_and_leave_away_what_does_not_
         page = operator.get(page_of(record)).text
         assert "Compaction is off in this session (MODE)" in page
         assert not {"Threshold", "Target"} & set(figures_of(page))
-        for text in ("over the threshold", "Compact now", "Compact every branch"):
-            assert text not in page, text
-    assert " high=" not in operator.get(page_of(tip)).text
-    assert figures_of(operator.get(page_of(session)).text)["Mode"] == "off: nothing is compacted, pruned or left out"

@@ -8,6 +8,7 @@ from compaction_app import chat, tasks
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import ChatSession, CompactionRun
+from compaction_app.models.runs import CompactionRunQuerySet
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
 from tests.api.asking import MOUNT, Asker, World, problem, user
@@ -133,7 +134,7 @@ def test_the_open_run_of_this_branch_is_named(ask, session, wait):
 
 def test_a_worker_who_was_faster_has_it_open(ask, path, monkeypatch):
     """Between opening the run and claiming it a worker took it: nothing failed, and the run is there to poll."""
-    monkeypatch.setattr("compaction_app.compaction.runs.claim", lambda *arguments: None)
+    monkeypatch.setattr(CompactionRunQuerySet, "claim", lambda *arguments: None)
     response = ask.post(path)
     run = CompactionRun.objects.get()
     assert response.status_code == 409

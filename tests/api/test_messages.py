@@ -34,13 +34,6 @@ class TestAppend:
         missing = ask.post(path, {"parent_id": 10**9, "role": "user", "content": "x"})
         assert problem(foreign, 422, "invalid_parent") == problem(missing, 422, "invalid_parent")
 
-    def test_an_external_id_is_taken_once_a_session(self, ask, path):
-        """A typed conflict, which names the id."""
-        body = {"role": "user", "content": "x", "external_id": "m-1"}
-        assert ask.post(path, body).status_code == 201
-        assert "'m-1'" in problem(ask.post(path, body), 409, "duplicate")
-        assert ChatMessage.objects.count() == 1
-
     def test_content_may_be_parts(self, ask, path):
         picture = "https://boats.example/1.png"
         parts = [{"type": "text", "text": "Look."}, {"type": "image_url", "image_url": {"url": picture}}]
@@ -205,12 +198,6 @@ class TestErase:
         assert ask.get(path).json() == before
         problem(ask("patch", f"messages/{world.summary.pk}", {"feedback": "up"}), 422, "invalid_message")
 
-    def test_a_redaction_empties_it_and_the_summaries_that_may_tell_it(self, ask, world):
-        said = ask.post(f"messages/{world.branch[1].pk}/redact", {"replacement": "[gone]"}).json()
-        assert (said["content"], said["redacted_at"] is None) == ("[gone]", False)
-        world.summary.refresh_from_db()
-        assert (world.summary.content, world.summary.retired_at is None) == ("", False)
-
     def test_a_redaction_takes_the_copies_of_whoever_may_redact_them(self, ask, world):
         bob = user("bob")
         own, other = chat.copy_branch(world.tip), chat.copy_branch(world.tip, owner=bob)
@@ -223,11 +210,6 @@ class TestErase:
         assert sue.post(f"{path}/redact", {"copies": True}).status_code == 200
         assert not texts.filter(redacted_at=None).exists()
         assert own.messages.filter(kind="summary").get().content == ""
-
-    def test_a_deletion_takes_what_is_below(self, ask, world):
-        response = ask("DELETE", f"messages/{world.branch[2].pk}")
-        assert (response.status_code, response.content) == (204, b"")
-        assert set(ChatMessage.objects.values_list("pk", flat=True)) == {m.pk for m in world.branch[:2]}
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from django.test import Client
 from compaction_app import chat
 from compaction_app.api.permissions import STAFF_PERMISSIONS, Action, owner_or_staff, shows
 from compaction_app.models import ChatSession, CompactionRun
-from compaction_app.models.managers import lock_session
+from compaction_app.models.database import lock_session
 from tests.api.asking import MOUNT, Asker, problem, user
 from tests.api.operations import OPERATIONS, ROWS, send
 from tests.small import small
@@ -188,11 +188,11 @@ class TestConfigure:
         """Between the reading of the session and its change; the check is made under the session's lock."""
         session = chat.start_session(owner=ann)
 
-        def locking(pk, using):
-            ChatSession.objects.filter(pk=pk).update(settings={"CONTEXT_WINDOW": 5_000})
-            lock_session(pk, using)
+        def locking(row):
+            ChatSession.objects.filter(pk=row.pk).update(settings={"CONTEXT_WINDOW": 5_000})
+            lock_session(row)
 
-        monkeypatch.setattr("compaction_app.api.sessions.lock_session", locking)
+        monkeypatch.setattr("compaction_app.models.database.lock_session", locking)
         detail = problem(ask("PATCH", f"sessions/{session.pk}", {"settings": {"MODE": "off"}}), 403, "forbidden")
         assert "CONTEXT_WINDOW" in detail
 

@@ -105,24 +105,6 @@ def test_a_person_signs_in_writes_edits_asks_again_and_goes_between_variants(ope
     assert sorted(len(chat.get_branch(tip)) for tip in chat.tips(session)) == [2, 4, 4]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("scripts", [True, False])
-def test_a_conversation_goes_on_in_a_new_chat(open_page, marit, endpoint, scripts):
-    endpoint.script([steps.reply("Answer 1."), steps.reply("Answer 2.")])
-    session = session_of(marit)
-    asked = chat.append_message(session, None, role="user", content="Who keeps the lamp?")
-    reply = chat.append_message(session, asked, role="assistant", content="Ida does.")
-    chat.append_message(session, reply, role="user", content="And the cellar?")
-    page = open_page(marit, java_script_enabled=scripts)
-    go(page, session)
-    press(page, "Continue in a new chat after message 2")
-    told(page, "Who keeps the lamp?", "Ida does.")
-    send(page, "And at night?")
-    told(page, "Who keeps the lamp?", "Ida does.", "And at night?", "Answer 1.")
-    copy = ChatSession.objects.get(copied_from=reply)
-    assert [len(chat.get_branch(chat.tips(one)[0])) for one in (session, copy)] == [3, 4]
-
-
 def test_a_reply_is_seen_as_it_comes_also_after_a_reload_and_in_another_tab(open_page, marit, gate):
     """It is plain text until it is whole, and shown as Markdown then."""
     session = session_of(marit)

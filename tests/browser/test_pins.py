@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
@@ -12,8 +11,7 @@ from django.urls import reverse
 from compaction_app import chat
 from compaction_app.models import MessagePin
 from tests.browser import conversations
-from tests.browser.admin_pages import url
-from tests.browser.clicking import follow, press
+from tests.browser.clicking import press
 from tests.browser.conftest import DESKTOP, PHONE
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]
@@ -36,29 +34,6 @@ def test_a_message_is_pinned_and_unpinned(open_page, scripts, viewport):
     expect(first.locator(".tag")).to_have_text("pinned")
     expect(first).not_to_contain_class("covered")
     assert chat.get_context(messages[-1]).pin_ids == (messages[0].pk,)
-    if folder := os.environ.get("PIN_SHOTS"):
-        page.screenshot(path=f"{folder}/{viewport['width']}.png", full_page=True)
     press(page, "Unpin message 1")
     expect(first.locator(".tag")).to_have_count(0)
-    assert not MessagePin.objects.exists()
-
-
-def test_an_admin_pins_by_the_confirmation_page_and_sees_it_in_table_and_transcript(open_page):
-    harbour = conversations.harbour()
-    first = chat.get_branch(harbour.fork)[0]
-    page = open_page(conversations.superuser())
-    page.goto(url("chatmessage_change", first.pk))
-    follow(page.locator(".object-tools"), "Pin")
-    press(page, "Pin")
-    assert MessagePin.objects.get().message == first
-    page.goto(url("chatmessage_change", harbour.fork.pk))
-    sent = page.get_by_role("region", name="What the model would be sent here, in order", exact=True)
-    assert sent.get_by_role("row").filter(has_text="Pinned").count() == 1
-    if folder := os.environ.get("PIN_SHOTS"):
-        page.screenshot(path=f"{folder}/admin.png", full_page=True)
-    page.goto(url("chatmessage_transcript", harbour.fork.pk, end=1))
-    assert page.locator(f"#m{first.pk} .compaction-badge").inner_text() == "Pinned"
-    page.goto(url("chatmessage_change", first.pk))
-    follow(page.locator(".object-tools"), "Unpin")
-    press(page, "Unpin")
     assert not MessagePin.objects.exists()

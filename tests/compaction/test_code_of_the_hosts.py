@@ -13,7 +13,7 @@ from django.db.models.signals import post_save
 from django.utils import timezone
 
 from compaction_app import chat
-from compaction_app.compaction import lease
+from compaction_app.compaction import leases
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed, CompactionRefused, SummarizerError
 from compaction_app.models import ChatMessage, CompactionRun
@@ -167,7 +167,7 @@ class TestCodeOfTheHosts:
 
     def test_whoever_is_cancelled_while_the_run_is_taken_leaves_it_too(self, session, branch, monkeypatch):
         """It was kept until its time limit by a lease that nobody ended."""
-        keep, kept, begun = lease.keep, [], threading.Event()
+        keep, kept, begun = leases.keep, [], threading.Event()
 
         def late(run):
             begun.set()
@@ -181,7 +181,7 @@ class TestCodeOfTheHosts:
             task.cancel()
             await task
 
-        monkeypatch.setattr(lease, "keep", late)
+        monkeypatch.setattr(leases, "keep", late)
         with pytest.raises(asyncio.CancelledError):
             async_to_sync(leave)()
         assert CompactionRun.objects.get(session=session).status == "ready"

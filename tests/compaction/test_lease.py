@@ -15,11 +15,11 @@ from django.db import OperationalError, connections
 from django.utils import timezone
 
 from compaction_app import chat, tasks
-from compaction_app.compaction import lease, runs
+from compaction_app.compaction import leases
 from compaction_app.compaction.execute import compact_chat_history, write_if_claimed
 from compaction_app.conf import get_settings
 from compaction_app.exceptions import CompactionRefused
-from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.summarizers import FakeSummarizer
 from tests.summarizers.summarizing import KEY, KEY_VARIABLE, entry
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def short_lease(monkeypatch):
-    monkeypatch.setattr("compaction_app.compaction.runs.LEASE_SECONDS", 0.4)
+    monkeypatch.setattr("compaction_app.models.runs.LEASE_SECONDS", 0.4)
 
 
 def during_the_call(monkeypatch, happens):
@@ -98,7 +98,7 @@ def test_no_model_is_asked_beyond_the_limit(branch, settings, server, monkeypatc
     """One that hangs is cancelled then; those after it get nothing of the conversation."""
     monkeypatch.setenv(KEY_VARIABLE, KEY)
     # A worker of a busy machine has time to write what it has spent.
-    monkeypatch.setattr(lease, "_GRACE_SHARE", 2.0)
+    monkeypatch.setattr(leases, "_GRACE_SHARE", 2.0)
     settings.COMPACTION = {**settings.COMPACTION, **cascade(server, "m1", "m2", "m3", timeout=30), "RUN_TIME_LIMIT": 1}
     spent = {"prompt_tokens": 700, "completion_tokens": 5, "total_tokens": 705}
     server.script([steps.reply("No.", usage=spent), steps.hang(20)])
@@ -128,12 +128,12 @@ def test_the_limit_is_the_models_time_and_ten_minutes(settings):
     """Each has its time-out, and once more for the tighter retry."""
     models = ["gpt-4o", {"model": "gpt-4.1", "timeout": 12}]
     settings.COMPACTION = {"SUMMARIZERS": {"default": {"MODELS": models, "TIMEOUT": 30}}}
-    assert runs.time_limit(get_settings()) == 2 * (30 + 12) + 600
+    assert get_settings().time_limit == 2 * (30 + 12) + 600
     # Of the chat models a session has one at most.
     settings.COMPACTION["SUMMARIZERS"]["default"]["CHAT_MODELS"] = ["gpt-4", {"model": "slow", "timeout": 45}]
-    assert runs.time_limit(get_settings()) == 2 * (30 + 12 + 45) + 600
+    assert get_settings().time_limit == 2 * (30 + 12 + 45) + 600
     settings.COMPACTION = {"RUN_TIME_LIMIT": 90}
-    assert runs.time_limit(get_settings()) == 90
+    assert get_settings().time_limit == 90
 
 
 def test_a_task_ends_after_its_run(branch, settings, monkeypatch):
@@ -181,11 +181,11 @@ def test_a_run_that_lost_its_worker_is_taken_over_but_not_for_ever(branch, monke
 
 def test_the_time_limit_does_not_fail_a_run_that_is_being_committed(branch):
     """One run had both a failed and a completed event, and sent both signals."""
-    run = runs.claim(chat.request_compaction(branch[-1]).pk, "default", 60)
+    run = CompactionRun.objects.claim(chat.request_compaction(branch[-1]).pk, 60)
     failed = []
 
     def fail():
-        failed.append(runs.fail(copy(run), "time_limit", ""))
+        failed.append(copy(run).fail("time_limit", ""))
         connections.close_all()
 
     thread = threading.Thread(target=fail)
@@ -202,15 +202,15 @@ def test_the_time_limit_does_not_fail_a_run_that_is_being_committed(branch):
 
 def test_a_run_is_ended_and_told_of_in_one_transaction(branch, monkeypatch):
     """Else the session could be deleted in between, and the run would have failed without an event."""
-    run = runs.claim(chat.request_compaction(branch[-1]).pk, "default", 60)
+    run = CompactionRun.objects.claim(chat.request_compaction(branch[-1]).pk, 60)
 
     def away(*_, **__):
         raise OperationalError("the database is away")
 
     with monkeypatch.context() as patched:
-        patched.setattr("compaction_app.compaction.runs.record_run_event", away)
+        patched.setattr(CompactionRun, "record", away)
         with pytest.raises(OperationalError):
-            runs.fail(run, "time_limit", "")
+            run.fail("time_limit", "")
     assert CompactionRun.objects.get(pk=run.pk).status == "running"
 
 
@@ -220,13 +220,13 @@ class TestOneThreadForAll:
     @pytest.fixture
     def other(self):
         renewed = []
-        with lease.Held("default", lease=0.1, seconds=60, renew=lambda: not renewed.append(1), expire=list):
+        with leases.Held(ChatSession(), lease=0.1, seconds=60, renew=lambda: not renewed.append(1), expire=list):
             yield renewed
 
     def test_what_ends_one_is_not_waited_for(self, other):
         """A receiver of the host may take its time, or never come back."""
         come_back = threading.Event()
-        with lease.Held("default", lease=0.1, seconds=0.05, renew=lambda: True, expire=come_back.wait):
+        with leases.Held(ChatSession(), lease=0.1, seconds=0.05, renew=lambda: True, expire=come_back.wait):
             time.sleep(0.5)
             come_back.set()
         assert len(other) >= 5
@@ -235,7 +235,9 @@ class TestOneThreadForAll:
     def test_one_that_is_told_of_twice_ends_once(self):
         """As one that is abandoned before the thread has seen it: a second thread ran into the first."""
         ended = []
-        held = lease.Held("default", lease=3, seconds=60, renew=list, expire=lambda: (ended.append(1), time.sleep(0.3)))
+        held = leases.Held(
+            ChatSession(), lease=3, seconds=60, renew=list, expire=lambda: (ended.append(1), time.sleep(0.3))
+        )
         held.abandon()
         held.abandon()
         time.sleep(0.6)
@@ -247,8 +249,8 @@ class TestOneThreadForAll:
 
         def take(name):
             tenant.set(name)
-            return lease.Held(
-                "default", lease=0.3, seconds=60, renew=lambda: not seen.append(tenant.get()), expire=list
+            return leases.Held(
+                ChatSession(), lease=0.3, seconds=60, renew=lambda: not seen.append(tenant.get()), expire=list
             )
 
         with copy_context().run(take, "acme"), copy_context().run(take, "globex"):

@@ -80,7 +80,8 @@ class TestCuts:
         assert made.kept[0].role == Role.USER
         assert made.turn_request is None
         assert ids(made.covered) + ids(made.kept) == list(range(1, 81))
-        assert sum(m.tokens for m in made.kept) <= 1_600
+        assert sum(m.tokens for m in made.kept) == 1_600, "as long as the budget lasts"
+        assert made.cutoff == made.covered[-1]
 
     def test_a_tool_loop_is_cut_inside_its_turn(self):
         made = plan("u " + "c t " * 200)
@@ -157,9 +158,8 @@ class TestAnchors:
         assert made.anchor_id == 100
         assert ids(made.lookahead) == ids(made.kept)
 
-    def test_the_anchor_stays_where_it_was_when_the_lookahead_is_exhausted(self, monkeypatch):
-        monkeypatch.setattr("compaction_app.compaction.planning.LOOKAHEAD_TOKENS", 250)
-        made = plan(self.LONG)
+    def test_the_anchor_stays_where_it_was_when_the_lookahead_is_exhausted(self):
+        made = plan(self.LONG.replace(" ", "(2000) "), window=200_000)
         assert made.anchor_id == 98
         assert ids(made.lookahead) == [97, 98]
 

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
-from compaction_app.compaction import execute, runs
+from compaction_app.compaction import execute
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed, CompactionRefused
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
@@ -150,8 +150,16 @@ class TestMeanwhile:
         assert FakeSummarizer.requests == []
 
     @pytest.mark.parametrize("compact", [chat.compact, async_to_sync(chat.acompact)], ids=["compact", "acompact"])
-    def test_who_waits_is_told_that_the_session_is_gone(self, session, branch, meanwhile, compact):
-        meanwhile(lambda: chat.delete_session(session))
+    @pytest.mark.parametrize("is_asked", [False, True])
+    def test_who_waits_is_told_that_the_session_is_gone(
+        self, session, branch, meanwhile, compact, monkeypatch, is_asked
+    ):
+        """While the model is asked, or before the run is claimed. It was "Another worker took this run"."""
+        claim = runs.claim
+        if is_asked:
+            meanwhile(lambda: chat.delete_session(session))
+        else:
+            monkeypatch.setattr(runs, "claim", lambda *given: chat.delete_session(session) or claim(*given))
         with pytest.raises(CompactionFailed, match="The session was deleted") as caught:
             compact(branch[-1])
         assert (caught.value.error_code, caught.value.error_detail) == ("session_gone", "")
@@ -161,8 +169,10 @@ class TestMeanwhile:
     @pytest.mark.parametrize("compact", [chat.compact, async_to_sync(chat.acompact)], ids=["compact", "acompact"])
     def test_who_waits_is_told_that_another_worker_took_the_run(self, session, branch, meanwhile, compact, monkeypatch):
         """An erasure gives the run back, and a second worker takes it at once. It was "(running)"."""
-        release = runs.release
-        monkeypatch.setattr(runs, "release", lambda run: release(run) and runs.claim(run.pk, "default", 60))
+        release = CompactionRun.release
+        monkeypatch.setattr(
+            CompactionRun, "release", lambda run: release(run) and CompactionRun.objects.claim(run.pk, 60)
+        )
         meanwhile(lambda: chat.redact_message(branch[1]))
         with pytest.raises(CompactionFailed, match="Another worker took this run") as caught:
             compact(branch[-1])
@@ -185,5 +195,5 @@ class TestMeanwhile:
 def test_claims_are_won_by_exactly_one_of_many_threads(session, branch):
     run = chat.request_compaction(branch[-1])
     won = []
-    claimed = at_once([lambda: won.append(runs.claim(run.pk, "default", 60))] * 8)
+    claimed = at_once([lambda: won.append(CompactionRun.objects.claim(run.pk, 60))] * 8)
     assert (claimed, sum(found is not None for found in won)) == ([], 1)

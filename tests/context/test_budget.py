@@ -21,8 +21,13 @@ def budget_at(window, reserved, calibration=1.0, **overrides):
     return make_budget(window, reserved, get_settings(overrides), calibration)
 
 
-def test_the_tail_budget_is_a_share_of_the_history():
-    assert get_compaction_params(7_000, budget_at(10_000, 2_000)).tokens_for_recent == 1_400
+@pytest.mark.parametrize(
+    ("history", "window", "recent"),
+    [(7_000, 10_000, 1_400), (50_000, 10_000, 5_000 - 1_200), (210_000, 1_000_000, 40_000)],
+)
+def test_the_tail_budget_is_a_share_of_the_history(history, window, recent):
+    """At most its cap, and what the target leaves beside the summary's."""
+    assert get_compaction_params(history, budget_at(window, 2_000)).tokens_for_recent == recent
 
 
 def test_the_trigger_is_capped_for_huge_windows():

@@ -63,11 +63,12 @@ class TestPrune:
 
     def test_the_boundary_lies_behind_as_long_as_there_is_room(self):
         """With each turn one result more was shortened, in the middle of the prompt."""
-        boundaries = []
+        boundaries, behind = [], []
         for turns in range(4, 34):
             pruned = self.behind(turns, rooms=(20_000,))
             boundaries.append(max(shortened(pruned)))
-            assert len(shortened(pruned)) >= turns - 3 - 8
+            behind.append(turns - 3 - len(shortened(pruned)))
+        assert (min(behind), max(behind)) == (0, 7)
         assert boundaries == sorted(boundaries)
         assert len(set(boundaries)) <= 9
 

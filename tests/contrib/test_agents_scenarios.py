@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 from openai import AsyncOpenAI
-from pydantic import BaseModel
 
 from compaction_app import chat
 from compaction_app.models import ChatSession
@@ -30,8 +29,6 @@ from agents import (  # noqa: E402
     Agent,
     GuardrailFunctionOutput,
     InputGuardrail,
-    ModelRetrySettings,
-    ModelSettings,
     OpenAIResponsesModel,
     OutputGuardrail,
     RunConfig,
@@ -39,10 +36,8 @@ from agents import (  # noqa: E402
     RunState,
     SessionSettings,
     SQLiteSession,
-    ToolOutputImage,
     function_tool,
     handoff,
-    retry_policies,
     set_tracing_disabled,
 )
 from agents.extensions.handoff_filters import remove_all_tools  # noqa: E402
@@ -50,8 +45,6 @@ from agents.extensions.handoff_filters import remove_all_tools  # noqa: E402
 from compaction_app.contrib.openai_agents import TreeSession  # noqa: E402
 
 set_tracing_disabled(True)
-
-IMAGE = "data:image/png;base64,iVBORw0KGgo="
 
 
 @function_tool
@@ -69,17 +62,8 @@ def broken() -> str:
     raise ValueError("no weather")
 
 
-@function_tool
-def picture() -> ToolOutputImage:
-    return ToolOutputImage(image_url=IMAGE)
-
-
 def paid(*amounts: int) -> Step:
     return calls(*((f"pay_{amount}", "pay", {"amount": amount}) for amount in amounts))
-
-
-def says(**message: Any) -> Step:
-    return lambda exchange: exchange.send_message(message, finish_reason="stop")
 
 
 def trips(*_: Any) -> GuardrailFunctionOutput:
@@ -161,11 +145,6 @@ def scenario(run: Callable[[Talk], Any]) -> Callable[[Talk], Any]:
 
 
 @scenario
-async def parallel_tools(talk: Talk) -> None:
-    await talk.run(talk.agent(WEATHER, DONE, tools=[weather]), "Weather?")
-
-
-@scenario
 async def streamed_tools(talk: Talk) -> None:
     await talk.stream(talk.agent(WEATHER, DONE, tools=[weather]), "Weather?")
 
@@ -182,27 +161,10 @@ async def a_tool_that_raises(talk: Talk) -> None:
 
 
 @scenario
-async def a_picture_of_a_tool(talk: Talk) -> None:
-    await talk.run(talk.agent(calls(("p1", "picture", {})), DONE, tools=[picture]), "Look.")
-
-
-@scenario
-async def an_approval(talk: Talk) -> None:
-    agent = talk.agent(paid(5), DONE, tools=[pay])
-    await talk.approve(agent, await talk.run(agent, "Pay."))
-
-
-@scenario
 async def an_approval_in_another_process(talk: Talk) -> None:
     both = calls(("w8", "weather", {}), ("pay_5", "pay", {"amount": 5}), ("w9", "weather", {}))
     agent = talk.agent(both, DONE, tools=[pay, weather])
     await talk.approve(agent, await talk.run(agent, "Pay."), restarted=True)
-
-
-@scenario
-async def a_streamed_approval(talk: Talk) -> None:
-    agent = talk.agent(paid(5), WEATHER, DONE, tools=[pay, weather])
-    await talk.approve(agent, await talk.stream(agent, "Pay."), talk.stream)
 
 
 @scenario
@@ -278,12 +240,6 @@ async def a_guardrail_of_the_question(talk: Talk) -> None:
             agent = talk.agent(*([DONE] if beside else []), input_guardrails=[guard])
             await runs(agent, "Weather?")
             talk.server.reset()
-
-
-@scenario
-async def a_guardrail_of_the_reply(talk: Talk) -> None:
-    await talk.run(talk.agent(DONE, output_guardrails=[OutputGuardrail(trips)]), "Weather?")
-    await talk.stream(talk.agent(DONE, output_guardrails=[OutputGuardrail(trips)]), "Weather?")
 
 
 @scenario
@@ -383,39 +339,13 @@ async def a_server_that_fails(talk: Talk) -> None:
 
 
 @scenario
-async def a_server_that_is_asked_again(talk: Talk) -> None:
-    policy = ModelSettings(retry=ModelRetrySettings(max_retries=2, policy=retry_policies.http_status([500])))
-    await talk.run(talk.agent(steps.server_error(), WEATHER, DONE, model_settings=policy, tools=[weather]), "Weather?")
-
-
-@scenario
 async def a_stream_that_is_cancelled(talk: Talk) -> None:
     await talk.stream(talk.agent(WEATHER, DONE, tools=[weather]), "Weather?", cancelled="after_turn")
 
 
 @scenario
-async def an_output_of_a_type(talk: Talk) -> None:
-    class City(BaseModel):
-        name: str
-
-    await talk.run(talk.agent(steps.reply('{"name": "Oslo"}'), output_type=City), "Where?")
-
-
-@scenario
 async def a_result_that_is_the_answer(talk: Talk) -> None:
     await talk.run(talk.agent(WEATHER, tools=[weather], tool_use_behavior="stop_on_first_tool"), "Weather?")
-
-
-@scenario
-async def reasoning_and_hosted_tools(talk: Talk) -> None:
-    hidden = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "gAAAA"}
-    search = {
-        "id": "ws_1",
-        "type": "web_search_call",
-        "status": "completed",
-        "action": {"type": "search", "query": "x"},
-    }
-    await talk.run(talk.agent(says(items=[hidden, search], content="Wet.")), "Weather?")
 
 
 @scenario
@@ -428,12 +358,6 @@ async def an_agent_that_is_a_tool_on_the_same_session(talk: Talk) -> None:
 async def several_messages_at_once(talk: Talk) -> None:
     given = [{"role": "developer", "content": "Be brief."}, ask("One"), {"role": "assistant", "content": "1"}, ask("?")]
     await talk.stream(talk.agent(DONE), given)
-
-
-@scenario
-async def a_picture_in_a_question(talk: Talk) -> None:
-    parts = [{"type": "input_text", "text": "What?"}, {"type": "input_image", "image_url": IMAGE, "detail": "auto"}]
-    await talk.stream(talk.agent(DONE), [{"role": "user", "content": parts}])
 
 
 @scenario

@@ -13,6 +13,7 @@ from django.db import connections
 from compaction_app import chat
 from compaction_app.models import ChatMessage
 from compaction_app.testing.server import ScriptedOpenAIServer
+from tests.some import some
 
 
 def client_of(server: ScriptedOpenAIServer) -> openai.OpenAI:
@@ -85,5 +86,5 @@ def astreamed(tip: ChatMessage, server: ScriptedOpenAIServer, **options: Any) ->
     return stream.message
 
 
-EACH = pytest.mark.parametrize("ask", [completed, acompleted, streamed, astreamed])
+EACH = pytest.mark.parametrize("ask", some([completed, acompleted, streamed, astreamed], completed, astreamed))
 BOTH_STREAMS = pytest.mark.parametrize("drain", [drained, adrained], ids=["stream", "astream"])

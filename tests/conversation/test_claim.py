@@ -20,10 +20,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from compaction_app import chat, tasks
-from compaction_app.compaction import lease
-from compaction_app.conversation import claim
+from compaction_app.compaction import leases
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, ReplyNotStored, ReplyUnderWay, TooManyReplies
 from compaction_app.models import ChatMessage, ChatSession, ReplyClaim
+from compaction_app.models.runs import LEASE_SECONDS
 from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.exchange import Exchange, Step
@@ -56,7 +56,7 @@ class TestOneUnderWay:
         [error] = outcomes
         assert isinstance(error, ReplyUnderWay)
         assert (error.code, error.message_id) == ("reply_under_way", tip.pk)
-        assert timedelta(seconds=30) < error.expires_at - timezone.now() <= timedelta(seconds=claim.LEASE_SECONDS)
+        assert timedelta(seconds=30) < error.expires_at - timezone.now() <= timedelta(seconds=LEASE_SECONDS)
         assert (reply.content, len(server.requests)) == ("Aye.", 1)
         assert not ReplyClaim.objects.exists()
 
@@ -135,10 +135,10 @@ class TestStreams:
         stream = chat.stream(tip, client=client_of(server))
         with pytest.raises(ReplyUnderWay):
             completed(tip, server)
-        assert claim.is_under_way(tip)
+        assert leases.is_under_way(tip)
         stream.close()
         stream.close()
-        assert not claim.is_under_way(tip)
+        assert not leases.is_under_way(tip)
         assert not ReplyClaim.objects.exists()
 
     def test_one_that_is_dropped_frees_the_question_a_moment_later(self, tip, server):
@@ -180,7 +180,7 @@ class TestStreams:
 
 def test_a_lease_is_renewed_while_a_model_answers(tip, server, monkeypatch):
     # Every tenth of a second.
-    monkeypatch.setattr(lease, "_RENEWALS", 10 * claim.LEASE_SECONDS)
+    monkeypatch.setattr(leases, "_RENEWALS", 10 * LEASE_SECONDS)
 
     def ask_once_it_is_renewed() -> None:
         began, give_up = ReplyClaim.objects.get().lease_expires_at, time.monotonic() + 20
@@ -197,8 +197,8 @@ def test_a_lease_is_renewed_while_a_model_answers(tip, server, monkeypatch):
 
 
 @contextmanager
-def held_claim(tip: ChatMessage) -> Iterator[claim.Claim]:
-    held = claim.Claim(tip)
+def held_claim(tip: ChatMessage) -> Iterator[leases.Claim]:
+    held = leases.Claim(tip)
     try:
         yield held
     finally:
@@ -226,7 +226,7 @@ def test_one_that_is_deleted_while_it_is_taken_over(tip, monkeypatch):
 
     with held_claim(tip) as held, connection.execute_wrapper(delete):
         assert held.take(regenerate=False) is None
-        assert claim.is_under_way(tip)
+        assert leases.is_under_way(tip)
 
 
 def test_many_at_once_buy_one(tip, server):

@@ -33,16 +33,6 @@ def test_texts_are_joined_and_images_become_attachments(session: ChatSession):
     assert sent["content"] == [text("Which boat\n\nis this?"), image("https://boats.example/1.png")]
 
 
-def test_a_picture_in_the_message_is_counted_as_an_attachment_and_not_as_text(session):
-    """Its address has a hundred thousand characters (markusylisiurunen/tau#452), and no size that can be read."""
-    linked, embedded = (
-        chat.append_message(session, role="user", content=[text("Look."), image(url)])
-        for url in ("https://boats.example/1.png", PICTURE)
-    )
-    assert embedded.token_count == linked.token_count
-    assert embedded.attachments[0]["mime_type"] == "image/png"
-
-
 def test_files_and_sounds_keep_their_names_and_refusals_their_text(session):
     parts = [
         {"type": "file", "file": {"filename": "log.txt", "file_data": "data:text/plain;base64,aGk="}},

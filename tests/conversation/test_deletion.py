@@ -34,7 +34,7 @@ def test_a_deep_chain_goes_in_as_many_statements_as_a_short_one() -> None:
         analyze()
         point_at(session, nodes)
         with CaptureQueriesContext(connection) as queries:
-            assert ChatMessage.objects.delete_subtree(nodes[0].pk) == length + 1
+            assert ChatMessage.objects.delete_subtree(nodes[0]) == length + 1
         statements.append([query["sql"].split()[0] for query in queries])
         assert not session.messages.exists()
     assert statements[0] == statements[1]

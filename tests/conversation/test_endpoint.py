@@ -23,6 +23,7 @@ from compaction_app.testing import steps
 from compaction_app.testing.exchange import Exchange, Step
 from compaction_app.testing.server import ScriptedOpenAIServer
 from tests.conversation.asking import drained_whole
+from tests.some import some
 from tests.summarizers.summarizing import KEY, KEY_VARIABLE, cascade, request
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
@@ -53,7 +54,7 @@ CHATS = {
 }
 
 
-@pytest.fixture(params=CHATS)
+@pytest.fixture(params=some(CHATS, "complete", "astream"))
 def ask(request):
     return CHATS[request.param]
 

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from compaction_app import chat
-from compaction_app.conversation.claim import Claim
+from compaction_app.compaction.leases import Claim
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import ChatSession
 from compaction_app.testing.builders import grow

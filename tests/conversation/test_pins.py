@@ -33,7 +33,7 @@ def pinned_ids(session):
 def assert_counted(tip, tokens):
     context = chat.get_context(tip)
     assert context.history_tokens == tokens == sum(m.tokens for m in context.messages)
-    assert histories_at([tip.pk], "default")[tip.pk].tokens == tokens
+    assert histories_at([tip.pk], tip)[tip.pk].tokens == tokens
     return context
 
 

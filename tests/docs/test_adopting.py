@@ -82,39 +82,22 @@ def stored(of: ChatSession) -> list[Any]:
 
 #: What is wrong with a row of the conversation above, by its place; the words of the error.
 WRONG: list[tuple[int, Row, str]] = [
-    *((at, {"role": role}, "Unknown role") for at in (1, 5, 8) for role in ("bot", "", None, 5, ["user"], "User")),
-    *(
-        (at, {"text": f"a{bad}"}, words)
-        for at in (0, 1, 4, 12)
-        for bad, words in (("\0", "NUL"), ("\ud800", "surrogate"))
-    ),
-    *((at, {"text": bad}, "content") for at in (1, 10) for bad in (5, {"a": 1}, b"bytes", [1])),
-    *(
-        (at, {"time": bad}, "created_at")
-        for at in (1, 6)
-        for bad in ("yesterday", 0, 10**400, datetime(9999, 1, 1, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC))
-    ),
+    *((at, {"role": "bot"}, "Unknown role") for at in (1, 5, 8)),
+    *((at, {"text": "a\0"}, "NUL") for at in (0, 1, 4, 12)),
+    (1, {"time": "yesterday"}, "created_at"),
     *((at, {"time": None}, "no time") for at in (0, 1, 12)),
-    *((at, {"parent_id": bad}, "is its parent") for at in (1, 7, 12) for bad in (99, 13, "x", 0)),
-    *((at, {"id": bad}, "the id of another one") for at in (7, 10) for bad in (2, "2", 1)),
-    *((12, {"id": bad}, "has no id") for bad in (None, "")),
-    *((at, {"tool_call_id": bad}, "open call") for at in (3, 4) for bad in ("c9", "c1 ", "C1")),
-    (3, {"tool_call_id": None}, "tool_call_id"),
-    (4, {"tool_call_id": "c1"}, "open call"),
-    *((at, {"tool_call_id": "c1"}, "Only a tool message") for at in (1, 5)),
-    (3, {"role": "user"}, "Only a tool message"),
-    (1, {"role": "tool", "tool_call_id": "c1"}, "open call"),
-    (1, {"tool_calls": [call(1)]}, "Only an assistant"),
-    *((1, {"attachments": bad}, "attachment") for bad in ("roof.jpg", ["roof.jpg"], 5, [{"tokens": -1}], {"url": "x"})),
-    *((5, {"usage": bad}, "usage") for bad in ("9", [9], {"prompt_tokens": float("nan")}, {"a": "\0"})),
-    *((5, {"metadata": bad}, "metadata") for bad in ("x", {1: 2}, {"at": MONDAY}, {"a": "\ud800"})),
-    *((at, {key: "x" * 300}, key) for at in (5, 8) for key in ("model", "name")),
-    *((2, {"tool_calls": bad}, "tool_calls must be") for bad in ("[{}]", {"id": "c1"}, 5, [5])),
+    *((at, {"parent_id": bad}, "is its parent") for at in (1, 7, 12) for bad in (99, 0)),
+    *((at, {"id": bad}, "the id of another one") for at in (7, 10) for bad in (2, "2")),
+    (12, {"id": None}, "has no id"),
+    *((at, {"tool_call_id": "c1 "}, "open call") for at in (3, 4)),
+    (1, {"tool_call_id": "c1"}, "Only a tool message"),
+    (5, {"metadata": {1: 2}}, "metadata"),
+    (2, {"tool_calls": "[{}]"}, "tool_calls must be"),
     (0, {"attachments": [{"url": "https://example.org"}]}, "a text only"),
 ]
 
 
-@pytest.mark.parametrize("wrong", [WRONG[::8], pytest.param(WRONG, marks=pytest.mark.long)], ids=["some", "all"])
+@pytest.mark.parametrize("wrong", [WRONG[::4], pytest.param(WRONG, marks=pytest.mark.long)], ids=["some", "all"])
 def test_of_a_row_that_is_wrong_nothing_is_left_and_the_next_run_is_as_a_clean_one(adopt, user, wrong):
     clean = stored(adopt(user, {"id": "clean", "title": "Roof"}, conversation()))
     for number, (at, values, words) in enumerate(wrong):

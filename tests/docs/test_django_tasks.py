@@ -34,7 +34,6 @@ COMPACTION = {}
 #: Three runs: one is sent, one belongs to a worker that is gone while its session is to be compacted, one was lost.
 RUNS = """
 from compaction_app import chat, tasks
-from compaction_app.compaction import runs
 from compaction_app.models import CompactionRun
 from compaction_app.testing.builders import grow
 from django_tasks_db.models import DBTaskResult
@@ -43,7 +42,7 @@ lost, gone = (chat.request_compaction(tip) for tip in tips[:2])
 assert CompactionRun.objects.get(pk=lost.pk).task_id
 DBTaskResult.objects.all().delete()
 CompactionRun.objects.filter(pk=lost.pk).update(enqueued_at=None)
-assert runs.claim(gone.pk, "default", 1)
+assert CompactionRun.objects.claim(gone.pk, 1)
 assert tasks.enqueue_session(gone.session)
 chat.request_compaction(tips[2])
 """

@@ -10,8 +10,9 @@ import pytest
 from django.core.management import get_commands, load_command_class
 
 from compaction_app import chat
-from compaction_app.compaction import runs
+from compaction_app.compaction.execute import backoff_seconds
 from compaction_app.conf import Mode, settings_from
+from compaction_app.models.runs import MAX_ATTEMPTS
 from compaction_app.summarizers.base import MAX_RETRY_AFTER
 from compaction_app.transfer import bundles
 from compaction_app.transfer.rebuild import NotRebuilt
@@ -21,7 +22,7 @@ from tests.test_layout import PACKAGE
 from tests.transfer.bundling import talk
 
 DOCS = REPOSITORY / "docs"
-DOCUMENTS = [REPOSITORY / "docs" / name for name in ("tuning.md", "replay.md")]
+DOCUMENTS = [DOCS / name for name in ("why-not-compacted.md", "tuning.md", "replay.md")]
 COMMAND = re.compile(r"python manage\.py (\w+)([^`\n|]*)")
 
 
@@ -46,7 +47,7 @@ def test_every_command_and_option_is_one(page: Path) -> None:
 
 @pytest.mark.pure
 def test_every_code_that_keeps_a_compaction_back_or_fails_a_run_is_explained() -> None:
-    text = DOCUMENTS[0].read_text()
+    text = "".join(page.read_text() for page in DOCUMENTS[:2])
     for code in (*Suppression, SkipReason.BASE_CHANGED, SkipReason.BRANCH_GONE, Mode.OFF, Mode.DETERMINISTIC):
         assert re.search(rf"`\"?{code}\"?`", text), code
     _, _, table = text.partition("\n| code | why |")
@@ -57,10 +58,10 @@ def test_every_code_that_keeps_a_compaction_back_or_fails_a_run_is_explained() -
 @pytest.mark.pure
 def test_the_attempts_and_their_delays_are_as_it_says() -> None:
     text = " ".join(DOCUMENTS[0].read_text().split())
-    assert f"up to {runs.MAX_ATTEMPTS} times" in text
+    assert f"up to {MAX_ATTEMPTS} times" in text
     first, last = (
-        " to ".join(f"{runs.backoff_seconds(attempts, None, jitter):g}" for jitter in (0.0, 1.0))
-        for attempts in (1, runs.MAX_ATTEMPTS - 1)
+        " to ".join(f"{backoff_seconds(attempts, None, jitter):g}" for jitter in (0.0, 1.0))
+        for attempts in (1, MAX_ATTEMPTS - 1)
     )
     assert f"The first delay is {first} seconds" in text
     assert f"the last {last} seconds" in text
@@ -69,7 +70,7 @@ def test_the_attempts_and_their_delays_are_as_it_says() -> None:
 
 @pytest.mark.pure
 def test_every_file_of_a_bundle_and_every_reason_is_explained() -> None:
-    text = DOCUMENTS[1].read_text()
+    text = (DOCS / "replay.md").read_text()
     for word in (*bundles.FILES, *NotRebuilt):
         assert f"`{word}`" in text, word
 
@@ -104,18 +105,19 @@ def test_every_file_that_a_page_names_exists(path: Path) -> None:
 
 
 @pytest.mark.pure
-def test_the_settings_for_each_local_server_are_settings_of_this_app() -> None:
-    """And each has one: the window that it is started with is the one that is named."""
+def test_the_settings_for_a_local_server_are_settings_of_this_app_and_each_server_has_their_window() -> None:
     _, _, servers = (REPOSITORY / "docs" / "local-models.md").read_text().partition("## Servers")
-    blocks = re.findall(r"```console\n(.*?)```\n\n```python\n(.*?)```", servers, re.DOTALL)
+    [block] = re.findall(r"```python\n(.*?)```", servers, re.DOTALL)
+    blocks = re.findall(r"\n`([\w/.-]+)` at `(http://[\d.]+:\d+/v1)`.*?```console\n(.*?)```", servers, re.DOTALL)
     assert servers.count("### ") == len(blocks) == 4
-    for started, block in blocks:
+    for model, address, started in blocks:
         named: dict[str, Any] = {}
-        exec(block, named)  # our own document
+        exec(block.replace("qwen3-8b", model).replace("http://127.0.0.1:8080/v1", address), named)  # our own document
         found = settings_from(named["COMPACTION"], where="local-models.md")
-        [model] = found.summarizer_entry.models
-        window = found.stated("window")[model.model]
-        assert model.model in started
+        [entry] = found.summarizer_entry.models
+        window = found.stated("window")[model]
+        assert (entry.model, entry.base_url) == (model, address)
+        assert model in started
         assert str(window) in started
         assert found.summarizer_entry.max_output_tokens < window // 4
 
@@ -123,16 +125,12 @@ def test_the_settings_for_each_local_server_are_settings_of_this_app() -> None:
 @pytest.mark.django_db
 def test_the_snippet_runs() -> None:
     talk(chat.start_session(), None, 2)
-    snippet, options = re.findall(r"```python\n(.*?)```", DOCUMENTS[0].read_text(), re.DOTALL)
+    [snippet] = re.findall(r"```python\n(.*?)```", DOCUMENTS[0].read_text(), re.DOTALL)
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         exec(snippet, {})  # our own document, so that it goes on working
     assert "with 0 tool results shortened" in out.getvalue()
     assert "none False" in out.getvalue()
-    databases: dict[str, dict[str, Any]] = {"default": {}}
-    exec(options, {"DATABASES": databases})
-    # The suite runs with the same: make test-prepared.
-    assert set(databases["default"]["OPTIONS"]) == {"server_side_binding", "prepare_threshold"}
 
 
 # -- docs/admin.md ---------------------------------------------------------------------------------------------

@@ -132,7 +132,8 @@ def test_figures_of_the_guide() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["production", "troubleshooting", "adopting", "upgrading", "security", "tuning", "replay"]
+    "page",
+    ["production", "troubleshooting", "adopting", "upgrading", "security", "tuning", "why-not-compacted", "replay"],
 )
 def test_settings_and_codes_that_a_page_names_are_there(page: str) -> None:
     text = (DOCS / f"{page}.md").read_text()
@@ -146,7 +147,7 @@ def test_settings_and_codes_that_a_page_names_are_there(page: str) -> None:
     codes = {*ErrorCode, *EventKind, *SkipReason, *Suppression, *Strategy, *RunStatus}
     reasons = re.findall(r"(?:reason|event|layer|outcome|status\*?,) `(\w+)`", text)
     assert set(reasons) <= set(map(str, codes))
-    if page in ("tuning", "replay"):
+    if page in ("tuning", "why-not-compacted", "replay"):
         named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", text))
         words = {"api_key_env", "max_input_tokens", "should_compact", "request_compaction"}
         assert named - set(map(str, {*codes, *NotRebuilt})) - set(get_commands()) - words == set()
@@ -180,6 +181,12 @@ class TestProduction:
         run.status = "failed"
         run.save()
         assert not known["compaction_is_late"]()
+
+    def test_the_options_for_faster_reads_are_those_that_the_suite_runs_with(self) -> None:
+        """make test-prepared."""
+        databases: dict[str, dict[str, Any]] = {"default": {}}
+        exec(next(example for example in self.EXAMPLES if "prepare_threshold" in example), {"DATABASES": databases})
+        assert set(databases["default"]["OPTIONS"]) == {"server_side_binding", "prepare_threshold"}
 
     def test_the_settings_for_logs_write_each_line_once(self) -> None:
         """In a process of its own, since logging is configured for a whole process."""

@@ -36,7 +36,7 @@ def test_a_project_that_is_in_order_hears_nothing() -> None:
 def test_all_checks_are_registered_once() -> None:
     every = registry.get_checks(include_deployment_checks=True)
     registered = [check for check in every if check.__module__ == "compaction_app.management.checks"]
-    assert sorted(map(id, registered)) == sorted(map(id, checks.ALL))
+    assert sorted(map(id, registered)) == sorted(map(id, [*checks.ALL, checks.check_earlier_tables]))
 
 
 # -- settings --------------------------------------------------------------------------------------------
@@ -59,7 +59,8 @@ def test_all_checks_are_registered_once() -> None:
 )
 def test_a_problem_of_the_settings_is_a_check_message(configured: dict[str, Any], ids: list[str]) -> None:
     with override_settings(**configured):
-        assert list(found()) == ids
+        assert list(told := found()) == ids
+        assert ("Turn off one of them" in str(told)) == (ids == ["W003"])
 
 
 # -- databases -------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from django.core.management import CommandError
 from django.db import connection
 
 from compaction_app import chat, tasks
-from compaction_app.compaction import runs
 from compaction_app.context.reading import is_over_threshold, resolve_request
 from compaction_app.exceptions import SummarizerError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
@@ -85,7 +84,7 @@ class TestCompact:
         settings.COMPACTION = small(MODE="off")
         assert run("compact", tip.pk)[1] == 1
         settings.COMPACTION = small()
-        taken = runs.claim(chat.request_compaction(tip).pk, "default", 60)
+        taken = CompactionRun.objects.claim(chat.request_compaction(tip).pk, 60)
         out, code = run("compact", tip.pk)
         assert outcomes(out) == {tip.pk: f"failed: open_run: a worker is executing run {taken.pk}"}
         assert code == 1

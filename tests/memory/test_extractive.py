@@ -32,6 +32,7 @@ from tests.memory.telling import (
     summarize,
     turns,
 )
+from tests.some import some
 from tests.summarizers.summarizing import NONCE, request_of
 
 pytestmark = pytest.mark.pure
@@ -129,10 +130,10 @@ class TestBudget:
         text = summarize(planted_conversation(), target, count=count)
         assert 0.75 * target <= count([text])[0] <= target
 
-    @pytest.mark.parametrize("content", ENDLESS.values(), ids=ENDLESS)
+    @pytest.mark.parametrize("what", some(ENDLESS, "words", "brackets", "a list"))
     @pytest.mark.parametrize(("role", "target"), [(Role.USER, 300), (Role.TOOL, 40)])
-    def test_whatever_never_ends_does(self, content: str, target: int, role: Role) -> None:
-        text = summarize([message(1, role, content)], target)
+    def test_whatever_never_ends_does(self, what: str, target: int, role: Role) -> None:
+        text = summarize([message(1, role, ENDLESS[what])], target)
         assert 0 < size(text) <= target
         assert summarize([], target, text)
 

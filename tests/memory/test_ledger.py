@@ -158,7 +158,7 @@ class TestGenerations:
         """What the ledger has of March is older than what the extract before it has of April."""
         extract = f"{EXTRACT_HEADING}\n### 2026-04-02\nuser: The budget for the boat is 2,400 euros now"
         before = "2026-03-01\nuser: The budget for the boat is 2,000 euros"
-        previous = made_of(extract, before, is_extract=True)
+        previous = made_of(extract, before, extract, is_extract=True)
         kept = keep("Let us speak of something else for a while, and of the weather.", previous=previous)
         assert "2026-04-02\nuser: The budget for the boat is 2,400 euros now" in kept.ledger
         assert "2,000" not in kept

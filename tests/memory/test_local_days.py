@@ -7,7 +7,9 @@ import pytest
 from django.utils import timezone
 
 from compaction_app import chat
+from compaction_app.models import CompactionRun
 from compaction_app.transfer.rebuild import rebuild, succeeded_runs
+from tests.some import some
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -25,19 +27,19 @@ def talk(session):
     return tip
 
 
-@pytest.mark.parametrize(
-    ("active", "zone", "own", "of_session", "day", "yesterday"),
-    [
-        (None, "Pacific/Auckland", None, None, "2026-03-31", "2026-03-30"),
-        ("America/Los_Angeles", "Pacific/Auckland", None, None, "2026-03-31", "2026-03-30"),
-        (None, "UTC", None, None, "2026-03-30", "2026-03-29"),
-        ("America/Los_Angeles", "UTC", "Pacific/Auckland", None, "2026-03-31", "2026-03-30"),
-        (None, "Asia/Tokyo", "UTC", "Pacific/Auckland", "2026-03-31", "2026-03-30"),
-    ],
-)
-def test_headings_and_relative_dates_are_those_of_the_time_zone(
-    settings, zone, own, of_session, day, yesterday, active
-):
+#: The zone that is active, that of the project, the app's own, the session's; the day and the day before.
+ZONES = {
+    "the project's": (None, "Pacific/Auckland", None, None, "2026-03-31", "2026-03-30"),
+    "whatever is active": ("America/Los_Angeles", "Pacific/Auckland", None, None, "2026-03-31", "2026-03-30"),
+    "UTC": (None, "UTC", None, None, "2026-03-30", "2026-03-29"),
+    "the app's own": ("America/Los_Angeles", "UTC", "Pacific/Auckland", None, "2026-03-31", "2026-03-30"),
+    "the session's": (None, "Asia/Tokyo", "UTC", "Pacific/Auckland", "2026-03-31", "2026-03-30"),
+}
+
+
+@pytest.mark.parametrize("which", some(ZONES, "whatever is active", "the session's"))
+def test_headings_and_relative_dates_are_those_of_the_time_zone(settings, which):
+    active, zone, own, of_session, day, yesterday = ZONES[which]
     settings.TIME_ZONE = zone
     settings.COMPACTION = {"MODE": "deterministic", "CONTEXT_WINDOW": 3000, "COOLDOWN_SECONDS": 0, "TIME_ZONE": own}
     tip = talk(chat.start_session(model="gpt-4o-mini", settings={"TIME_ZONE": of_session} if of_session else None))
@@ -58,7 +60,7 @@ def test_a_model_reads_local_days_and_is_told_of_utc(settings, server, monkeypat
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     run = chat.compact(talk(chat.start_session()))
     assert f'<user time="{time}">Yesterday I paid' in server.requests[0]["messages"][1]["content"]
-    rebuilt = rebuild(succeeded_runs("default").get(pk=run.pk))
+    rebuilt = rebuild(succeeded_runs(CompactionRun.objects.all()).get(pk=run.pk))
     assert [rebuilt.request.system, rebuilt.request.user] == [m["content"] for m in server.requests[0]["messages"]]
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from compaction_app import chat
 from compaction_app.messages.media import picture_tokens
+from tests.some import some
 
 pytestmark = pytest.mark.django_db
 
@@ -96,7 +97,7 @@ def as_result(session, block, where="list"):
     return chat.append_messages(session, tip, [{"kind": "request", "parts": [part]}])[0]
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", some(FORMS, "chat completions", "responses, a file", "anthropic", "mcp, a resource"))
 @pytest.mark.parametrize("place", ["question", "list", "alone", "inside", "responses"])
 def test_what_a_block_with_bytes_costs(session, name, place):
     block, tokens = FORMS[name]

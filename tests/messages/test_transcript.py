@@ -172,6 +172,7 @@ class TestMarkers:
             ("apply_patch", {"patch": "+++ b/a.py\n+++ b/b.py"}, "", "[edited: a.py, b.py (2 edits)]"),
             ("text_editor", {"command": "view", "path": "a.py"}, "text", "[read: a.py]"),
             ("create_file", {"filename": "b.py"}, "", "[created: b.py]"),
+            ("write_file", {"path": "a.py"}, "", "[wrote: a.py]"),
             ("bash", {"command": "ls"}, '{"exit_code": 0, "stdout": "a b"}', "[shell: ls → ✓]"),
             ("bash", {"command": "pytest", "description": "all tests"}, "exit code: 2", "[shell: all tests → exit 2]"),
             ("run_command", {"command": ["git", "push"]}, '{"exit_code": 128}', "[shell: git push → exit 128]"),

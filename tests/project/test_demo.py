@@ -231,6 +231,7 @@ class TestRefusals:
         file.write_text('{"messages": [\n')
         assert "line 2: this is not JSON" in refused("--once", "--file", str(file))
 
+    @pytest.mark.long
     def test_a_database_that_does_not_answer(self, refused):
         out = refused("--once", DATABASE_URL=f"postgresql://nobody@127.0.0.1:{free_port()}/none")
         assert "The database none cannot be used" in out

@@ -10,12 +10,10 @@ from types import SimpleNamespace
 from unittest import mock
 from urllib.parse import quote
 
-import django
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.db.utils import ConnectionHandler
 
-from compaction_app import chat
 from project import settings as project_settings
 from tests.conftest import REPOSITORY
 
@@ -175,15 +173,6 @@ class TestCelery:
         from kombu.transport.redis import Channel
 
         assert set(project_settings.CELERY_BROKER_TRANSPORT_OPTIONS) <= set(Channel.from_transport_options)
-
-
-@pytest.mark.pure
-@pytest.mark.parametrize("entry", ["wsgi", "asgi"])
-def test_a_server_loads_the_tokenizer_before_its_first_request(entry, monkeypatch):
-    monkeypatch.setattr(django, "setup", lambda **options: None)
-    monkeypatch.setattr(chat, "warm_up", warmed := mock.Mock())
-    runpy.run_module(f"project.{entry}")
-    warmed.assert_called_once_with()
 
 
 #: A server loads it before its first request.

@@ -10,7 +10,8 @@ class ShortBreaker(AppConfig):
     label = "soak"
 
     def ready(self):
-        from compaction_app.compaction import runs, trigger
+        from compaction_app.compaction import trigger
+        from compaction_app.models import runs
 
         trigger.BREAKER_SECONDS = 5
         runs.LEASE_SECONDS = LEASE_SECONDS

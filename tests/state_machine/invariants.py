@@ -168,7 +168,7 @@ class CheckedWorld(World):
         assert (found.pk if found else None) == (newest.id if newest else None), "not the newest applicable summary"
         stays = [*self.tree.tail(node.id, newest), *([self.tree[newest.pin]] if newest and newest.pin else [])]
         due = sum(one.tokens for one in (*stays, *pins_beside(self.tree.pins(node.id), stays)))
-        assert branches.history_at(node.id, "default").tokens == due + (newest.tokens if newest else 0)
+        assert branches.history_at(row).tokens == due + (newest.tokens if newest else 0)
         context = overflow = None
         try:
             context = chat.get_context(row, **options)

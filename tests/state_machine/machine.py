@@ -212,7 +212,7 @@ class ConversationMachine(RuleBasedStateMachine):
         # Where a run of an earlier tip is open, that one is carried out, which covers nothing after its own tip.
         is_own = first is not None and first.status == "succeeded" and first.tip_id == tip.id
         if is_own and tip.id in self.world.tree:
-            raw = branches.history_at(tip.id, "default").tokens
+            raw = branches.history_at(self.world.row(tip)).tokens
             calls = self.world.teller.calls
             again = self.world.compact(tip, "", Answer(fill=1.0))
             if raw <= self.world.limits().threshold:

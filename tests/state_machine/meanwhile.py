@@ -7,7 +7,7 @@ from copy import copy
 from inspect import isfunction
 from typing import TYPE_CHECKING
 
-from compaction_app.compaction import execute, runs
+from compaction_app.compaction import execute
 from compaction_app.models import CompactionRun
 from tests.state_machine.teller import Answer
 from tests.state_machine.world import pick
@@ -56,26 +56,26 @@ def steal(world: CompactingWorld, run: CompactionRun, i: int, j: int) -> None:
     """The lease runs out, and another worker does the same work."""
     world.clock.advance(3600)
     assert world.carry_out(run, Answer(fill=0.4)) is not None
-    assert not runs.renew(run, 60), "renewed by the worker that lost it"
+    assert not run.renew(60), "renewed by the worker that lost it"
 
 
 def steal_and_die(world: CompactingWorld, run: CompactionRun, i: int, j: int) -> None:
     """As above, and the other worker is killed before it comes to anything."""
     world.clock.advance(3600)
-    assert runs.claim(run.pk, "default", 3600) is not None
+    assert CompactionRun.objects.claim(run.pk, 3600) is not None
 
 
 def renew(world: CompactingWorld, run: CompactionRun, i: int, j: int) -> None:
     """The lease is renewed in time, so no other worker takes the run."""
-    assert runs.renew(run, 7200)
+    assert run.renew(7200)
     world.clock.advance(3600)
     claim(world, run, i, j)
 
 
 def reach_the_time_limit(world: CompactingWorld, run: CompactionRun, i: int, j: int) -> None:
     """The thread that renews the lease ends the run; the worker comes back later."""
-    assert runs.fail(copy(run), "time_limit", "Not finished.")
-    assert not runs.renew(run, 60)
+    assert copy(run).fail("time_limit", "Not finished.")
+    assert not run.renew(60)
 
 
 def compact(world: CompactingWorld, run: CompactionRun, i: int, j: int) -> None:

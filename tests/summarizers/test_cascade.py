@@ -11,11 +11,10 @@ import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 
 from compaction_app.exceptions import SummarizerError
-from compaction_app.summarizers import ExtractiveSummarizer, OpenAISummarizer, Summarizer, failure_of
-from compaction_app.summarizers.base import ask_summarizer, make_summarizer, run_summarizer
+from compaction_app.summarizers import OpenAISummarizer, Summarizer, failure_of
+from compaction_app.summarizers.base import ask_summarizer, run_summarizer
 from compaction_app.summarizers.openai import ModelEntry, make_client, model_entries
 from compaction_app.testing import steps
-from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.tokens import ExactTokenCounter
 from compaction_app.values import ErrorCode, EventKind, SummaryDraft, SummaryRequest
 from tests.steps import drip, fill_target, unsupported_parameter
@@ -107,15 +106,6 @@ class TestCascade:
         assert kind == EventKind.SUMMARY_OVERSIZE
         assert figures["target_tokens"] == 100
         assert figures["output_tokens"] > 150
-
-    def test_each_model_is_asked_once_plus_the_one_tighter_retry(self, server, summarize):
-        server.script(default=fill_target(5.0))
-        events: list[EventKind] = []
-        with pytest.raises(SummarizerError) as caught:
-            summarize(cascade(server, "first", "second"), request(), ACCEPT, lambda kind, _: events.append(kind))
-        assert [server.count(model) for model in ("first", "second")] == [2, 2]
-        assert caught.value.error_code == ErrorCode.OVERSIZE
-        assert events == [EventKind.SUMMARY_OVERSIZE] * 2
 
     @pytest.mark.parametrize(
         ("script", "code", "transient"),
@@ -323,13 +313,6 @@ class TestHostSummarizers:
         assert str(raised) not in caplog.text
 
 
-class Modest(Summarizer):
-    max_input_tokens = 5
-
-    def summarize(self, request: SummaryRequest) -> SummaryDraft:
-        return SummaryDraft(text=request.user)
-
-
 class Scrubbing(OpenAISummarizer):
     def summarize(self, request: SummaryRequest) -> SummaryDraft:
         return super().summarize(replace(request, user=request.user.replace("7391-alpha", "***")))
@@ -341,14 +324,3 @@ class TestMaking:
         mine = Scrubbing(settings(entry(server, "first")))
         assert summarize(mine, request(), ACCEPT).text == GOOD
         assert "7391-alpha" not in str(server.requests)
-
-    @pytest.mark.parametrize(
-        ("path", "kind"),
-        [
-            ("compaction_app.summarizers.ExtractiveSummarizer", ExtractiveSummarizer),
-            ("compaction_app.testing.summarizers.FakeSummarizer", FakeSummarizer),
-            (f"{__name__}.Modest", Modest),
-        ],
-    )
-    def test_the_class_is_that_of_the_entry(self, path, kind):
-        assert type(make_summarizer(settings(BACKEND=path), "chat-model")) is kind

@@ -68,13 +68,13 @@ class TestRequest:
     @pytest.mark.parametrize(
         "asked",
         [
-            "Markdown", "`##` heading for each topic", "flowing prose",
-            "two to four sentences", "in full", "current status", 'call it "you"',
+            "Markdown", "`##` heading for each topic", "flowing prose under it, not lists of keywords",
+            "Keep word for word", "two to four sentences", "in full", "current status", 'call it "you"',
             "the user in the third person", "decisions", "preferences", "constraints", "outcomes", "names",
             "numbers", "dates", "links", "file paths", "identifiers", "about 1000 tokens",
             "better to write more than to lose", "the language of the conversation", "It is data",
             "none of the tags of the material", "files that were changed", "commands that were run with their outcome",
-            "what is still to be done",
+            "what is still to be done", "Summarize everything before it.",
         ],
     )  # fmt: skip
     def test_everything_that_is_asked_for_is_said(self, asked):
@@ -88,18 +88,20 @@ class TestRequest:
         assert f'The section "{LEDGER_NAME}" of <previous-summary>' in second.system
 
     @pytest.mark.parametrize(
-        ("previous", "hint"),
+        ("previous", "ledger", "hint"),
         [
-            (1, "keep all of it"),
-            (599, "do not shorten it"),
-            (600, "shorten its oldest sections a little"),
-            (849, "leave the recent ones as they are"),
-            (850, "shorten its oldest sections where the topic is fully resolved"),
+            (1, "", "keep all of it"),
+            (599, "", "do not shorten it"),
+            (600, "", "shorten its oldest sections a little"),
+            (849, "", "leave the recent ones as they are"),
+            (850, "", "shorten its oldest sections where the topic is fully resolved"),
+            (1_500, "A fact.", "keep all of it"),
         ],
     )
-    def test_the_size_of_the_previous_summary_picks_the_hint(self, previous, hint):
-        """Under 60 % of the target it is kept whole, under 85 % condensed lightly, else where resolved."""
-        assert hint in request(base_text="## Before", previous_tokens=previous).user
+    def test_the_size_of_the_previous_summary_picks_the_hint(self, previous, ledger, hint):
+        """Under 60 % of the target its prose is kept whole, under 85 % condensed lightly, else where resolved."""
+        columns = {"ledger": ledger}
+        assert hint in request(base_text="## Before", base_columns=columns, previous_tokens=previous).user
 
     def test_the_ledger_of_the_previous_summary_is_not_the_models_to_shorten(self):
         """Its prose fills half of the target; with its ledger it would be told to condense it."""

@@ -19,9 +19,9 @@ from django.utils import timezone
 
 from compaction_app import chat, tasks
 from compaction_app.compaction.execute import carry_out
-from compaction_app.compaction.runs import MAX_ATTEMPTS
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.models.runs import MAX_ATTEMPTS
 from compaction_app.summarizers import ExtractiveSummarizer
 from compaction_app.summarizers.waiting import AWAITED
 from compaction_app.testing import steps
@@ -206,6 +206,13 @@ class TestBackground:
         assert (run.status, run.error_code, run.error_detail, run.attempts) == ("succeeded", "", "", 2)
         assert CompactionRun.objects.count() == 1
 
+    def test_it_waits_as_long_as_the_provider_asks(self, server, settings):
+        settings.COMPACTION = site(server, "provider_error")
+        server.script([steps.rate_limited(60)], model="provider_error")
+        run = self.carried_out(chat.request_compaction(long_branch()))
+        assert run.status == "ready"
+        assert 55 < (run.next_attempt_at - timezone.now()).total_seconds() < 65
+
 
 class TestExtract:
     """What stands in for a model's summary."""
@@ -232,7 +239,7 @@ class TestExtract:
         assert kinds(tip.session).count("no_progress") == (case == "no_progress")
         assert lines(caplog, f"failed run={run.pk} code={code_of(case)} ")[0].endswith(" instead=extract")
         assert verify_session(tip.session).problems == []
-        again = rebuild(succeeded_runs("default").get(pk=run.pk))
+        again = rebuild(succeeded_runs(CompactionRun.objects.all()).get(pk=run.pk))
         assert ExtractiveSummarizer(again.settings).summarize(again.request).text.strip() == run.summary.content
 
     def test_it_covers_at_once_what_a_small_model_would_need_generations_for(self, server, settings):
@@ -293,6 +300,18 @@ class TestBreaker:
     def let_its_seconds_pass(self, tip: ChatMessage) -> None:
         earlier = F("finished_at") - timedelta(seconds=301)
         CompactionRun.objects.filter(session_id=tip.session_id).update(finished_at=earlier)
+
+    def test_two_drafts_in_a_row_that_gain_nothing_open_it(self, server, settings):
+        """Where the target is most of what is replaced, a draft can be as long as was asked for and gain nothing."""
+        settings.COMPACTION = site(server, "no_progress", EXTRACT_FALLBACK=False)
+        tip = long_branch()
+        for _ in range(2):
+            assert tasks.compact_branch(chat.request_compaction(tip).pk) == "failed"
+        assert chat.request_compaction(tip) is None
+        assert suppressed(session=tip.session) == [{"reason": "breaker", "failures": 2}]
+        assert server.count("no_progress") == 2
+        server.script([steps.reply(GOOD)], model="no_progress")
+        assert chat.compact(tip).status == "succeeded", "a person may still try"
 
     def test_it_is_the_branchs_own(self, server):
         session = chat.start_session()

@@ -287,7 +287,7 @@ class TestAtRest:
             tip = chat.append_messages(session, None, [large, answer] + [small, answer] * 20)[-1]
             run = chat.compact(tip)
             assert run.shortened_inputs
-            run = succeeded_runs("default").order_by("generation")[0]
+            run = succeeded_runs(CompactionRun.objects.all()).order_by("generation")[0]
             rebuilt = rebuild(run)
             asked = [[m["content"] for m in request["messages"]] for request in server.requests]
             assert [rebuilt.request.system, rebuilt.request.user] in asked

@@ -37,14 +37,15 @@ class TestMetrics:
     def test_tokens_are_counted_by_model_refused_drafts_included(self, collected, cascade, server):
         server.script([steps.reply("", usage={**USAGE, "completion_tokens": 7})], model="small-model")
         run = chat.compact(over_threshold()[-1])
-        found = collected.metrics()
+        found, layer = collected.metrics(), {"compaction.layer": "auto_compact"}
         for name, figures in (
             ("compaction.input_tokens", {"small-model": 3_000, "large-model": 3_000}),
             ("compaction.output_tokens", {"small-model": 7, "large-model": 50}),
         ):
             assert {a["gen_ai.request.model"]: point.value for a, point in found[name]} == figures
-            assert all(a["compaction.trigger"] == "manual" for a, _ in found[name])
-        _, messages = self.one(found, "compaction.messages_compacted")
+            assert all(a.items() >= {**layer, "compaction.trigger": "manual"}.items() for a, _ in found[name])
+        attributes, messages = self.one(found, "compaction.messages_compacted")
+        assert attributes == layer
         assert (messages.count, messages.sum) == (1, run.messages_compacted)
         usage = {
             (a["gen_ai.request.model"], a["gen_ai.token.type"]): p.sum for a, p in found["gen_ai.client.token.usage"]

@@ -108,7 +108,7 @@ class TestReading:
 
     def test_content_is_read_back_to_the_window_only(self, session):
         messages = grow(session, None, "u a " * 300)
-        branch, _ = branches.load_window(messages[-1].pk, "default", limit=2_000, preserve=2, prune_bytes=4_096)
+        branch, _ = branches.load_window(messages[-1], limit=2_000, preserve=2, prune_bytes=4_096)
         assert len(branch.tail) == 20
         assert branch.unread == 580
         assert branch.history_tokens == 60_000
@@ -120,7 +120,7 @@ class TestReading:
         wanted = {"limit": 2_000, "preserve": 2, "prune_bytes": 4_096}
 
         def load(**largest):
-            return branches.load_window(messages[-1].pk, "default", **wanted, **largest)[0]
+            return branches.load_window(messages[-1], **wanted, **largest)[0]
 
         assert [load().base.id, load(largest_summary=60).base.id] == [newer.pk] * 2
         passed_over = load(largest_summary=59)
@@ -130,7 +130,7 @@ class TestReading:
 
     def test_the_newest_user_message_is_read_however_far_up_it_stands(self, session):
         messages = grow(session, None, "u " + "c t " * 200)
-        branch, _ = branches.load_window(messages[-1].pk, "default", limit=2_000, preserve=2, prune_bytes=4_096)
+        branch, _ = branches.load_window(messages[-1], limit=2_000, preserve=2, prune_bytes=4_096)
         assert branch.tail[0].id == messages[0].pk
         assert branch.tail[1].id > messages[300].pk
 
@@ -138,7 +138,7 @@ class TestReading:
         messages = grow(session, None, "u a " * 10)
         anchored_summary(messages[15], messages[13], content="not to be read", pinned=messages[12])
         with CaptureQueriesContext(connection) as captured:
-            history = branches.history_at(messages[-1].pk, "default")
+            history = branches.history_at(messages[-1])
         assert history.tokens == 6 * 100 + 30 + 100
         assert len(captured) == 1
         assert "content" not in captured[0]["sql"]

@@ -90,10 +90,11 @@ def test_lanes_say_of_every_tree_what_walking_through_it_says(acts: Acts) -> Non
         for message in session.messages.filter(kind=Kind.MESSAGE):
             below = [tip for tip in tips if message in ChatMessage.objects.get_path(ChatMessage.objects.get(pk=tip))]
             assert chat.newest_tip(message).pk == max(below)
-            assert tips_at_or_below(message.pk, tips, "default") == set(below)
+            assert tips_at_or_below(message.pk, tips, session) == set(below)
         assert [tip.pk for tip in chat.tips(session)] == tips
-        walked = {pk: history_by_walking(ChatMessage.objects.get(pk=pk)) for pk in tips}
-        assert histories_at(tips, "default") == {pk: history_at(pk, "default") for pk in tips} == walked
+        rows = [ChatMessage.objects.get(pk=pk) for pk in tips]
+        walked = {row.pk: history_by_walking(row) for row in rows}
+        assert histories_at(tips, session) == {row.pk: history_at(row) for row in rows} == walked
         assert Finding.LANE not in {wrong.finding for wrong in verify_session(session).problems}
         # Every message stands on one lane, which is a line.
         by_lane: dict[int, list[ChatMessage]] = {}
@@ -159,7 +160,7 @@ def test_drawing_takes_the_same_queries_however_long_the_conversation_is() -> No
         session = messages[0].session
         with CaptureQueriesContext(connection) as queries:
             lanes = read_lanes(session)
-            filled = histories_at([lane.end_id for lane in lanes], "default")
+            filled = histories_at([lane.end_id for lane in lanes], session)
             chat.tips(session)
         assert len(queries) == 3
         assert sorted(filled) == sorted([messages[-1].pk, lanes[0].end_id])

@@ -108,7 +108,7 @@ def main(path: Path) -> None:
     from django.conf import settings
     from django.core import serializers
     from django.core.management import call_command
-    from django.db.migrations.recorder import MigrationRecorder
+    from django.db.migrations.loader import MigrationLoader
 
     settings.configure(**SETTINGS)
     django.setup()
@@ -122,9 +122,9 @@ def main(path: Path) -> None:
         name: json.loads(serializers.serialize("json", getattr(models, name)._base_manager.order_by("pk")))
         for name in MODELS
     }
-    applied = [name for app, name in MigrationRecorder(connection).applied_migrations() if app == "compaction_app"]
+    [(_, newest)] = MigrationLoader(connection).graph.leaf_nodes("compaction_app")
     recorded = {
-        "migration": max(applied),
+        "migration": newest,
         "tip": tip,
         "shown": shown_at(models.ChatMessage.objects.get(pk=tip)),
         "rows": {name: [{"pk": row["pk"], **row["fields"]} for row in found] for name, found in rows.items()},

@@ -16,26 +16,10 @@ from agents.extensions.memory import SQLAlchemySession
 from sqlalchemy import event, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from benchmarks.peers.common import (
-    ANSWER,
-    EDITED,
-    PRAGMAS,
-    PRAGMAS_READ_BACK,
-    RECENT,
-    SETTINGS_READ_BACK,
-    Database,
-    Loop,
-    Peer,
-    Statements,
-    count_statements,
-    durability,
-    messages,
-    run,
-    versions,
-)
+from benchmarks.peers import common
 
 
-class Sessions(Peer):
+class Sessions(common.Peer):
     """``SQLAlchemySession``: items in a row each, in order of their time.
 
     It has no branches, so a fork is what its user has to do: read all items, and add the first half and the edited
@@ -43,9 +27,9 @@ class Sessions(Peer):
     second apart, as in a chat, since the library sorts what has the same time.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: common.Database) -> None:
         super().__init__()
-        self.loop = Loop()
+        self.loop = common.Loop()
         self._engine = create_async_engine(database.async_url())
         self._is_postgresql = database.is_postgresql
         if not self._is_postgresql:
@@ -58,16 +42,16 @@ class Sessions(Peer):
         def report(_: Any, __: Any, statement: str, parameters: Any, ___: Any, executemany: bool) -> None:
             watching[0].add(statement, len(parameters) if executemany else 1)
 
-        def watch(statements: Statements) -> None:
+        def watch(statements: common.Statements) -> None:
             watching.append(statements)
             event.listen(target, name, report)
 
-        return count_statements(call, watch, lambda: event.remove(target, name, report))
+        return common.count_statements(call, watch, lambda: event.remove(target, name, report))
 
     def about(self) -> dict[str, Any]:
-        packages = versions("openai-agents", "sqlalchemy", "aiosqlite", "asyncpg")
-        names = SETTINGS_READ_BACK if self._is_postgresql else PRAGMAS_READ_BACK
-        settings = durability(names, lambda name: self.loop.wait(self._scalar(name)))
+        packages = common.versions("openai-agents", "sqlalchemy", "aiosqlite", "asyncpg")
+        names = common.SETTINGS_READ_BACK if self._is_postgresql else common.PRAGMAS_READ_BACK
+        settings = common.durability(names, lambda name: self.loop.wait(self._scalar(name)))
         return {"versions": packages, "durability": settings}
 
     def calls_on(self, read: str, written: str, forked: str, size: int) -> dict[str, Callable[[], Any]]:
@@ -75,16 +59,16 @@ class Sessions(Peer):
         to_read, to_write, to_fork = self.session(read), self.session(written), self.session(forked)
 
         async def turn(limit: int | None) -> None:
-            await to_write.add_items([EDITED])
+            await to_write.add_items([common.EDITED])
             await to_write.get_items(limit)
-            await to_write.add_items([ANSWER])
+            await to_write.add_items([common.ANSWER])
 
         return {
             "read": lambda: wait(to_read.get_items()),
-            "read_recent": lambda: wait(to_read.get_items(limit=RECENT)),
-            "append": lambda: wait(to_write.add_items([EDITED])),
+            "read_recent": lambda: wait(to_read.get_items(limit=common.RECENT)),
+            "append": lambda: wait(to_write.add_items([common.EDITED])),
             "turn": lambda: wait(turn(None)),
-            "turn_recent": lambda: wait(turn(RECENT)),
+            "turn_recent": lambda: wait(turn(common.RECENT)),
             "fork": lambda: wait(self.fork(to_fork, size)),
         }
 
@@ -92,7 +76,7 @@ class Sessions(Peer):
         return SQLAlchemySession(name, engine=self._engine, create_tables=True)
 
     def fill(self, name: str, size: int) -> None:
-        self.loop.wait(self.session(name).add_items(messages(size)))
+        self.loop.wait(self.session(name).add_items(common.messages(size)))
         time = "datetime('2025-01-01', '+' || id || ' seconds')"
         if self._is_postgresql:
             time = "TIMESTAMP '2025-01-01' + id * INTERVAL '1 second'"
@@ -105,7 +89,7 @@ class Sessions(Peer):
     async def fork(self, session: Any, size: int) -> None:
         items = await session.get_items()
         copy = SQLAlchemySession(f"{session.session_id}-{next(self._forks)}", engine=self._engine)
-        await copy.add_items([*items[: size // 2], EDITED])
+        await copy.add_items([*items[: size // 2], common.EDITED])
 
     async def _scalar(self, statement: str) -> Any:
         async with self._engine.connect() as connection:
@@ -122,10 +106,10 @@ class Sessions(Peer):
 
 def _set_pragmas(connection: Any, _: Any) -> None:
     cursor = connection.cursor()
-    for pragma in PRAGMAS:
+    for pragma in common.PRAGMAS:
         cursor.execute(pragma)
     cursor.close()
 
 
 if __name__ == "__main__":
-    run({"sqlalchemy": Sessions})
+    common.run({"sqlalchemy": Sessions})

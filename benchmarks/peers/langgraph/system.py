@@ -21,21 +21,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import _messages_delta_reducer, add_messages
 from psycopg.rows import dict_row
 
-from benchmarks.peers.common import (
-    ANSWER,
-    EDITED,
-    PRAGMAS,
-    PRAGMAS_READ_BACK,
-    SETTINGS_READ_BACK,
-    Database,
-    Peer,
-    Statements,
-    count_statements,
-    durability,
-    messages,
-    run,
-    versions,
-)
+from benchmarks.peers import common
 
 Config = dict[str, Any]
 
@@ -53,17 +39,17 @@ class DeltaState(TypedDict):
 
 
 def answer(_: Any) -> dict[str, Any]:
-    return {"messages": [ANSWER]}
+    return {"messages": [common.ANSWER]}
 
 
 class SQLiteStore:
     """A saver on its long-lived connection."""
 
-    read_back = PRAGMAS_READ_BACK
+    read_back = common.PRAGMAS_READ_BACK
 
     def __init__(self, path: str) -> None:
         self._connection = sqlite3.connect(path, check_same_thread=False)
-        for pragma in PRAGMAS:
+        for pragma in common.PRAGMAS:
             self._connection.execute(pragma)
         self.saver = SqliteSaver(self._connection)
         self.saver.setup()
@@ -77,11 +63,11 @@ class SQLiteStore:
 
     def count(self, call: Callable[[], Any]) -> dict[str, int]:
         trace = self._connection.set_trace_callback
-        return count_statements(call, lambda statements: trace(statements.add), lambda: trace(None))
+        return common.count_statements(call, lambda statements: trace(statements.add), lambda: trace(None))
 
 
 class _CountingCursor(psycopg.Cursor):
-    statements: Statements
+    statements: common.Statements
 
     def execute(self, query: Any, *args: Any, **kwargs: Any) -> Any:
         self.statements.add(query)
@@ -96,7 +82,7 @@ class _CountingCursor(psycopg.Cursor):
 class PostgresStore:
     """The same, with a connection as ``PostgresSaver.from_conn_string`` makes it, without the cost of a pool."""
 
-    read_back = SETTINGS_READ_BACK
+    read_back = common.SETTINGS_READ_BACK
 
     def __init__(self, url: str) -> None:
         self._connection = psycopg.connect(url, autocommit=True, prepare_threshold=0, row_factory=dict_row)
@@ -110,14 +96,16 @@ class PostgresStore:
         self._connection.execute("VACUUM ANALYZE")
 
     def count(self, call: Callable[[], Any]) -> dict[str, int]:
-        def watch(statements: Statements) -> None:
+        def watch(statements: common.Statements) -> None:
             _CountingCursor.statements = statements
             self._connection.cursor_factory = _CountingCursor
 
-        return count_statements(call, watch, partial(setattr, self._connection, "cursor_factory", psycopg.Cursor))
+        return common.count_statements(
+            call, watch, partial(setattr, self._connection, "cursor_factory", psycopg.Cursor)
+        )
 
 
-class Threads(Peer):
+class Threads(common.Peer):
     """One graph of one node, which answers without a model.
 
     A thread is filled by three ``update_state``: three checkpoints in all instead of three for each turn, which is the
@@ -131,7 +119,7 @@ class Threads(Peer):
     The library has no way to read only the newest messages of a thread.
     """
 
-    def __init__(self, database: Database, *, state: type, durability: str) -> None:
+    def __init__(self, database: common.Database, *, state: type, durability: str) -> None:
         super().__init__()
         self._store = PostgresStore(database.address) if database.is_postgresql else SQLiteStore(database.address)
         builder = StateGraph(state)
@@ -143,14 +131,14 @@ class Threads(Peer):
         self._middle: dict[str, Config] = {}
 
     def about(self) -> dict[str, Any]:
-        packages = versions(
+        packages = common.versions(
             "langgraph",
             "langgraph-checkpoint",
             "langgraph-checkpoint-sqlite",
             "langgraph-checkpoint-postgres",
             "psycopg",
         )
-        return {"versions": packages, "durability": durability(self._store.read_back, self._store.ask)}
+        return {"versions": packages, "durability": common.durability(self._store.read_back, self._store.ask)}
 
     def count(self, call: Callable[[], Any]) -> dict[str, int]:
         return self._store.count(call)
@@ -162,13 +150,13 @@ class Threads(Peer):
         to_read, to_write, middle = _thread(read), _thread(written), self._middle[forked]
         return {
             "read": lambda: self._graph.get_state(to_read).values["messages"],
-            "append": lambda: self._add(to_write, [EDITED], START),
-            "turn": lambda: self._graph.invoke({"messages": [EDITED]}, to_write, durability=self._durability),
-            "fork": lambda: self._add(middle, [EDITED], START),
+            "append": lambda: self._add(to_write, [common.EDITED], START),
+            "turn": lambda: self._graph.invoke({"messages": [common.EDITED]}, to_write, durability=self._durability),
+            "fork": lambda: self._add(middle, [common.EDITED], START),
         }
 
     def fill(self, name: str, size: int) -> None:
-        items, half = messages(size), size // 2
+        items, half = common.messages(size), size // 2
         tip = self._middle[name] = self._add(_thread(name), items[:half], "answer")
         for rest in (items[half : half + 1], items[half + 1 :]):
             tip = self._add(tip, rest, "answer")
@@ -182,7 +170,7 @@ def _thread(name: str) -> Config:
 
 
 if __name__ == "__main__":
-    run(
+    common.run(
         {
             "messages": partial(Threads, state=WholeState, durability="async"),
             "delta": partial(Threads, state=DeltaState, durability="async"),

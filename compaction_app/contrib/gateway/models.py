@@ -24,8 +24,8 @@ class BranchDigest(models.Model):
         ChatMessage, on_delete=models.CASCADE, primary_key=True, related_name="gateway_digest"
     )
     digest = models.CharField(max_length=64)
-    #: Of the message alone; "" of one that was stored by an earlier version.
-    own = models.CharField(max_length=64, default="", db_default="")
+    #: Of the message alone.
+    own = models.CharField(max_length=64)
     #: Whether a reply that we gave is at or above the message. What a client says that we replied is none.
     has_reply = models.BooleanField()
 

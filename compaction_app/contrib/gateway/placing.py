@@ -37,7 +37,7 @@ from compaction_app.conversation.recall import other_calls
 from compaction_app.conversation.stream import STOPPED
 from compaction_app.exceptions import DuplicateExternalId, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, sql
-from compaction_app.models.managers import fetch, lock_session
+from compaction_app.models.database import atomic, database_of, fetch, locked
 from compaction_app.values import Role
 
 _COPIED = ("role", "content", "tool_calls", "tool_call_id", "name", "attachments", "metadata")
@@ -110,7 +110,7 @@ def _place(user: Any, messages: Sequence[Fields], external_id: str, again: bool,
     using = made_with["using"]
     sessions = ChatSession.objects.using(using).filter(owner=user)
     session = sessions.filter(external_id=external_id).first() if external_id else None
-    sent = _SentList(user, messages, session, using)
+    sent = _SentList(user, messages, session, sessions)
     found = sent.find(again) if session or not external_id else None
     session = found.message.session if found else session
     if not is_allowed(user, session, Action.APPEND if session else Action.CREATE):
@@ -129,7 +129,7 @@ def _place(user: Any, messages: Sequence[Fields], external_id: str, again: bool,
         rows = chat.append_messages(session, found.message if found else None, new, lenient=True)
         # No list has those instructions there.
         digests = [*[""] * len(above), *sent.digests[count:]]
-        _remember(rows, digests, has_reply, rows[0].parent_message_id, using)
+        _remember(rows, digests, has_reply, rows[0].parent_message_id)
         if found and found.is_renamed:
             named = BranchDigest.objects.using(using).filter(pk=found.message.pk)
             named.update(digest=sent.digests[count - 1])
@@ -139,11 +139,11 @@ def _place(user: Any, messages: Sequence[Fields], external_id: str, again: bool,
 class _SentList:
     """A list of a client, and what of it is stored for its user: in one session, or with ``session`` None in any."""
 
-    def __init__(self, user: Any, messages: Sequence[Fields], session: ChatSession | None, using: str) -> None:
-        self.messages, self._owner_id, self._session, self._using = messages, user.pk, session, using
+    def __init__(self, user: Any, messages: Sequence[Fields], session: ChatSession | None, sessions: Any) -> None:
+        self.messages, self._owner_id, self._session = messages, user.pk, session
         self._said = list(map(Said, messages))
         self.digests = list(accumulate(self._said, lambda above, one: one.digest(above), initial=str(user.pk)))[1:]
-        stored = BranchDigest.objects.using(using).select_related("message__session")
+        stored = BranchDigest.objects.using(sessions.db).select_related("message__session")
         mine = {"message__session": session} if session else {"message__session__owner": user}
         self._stored = stored.filter(**mine)
         #: Of the branch that was compared last, by their ids: the next one mostly has the same messages.
@@ -209,13 +209,13 @@ class _SentList:
 
     def _compare(self, at: int, reply: ChatMessage, beginning: Beginning | None) -> _Match | None:
         """What the branch above a reply and the list above its place have in common; None: the list has an edit."""
-        path = dict(fetch(sql.PATH_IDS, {"node": reply.pk, "min_depth": 1}, self._using))
+        path = dict(fetch(sql.PATH_IDS, {"node": reply.pk, "min_depth": 1}, reply))
         floor, first = 0, 0
         if beginning and beginning.message.pk in path:
             # What is known of the list from its beginning is the same.
             floor, first = path[beginning.message.pk], beginning.count
         ids = [pk for pk, depth in path.items() if depth > floor and pk != reply.pk]
-        rows = ChatMessage.objects.using(self._using).filter(pk__in=ids).exclude(role=Role.TOOL).order_by("-depth")
+        rows = ChatMessage.objects.in_database_of(reply).filter(pk__in=ids).exclude(role=Role.TOOL).order_by("-depth")
         above = list(rows.values_list("pk", "role", "gateway_digest__own"))
         stored, sent = {own for *_, own in above}, set[str]().union(*self._own[first:at])
         others = [pk for pk, _, own in above if own not in sent][:_MOST_COMPARED]
@@ -291,31 +291,31 @@ class _Match:
         return self.weight >= _ENOUGH_LETTERS or self.shared >= _ENOUGH_MESSAGES
 
 
-def place_beside(at: Place, using: str) -> Place:
+def place_beside(at: Place) -> Place:
     """The last message once more, as a sibling: another request has a model answer the first one."""
     message = {key: getattr(at.tip, key) for key in _COPIED}
-    with transaction.atomic(using=using):
+    with atomic(at.session):
         [tip] = chat.append_messages(at.session, at.tip.parent, [message], lenient=True)
-        _remember([tip], [at.digest], at.has_reply, tip.parent_message_id, using)
+        _remember([tip], [at.digest], at.has_reply, tip.parent_message_id)
     return replace(at, tip=tip)
 
 
-def remember_reply(at: Place, reply: ChatMessage, using: str) -> None:
+def remember_reply(at: Place, reply: ChatMessage) -> None:
     """Have the reply found when it is sent back. A client was shown no searches, and goes on below their results."""
     shown = Said({**vars(reply), "tool_calls": other_calls(reply)})
     own = shown.own_digest(at.session.owner_id, is_reply=True)
-    _remember([chat.answer_recalls(reply) or reply], [shown.digest(at.digest)], True, at.tip.pk, using, own)
+    _remember([chat.answer_recalls(reply) or reply], [shown.digest(at.digest)], True, at.tip.pk, own)
 
 
 def _remember(
-    rows: Sequence[ChatMessage], digests: Sequence[str], has_reply: bool, above: int | None, using: str, own: str = ""
+    rows: Sequence[ChatMessage], digests: Sequence[str], has_reply: bool, above: int | None, own: str = ""
 ) -> None:
     """Not where any of what they are made of was redacted meanwhile: a redaction has the session's lock too."""
     top = rows[0]
-    with transaction.atomic(using=using):
-        lock_session(top.session_id, using)
-        stored = ChatMessage.objects.using(using).filter(pk=top.pk, redacted_at=None)
-        if stored and (above is None or BranchDigest.objects.using(using).filter(message=above)):
+    known = BranchDigest.objects.using(database_of(top))
+    with locked(top):
+        stored = ChatMessage.objects.in_database_of(top).filter(pk=top.pk, redacted_at=None)
+        if stored and (above is None or known.filter(message=above)):
             owner_id = top.session.owner_id
             made = [
                 BranchDigest(
@@ -323,4 +323,4 @@ def _remember(
                 )
                 for row, digest in zip(rows, digests, strict=True)
             ]
-            BranchDigest.objects.using(using).bulk_create(made, ignore_conflicts=True)
+            known.bulk_create(made, ignore_conflicts=True)

@@ -6,7 +6,6 @@ OpenAI's shape; what a provider says goes on only as far as its words are known,
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
@@ -16,20 +15,20 @@ from typing import Any
 import openai
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.core.exceptions import PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
-from django.core.signals import got_request_exception
-from django.db import InterfaceError, OperationalError, router, transaction
-from django.http import HttpRequest, JsonResponse, StreamingHttpResponse, UnreadablePostError
+from django.db import router, transaction
+from django.http import HttpRequest, JsonResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path
 from django.utils.crypto import constant_time_compare
 from django.views.decorators.csrf import csrf_exempt
 
 from compaction_app import chat, exceptions
+from compaction_app.api.codes import Code, problem_of, report
 from compaction_app.api.permissions import Action, is_allowed
-from compaction_app.compaction.runs import give_back_connection
 from compaction_app.conf import get_settings
+from compaction_app.contrib import sse
 from compaction_app.contrib.gateway.asked import (
     IGNORED,
     PARAMETERS,
@@ -41,11 +40,12 @@ from compaction_app.contrib.gateway.asked import (
 )
 from compaction_app.contrib.gateway.identity import INSTRUCTIONS, fields_of
 from compaction_app.contrib.gateway.placing import Place, place, place_beside, remember_reply
-from compaction_app.conversation.chat_model import END, ProviderOverflow, ask, endpoint_of, open_stream
+from compaction_app.conversation.chat_model import END, ask, endpoint_of, open_stream
 from compaction_app.conversation.recall import other_calls
 from compaction_app.messages.openai_format import to_openai
 from compaction_app.messages.validation import storable
 from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.models.database import give_back_connection
 from compaction_app.redaction import apply_redactor, redact_parameters, redactor_of
 from compaction_app.summarizers.error_details import safe_code, safe_message
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
@@ -192,8 +192,7 @@ class Gateway:
         client = self.async_client if way.is_awaited else self.client
         if asked.is_task:
             return await self._answer_task(asked, client, way)
-        using = router.db_for_write(ChatSession)
-        new = {"model": asked.model, "system_prompt": asked.instructions, "using": using}
+        new = {"model": asked.model, "system_prompt": asked.instructions, "using": router.db_for_write(ChatSession)}
         found: Place = await way.do(place, asked.user, asked.turns, asked.external_id, asked.is_retry, **new)
         options = {**asked.params, "client": client, "model": asked.model, "tools": asked.tools, "recall": self.recall}
         options |= {"system_prompt": found.system_prompt, "contributions": found.contributions}
@@ -213,14 +212,14 @@ class Gateway:
             # Several models at once, or the same question twice.
             if asked.is_retry and (asked.external_id or found.has_reply):
                 raise
-            found = await way.do(place_beside, found, using)
+            found = await way.do(place_beside, found)
             reply = await answer_at(found)
         headers = {"X-Compaction-Session": str(found.session.pk), "X-Compaction-Message": str(found.tip.pk)}
         # What is sent is known once a stream is open: an awaited one is by its first chunk.
         opened = [await anext(reply, END)] if asked.is_streamed and way.is_awaited else []
         headers["X-Compaction-Fallback-Used"] = str(reply.fallback_used).lower()
         if not asked.is_streamed:
-            await way.do(remember_reply, found, reply, using)
+            await way.do(remember_reply, found, reply)
             return JsonResponse(
                 _completion(reply, other_calls(reply) if self.recall else reply.tool_calls), headers=headers
             )
@@ -230,7 +229,7 @@ class Gateway:
         async def remember() -> None:
             nonlocal is_known
             if reply.message is not None and not is_known:
-                await way.do(remember_reply, found, reply.message, using)
+                await way.do(remember_reply, found, reply.message)
                 is_known = True
 
         async def read() -> Any:
@@ -292,7 +291,7 @@ def _task_arguments(asked: Asked, client: Any) -> dict[str, Any]:
     redact = redactor_of(get_settings({}))
     params = redact_parameters({**asked.params, **({"tools": asked.tools} if asked.tools else {})}, redact)
     shown = [apply_redactor(ContextMessage(tokens=0, **one), redact) for one in asked.messages]
-    give_back_connection(router.db_for_write(ChatSession))
+    give_back_connection(ChatSession())
     messages = to_openai(shown, endpoint=endpoint_of(client), model=asked.model)
     return {**params, "model": asked.model, "messages": messages}
 
@@ -323,10 +322,10 @@ def _streamed(read: Step, close: Step, asked: Asked, way: Way, headers: Mapping[
         try:
             while (chunk := await read()) is not END:
                 if chunk.choices or asked.wants_usage:
-                    yield f"data: {chunk.model_dump_json(exclude_unset=True, warnings=False)}\n\n"
-            yield "data: [DONE]\n\n"
+                    yield sse.event(chunk.model_dump_json(exclude_unset=True, warnings=False))
+            yield sse.DONE
         except Exception as error:
-            yield f"data: {json.dumps(_refusal_of(error).content)}\n\n"
+            yield sse.event(_refusal_of(error).content)
         finally:
             try:
                 await close()
@@ -334,9 +333,7 @@ def _streamed(read: Step, close: Step, asked: Asked, way: Way, headers: Mapping[
                 # Raised here, it would follow the last event, which the client has read.
                 log_error(logger, error, step="close")
 
-    made = events() if way.is_awaited else _blocking(events())
-    # A proxy would keep the chunks until there are many.
-    return StreamingHttpResponse(made, content_type="text/event-stream", headers={"X-Accel-Buffering": "no", **headers})
+    return sse.response(events() if way.is_awaited else _blocking(events()), headers)
 
 
 def _blocking(events: AsyncGenerator[str]) -> Iterator[str]:
@@ -350,44 +347,23 @@ def _blocking(events: AsyncGenerator[str]) -> Iterator[str]:
         without_waiting(events.aclose())
 
 
-#: The status of an answer, and where they are not the error's own its words and its code.
-_ANSWERS: list[tuple[Any, int, str, str | None]] = [
-    (RequestDataTooBig, 413, "The body is larger than this site accepts.", None),
-    (UnreadablePostError, 400, "The request was cut off.", None),
-    (PermissionDenied, 403, "This user may not do this here.", "forbidden"),
-    (ProviderOverflow, 400, "The prompt is too long for this model.", "context_length_exceeded"),
-    (exceptions.ContextOverflow, 400, "", "context_length_exceeded"),
-    ((exceptions.InvalidMessage, exceptions.ConfigurationError), 400, "", None),
-    ((exceptions.MessageNotFound, exceptions.ReplyUnderWay), 409, "", None),
-    (exceptions.TooManyReplies, 429, "", None),
-    (exceptions.ReplyNotStored, 503, "", None),
-    (exceptions.InvalidReply, 502, "", None),
-    (exceptions.RedactionFailed, 503, "", None),
-]
-
-
 def _refusal_of(error: Exception, request: HttpRequest | None = None) -> Refused:
-    """The answer to an error. One that neither the client nor the provider made is logged, without its text."""
+    """The answer to an error, in the words of OpenAI's clients."""
     if isinstance(error, Refused):
         return error
     broke_off = isinstance(error, exceptions.StreamInterrupted)
     if said := _said_by_provider(error.__cause__ if broke_off else error):
         return said
-    if isinstance(error, openai.APIError):
-        log_error(logger, error, step="provider", status=getattr(error, "status_code", None))
-        return Refused(502, "The model's provider cannot be reached, or failed.")
-    for kinds, status, words, code in _ANSWERS:
-        if isinstance(error, kinds):
-            own, after = code or getattr(error, "code", None), getattr(error, "retry_after", None)
-            return Refused(
-                status, words or str(error), code=own, param=getattr(error, "field", None), retry_after=after
-            )
-    log_error(logger, error, step="gateway")
-    if isinstance(error, OperationalError | InterfaceError):
-        return Refused(503, "The database is busy.", retry_after=1)
-    # As Django does for a view that raises: error trackers and test clients listen to it.
-    got_request_exception.send(sender=None, request=request)
-    return Refused(500, "The server failed; its log has the error.")
+    problem = problem_of(error)
+    step = "provider" if isinstance(error, openai.OpenAIError) else "gateway"
+    report(error, problem, logger, request, step=step, status=getattr(error, "status_code", None))
+    # They know no 422, and ask again at 409: what was deleted meanwhile is stored anew.
+    status = 400 if problem.code.status == 422 else problem.code.status
+    status = 409 if isinstance(error, exceptions.MessageNotFound) else status
+    own = error if isinstance(error, exceptions.CompactionError) else None
+    known = {Code.CONTEXT_OVERFLOW: "context_length_exceeded", Code.FORBIDDEN: "forbidden"}
+    code = known.get(problem.code) or getattr(own, "code", None)
+    return Refused(status, problem.detail, code=code, param=getattr(own, "field", None), **problem.headers)
 
 
 def _said_by_provider(error: BaseException | None) -> Refused | None:

@@ -15,7 +15,7 @@ from urllib.parse import unquote_to_bytes
 from django.db.models import Q
 from pydantic import BaseModel, ConfigDict, Field
 
-from compaction_app.api.errors import Code, Problem
+from compaction_app.api.codes import Code, Problem
 from compaction_app.api.schemas import MAX_ID, JsonObject
 from compaction_app.contrib.stream.replies import settle
 from compaction_app.conversation.append import BY_CLIENT, OwnKey, append_once
@@ -24,8 +24,7 @@ from compaction_app.exceptions import InvalidMessage
 from compaction_app.messages.media import media_type
 from compaction_app.messages.validation import make_storable
 from compaction_app.models import ChatMessage, ChatSession, sql
-from compaction_app.models.managers import fetch
-from compaction_app.tree.branches import database_of
+from compaction_app.models.database import fetch
 from compaction_app.values import Role
 
 #: Files of text whose media type does not say so.
@@ -112,7 +111,7 @@ class _Tree:
     def __init__(self, session: ChatSession, messages: Sequence[UIMessage], *ids: str | None) -> None:
         told = {one for message in messages for one in (message.id, message.told("id"), message.told("questionId"))}
         named = (told | set(filter(None, ids))) - {""}
-        self.rows = ChatMessage.objects.using(database_of(session)).messages().filter(session=session)
+        self.rows = ChatMessage.objects.in_database_of(session).messages().filter(session=session)
         found = self.rows.filter(Q(pk__in=[int(one) for one in named if _is_key(one)]) | Q(external_id__in=named))
         rows = list(found.select_related("session", "parent").defer("original", "reasoning", "sent_context"))
         # A number is always an id of the tree.
@@ -145,7 +144,7 @@ class _Tree:
 
     def _first_of(self, statement: str, row: ChatMessage) -> ChatMessage | None:
         """The message that a statement finds from a row: one query, however long the chain between them is."""
-        found = fetch(statement, {"node": row.pk, "min_depth": 1}, self.rows.db)
+        found = fetch(statement, {"node": row.pk, "min_depth": 1}, self.rows)
         return self.rows.filter(pk__in=[pk for (pk,) in found]).select_related("session", "parent").first()
 
 
@@ -212,7 +211,7 @@ def _append_results(
     row, answered = tip, set[str]()
     if tip.role == Role.TOOL:
         # Some results are stored: the server's, or those of an earlier request.
-        group = ChatMessage.objects.using(database_of(tip)).raw(sql.CALL_GROUP, {"parent": tip.pk})
+        group = ChatMessage.objects.in_database_of(tip).raw(sql.CALL_GROUP, {"parent": tip.pk})
         *_, row = sorted((one for one in group if one.role != Role.TOOL), key=lambda one: one.depth)
         answered = {one.tool_call_id for one in group}
     # The model's searches are answered here.

@@ -22,8 +22,8 @@ from compaction_app.messages.tool_calls import name_and_arguments
 from compaction_app.messages.transcript import reasoning_text
 from compaction_app.messages.validation import storable
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, ReplyClaim
-from compaction_app.models.managers import now_of
-from compaction_app.tree.branches import database_of, is_on_branch
+from compaction_app.models.database import now_of
+from compaction_app.tree.branches import is_on_branch
 from compaction_app.values import Role
 
 Part = dict[str, Any]
@@ -82,9 +82,9 @@ def compaction_part(stream: ReplyStream, tip: ChatMessage) -> Part:
     """What the reply's prompt had in place of messages, and whether its branch is being compacted now."""
     sent = (stream.message and stream.message.sent_context) or {}
     sent = {name: getattr(stream.context, name, sent.get(name)) for name in _SENT}
-    using, cutoff = database_of(tip), sent["cutoff_id"]
-    rows = ChatMessage.objects.using(using).filter(pk=cutoff)
-    open_runs = CompactionRun.objects.using(using).filter(session_id=tip.session_id, anchor__isnull=False).open()
+    cutoff = sent["cutoff_id"]
+    rows = ChatMessage.objects.in_database_of(tip).filter(pk=cutoff)
+    open_runs = CompactionRun.objects.in_database_of(tip).filter(session_id=tip.session_id, anchor__isnull=False).open()
     anchors = open_runs.values_list("anchor_id", "anchor__depth")
     data = {
         "summaryId": _id(sent["summary_id"]),
@@ -94,7 +94,7 @@ def compaction_part(stream: ReplyStream, tip: ChatMessage) -> Part:
         "fallbackUsed": stream.fallback_used,
         "tokens": sent["tokens"],
         "availableTokens": sent["available_tokens"],
-        "underWay": any(is_on_branch(*anchor, tip.pk, using) for anchor in anchors),
+        "underWay": any(is_on_branch(*anchor, tip) for anchor in anchors),
     }
     return {"type": "data-compaction", "id": "compaction", "data": data}
 
@@ -111,8 +111,7 @@ def repository(session: ChatSession, under_way: Mapping[int, int]) -> dict[str, 
 
     ``under_way``: questions, and how far their replies are stored. That is left out: their streams begin with it.
     """
-    using = database_of(session)
-    rows = list(ChatMessage.objects.using(using).in_session(session.pk).messages().values(*_COLUMNS))
+    rows = list(ChatMessage.objects.in_database_of(session).in_session(session.pk).messages().values(*_COLUMNS))
     above_of, streamed = {row["id"]: row["parent"] for row in rows}, set[int]()
     for question, newest in under_way.items():
         at: int | None = newest
@@ -134,7 +133,8 @@ def repository(session: ChatSession, under_way: Mapping[int, int]) -> dict[str, 
             parents.append((above, message))
         holders[row["id"]] = message
         _add(row, message, above, calls)
-    claims = ReplyClaim.objects.using(using).filter(message__session=session, lease_expires_at__gt=now_of(using))
+    claims = ReplyClaim.objects.in_database_of(session)
+    claims = claims.filter(message__session=session, lease_expires_at__gt=now_of(session))
     asked = {*under_way, *claims.values_list("pk", flat=True)} - streamed
     return {
         "headId": holders[rows[-1]["id"]]["id"] if rows else None,
@@ -206,11 +206,6 @@ def _files(attachments: Iterable[Mapping[str, Any]] | None) -> Iterator[Part]:
             kind = one.get("mime_type") or media_type(url) or {"image": "image", "audio": "audio"}.get(one["type"], "")
             name = {"filename": one["name"]} if one.get("name") else {}
             yield {"type": "file", "mediaType": kind or "application/octet-stream", "url": url, **name}
-
-
-def sse(part: Part) -> str:
-    """One server-sent event."""
-    return "data: [DONE]\n\n" if part["type"] == "done" else f"data: {json.dumps(part, ensure_ascii=False)}\n\n"
 
 
 #: The last event of a stream.

@@ -18,7 +18,6 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-import openai
 from asgiref.sync import sync_to_async
 from django.core.cache import cache
 from django.core.handlers.asgi import ASGIRequest
@@ -26,17 +25,16 @@ from django.db import DatabaseError, InterfaceError, connections
 from django.http import HttpRequest, StreamingHttpResponse
 
 from compaction_app import chat
-from compaction_app.api.errors import Code, logger
-from compaction_app.compaction.runs import give_back_connection
-from compaction_app.contrib.stream.parts import END, Part, compaction_part, finish, parts_of_chunks, parts_of_reply, sse
-from compaction_app.conversation.claim import is_under_way
+from compaction_app.api.codes import SENTENCES, TOO_LONG, Problem, problem_of
+from compaction_app.api.errors import logger
+from compaction_app.compaction.leases import is_under_way
+from compaction_app.contrib import sse
+from compaction_app.contrib.stream.parts import END, Part, compaction_part, finish, parts_of_chunks, parts_of_reply
 from compaction_app.conversation.recall import other_calls
 from compaction_app.conversation.stream import STOPPED, ReplyStream
-from compaction_app.exceptions import CompactionError, ContextOverflow, InvalidReply, ReplyUnderWay
+from compaction_app.exceptions import ContextOverflow, ReplyUnderWay
 from compaction_app.models import ChatMessage, ChatSession, ReplyClaim
-from compaction_app.summarizers.openai import failure_of_error
 from compaction_app.telemetry import log_error
-from compaction_app.tree.branches import database_of
 from compaction_app.values import ErrorCode
 
 #: Seconds between two looks of a reader for new parts, and between two writes to the cache and reads of it.
@@ -47,39 +45,23 @@ _LOST_SECONDS = 30.0
 _SETTLE_SECONDS = 5.0
 #: Of a reply and the tools that it calls.
 _LONGEST_SECONDS, _MOST_STEPS = 3600.0, 30
-#: A proxy ends a connection on which nothing is sent for a minute or so.
 _KEEP_ALIVE_SECONDS = 15.0
 #: Deltas are joined up to here: a reader that comes back is sent few.
 _PIECE = 2000
 
-#: For whoever wrote it: the log has the numbers.
-TOO_LONG = "This message is too long for the model. Shorten it, or attach less."
 _INTERRUPTED = "The reply was interrupted."
-SENTENCES = {
-    ErrorCode.TIMEOUT: "The model did not answer in time.",
-    ErrorCode.QUOTA: "The quota of the model is used up.",
-    ErrorCode.AUTHENTICATION: "The model of this site is not set up rightly. Tell the site's administrator.",
-    ErrorCode.INPUT_TOO_LARGE: "The conversation is too long for the model.",
-}
-
 _lock = threading.Lock()
 #: The replies of this process that are under way, by their keys in the cache.
 _under_way: dict[str, Reply] = {}
 
 
-def explain(error: Exception) -> tuple[Code, str]:
-    """The code of an error and a sentence for people."""
-    if isinstance(error, openai.OpenAIError):
-        code = ErrorCode(failure_of_error(error, model="", prompt="").error_code)
-        return Code.MODEL, SENTENCES.get(code, Code.MODEL.meaning)
+def problem_for_people(error: Exception) -> Problem:
+    """The answer to an error, without the numbers of a prompt that is too long: they are in the log."""
+    problem = problem_of(error)
     if isinstance(error, ContextOverflow):
         is_message = error.needed > error.available
-        return Code.CONTEXT_OVERFLOW, TOO_LONG if is_message else SENTENCES[ErrorCode.INPUT_TOO_LARGE]
-    if isinstance(error, InvalidReply):
-        return Code.MODEL, str(error)
-    if isinstance(error, CompactionError) and error.code in list(Code):
-        return Code(error.code), str(error)
-    return Code.INTERNAL, Code.INTERNAL.meaning
+        problem.detail = TOO_LONG if is_message else SENTENCES[ErrorCode.INPUT_TOO_LARGE]
+    return problem
 
 
 def is_of_page(call: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
@@ -135,7 +117,7 @@ class Reply:
             elif not self.over.is_set():
                 # A slow model may not send anything for minutes. Its stream is closed when it comes, and empty.
                 try:
-                    ReplyClaim.objects.using(database_of(self._tip)).filter(pk=self._tip.pk).delete()
+                    ReplyClaim.objects.in_database_of(self._tip).filter(pk=self._tip.pk).delete()
                 finally:
                     self._say_end()
                     self._end()
@@ -166,10 +148,10 @@ class Reply:
             self._say_steps(regenerate)
         except Exception as error:
             if self._begun.is_set():
-                code, sentence = explain(error)
+                problem = problem_for_people(error)
                 about = {"session": self.question.session_id, "message": self.question.pk}
-                log_error(logger, error, code=code, **about)
-                self._say({"type": "error", "errorText": sentence})
+                log_error(logger, error, code=problem.code, **about)
+                self._say({"type": "error", "errorText": problem.detail})
                 try:
                     if self._stream is not None:
                         self.stop()
@@ -276,7 +258,7 @@ class Reply:
 
     def _has_question(self) -> bool:
         """Whether it is there as it was when it was asked, neither deleted nor redacted since."""
-        rows = ChatMessage.objects.using(database_of(self.question))
+        rows = ChatMessage.objects.in_database_of(self.question)
         return rows.filter(pk=self.question.pk, redacted_at=self.question.redacted_at).exists()
 
     @property
@@ -368,10 +350,7 @@ def response(request: HttpRequest, reply: Reply | _Elsewhere) -> StreamingHttpRe
     """The events of a reply from the first on, under WSGI and ASGI."""
     release_connections()
     events = _awaited(reply) if isinstance(request, ASGIRequest) else _waiting(reply)
-    # Neither a proxy nor a CDN may keep events back.
-    headers = {"X-Accel-Buffering": "no", "Cache-Control": "no-store, no-transform"}
-    headers["x-vercel-ai-ui-message-stream"] = "v1"
-    return StreamingHttpResponse(events, content_type="text/event-stream", headers=headers)
+    return sse.response(events, {"x-vercel-ai-ui-message-stream": "v1"})
 
 
 def _events(reply: Reply | _Elsewhere) -> Iterator[str]:
@@ -381,14 +360,14 @@ def _events(reply: Reply | _Elsewhere) -> Iterator[str]:
         new = reply.parts[at:]
         events = ""
         for part in new:
-            delta = part.get("delta", "")
+            delta, is_over = part.get("delta", ""), part == END
             if not delta or len(delta) > characters:
-                events += sse({**part, "delta": delta[characters:]} if delta else part)
+                unsent = {**part, "delta": delta[characters:]} if delta else part
+                events += sse.DONE if is_over else sse.event(unsent)
             # The last one may still grow.
             at, characters = (at, len(delta)) if delta and part is new[-1] else (at + 1, 0)
-            is_over = part == END
         if not events and time.monotonic() - said_at > _KEEP_ALIVE_SECONDS:
-            events = ": keep-alive\n\n"
+            events = sse.KEEP_ALIVE
         said_at = time.monotonic() if events else said_at
         yield events
 
@@ -415,4 +394,5 @@ async def _awaited(reply: Reply | _Elsewhere) -> AsyncIterator[str]:
 def release_connections() -> None:
     """Give this thread's connections back: a model is waited for."""
     for connection in connections.all(initialized_only=True):
-        give_back_connection(connection.alias)
+        if not connection.in_atomic_block:
+            connection.close()

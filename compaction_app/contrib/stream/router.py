@@ -12,7 +12,7 @@ from django.http.response import HttpResponseBase
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from compaction_app.api.errors import Problem, logger, operation, wait_of
+from compaction_app.api.errors import logger, operation
 from compaction_app.api.lookup import find_session
 from compaction_app.api.permissions import Action
 from compaction_app.api.schemas import Body, Id, InQuery
@@ -62,9 +62,10 @@ def stream_router(turn: Turn, *, at_once: int = 20) -> Router:
         try:
             reply.start(regenerate=body.is_again)
         except (openai.OpenAIError, CompactionError) as error:
-            code, sentence = replies.explain(error)
-            log_error(logger, error, session=session.pk, message=question.pk, code=code)
-            raise Problem(code, sentence, headers=wait_of(error), question_id=question.pk) from error
+            problem = replies.problem_for_people(error)
+            log_error(logger, error, session=session.pk, message=question.pk, code=problem.code)
+            problem.ids["question_id"] = question.pk
+            raise problem from error
         return replies.response(request, reply)
 
     @operation(router, "GET", path, {200: None, 204: None})

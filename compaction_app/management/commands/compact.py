@@ -82,24 +82,23 @@ def _tips(target: str, database: str) -> list[ChatMessage]:
 
 def _compact(tip: ChatMessage, resolved: ResolvedRequest, instructions: str, *, whole_session: bool) -> dict[str, Any]:
     """Compact one branch; the result, as JSON for scripts."""
-    using = branches.database_of(tip)
-    before = branches.history_at(tip.pk, using)
+    before = branches.history_at(tip)
     problem = ""
     # A summary, perhaps of another branch, may already bring this branch to its target: without this a session of
     # five hundred regenerations would get as many. Instructions are for every branch.
     served = before.summary_id is not None and before.tokens <= resolved.budget.target
     if not (served and whole_session and not instructions):
         try:
-            _run(tip, instructions, using)
+            _run(tip, instructions)
         except CompactionRefused as refused:
             by = f": a worker is executing run {refused.run_id}" if refused.run_id else ""
             problem = f"{refused.reason}{by}"
         except CompactionFailed as failed:
             problem = ": ".join(filter(None, [failed.error_code, failed.error_detail]))
     # Not by the last run: of several generations in a row it may have found nothing left.
-    after = branches.history_at(tip.pk, using)
+    after = branches.history_at(tip)
     is_new = after.summary_id is not None and after.summary_id != before.summary_id
-    made = CompactionRun.objects.using(using).filter(summary=after.summary_id).first() if is_new else None
+    made = CompactionRun.objects.in_database_of(tip).filter(summary=after.summary_id).first() if is_new else None
     outcome = f"failed: {problem}" if problem else "compacted" if made else "nothing to compact"
     if made and made.error_code:
         outcome += f", an extract instead of a model's summary: {made.error_code}"
@@ -116,12 +115,12 @@ def _compact(tip: ChatMessage, resolved: ResolvedRequest, instructions: str, *, 
     }
 
 
-def _run(tip: ChatMessage, instructions: str, using: str) -> None:
+def _run(tip: ChatMessage, instructions: str) -> None:
     """Carry out the runs that compact it, also one that waits in the queue."""
     try:
         chat.compact(tip, instructions=instructions)
     except CompactionRefused as refused:
-        in_the_way = CompactionRun.objects.using(using).filter(pk=refused.run_id or 0)
+        in_the_way = CompactionRun.objects.in_database_of(tip).filter(pk=refused.run_id or 0)
         # Do not wait for the delay of a retry either.
         if not in_the_way.filter(status=RunStatus.READY).update(next_attempt_at=None):
             raise

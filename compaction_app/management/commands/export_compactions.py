@@ -48,11 +48,12 @@ class Command(BaseCommand):
     def handle(self, *, out: Path, database: str, as_json: bool, **options: Any) -> None:
         session = options["session"]
         try:
-            with database_alias(database) as using, bundles.new_folder(out) as folder:
-                if session is not None and not ChatSession.objects.using(using).filter(pk=session).exists():
+            with database_alias(database) as alias, bundles.new_folder(out) as folder:
+                sessions = ChatSession.objects.using(alias)
+                if session is not None and not sessions.filter(pk=session).exists():
                     raise WrongCall(f"There is no session {session}.")
-                chosen = chosen_sessions(using, min_messages=options["min_messages"], session_id=session)
-                total = succeeded_runs(using).filter(session__in=chosen.order_by().values("pk")).count()
+                chosen = chosen_sessions(sessions, min_messages=options["min_messages"], session_id=session)
+                total = succeeded_runs(sessions).filter(session__in=chosen.order_by().values("pk")).count()
                 with progress(length=total, label="summaries") as bar:
                     entries = export_sessions(chosen, folder, partial(bar.update, 1))
                 index = bundles.as_json(index_of(entries))

@@ -39,7 +39,7 @@ class Command(BaseCommand):
         messages = ChatMessage.objects.using(database)
         total = messages.filter(session__in=sessions).count() if sessions else messages.count()
         with progress(length=total, label="messages") as bar:
-            reports = [verify_session(session, using=database, on_rows=bar.update) for session in chosen.iterator()]
+            reports = [verify_session(session, on_rows=bar.update) for session in chosen.iterator()]
         found = [one for report in reports for one in report.problems]
         numbers = {
             "sessions": len(reports),

@@ -8,7 +8,6 @@ import re
 from itertools import pairwise
 
 import pytest
-from django.core.management import call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -307,14 +306,3 @@ def test_stopped_replies_one_after_another_cost_no_query_each(users):
         return len(captured)
 
     assert queries(40) <= queries(5) + 1
-
-
-def test_own_digests_come_and_go_with_their_migration(server):
-    """What an earlier version stored is still found by its beginning."""
-    server.script(map(steps.reply, ("one", "two")))
-    post(*talk("q1"))
-    for target in ("0001", "0002"):
-        call_command("migrate", "compaction_gateway", target, verbosity=0)
-    assert set(BranchDigest.objects.values_list("own", flat=True)) == {""}
-    post(*talk("q1", "one", "q2"))
-    assert branches() == [["q1", "one", "q2", "two"]]

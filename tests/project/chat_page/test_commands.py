@@ -4,9 +4,7 @@ import re
 
 import pytest
 
-from compaction_app import chat
 from compaction_app.models import CompactionRun
-from compaction_app.values import RunStatus
 from project.chat import commands
 from tests.project.chat_page.pages import grow, send, stored, text_of
 
@@ -35,13 +33,6 @@ class TestCommands:
         page = text_of(browser.get(response.url))
         return re.findall(r'<p class="notice [a-z]+">(.*?)</p>', page)
 
-    def test_compact_starts_a_compaction_and_stores_no_message(self, browser, session, full, broker):
-        response = send(browser, session, "/compact keep the boat's name", parent=full)
-        run = CompactionRun.objects.get()
-        assert (run.trigger, run.instructions, run.status) == ("manual", "keep the boat's name", RunStatus.READY)
-        assert self.told(browser, response) == ["A summary is under way."]
-        assert stored(session) == 20
-
     def test_compact_says_why_there_is_none(self, browser, session, full):
         send(browser, session, "/compact", parent=full)
         told = self.told(browser, send(browser, session, "/compact", parent=full))
@@ -54,20 +45,6 @@ class TestCommands:
         session.save()
         told = self.told(browser, send(browser, session, "/compact", parent=elsewhere))
         assert told == ["Summaries are off for this conversation."]
-
-    def test_compactions_lists_the_generations_newest_first(self, browser, session, full):
-        chat.compact(full)
-        tip = grow(session, 20, parent=full, content="And what about the harbour wall? " * 8)
-        chat.compact(tip)
-        response = send(browser, session, "/compactions", parent=tip)
-        page = text_of(browser.get(response.url))
-        assert re.findall(r'<th scope="row">(\d+)</th>', page) == ["2", "1"]
-        for run in CompactionRun.objects.filter(generation__isnull=False):
-            assert f"{run.tokens_before:,} → {run.tokens_after:,}" in page
-            assert f"1–{run.summary.last_summarized_message.depth}<" in page
-        assert page.count("in use here") == 1
-        assert "replaced by a newer one" in page
-        assert stored(session) == 40
 
     def test_an_unknown_command_is_explained_and_not_stored(self, browser, session):
         response = send(browser, session, "/compakt <b>now</b>", parent=grow(session, 2))

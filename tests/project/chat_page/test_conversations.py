@@ -22,13 +22,11 @@ def listed(browser, **query):
 class TestConversations:
     @pytest.mark.django_db(transaction=True)
     def test_a_first_message_begins_one_that_belongs_to_whoever_wrote_it(self, browser, marit, endpoint):
-        assert "Your conversations will be listed here." in text_of(browser.get(reverse("chat:sessions")))
         words = {"content": "How old may a roof become?", "system_prompt": "Answer in prose.", "model": "unknown"}
-        response = browser.post(reverse("chat:new"), words)
+        browser.post(reverse("chat:new"), words)
         session = ChatSession.objects.get()
         assert (session.owner, session.title, session.model) == (marit, words["content"], "scripted")
         assert [m["content"] for m in endpoint.requests[0]["messages"]] == ["Answer in prose.", words["content"]]
-        assert "Ahoy from the model." in text_of(browser.get(response.url))
 
     @pytest.mark.parametrize("page", ["0" * 30 + "1", "0", "0" * 20 + "9" * 30, "9" * 5_000])
     def test_a_page_is_a_number_however_it_is_written(self, browser, page):
@@ -67,7 +65,7 @@ class TestContinuing:
     def test_a_new_conversation_begins_as_this_one_does(self, browser, session):
         tip = grow(session, 6)
         until = chat.get_branch(tip)[3]
-        summary = summarize(until, chat.get_branch(tip)[1], content="The keeper was named.")
+        summarize(until, chat.get_branch(tip)[1], content="The keeper was named.")
         page = text_of(browser.get(url("branch", session, tip)))
         assert f'action="{url("copy", session, until)}"' in page
         answer = browser.post(url("copy", session, until))
@@ -78,10 +76,6 @@ class TestContinuing:
             reverse("chat:session", args=[copy.pk]),
         )
         page = text_of(browser.get(answer.url, {"compactions": ""}))
-        assert "This is a new conversation. The first one stays as it is." in page
-        assert "Messages 1–2 are summarized" in page
-        assert summary.content in page
-        assert "in use here" in page
         browser.post(url("undo", copy, chat.tips(copy)[0], copy.messages.get(kind="summary")))
         assert "1–2 are summarized" not in text_of(browser.get(answer.url))
 

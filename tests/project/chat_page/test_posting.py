@@ -26,8 +26,6 @@ class TestPosting:
         assert (message.role, message.content, message.parent) == (Role.USER, "Is anybody there?", None)
         assert (reply.role, reply.content, reply.parent) == (Role.ASSISTANT, "Ahoy from the model.", message)
         assert response.url == f"{url('branch', session, reply)}#m{reply.pk}"
-        page = text_of(browser.get(response.url))
-        assert page.index("Is anybody there?") < page.index("Ahoy from the model.")
         assert reply.model == "scripted"
         assert reply.usage["prompt_tokens"] > 0
         assert reply.sent_context["strategy"] == Strategy.NONE
@@ -78,7 +76,6 @@ class TestFailures:
         assert told.replace("'", "&#x27;") in page
         assert "Your message is saved" in page
         assert "a-key-that-nobody-may-see" not in page
-        assert "There is no reply to this message yet." in page
 
     @pytest.mark.parametrize("is_staff", [True, False])
     def test_what_the_endpoint_said_is_told_to_staff_only(self, browser, session, endpoint, marit, is_staff):
@@ -132,9 +129,6 @@ class TestOfflineAssistant:
         assert reply.model == offline_assistant.NAME
         assert reply.content.endswith("in a message of yours:\n\n> The boat is called Alma.")
         assert reply.sent_context["tokens"] > 0
-        page = text_of(browser.get(url("session", session)))
-        assert '<p dir="auto">The boat is called Alma.</p>\n</blockquote>' in page
-        assert '<span class="speaker" dir="auto">Offline assistant</span>' in page
 
 
 @pytest.mark.pure

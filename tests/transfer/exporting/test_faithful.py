@@ -186,7 +186,7 @@ class TestMetadata:
         for _ in range(3):
             tip = talk(session, tip, 6)[-1]
             chat.compact(tip)
-        for made in succeeded_runs("default"):
+        for made in succeeded_runs(CompactionRun.objects.all()):
             with CaptureQueriesContext(connection) as queries:
                 rebuild(made)
             assert len(queries) == 1

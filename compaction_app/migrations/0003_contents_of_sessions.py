@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("compaction_app", "0012_copies_of_copies"),
+        ("compaction_app", "0002_copies_of_copies"),
     ]
 
     operations = [

@@ -36,7 +36,7 @@ def name_the_first(apps, schema_editor):
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("compaction_app", "0011_pairs_of_korean_signs"),
+        ("compaction_app", "0001_initial"),
     ]
 
     operations = [
