@@ -12,6 +12,7 @@ from compaction_app.compaction import execute
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed, CompactionRefused
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.models.runs import CompactionRunQuerySet
 from compaction_app.testing.builders import grow, words
 from compaction_app.testing.summarizers import FakeSummarizer
 from tests.compaction.world import Interfering, kinds
@@ -155,11 +156,13 @@ class TestMeanwhile:
         self, session, branch, meanwhile, compact, monkeypatch, is_asked
     ):
         """While the model is asked, or before the run is claimed. It was "Another worker took this run"."""
-        claim = runs.claim
+        claim = CompactionRunQuerySet.claim
         if is_asked:
             meanwhile(lambda: chat.delete_session(session))
         else:
-            monkeypatch.setattr(runs, "claim", lambda *given: chat.delete_session(session) or claim(*given))
+            monkeypatch.setattr(
+                CompactionRunQuerySet, "claim", lambda *given: chat.delete_session(session) or claim(*given)
+            )
         with pytest.raises(CompactionFailed, match="The session was deleted") as caught:
             compact(branch[-1])
         assert (caught.value.error_code, caught.value.error_detail) == ("session_gone", "")
