@@ -15,8 +15,9 @@ from typing import Any, ClassVar
 
 import pytest
 from django.contrib.auth import get_user_model
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -28,6 +29,7 @@ from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import PolicyDecision, SummaryDraft, SummaryRequest
 from tests.small import small
+from tests.trees import deep_chain
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -272,6 +274,18 @@ class TestRedaction:
             chat.redact_message(message, replacement=replacement)
         message.refresh_from_db()
         assert message.redacted_at is None
+
+    def test_it_takes_as_many_queries_whatever_is_below(self) -> None:
+        """A batch of ids at a time it took some seconds, with the session locked."""
+        counted = []
+        for length in (3, 1_300):
+            with transaction.atomic():
+                nodes = deep_chain(chat.start_session(), length)
+            with CaptureQueriesContext(connection) as queries:
+                chat.redact_message(nodes[0])
+            counted.append(len(queries))
+            assert verify_session(nodes[0].session).problems == []
+        assert counted[0] == counted[1]
 
     @pytest.mark.parametrize("title", ["{start}", "{start}…"])
     def test_a_title_that_is_how_the_message_begins_goes_too(self, session: ChatSession, title: str) -> None:
