@@ -19,9 +19,8 @@ from typing import Any
 
 from compaction_app.compaction.planning import plan_compaction
 from compaction_app.conf import Mode, Settings, load_function, settings_from
-from compaction_app.context.assembly import apply_layers, prune_branch
 from compaction_app.context.budget import make_budget, reply_reserve, window_or_default, with_trigger_of
-from compaction_app.context.pruning import ShownHistory, prune
+from compaction_app.context.pruning import ShownHistory, apply_layers, prune, prune_branch
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.memory.extractive import extractive_draft
 from compaction_app.memory.ledger_text import prose_draft

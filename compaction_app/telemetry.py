@@ -229,10 +229,10 @@ def _write(logger: logging.Logger, level: int, event: str, values: Mapping[str, 
     fields = {name: _simple(value) for name, value in values.items() if value is not None}
     extra = {"compaction": {"event": event, **fields}}
     # stacklevel: the record names the line of whoever called log or log_error.
-    logger.log(level, "%s%s", line(event, fields), below, extra=extra, stacklevel=3)
+    logger.log(level, "%s%s", log_line(event, fields), below, extra=extra, stacklevel=3)
 
 
-def line(event: str, values: Mapping[str, Any]) -> str:
+def log_line(event: str, values: Mapping[str, Any]) -> str:
     """``skip session=… reason=cooldown covered=0.85``; a value with spaces, quotes or ``=`` is written as JSON."""
     return " ".join([event, *(f"{name}={_shown(value)}" for name, value in values.items())])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -145,6 +146,28 @@ def all_imports() -> list[Import]:
 
 def own_imports() -> list[Import]:
     return [one for one in all_imports() if member(one.imported) and member(one.importer) not in BESIDE]
+
+
+def names_in(path: Path) -> Iterator[str]:
+    """The names of a file's classes, and those of its functions that others may call, where it is of the core."""
+    of_core = not {"contrib", *BESIDE} & {*path.relative_to(PACKAGE).parts}
+    for node in ast.parse(path.read_text()).body:
+        # Django finds a command by this name.
+        if isinstance(node, ast.ClassDef) and node.name != "Command":
+            yield node.name.removeprefix("_")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and of_core:
+            # An operation of the API is the call of the same name, over HTTP.
+            is_operation = any("operation(" in ast.unparse(one) for one in node.decorator_list)
+            yield from [] if is_operation or node.name.startswith("_") else [node.name]
+
+
+def test_no_two_classes_and_no_two_functions_of_the_core_share_a_name() -> None:
+    """Who searches for one finds that one."""
+    found = defaultdict(list)
+    for path in sources():
+        for name in names_in(path):
+            found[name].append(str(path.relative_to(PACKAGE)))
+    assert {name: files for name, files in found.items() if len(files) > 1} == {}
 
 
 def test_every_file_belongs_to_a_room() -> None:

@@ -23,7 +23,8 @@ from compaction_app.admin.links import Links
 from compaction_app.chat import MAX_INSTRUCTIONS
 from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.conf import Mode, get_settings
-from compaction_app.context.reading import ContextRequest, resolve_request_at
+from compaction_app.context.budget import ContextRequest
+from compaction_app.context.reading import resolve_request_at
 from compaction_app.conversation.compact import open_and_enqueue
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
@@ -63,7 +64,7 @@ def held_back(session: ChatSession) -> str:
     return format_html(_("{} Until {} nothing is compacted."), used, until)
 
 
-def compact_branch(
+def request_branch_compaction(
     model_admin: ModelAdmin[Any], links: Links, tip: ChatMessage, instructions: str = ""
 ) -> CompactionRun | None:
     """Request the compaction of one branch and tell the user; returns the run that was opened for it."""
@@ -89,7 +90,7 @@ def compact_branch(
     return None
 
 
-def compact_session(model_admin: ModelAdmin[Any], links: Links, session: ChatSession) -> None:
+def request_session_compaction(model_admin: ModelAdmin[Any], links: Links, session: ChatSession) -> None:
     """Enqueue the compaction of every branch of a session and tell the user."""
     tell, named = partial(_tell, model_admin, links), links.session(session)
     try:

@@ -25,7 +25,7 @@ from django.utils.translation import gettext_lazy
 
 from compaction_app import chat
 from compaction_app.admin import display, records, summaries
-from compaction_app.admin.compacting import CompactForm, compact_branch, is_off
+from compaction_app.admin.compacting import CompactForm, is_off, request_branch_compaction
 from compaction_app.admin.contexts import context_here, context_then
 from compaction_app.admin.display import column, number
 from compaction_app.admin.erasure import SEARCH, ErasingAdmin
@@ -356,7 +356,7 @@ class ChatMessageAdmin(ErasingAdmin):
 
     def compact_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
         def act(given: dict[str, Any]) -> None:
-            if run := compact_branch(self, links, obj, given["instructions"]):
+            if run := request_branch_compaction(self, links, obj, given["instructions"]):
                 self.log_change(request, obj, _("Compaction requested: run {}.").format(run.pk))
 
         return self.confirm(links, obj, act, title=_("Compact now"), form=CompactForm)

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from compaction_app.admin import display, records
-from compaction_app.admin.compacting import compact_branch
+from compaction_app.admin.compacting import request_branch_compaction
 from compaction_app.admin.display import column
 from compaction_app.admin.links import Links
 from compaction_app.models import CompactionEvent, CompactionRun
@@ -176,7 +176,7 @@ class CompactionRunAdmin(records.RecordAdmin):
             raise Http404("There is no such failed run whose tip is still there.")
 
         def act(_given: dict[str, Any]) -> None:
-            if started := compact_branch(self, links, tip, obj.instructions):
+            if started := request_branch_compaction(self, links, tip, obj.instructions):
                 self.log_change(request, obj, _("Retried as run {}.").format(started.pk))
 
         again = _tried_again(links, obj)

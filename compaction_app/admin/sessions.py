@@ -26,7 +26,7 @@ from django.utils.translation import gettext_lazy
 from compaction_app import chat
 from compaction_app.admin import display, records
 from compaction_app.admin.branches import BranchList, percent_of
-from compaction_app.admin.compacting import compact_session, held_back, is_off
+from compaction_app.admin.compacting import held_back, is_off, request_session_compaction
 from compaction_app.admin.display import column, number
 from compaction_app.admin.links import Links
 from compaction_app.admin.messages import of_kind
@@ -245,5 +245,5 @@ class ChatSessionAdmin(records.RecordAdmin):
 
     def compact_view(self, request: HttpRequest, links: Links, obj: ChatSession) -> HttpResponse:
         return self.confirm(
-            links, obj, lambda _given: compact_session(self, links, obj), title=_("Compact every branch")
+            links, obj, lambda _given: request_session_compaction(self, links, obj), title=_("Compact every branch")
         )

@@ -59,10 +59,7 @@ class RunFigures(Schema):
     input_tokens: int | None = Field(description="Of the summarizer's calls, as reported.", examples=[90_940])
     output_tokens: int | None = Field(examples=[3_105])
     cached_tokens: int | None = Field(examples=[0])
-    cost: str | None = Field(
-        description="By the prices in `MODELS`, else its maker's, in US dollars. A decimal number as text.",
-        examples=["0.02207"],
-    )
+    cost: str | None = Field(description="By the prices in `MODELS`, or the maker's. A text.", examples=["0.02207"])
 
     @staticmethod
     def resolve_cost(run: CompactionRun) -> str | None:
@@ -95,7 +92,7 @@ class CompactionDetail(CompactionOut):
         return run.summary.text if run.summary else None
 
 
-class Compacted(RunFigures):
+class CompactedOut(RunFigures):
     """The summary was made."""
 
     generation: int = Field(examples=[1])
@@ -130,7 +127,7 @@ class Retired(Schema):
     router,
     "POST",
     "/sessions/{uuid:session_id}/compact",
-    {200: Compacted, 202: RunOut},
+    {200: CompactedOut, 202: RunOut},
     "open_run branch_gone base_changed invalid_message invalid_parent nothing_to_compact mode_off throttled spend "
     "compaction_failed",
     header=("Location", "The address to poll the run at."),

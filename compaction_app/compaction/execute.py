@@ -395,7 +395,7 @@ class Attempt:
             return None
         draft = self.prose(result)
         draft = replace(draft, text=draft.text.strip())
-        kept = ledger.complete(draft, self.request, self.plan, self.budget, self.settings, self.count)
+        kept = ledger.complete_draft(draft, self.request, self.plan, self.budget, self.settings, self.count)
         return write_if_claimed(run, lambda: self._commit(draft, kept) if self._is_unchanged() else None)
 
     def _is_unchanged(self) -> bool:
@@ -646,7 +646,7 @@ async def wait_for_end(
     """
     if not run.is_open:
         return run
-    run_id, rows = run.pk, CompactionRun.objects.using(database_of(run)).filter(pk=run.pk)
+    run_id, rows = run.pk, CompactionRun.objects.in_database_of(run).filter(pk=run.pk)
     outcome = await carry_out_generations(run, way, hand_over=hand_over)
     if outcome.is_gone if outcome else not await way.do(rows.exists):
         raise CompactionFailed(

@@ -14,19 +14,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
-from typing import Any
 
-from compaction_app.conf import Mode, PruneWhen, Settings, load_function
+from compaction_app.conf import Settings, load_function
 from compaction_app.context.budget import CALIBRATION_RANGE, ReservedParts
-from compaction_app.context.pruning import ShownHistory, fit, micro_compact, prune
-from compaction_app.exceptions import ContextOverflow
+from compaction_app.context.pruning import ShownHistory, apply_layers
 from compaction_app.messages.openai_format import strings
 from compaction_app.messages.transcript import RECALL_NOTE, RECALL_TOOL, summary_message
 from compaction_app.messages.validation import is_storable
 from compaction_app.redaction import Redact, redact_and_recount, redact_branch, redactor_of
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count, attachment_tokens
-from compaction_app.values import Branch, Budget, ChatContext, ContextMessage, Json, Origin, Role, Strategy, pins_beside
+from compaction_app.values import Branch, Budget, ChatContext, ContextMessage, Json, Origin, Role
 
 logger = logging.getLogger("compaction_app.sendings")
 
@@ -39,7 +37,7 @@ def assemble(
     Redacting comes first, so that what is counted, shortened and left out is what is sent, and half a key is never
     shown because the other half was cut away.
     """
-    if redact := redactor_of(settings):
+    if settings.redactor and (redact := redactor_of(settings)):
         branch = redact_branch(branch, redact, count)
         reserved_parts, budget = _redact_reserved_parts(reserved_parts, budget, redact, count)
     shown = apply_layers(branch, budget, settings, count)
@@ -51,7 +49,7 @@ def assemble(
         tokens=history_tokens + reserved_parts.tokens,
         history_tokens=history_tokens,
         available_tokens=budget.available,
-        reserved_tokens=reserved_parts.total,
+        reserved_tokens=budget.reserved,
         window=budget.window,
         threshold=budget.threshold,
         target=budget.target,
@@ -66,7 +64,9 @@ def assemble(
         first_shown_depth=shown.tail[0].depth if shown.tail else None,
         tool_names=reserved_parts.tool_names,
         alternate_roles=settings.alternate_roles,
-        attachment_tokens=sum(attachment_tokens(one.attachments, sent=one.role == Role.USER) for one in history),
+        attachment_tokens=sum(
+            attachment_tokens(one.attachments, sent=one.role == Role.USER) for one in history if one.attachments
+        ),
         address_of=partial(address_of, settings.attachment_url) if settings.attachment_url else None,
     )
 
@@ -82,56 +82,6 @@ def address_of(path: str, attachment: Mapping[str, Json]) -> str | None:
         return address
     log(logger, logging.ERROR, "error", step="attachment_url", answered=type(address).__name__, known="str")
     return ""
-
-
-def apply_layers(branch: Branch, budget: Budget, settings: Settings, count: Count) -> ShownHistory:
-    """All layers for a branch; raises :class:`ContextOverflow` only if the newest turn alone is too large."""
-    branch, strategy = prune_branch(branch, budget, settings, count)
-    base, request = branch.base, branch.turn_request
-    pins = pins_beside(branch.pins, request, branch.tail)
-    whole = ShownHistory(summary=base, turn_request=request, pins=pins, tail=branch.tail)
-    if settings.mode == Mode.OFF:
-        return whole
-    shown = whole
-    if whole.tokens > budget.available or branch.unread:
-        shown = _fitted(branch, whole, budget, settings, count)
-    if shown != whole or branch.is_without_newest_summary:
-        strategy = Strategy.TRUNCATED
-    elif base:
-        strategy = Strategy.SHARED_EXTRACT if base.is_shared else Strategy.AUTO_COMPACT
-    return replace(shown, strategy=strategy)
-
-
-def _fitted(branch: Branch, whole: ShownHistory, budget: Budget, settings: Settings, count: Count) -> ShownHistory:
-    fit_to = partial(
-        fit, branch, preserve=settings.preserve_recent_messages, max_bytes=settings.prune_tool_result_bytes, count=count
-    )
-    try:
-        return fit_to(available=budget.available)
-    except ContextOverflow as overflow:
-        # What is learned and what is estimated may be wrong, and the provider knows: the newest turn is tried alone.
-        always = (*whole.pins, *whole.tail, *filter(None, [whole.turn_request]))
-        estimated = sum(attachment_tokens(message.attachments) for message in always)
-        return fit_to(available=max(budget.available, min(overflow.needed, budget.limit + estimated)))
-
-
-def prune_branch(branch: Branch, budget: Budget, settings: Settings, count: Count) -> tuple[Branch, Strategy]:
-    """The branch after the free layers, and the last one that changed it."""
-    history, strategy = branch.history_tokens, Strategy.NONE
-    if settings.mode == Mode.OFF or not (history > budget.threshold or settings.prune == PruneWhen.ALWAYS):
-        return branch, strategy
-    # What the messages of the tail may take: up to the threshold if that can be, or else up to what is available.
-    around = history - sum(message.tokens for message in branch.tail)
-    rooms = (budget.threshold - around, budget.available - around)
-    about: dict[str, Any] = {"keep_turns": settings.prune_keep_turns, "count": count, "rooms": rooms}
-    pruned = replace(branch, tail=prune(branch.tail, max_bytes=settings.prune_tool_result_bytes, **about))
-    if pruned != branch:
-        branch, strategy = pruned, Strategy.TOOL_RESULT_BUDGET
-    if settings.micro_compact and branch.history_tokens > budget.threshold:
-        collapsed = replace(branch, tail=micro_compact(branch.tail, **about))
-        if collapsed != branch:
-            branch, strategy = collapsed, Strategy.MICRO_COMPACT
-    return branch, strategy
 
 
 def _before_the_tail(shown: ShownHistory, note: str) -> Iterator[ContextMessage]:
@@ -160,7 +110,8 @@ def _redact_reserved_parts(
     grown = sum(one.tokens for one in messages) - sum(one.tokens for one in parts.messages)
     # A provider may count more tokens than we do: the smallest calibration gives the most that this can be.
     taken = math.ceil(max(grown, 0) / CALIBRATION_RANGE[0])
-    budget = replace(budget, available=budget.available - taken, limit=budget.limit - taken)
+    available, limit = budget.available - taken, budget.limit - taken
+    budget = replace(budget, reserved=budget.reserved + grown, available=available, limit=limit)
     return replace(parts, messages=messages, tokens=parts.tokens + grown), budget
 
 

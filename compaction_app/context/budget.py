@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, TypedDict, TypeVar
 
 from compaction_app.conf import Settings
 from compaction_app.context.catalog import known_window, readings
-from compaction_app.exceptions import ConfigurationError
+from compaction_app.exceptions import ConfigurationError, InvalidMessage
 from compaction_app.messages.transcript import RECALL_NOTE, RECALL_TOOL
+from compaction_app.messages.validation import check_budget_arguments, check_list_of_dicts, check_text
 from compaction_app.telemetry import log
 from compaction_app.tokens import Count, count_messages, count_tools
 from compaction_app.values import Budget, CompactionParams, ContextMessage, Origin, Role
@@ -42,6 +43,62 @@ MOST_CALIBRATED = 20
 SUMMARY_SHARE = 0.15
 #: The target is below the threshold, so that one compaction is not followed by the next.
 TARGET_BELOW_THRESHOLD = 0.9
+_CONTRIBUTION_ROLES = (Role.SYSTEM, Role.DEVELOPER, Role.USER, Role.ASSISTANT)
+
+
+class TurnOptions(TypedDict, total=False):
+    """What a turn is asked with beside its tip: the keywords of all that sends, measures or shows a context."""
+
+    model: str | None
+    tools: Sequence[Mapping[str, Any]] | None
+    contributions: Sequence[Mapping[str, Any]]
+    reserved_tokens: int | None
+    include_reasoning: bool
+    system_prompt: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ContextRequest:
+    """What a caller wants a context for. :meth:`of` checks it: :class:`InvalidMessage` names the argument."""
+
+    #: The chat model; None means the session's.
+    model: str | None = None
+    tools: Sequence[Mapping[str, Any]] | None = None
+    #: Messages that the caller makes anew for each turn: sent and counted, never stored.
+    contributions: Sequence[Mapping[str, Any]] = ()
+    #: Tokens kept free for the reply; None means ``RESERVED_TOKENS``.
+    reserved_tokens: int | None = None
+    #: Where the model is asked (:func:`windows.endpoint_of`); None means the client's default.
+    endpoint: str | None = None
+    #: What the provider has just said that it takes.
+    window: int | None = None
+    #: Reasoning blocks will be sent back: they are counted.
+    include_reasoning: bool = False
+    #: In place of the session's, which another request may change meanwhile.
+    system_prompt: str | None = None
+    #: How long the request lets the reply be; 0 means unknown. It counts where ``reserved_tokens`` is not given.
+    reply_tokens: int = 0
+
+    @classmethod
+    def of(cls, **given: Any) -> ContextRequest:
+        request = cls(**given)
+        if (request.model, request.tools, request.reserved_tokens) != (None, None, None):
+            check_budget_arguments(request.model, request.tools, request.reserved_tokens)
+        if request.system_prompt:
+            check_text(request.system_prompt, "system_prompt")
+        if request.contributions != ():
+            check_list_of_dicts(request.contributions, "contributions", "messages (dicts with role and content)")
+        for contribution in request.contributions:
+            if contribution.get("role") not in _CONTRIBUTION_ROLES:
+                raise InvalidMessage(
+                    "A contribution is a dict with the role system, developer, user or assistant, and content.",
+                    field="contributions",
+                )
+            if not isinstance(contribution.get("content"), str):
+                raise InvalidMessage("A contribution's content is a text.", field="contributions")
+            for text in (contribution["content"], str(contribution.get("name") or "")):
+                check_text(text, "contributions")
+        return request
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,11 +178,71 @@ def count_reserved_parts(
     ]
     functions = [one if isinstance(one := tool.get("function"), Mapping) else tool for tool in tools or ()]
     names = tuple(str(function.get("name") or "") for function in functions)
-    tokens = sum(counts) + count_tools(tools, count)
+    tokens = sum(counts) + (count_tools(tools, count) if tools else 0)
     if RECALL_TOOL in names:
         # Stands with the summary.
         tokens += count([RECALL_NOTE])[0]
     return ReservedParts(messages=tuple(messages), tokens=tokens, tool_names=names)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """What a request leaves for the history of its session: see :func:`room_for`."""
+
+    #: The session's, with the trigger that ``MODELS`` sets for the model.
+    settings: Settings
+    #: The chat model that the context is meant for.
+    model: str
+    reserved_parts: ReservedParts
+    budget: Budget
+    request: ContextRequest = ContextRequest()
+    #: The window is what was learned, and smaller than what is configured: it may be a gateway's mistake.
+    is_narrowed: bool = False
+
+
+def room_for(
+    session: Any,
+    request: ContextRequest,
+    settings: Settings,
+    count: Count,
+    model: str,
+    *,
+    window: int | None = None,
+    counted_as: str = "",
+) -> Room:
+    """``window``: what was learned; one that leaves nothing is not believed. ``counted_as``: by that the session keeps
+    how the model counts.
+    """
+    if "TRIGGER_RATIO" not in session.settings:
+        settings = with_trigger_of(model, settings)
+    configured = usable = window_or_default(model, settings)
+    if window := request.window or window:
+        usable = window_or_default(model, settings, window)
+    prompt = session.system_prompt if request.system_prompt is None else request.system_prompt
+    parts = count_reserved_parts(prompt, request.contributions, request.tools, count)
+    reply = reply_reserve(configured, settings, request.reserved_tokens)
+    if usable < configured:
+        reply = min(reply, usable // 4)
+    limit = usable - parts.tokens - reply
+    if request.reserved_tokens is None:
+        # A client may allow more than any model writes: a quarter of the window stays for the history.
+        reply = max(reply, min(request.reply_tokens, usable - parts.tokens - usable // 4))
+    parts = replace(parts, reply_tokens=reply)
+    if parts.total > usable // 2:
+        # Compaction will be frequent.
+        values = {"session": session.pk, "reserved": parts.total, "window": usable, "reason": "over_half_the_window"}
+        log(logger, logging.WARNING, "reserve", once_for=session.pk, **values)
+    calibration = calibration_of(session.token_calibration, counted_as)
+    is_narrowed = usable < configured and not request.window
+    try:
+        made = make_budget(usable, parts.total, settings, calibration.ratio, calibration.offset, limit)
+    except ConfigurationError:
+        if not is_narrowed:
+            raise
+        return room_for(session, request, settings, count, model, counted_as=counted_as)
+    return Room(
+        settings=settings, model=model, reserved_parts=parts, budget=made, request=request, is_narrowed=is_narrowed
+    )
 
 
 def make_budget(

@@ -1,7 +1,8 @@
 """Shortening what a model is shown, without a model call and without changing what is stored. Pure.
 
 ``prune`` shortens old tool results; ``fit`` is the deterministic last resort when the prompt does not fit the window
-now. Both keep a tool call and its results together, and neither changes the newest user message.
+now, because compaction is late or failing. ``apply_layers`` uses as much of them as is needed. All keep a tool call and
+its results together, and none changes the newest user message.
 
 What each leaves out ends at a boundary. A boundary that moved with every turn would change the prompt's beginning with
 every turn, and a provider's prompt cache would be lost each time. So of the places that would do the roundest is taken
@@ -15,12 +16,15 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import accumulate, chain, pairwise
+from typing import Any
 
+from compaction_app.conf import Mode, PruneWhen, Settings
 from compaction_app.exceptions import ContextOverflow
 from compaction_app.messages.truncate import shorten
-from compaction_app.tokens import Count, count_messages
-from compaction_app.values import Branch, Message, Origin, Role, Strategy, Summary, pins_beside
+from compaction_app.tokens import Count, attachment_tokens, count_messages
+from compaction_app.values import Branch, Budget, Message, Origin, Role, Strategy, Summary, pins_beside
 
 _BLANKS = re.compile(r"[ \t\r\f\v]+")
 #: A shorter result would be useless: the notice alone is a third of it.
@@ -131,7 +135,7 @@ class ShownHistory:
     #: The last layer that made it, set when all of them are through.
     strategy: Strategy = Strategy.NONE
 
-    @property
+    @cached_property
     def tokens(self) -> int:
         parts = [part for part in (self.summary, *self.pins, self.turn_request, *self.tail) if part is not None]
         return sum(part.tokens for part in parts)
@@ -197,6 +201,56 @@ def fit(branch: Branch, *, available: int, preserve: int, max_bytes: int, count:
         raise ContextOverflow(f"{what} {needed} tokens; {available} are available.", needed=needed, available=available)
     fitting.fit_results(max_bytes, available, step)
     return fitting.result()
+
+
+def apply_layers(branch: Branch, budget: Budget, settings: Settings, count: Count) -> ShownHistory:
+    """All layers for a branch; raises :class:`ContextOverflow` only if the newest turn alone is too large."""
+    branch, strategy = prune_branch(branch, budget, settings, count)
+    base, request = branch.base, branch.turn_request
+    pins = pins_beside(branch.pins, request, branch.tail)
+    whole = ShownHistory(summary=base, turn_request=request, pins=pins, tail=branch.tail)
+    if settings.mode == Mode.OFF:
+        return whole
+    shown = whole
+    if whole.tokens > budget.available or branch.unread:
+        shown = _fitted(branch, whole, budget, settings, count)
+    if shown != whole or branch.is_without_newest_summary:
+        strategy = Strategy.TRUNCATED
+    elif base:
+        strategy = Strategy.SHARED_EXTRACT if base.is_shared else Strategy.AUTO_COMPACT
+    return replace(shown, strategy=strategy)
+
+
+def _fitted(branch: Branch, whole: ShownHistory, budget: Budget, settings: Settings, count: Count) -> ShownHistory:
+    fit_to = partial(
+        fit, branch, preserve=settings.preserve_recent_messages, max_bytes=settings.prune_tool_result_bytes, count=count
+    )
+    try:
+        return fit_to(available=budget.available)
+    except ContextOverflow as overflow:
+        # What is learned and what is estimated may be wrong, and the provider knows: the newest turn is tried alone.
+        always = (*whole.pins, *whole.tail, *filter(None, [whole.turn_request]))
+        estimated = sum(attachment_tokens(message.attachments) for message in always)
+        return fit_to(available=max(budget.available, min(overflow.needed, budget.limit + estimated)))
+
+
+def prune_branch(branch: Branch, budget: Budget, settings: Settings, count: Count) -> tuple[Branch, Strategy]:
+    """The branch after the free layers, and the last one that changed it."""
+    history, strategy = branch.history_tokens, Strategy.NONE
+    if settings.mode == Mode.OFF or not (history > budget.threshold or settings.prune == PruneWhen.ALWAYS):
+        return branch, strategy
+    # What the messages of the tail may take: up to the threshold if that can be, or else up to what is available.
+    around = history - sum(message.tokens for message in branch.tail)
+    rooms = (budget.threshold - around, budget.available - around)
+    about: dict[str, Any] = {"keep_turns": settings.prune_keep_turns, "count": count, "rooms": rooms}
+    pruned = replace(branch, tail=prune(branch.tail, max_bytes=settings.prune_tool_result_bytes, **about))
+    if pruned != branch:
+        branch, strategy = pruned, Strategy.TOOL_RESULT_BUDGET
+    if settings.micro_compact and branch.history_tokens > budget.threshold:
+        collapsed = replace(branch, tail=micro_compact(branch.tail, **about))
+        if collapsed != branch:
+            branch, strategy = collapsed, Strategy.MICRO_COMPACT
+    return branch, strategy
 
 
 def pins_and_room(

@@ -8,98 +8,35 @@ enqueues or waits, so anything may inspect with it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
-from compaction_app.conf import Mode, Settings, get_settings, get_token_counter
+from compaction_app.conf import Mode, get_settings, get_token_counter
 from compaction_app.context import budget, windows
-from compaction_app.context.assembly import assemble, prune_branch, reasoning_sizes, with_reasoning_that_fits
-from compaction_app.context.budget import ReservedParts
-from compaction_app.context.pruning import call_groups, has_its_calls, pins_and_room
-from compaction_app.exceptions import ConfigurationError, ContextOverflow, InvalidMessage, MessageNotFound
+from compaction_app.context.assembly import assemble, reasoning_sizes, with_reasoning_that_fits
+from compaction_app.context.budget import ContextRequest, Room, TurnOptions
+from compaction_app.context.pruning import call_groups, has_its_calls, pins_and_room, prune_branch
+from compaction_app.exceptions import ConfigurationError, ContextOverflow, MessageNotFound
 from compaction_app.messages.transcript import count_summary
-from compaction_app.messages.validation import check_budget_arguments, check_list_of_dicts, check_text
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.telemetry import log
 from compaction_app.tokens import Count
 from compaction_app.tree import branches
 from compaction_app.tree.branches import TipHistory, check_tip
-from compaction_app.values import Branch, Budget, ChatContext, Role
+from compaction_app.values import Branch, ChatContext
 
 logger = logging.getLogger("compaction_app.budget")
 
-_CONTRIBUTION_ROLES = (Role.SYSTEM, Role.DEVELOPER, Role.USER, Role.ASSISTANT)
-
-
-class TurnOptions(TypedDict, total=False):
-    """What a turn is asked with beside its tip: the keywords of all that sends, measures or shows a context."""
-
-    model: str | None
-    tools: Sequence[Mapping[str, Any]] | None
-    contributions: Sequence[Mapping[str, Any]]
-    reserved_tokens: int | None
-    include_reasoning: bool
-    system_prompt: str | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ContextRequest:
-    """What a caller wants a context for. Creating one checks it: :class:`InvalidMessage` names the argument."""
-
-    #: The chat model; None means the session's.
-    model: str | None = None
-    tools: Sequence[Mapping[str, Any]] | None = None
-    #: Messages that the caller makes anew for each turn: sent and counted, never stored.
-    contributions: Sequence[Mapping[str, Any]] = ()
-    #: Tokens kept free for the reply; None means ``RESERVED_TOKENS``.
-    reserved_tokens: int | None = None
-    #: Where the model is asked (:func:`windows.endpoint_of`); None means the client's default.
-    endpoint: str | None = None
-    #: What the provider has just said that it takes.
-    window: int | None = None
-    #: Reasoning blocks will be sent back: they are counted.
-    include_reasoning: bool = False
-    #: In place of the session's, which another request may change meanwhile.
-    system_prompt: str | None = None
-    #: How long the request lets the reply be; 0 means unknown. It counts where ``reserved_tokens`` is not given.
-    reply_tokens: int = 0
-
-    def __post_init__(self) -> None:
-        check_budget_arguments(self.model, self.tools, self.reserved_tokens)
-        check_text(self.system_prompt or "", "system_prompt")
-        check_list_of_dicts(self.contributions, "contributions", "messages (dicts with role and content)")
-        for contribution in self.contributions:
-            if contribution.get("role") not in _CONTRIBUTION_ROLES:
-                raise InvalidMessage(
-                    "A contribution is a dict with the role system, developer, user or assistant, and content.",
-                    field="contributions",
-                )
-            if not isinstance(contribution.get("content"), str):
-                raise InvalidMessage("A contribution's content is a text.", field="contributions")
-            for text in (contribution["content"], str(contribution.get("name") or "")):
-                check_text(text, "contributions")
-
 
 @dataclass(frozen=True, kw_only=True)
-class ResolvedRequest:
+class ResolvedRequest(Room):
     """A request with its session's settings applied: everything that deciding and assembling need."""
 
     session: ChatSession
-    settings: Settings
-    #: The chat model that the context is meant for.
-    model: str
-    reserved_parts: ReservedParts
-    budget: Budget
     count: Count
-    request: ContextRequest = ContextRequest()
     #: Where the model is asked, its name, and what was learned there.
-    place: windows.Place = ("", "")
+    place: windows.ModelPlace = ("", "")
     learned: windows.Learned = windows.NOTHING
-    #: The window is what was learned, and smaller than what is configured: it may be a gateway's mistake.
-    is_narrowed: bool = False
     #: The history at a tip as it was when the session was read; None if it was not read with it.
     history: TipHistory | None = None
 
@@ -112,51 +49,12 @@ def resolve_request(
     Raises :class:`ConfigurationError` where nothing is left for the conversation.
     """
     request = request or ContextRequest()
-    settings = get_settings(session.settings)
-    count = get_token_counter()
-    model = request.model or session.model
-    if "TRIGGER_RATIO" not in session.settings:
-        settings = budget.with_trigger_of(model, settings)
-    place = (windows.endpoint_of() if request.endpoint is None else request.endpoint, model)
-    learned = windows.learned_of(place)
+    settings, count, model = get_settings(session.settings), get_token_counter(), request.model or session.model
+    place, learned = windows.learned_at(request.endpoint, model)
+    window, name = learned.window if believed else None, windows.name_of(place)
+    room = budget.room_for(session, request, settings, count, model, window=window, counted_as=name)
     learned = replace(learned, window=request.window or learned.window)
-    configured = window = budget.window_or_default(model, settings)
-    if learned.window and (believed or request.window):
-        window = budget.window_or_default(model, settings, learned.window)
-    prompt = session.system_prompt if request.system_prompt is None else request.system_prompt
-    parts = budget.count_reserved_parts(prompt, request.contributions, request.tools, count)
-    reply = budget.reply_reserve(configured, settings, request.reserved_tokens)
-    if window < configured:
-        reply = min(reply, window // 4)
-    limit = window - parts.tokens - reply
-    if request.reserved_tokens is None:
-        # A client may allow more than any model writes: a quarter of the window stays for the history.
-        reply = max(reply, min(request.reply_tokens, window - parts.tokens - window // 4))
-    parts = replace(parts, reply_tokens=reply)
-    if parts.total > window // 2:
-        # Compaction will be frequent.
-        values = {"session": session.pk, "reserved": parts.total, "window": window, "reason": "over_half_the_window"}
-        log(logger, logging.WARNING, "reserve", once_for=session.pk, **values)
-    calibration = budget.calibration_of(session.token_calibration, windows.name_of(place))
-    is_narrowed = window < configured and not request.window
-    try:
-        made = budget.make_budget(window, parts.total, settings, calibration.ratio, calibration.offset, limit)
-    except ConfigurationError:
-        if not is_narrowed:
-            raise
-        return resolve_request(session, request, believed=False)
-    return ResolvedRequest(
-        session=session,
-        settings=settings,
-        model=model,
-        reserved_parts=parts,
-        budget=made,
-        count=count,
-        request=request,
-        place=place,
-        learned=learned,
-        is_narrowed=is_narrowed,
-    )
+    return ResolvedRequest(**vars(room), session=session, count=count, place=place, learned=learned)
 
 
 def get_context(tip: ChatMessage, **options: Unpack[TurnOptions]) -> ChatContext:
@@ -176,7 +74,7 @@ def get_context(tip: ChatMessage, **options: Unpack[TurnOptions]) -> ChatContext
     and the last group alone are too large.
     """
     check_tip(tip)
-    return context_at(tip, *resolve_and_read(tip, ContextRequest(**options)))
+    return context_at(tip, *resolve_and_read(tip, ContextRequest.of(**options)))
 
 
 def should_compact(tip: ChatMessage, **options: Unpack[TurnOptions]) -> bool:
@@ -186,7 +84,7 @@ def should_compact(tip: ChatMessage, **options: Unpack[TurnOptions]) -> bool:
     on cool-down, breaker, policy and limits.
     """
     check_tip(tip)
-    return is_over_threshold(tip, resolve_request_at(tip, ContextRequest(**options)))
+    return is_over_threshold(tip, resolve_request_at(tip, ContextRequest.of(**options)))
 
 
 def resolve_request_at(tip: ChatMessage, request: ContextRequest) -> ResolvedRequest:
@@ -205,7 +103,7 @@ def resolve_and_read(tip: ChatMessage, request: ContextRequest) -> tuple[Resolve
         with suppress(ConfigurationError):
             resolved = resolve_request(session, request)
             if resolved.settings.mode != Mode.OFF:
-                branch, stored = branches.load_window(tip, **_wanted(resolved))
+                branch, stored = _load(tip, resolved)
                 if all(getattr(session, name) == value for name, value in stored.items()):
                     return resolved, branch
     return resolve_request_at(tip, request), None
@@ -285,8 +183,7 @@ def window_at(tip: ChatMessage, resolved: ResolvedRequest, branch: Branch | None
     """The branch at a tip as far back as its window can show it; all of it where the mode is off."""
     if resolved.settings.mode == Mode.OFF:
         return branches.load_verbatim(tip)
-    load = partial(branches.load_window, tip, **_wanted(resolved))
-    branch = branch or load()[0]
+    branch = branch or _load(tip, resolved)[0]
     base = branch.base
     if base is None:
         return branch
@@ -294,14 +191,15 @@ def window_at(tip: ChatMessage, resolved: ResolvedRequest, branch: Branch | None
     if base.tokens <= room:
         return branch
     # Most often it was made for a larger window. Without it older messages are read, as many as fit.
-    return replace(load(largest_summary=room)[0], is_without_newest_summary=True)
+    return replace(_load(tip, resolved, largest_summary=room)[0], is_without_newest_summary=True)
 
 
-def _wanted(resolved: ResolvedRequest) -> dict[str, int]:
-    """How much of a branch can be shown."""
-    settings = resolved.settings
-    return {
-        "limit": resolved.budget.available,
-        "preserve": settings.preserve_recent_messages,
-        "prune_bytes": settings.prune_tool_result_bytes,
-    }
+def _load(tip: ChatMessage, resolved: ResolvedRequest, **narrower: int) -> tuple[Branch, dict[str, Any]]:
+    """As much of the branch as can be shown, and its session as it is stored."""
+    return branches.load_window(
+        tip,
+        limit=resolved.budget.available,
+        preserve=resolved.settings.preserve_recent_messages,
+        prune_bytes=resolved.settings.prune_tool_result_bytes,
+        **narrower,
+    )

@@ -42,7 +42,7 @@ _SLOW_SECONDS, _AWAY_SECONDS = 1.0, 60.0
 
 
 #: Where a model is asked, and its name.
-Place = tuple[str, str]
+ModelPlace = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def endpoint_of_request(url: str) -> str:
     return next((endpoint.removesuffix(end) for end in _OPERATIONS if endpoint.endswith(end)), endpoint)
 
 
-def name_of(place: Place) -> str:
+def name_of(place: ModelPlace) -> str:
     """By which a session keeps how a model counts: its name, with the address where that is not the default one."""
     url, model = place
     return model if url in ("", endpoint_of()) else f"{model} at {url}"
@@ -86,7 +86,7 @@ def _key(url: str, model: str, kind: str = "window") -> str:
     return f"compaction_app.{kind}." + hashlib.sha256(place.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def remember(found: Mapping[Place, Capacity]) -> None:
+def remember(found: Mapping[ModelPlace, Capacity]) -> None:
     """Keep what was learned, by address and model, unless a larger prompt was taken there."""
 
     def keep() -> None:
@@ -101,15 +101,15 @@ def remember(found: Mapping[Place, Capacity]) -> None:
     ask_cache("remember_window", keep, None)
 
 
-def recall(places: Sequence[Place]) -> dict[Place, Capacity]:
+def recall_windows(places: Sequence[ModelPlace]) -> dict[ModelPlace, Capacity]:
     """What is remembered of these models, by address and model."""
     return _recalled("window", places, Capacity)
 
 
-def _recalled(kind: str, places: Sequence[Place], made_of: Callable[..., Answer]) -> dict[Place, Answer]:
+def _recalled(kind: str, places: Sequence[ModelPlace], made_of: Callable[..., Answer]) -> dict[ModelPlace, Answer]:
     keys = {_key(*place, kind): place for place in places}
 
-    def ask() -> dict[Place, Answer]:
+    def ask() -> dict[ModelPlace, Answer]:
         return {keys[key]: made_of(*value) for key, value in cache.get_many(list(keys)).items()}
 
     return ask_cache(f"recall_{kind}", ask, {})
@@ -134,22 +134,22 @@ class Habits(NamedTuple):
     is_plain: bool | None = None
 
 
-def recall_habits(places: Sequence[Place]) -> dict[Place, Habits]:
+def recall_habits(places: Sequence[ModelPlace]) -> dict[ModelPlace, Habits]:
     return _recalled("habits", places, Habits)
 
 
-def remember_habits(found: Mapping[Place, Habits]) -> None:
+def remember_habits(found: Mapping[ModelPlace, Habits]) -> None:
     values = {_key(*place, "habits"): tuple(habits) for place, habits in found.items()}
     ask_cache("remember_habits", lambda: cache.set_many(values, REMEMBERED_SECONDS), None)
 
 
-def forget(places: Sequence[Place]) -> None:
+def forget(places: Sequence[ModelPlace]) -> None:
     """Where this fails it is forgotten after an hour."""
     keys = [_key(*place, kind) for place in places for kind in ("window", "habits")]
     ask_cache("forget_window", lambda: cache.delete_many(keys), None)
 
 
-def learned_of(place: Place) -> Learned:
+def learned_of(place: ModelPlace) -> Learned:
     """What is remembered of one chat model."""
 
     def read() -> Learned:
@@ -160,14 +160,20 @@ def learned_of(place: Place) -> Learned:
     return ask_cache("recall_window", read, NOTHING)
 
 
-def remember_window(place: Place, window: int, learned: Learned) -> None:
+def learned_at(endpoint: str | None, model: str) -> tuple[ModelPlace, Learned]:
+    """The place of a chat model, by default at the client's own address, and what is remembered of it."""
+    place = (endpoint_of() if endpoint is None else endpoint, model)
+    return place, learned_of(place)
+
+
+def remember_window(place: ModelPlace, window: int, learned: Learned) -> None:
     """Keep the window that a chat model's endpoint named; never less than a prompt that it took."""
     window = max(window, learned.accepted)
     output = window // OUTPUT_SHARE
     remember({place: Capacity(window - output, output)})
 
 
-def remember_accepted(place: Place, tokens: int, learned: Learned) -> None:
+def remember_accepted(place: ModelPlace, tokens: int, learned: Learned) -> None:
     """Note that a prompt of ``tokens`` was taken: what was learned is not less. Written seldom, as prompts grow."""
     if tokens > learned.accepted * (1 + _ALIKE):
         ask_cache("accept_window", lambda: cache.set(_key(*place, "accepted"), tokens, REMEMBERED_SECONDS), None)

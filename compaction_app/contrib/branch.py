@@ -1,9 +1,8 @@
 """The branch that a framework works on: what is read at its tip, and what is stored below it.
 
 Two rules are kept here for all frameworks. What a model is sent has passed ``REDACTOR``: the context does in
-:meth:`FrameworkBranch.show`, and what a framework adds or sends in its place in :meth:`FrameworkBranch.redacted`. And
-an id that is kept anywhere but in the database may be that of a message that was deleted: :func:`nearest` says where
-its branch goes on.
+:meth:`FrameworkBranch.show`, what a framework adds or sends in its place in :func:`redacted`. An id that is kept
+outside the database may be that of a deleted message: :func:`nearest` says where its branch goes on.
 """
 
 from __future__ import annotations
@@ -72,7 +71,8 @@ class FrameworkBranch:
 
     def begin(self) -> None:
         """Where a run begins: at the tip, or, where that was deleted, at the :func:`nearest` message above it."""
-        self._shown = None
+        if self.session.pk is None:
+            raise MessageNotFound("The session does not exist any more.")
         if (tip := self.tip) is not None:
             if tip.session_id != self.session.pk:
                 raise InvalidParent("The tip belongs to another session.", field="tip")
@@ -100,9 +100,6 @@ class FrameworkBranch:
         options = {**asked, **self._options, "contributions": counted, **options}
         self._shown = shown = chat.get_context(self.tip, **options).with_addresses()
         self._model = shown.model
-        made = (Origin.SUMMARY, Origin.SHARED_EXTRACT)
-        ids = sorted(one.id for one in shown.messages if one.id and one.origin not in made)
-        self.path = ((0,) * (shown.first_shown_depth == 1) + tuple(ids))[-_MOST_IDS:]
         give_back_connection(self.session)
         return [message for message in shown.messages if message.origin != Origin.CONTRIBUTION]
 
@@ -144,7 +141,8 @@ class FrameworkBranch:
     def _append(
         self, tip: ChatMessage | None, messages: Sequence[Mapping[str, Any]], **about_last: Any
     ) -> list[ChatMessage]:
-        whole = messages[:-1] if about_last else messages
+        # One of the system may become the session's.
+        whole = messages[:-1] if about_last and messages and messages[-1]["role"] != Role.SYSTEM else messages
         rows = chat.append_messages(self.session, tip, whole, lenient=True)
         for last in messages[len(whole) :]:
             above = rows[-1] if rows else tip
@@ -202,7 +200,7 @@ def nearest(session: ChatSession, ids: Collection[int]) -> ChatMessage | None:
     ``ids``: those that somebody keeps; 0 is what is above a first message. Where none of them is there, and more may
     have been above, it raises :class:`MessageNotFound`: to begin anew would be to forget what was said.
     """
-    rows = ChatMessage.objects.in_database_of(session).messages().filter(session=session, pk__in=ids)
+    rows = ChatMessage.objects.in_database_of(session).messages().filter(session_id=session.pk, pk__in=ids)
     # A message is always stored after the one above it.
     found = rows.order_by("-pk").first()
     if found is None and 0 not in ids:

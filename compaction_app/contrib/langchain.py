@@ -31,9 +31,9 @@ from langchain.agents.middleware import AgentMiddleware, AgentState, ExtendedMod
 from langchain_core.messages import (
     AIMessage,
     AnyMessage,
-    HumanMessage,
     SystemMessage,
     ToolMessage,
+    convert_to_messages,
     message_to_dict,
     messages_from_dict,
 )
@@ -44,8 +44,8 @@ from compaction_app import chat
 from compaction_app.conf import get_settings
 from compaction_app.contrib.branch import NEWEST, FrameworkBranch, redacted, refuse_blocked_thread
 from compaction_app.conversation.append import OwnKey
-from compaction_app.exceptions import InvalidMessage
-from compaction_app.messages.openai_format import NO_RESULT, content_with_attachments, made_id, parse_arguments
+from compaction_app.exceptions import InvalidMessage, MessageNotFound
+from compaction_app.messages.openai_format import NO_RESULT, made_id, to_openai
 from compaction_app.messages.originals import LANGCHAIN
 from compaction_app.messages.validation import storable
 from compaction_app.models import ChatMessage, ChatSession
@@ -90,6 +90,8 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
         self._session = session
         #: The runs' own messages, which another middleware may take out of the state before they are stored.
         self._asked: dict[str, AnyMessage] = {}
+        #: What was stored, by its id and what it says: once deleted, it is not stored again.
+        self._kept: dict[tuple[str | None, str], int] = {}
 
     @property
     def tip(self) -> ChatMessage | None:
@@ -126,6 +128,7 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
         branch, known, new = self._read(state)
         asked = {str(one.id): one for one in new}
         self._asked = dict([*self._asked.items(), *asked.items()][-_MOST_IDS:])
+        self._kept = dict([*self._kept.items()][-_MOST_IDS:])
         return {"tree": self._place(branch, known, asked=[*asked])}
 
     async def abefore_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
@@ -150,7 +153,7 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
         if not all(one.id for one in messages):
             words = "A message of the state has no id by which to know it: reduce them with langgraph's add_messages."
             raise InvalidMessage(words, field="messages")
-        if place.get("session") != self._session.pk:
+        if not place or place["session"] != self._session.pk:
             place = self._found(messages)
         known: Known = {one.id: place["known"][one.id] for one in messages if one.id in place["known"]}
         changed = [at for at, one in enumerate(messages) if one.id in known and known[one.id][2] != _says(one)]
@@ -198,20 +201,26 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
     def _stored(self, state: Mapping[str, Any]) -> tuple[FrameworkBranch, Known]:
         branch, known, new = self._read(state)
         self._store(branch, known, new)
+        if new and not any(one.id in known for one in new):
+            raise MessageNotFound("What is asked here was deleted meanwhile.")
         return branch, known
 
     def _store(self, branch: FrameworkBranch, known: Known, new: Iterable[AnyMessage], **reply: Any) -> None:
+        rows, kept = ChatMessage.objects.in_database_of(branch.session), dict(self._kept)
         with atomic(branch.session):
             for one in new:
-                above = branch.path[-1]
+                above, says = branch.path[-1], _says(one)
                 key = _key_of(one, above)
                 # A middleware around this one asks again, or the run before this one failed.
-                before = self._session.messages.filter(idempotency_key=OwnKey(key)).first()
-                if before is not None:
+                if before := rows.filter(session_id=self._session.pk, idempotency_key=OwnKey(key)).first():
                     branch.tip = before
+                elif (one.id, says) in kept and not rows.filter(pk=kept[one.id, says]).exists():
+                    continue
                 else:
                     branch.store([message_to_dict(one)], key=key, **reply)
-                known[str(one.id)] = (above, branch.path[-1], _says(one))
+                known[str(one.id)] = (above, branch.path[-1], says)
+                kept[one.id, says] = branch.path[-1]
+        self._kept = kept
 
     def _place(self, branch: FrameworkBranch, known: Known, asked: Sequence[str] = ()) -> dict[str, Any]:
         path = [*branch.path[-_MOST_KEPT:]]
@@ -256,9 +265,8 @@ def _says(message: AnyMessage | Mapping[str, Any]) -> str:
 
 def _key_of(message: AnyMessage, above: int) -> str:
     """What a stored message is found by, also where its text was erased: its id, its words, and where it is."""
-    return (
-        f"langchain-{above}-{salted_hmac(__name__, f'{message.id} {_says(message)}', algorithm='sha256').hexdigest()}"
-    )
+    named = salted_hmac(__name__, f"{message.id} {_says(message)}", algorithm="sha256")
+    return f"langchain-{above}-{named.hexdigest()}"
 
 
 def messages_of(shown: Sequence[ContextMessage]) -> list[AnyMessage]:
@@ -285,19 +293,11 @@ def _message_of(shown: ContextMessage) -> Any:
     original = shown.original
     if isinstance(original, Mapping) and original.get("format") == LANGCHAIN:
         return messages_from_dict([original["data"]])[0]
-    if shown.role == Role.TOOL:
-        return ToolMessage(shown.content, tool_call_id=shown.tool_call_id, name=shown.name or None)
-    if shown.role == Role.ASSISTANT:
-        calls = [
-            {
-                "type": "tool_call",
-                "id": call["id"],
-                "name": call["function"]["name"],
-                "args": parse_arguments(call["function"].get("arguments")) or {},
-            }
-            for call in shown.tool_calls
-        ]
-        return AIMessage(shown.content, tool_calls=calls)
-    if shown.role == Role.USER:
-        return HumanMessage(content_with_attachments(shown), name=shown.name or None)
-    return SystemMessage(shown.content)
+    sent = to_openai([shown]) or [{"role": shown.role, "content": ""}]
+    message = convert_to_messages(sent[:1])[0]
+    # Beside messages that go back as they came, ids are theirs.
+    if isinstance(message, ToolMessage):
+        message.tool_call_id = shown.tool_call_id
+    for call, one in zip(getattr(message, "tool_calls", ()), shown.tool_calls, strict=False):
+        call["id"] = one["id"]
+    return message

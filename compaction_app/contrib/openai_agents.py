@@ -30,13 +30,11 @@ from agents.run_config import CallModelData, ModelInputData
 from agents.usage import RequestUsage
 
 from compaction_app import chat
-from compaction_app.conf import get_settings
 from compaction_app.contrib.branch import NEWEST, FrameworkBranch, redacted, refuse_blocked_thread, tool_schema, unknown
 from compaction_app.messages.openai_format import content_with_attachments, sent_arguments
-from compaction_app.messages.originals import RESPONSES, items_joined, messages_of
+from compaction_app.messages.originals import RESPONSES
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.models.database import locked
-from compaction_app.redaction import apply_redactor, redactor_of
 from compaction_app.tree.branches import load_path
 from compaction_app.values import ContextMessage, Origin, Role
 
@@ -137,8 +135,8 @@ class TreeSession:
         Where the run's own list is another one, since a handoff or a callback changed it for example, that is sent,
         redacted as the context is.
         """
-        given = data.model_data.input
-        sent = ModelInputData(input=given, instructions=redacted(data.model_data.instructions))
+        given = list(map(_plain, data.model_data.input))
+        sent = ModelInputData(input=given, instructions=None)
         self._fit_again, self._retry = None, data.agent.model_settings.retry
         settings = SessionSettings().resolve(self.session_settings).resolve(self._run.get("session_settings"))
         functions = [one for one in data.agent.tools if isinstance(one, FunctionTool)]
@@ -152,12 +150,10 @@ class TreeSession:
             shown = self.branch.show(sent.instructions or "", model=model, url=url, tools=tools)
             items = _answered(items_of(shown))
             is_same = Counter(map(_key, items)) == Counter(map(_key, given))
-            sent.input = redacted_items(given) if is_same else items
+            sent.input = redacted(given) if is_same else items
             return shown
 
         def is_the_context() -> bool:
-            if settings.limit is not None:
-                return False
             if self._known is None:
                 self.branch.begin()
                 own = _answered(items_of([one for one in show() if one.origin != Origin.SUMMARY]))
@@ -180,10 +176,11 @@ class TreeSession:
             return True
 
         def fit_now() -> None:
-            if is_the_context():
+            sent.instructions = redacted(data.model_data.instructions)
+            if settings.limit is None and is_the_context():
                 self._fit_again = show
             else:
-                sent.input = redacted_items(given)
+                sent.input = redacted(given)
             self._is_begun = False
 
         await sync_to_async(fit_now)()
@@ -214,8 +211,8 @@ class TreeSession:
         if (tip := self.tip) is None or limit <= 0:
             return []
         # Each message has one item at least.
-        newest, redact = load_path(tip.pk, tip, max(1, tip.depth - limit + 1)), redactor_of(get_settings())
-        return items_of([apply_redactor(one, redact) for one in newest])[-limit:]
+        newest = items_of(load_path(tip.pk, tip, max(1, tip.depth - limit + 1)))
+        return list(redacted(newest[-limit:]))
 
     def _add(self, items: Sequence[Any]) -> None:
         early = Counter(self._early)
@@ -243,33 +240,6 @@ class TreeSession:
             # A message is never changed: what is left of it is another one.
             branch.store(kept)
         return item
-
-
-def redacted_items(items: Sequence[Any]) -> list[Any]:
-    """A list of the SDK as a model may be sent it: what ``REDACTOR`` changes is made of its fields, as in a context."""
-    redact = redactor_of(get_settings())
-    if redact is None:
-        return [*items]
-    sent: list[Any] = []
-    joined = items_joined([_as_stored(one) for one in items])
-    ends = [*(at for at, _ in joined[1:]), len(items)]
-    for (at, message), end in zip(joined, ends, strict=True):
-        read = [
-            ContextMessage(
-                role=one["role"],
-                content=one["content"],
-                tool_calls=tuple(one.get("tool_calls") or ()),
-                tool_call_id=one.get("tool_call_id") or "",
-                name=one.get("name") or "",
-                original=one.get("original"),
-                attachments=tuple(one.get("attachments") or ()),
-                tokens=0,
-            )
-            for one in messages_of(message, "host")
-        ]
-        shown = [apply_redactor(one, redact) for one in read]
-        sent += items[at:end] if shown == read else items_of(shown)
-    return sent
 
 
 def items_of(messages: Sequence[ContextMessage]) -> list[Item]:

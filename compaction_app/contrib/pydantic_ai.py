@@ -122,7 +122,8 @@ class TreeHistory(AbstractCapability[Any]):
     ) -> ModelRequestContext:
         if request_context.attempt > 1:
             request_context.messages[:] = await self._shown(ctx, request_context)
-        return request_context
+        # Here all is known that is sent, also what other capabilities and processors of the history made of it.
+        return await sync_to_async(_redacted_request)(request_context)
 
     async def on_model_request_error(
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, error: Exception
@@ -230,10 +231,7 @@ class TreeHistory(AbstractCapability[Any]):
             system = await ctx.agent.system_prompt_parts(
                 deps=ctx.deps, model=request.model, prompt=ctx.prompt, usage=ctx.usage
             )
-        system, own = redacted(system), request.model_request_parameters
-        said = {name: redacted(getattr(own, name)) for name in _SAID}
-        parameters = self._parameters = request.model_request_parameters = replace(own, **said)
-        request.model_settings = redact_parameters(request.model_settings or {}, redactor_of(get_settings())) or None
+        parameters = self._parameters = request.model_request_parameters
         instructions = [part.content for part in (*system, *(parameters.instruction_parts or ()))]
         tools = [
             tool_schema(one.name, one.description, one.parameters_json_schema) for one in parameters.function_tools
@@ -248,6 +246,16 @@ class TreeHistory(AbstractCapability[Any]):
         self._store(response, usage=counted if usage.input_tokens else None, model=response.model_name or "")
         self._asked, self._of.branch = [], self.branch
         self.branch.compact()
+
+
+def _redacted_request(request: ModelRequestContext) -> ModelRequestContext:
+    parameters, settings = request.model_request_parameters, request.model_settings
+    request.messages = redacted(request.messages)
+    request.model_request_parameters = replace(
+        parameters, **{name: redacted(getattr(parameters, name)) for name in _SAID}
+    )
+    request.model_settings = settings and redact_parameters(settings, redactor_of(get_settings()))
+    return request
 
 
 def _results(of_calls: Iterable[tuple[ToolCallPart, Any]]) -> list[Any]:

@@ -37,7 +37,7 @@ _UNREADABLE = "The chat model's endpoint answered with something that is not a c
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ModelReply:
     """A model's reply."""
 
     #: In the keywords of ``append_message``.
@@ -52,13 +52,13 @@ class Reply:
         """The attributes of the :class:`InvalidReply` that carries it."""
         return {"reply": self.fields, "completion": self.completion, "finish_reason": self.fields["finish_reason"]}
 
-    def without_calls(self, of: str = "") -> Reply:
+    def without_calls(self, of: str = "") -> ModelReply:
         """Without its calls ``of`` one tool, or of all."""
         called = self.fields["tool_calls"] or []
         kept = [call for call in called if of and call["function"]["name"] != of]
         return replace(self, fields={**self.fields, "tool_calls": kept, "original": None}) if kept != called else self
 
-    def nonempty(self) -> Reply:
+    def nonempty(self) -> ModelReply:
         """Raises :class:`EmptyReply`: an empty reply would be an empty message in every later prompt."""
         if any(self.fields[name] for name in ("tool_calls", "attachments")) or self.fields["content"].strip():
             return self
@@ -79,7 +79,7 @@ class ProviderOverflow(ContextOverflow):
     overflow: Overflow
 
 
-def endpoint_of(client: Any) -> str:
+def endpoint_of_client(client: Any) -> str:
     """Where a client (None: the default one) asks: its address without query and last slash, "" where it has none."""
     if client is None:
         return windows.endpoint_of()
@@ -127,19 +127,19 @@ async def _open_async_client() -> AsyncGenerator[openai.AsyncOpenAI]:
         yield client
 
 
-async def ask(client: Any, request: Mapping[str, Any], way: Way) -> Reply:
+async def ask(client: Any, request: Mapping[str, Any], way: Way) -> ModelReply:
     """One call of ``client.chat.completions.create``; :class:`ProviderOverflow` if the prompt is too long."""
     with _errors_translated():
         client = client or await _default_client(way)
         completion = await way.call(client.chat.completions.create, **request)
-    return PartialReply(endpoint_of(client), request["model"]).whole(completion)
+    return PartialReply(endpoint_of_client(client), request["model"]).whole(completion)
 
 
 #: Where a text is in a chunk: keys and indexes.
-Place = tuple[str | int, ...]
+TextPlace = tuple[str | int, ...]
 
 
-def _of_whole_characters(chunk: Any, held: dict[Place, str]) -> list[Any]:
+def _of_whole_characters(chunk: Any, held: dict[TextPlace, str]) -> list[Any]:
     """The chunk, behind another one for each half of a character that is left of a choice that ends.
 
     JSON may write an emoji as two escapes, and servers that count in such halves cut between them. The first half is
@@ -148,7 +148,7 @@ def _of_whole_characters(chunk: Any, held: dict[Place, str]) -> list[Any]:
     """
     ended = {number for number, one in _numbered(getattr(chunk, "choices", None)) if getattr(one, "finish_reason", "")}
 
-    def join(value: Any, place: Place) -> Any:
+    def join(value: Any, place: TextPlace) -> Any:
         if isinstance(value, str):
             text = held.pop(place, "") + value if value else ""
             goes_on = place[2:3] == ("delta",) and place[1] not in ended and not is_name(str(place[-1]))
@@ -178,7 +178,7 @@ def _numbered(items: Any) -> list[tuple[int, Any]]:
     return [(own if isinstance(own, int) else at, parts[at]) for at, own in enumerate(named)]
 
 
-def _chunk_at(place: Place, like: Any) -> Any:
+def _chunk_at(place: TextPlace, like: Any) -> Any:
     """A chunk of the same reply with one U+FFFD at a place."""
     made: Any = "\N{REPLACEMENT CHARACTER}"
     for step in reversed(place):
@@ -198,7 +198,7 @@ class OpenedStream:
     #: Chunks that were received and not taken; after the last one :data:`END`.
     ready: deque[Any] = field(default_factory=deque)
     #: Halves of characters.
-    _held: dict[Place, str] = field(default_factory=dict)
+    _held: dict[TextPlace, str] = field(default_factory=dict)
     #: Held by a thread while it waits for a chunk.
     _being_read: threading.Lock = field(default_factory=threading.Lock)
 
@@ -357,7 +357,7 @@ class PartialReply:
                 if isinstance(piece, openai.BaseModel) and draft is not None:
                     draft.show_id(piece)
 
-    def whole(self, completion: Any) -> Reply:
+    def whole(self, completion: Any) -> ModelReply:
         """The reply of a completion; :class:`InvalidReply` or :class:`EmptyReply` with what was received."""
         message = self._note(completion, "message")
         if not self._error and (message is None or not hasattr(message, "content")):
@@ -412,17 +412,17 @@ class PartialReply:
         self._newest |= {(index, current.id): current, (None, current.id): current}
         return current
 
-    def reply(self) -> Reply:
+    def reply(self) -> ModelReply:
         """The whole reply; raises where it is none, with what was received: :class:`EmptyReply` if that is nothing."""
         return self._checked(self.so_far())
 
-    def so_far(self) -> Reply:
+    def so_far(self) -> ModelReply:
         data = merged(self._deltas) or {}
         if self._calls:
             data["tool_calls"] = [call.whole() for call in self._calls]
         return self._reply_of({"role": "assistant", **data})
 
-    def _reply_of(self, data: Mapping[str, Any], completion: Any = None) -> Reply:
+    def _reply_of(self, data: Mapping[str, Any], completion: Any = None) -> ModelReply:
         fields = {
             **fields_of(data, source=self._source, salt=self._id),
             "usage": self._usage,
@@ -431,9 +431,9 @@ class PartialReply:
         }
         # The rest is for what is stored with it.
         fields = bounded(fields, site_setting("MAX_MESSAGE_BYTES") * 9 // 10)
-        return Reply(fields, self._context_management, completion)
+        return ModelReply(fields, self._context_management, completion)
 
-    def _checked(self, reply: Reply) -> Reply:
+    def _checked(self, reply: ModelReply) -> ModelReply:
         reason = reply.fields["finish_reason"]
         ending = f" (finish_reason {reason})" if reason else ""
         if self._error or _NO_END.search(reason.lower()):

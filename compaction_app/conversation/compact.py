@@ -12,7 +12,8 @@ from compaction_app import tasks
 from compaction_app.compaction.execute import carry_out_generations, wait_for_end
 from compaction_app.compaction.trigger import CompactionRequest, Decision, open_run
 from compaction_app.conf import Mode
-from compaction_app.context.reading import ContextRequest, TurnOptions, resolve_request_at
+from compaction_app.context.budget import ContextRequest, TurnOptions
+from compaction_app.context.reading import resolve_request_at
 from compaction_app.exceptions import CompactionRefused, InvalidMessage
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, CompactionRun
@@ -43,7 +44,7 @@ def request_compaction(
     """
     check_tip(tip)
     _check_instructions(instructions)
-    resolved = resolve_request_at(tip, ContextRequest(**options))
+    resolved = resolve_request_at(tip, ContextRequest.of(**options))
     if trigger not in list(Trigger):
         raise InvalidMessage(f"trigger must be one of {', '.join(Trigger)}, not {trigger!r}.", field="trigger")
     return open_and_enqueue(

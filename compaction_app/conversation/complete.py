@@ -18,15 +18,9 @@ from compaction_app.compaction.leases import Claim
 from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.conf import Mode, get_settings
 from compaction_app.context import windows
+from compaction_app.context.budget import ContextRequest, TurnOptions
 from compaction_app.context.overflow import Overflow, theirs_for_ours
-from compaction_app.context.reading import (
-    ContextRequest,
-    ResolvedRequest,
-    TurnOptions,
-    context_at,
-    resolve_and_read,
-    resolve_request_at,
-)
+from compaction_app.context.reading import ResolvedRequest, context_at, resolve_and_read, resolve_request_at
 from compaction_app.conversation import chat_model
 from compaction_app.conversation.append import append_once
 from compaction_app.conversation.compact import open_and_enqueue, open_now, start
@@ -167,7 +161,7 @@ class Question:
         """``options``: those of :func:`complete`, and of the provider."""
         turn: Any = {name: options.pop(name) for name in TurnOptions.__annotations__ if name in options}
         own = {name: options.pop(name) for name in ("regenerate", "recall", "at_once") if name in options}
-        return cls(tip, way, client, ContextRequest(**turn), params=options, **own)
+        return cls(tip, way, client, ContextRequest.of(**turn), params=options, **own)
 
     def claim(self) -> Claim:
         return Claim(self.tip, self.params.get("timeout"), self.at_once)
@@ -218,7 +212,7 @@ def _without_search(choice: Any) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turn:
+class AskedTurn:
     """One request to the chat model: the tip, the arguments and the context that is sent."""
 
     tip: ChatMessage
@@ -243,17 +237,17 @@ class Turn:
 
 async def claim_and_ask(
     question: Question, claim: Claim, ask: Callable[..., Awaitable[Answer]]
-) -> ChatMessage | tuple[Turn, Answer]:
+) -> ChatMessage | tuple[AskedTurn, Answer]:
     """Take the claim, and ask; or the reply that is stored. ``ask``: takes client, arguments and the way to wait."""
     way = question.way
     stored: ChatMessage | None = await way.do(claim.take, regenerate=question.regenerate)
     if stored is not None:
         return stored
-    turn: Turn = await way.do(start_turn, question)
+    turn: AskedTurn = await way.do(start_turn, question)
     return await ask_with_recovery(turn, lambda asked: ask(question.client, asked.arguments, way), way)
 
 
-def start_turn(question: Question) -> Turn:
+def start_turn(question: Question) -> AskedTurn:
     """Read everything that the model's call needs, and give the connection back."""
     tip, (request, params) = question.tip, question.as_sent()
     # Parameters of a chat completion that would be silently overwritten.
@@ -266,7 +260,7 @@ def start_turn(question: Question) -> Turn:
             "The branch at the tip is what is sent: store messages with append_message, pass others as contributions=.",
             field="messages",
         )
-    endpoint = chat_model.endpoint_of(question.client)
+    endpoint = chat_model.endpoint_of_client(question.client)
     request = replace(request, endpoint=endpoint, reply_tokens=_longest_reply(params))
     resolved, branch = resolve_and_read(tip, request)
     if not resolved.model:
@@ -288,7 +282,7 @@ def start_turn(question: Question) -> Turn:
     params = redact_parameters(params, redact)
     give_back_connection(tip)
     ends = question.is_last
-    return Turn(tip=tip, request=request, resolved=resolved, params=params, context=context, ends_searches=ends)
+    return AskedTurn(tip=tip, request=request, resolved=resolved, params=params, context=context, ends_searches=ends)
 
 
 def _longest_reply(params: Mapping[str, Any]) -> int:
@@ -298,7 +292,9 @@ def _longest_reply(params: Mapping[str, Any]) -> int:
     return max(token_count(sent.get(name)) or 0 for name in _REPLY_LIMITS)
 
 
-async def ask_with_recovery(turn: Turn, ask: Callable[[Turn], Awaitable[Answer]], way: Way) -> tuple[Turn, Answer]:
+async def ask_with_recovery(
+    turn: AskedTurn, ask: Callable[[AskedTurn], Awaitable[Answer]], way: Way
+) -> tuple[AskedTurn, Answer]:
     """Ask; where the provider finds the prompt too long, compact now, fit to what it says, and ask again.
 
     A compaction that fails changes nothing of that. Asked at most four times, each time with less; at last the newest
@@ -327,7 +323,7 @@ async def ask_with_recovery(turn: Turn, ask: Callable[[Turn], Awaitable[Answer]]
         raise _overflow(turn, refusal.overflow) from refusal
 
 
-def _believe(turn: Turn, refusal: chat_model.ProviderOverflow) -> tuple[Turn, Capacity]:
+def _believe(turn: AskedTurn, refusal: chat_model.ProviderOverflow) -> tuple[AskedTurn, Capacity]:
     """The turn with the window that its provider names, if it does; and a capacity that is less than what was refused.
 
     That is by our count. The window is remembered for this endpoint and model, except where the limit is one of a rate.
@@ -347,7 +343,7 @@ def _believe(turn: Turn, refusal: chat_model.ProviderOverflow) -> tuple[Turn, Ca
     return replace(turn, request=request), known.below(sent)
 
 
-def _fitted(turn: Turn, refusal: chat_model.ProviderOverflow, most: int) -> Turn:
+def _fitted(turn: AskedTurn, refusal: chat_model.ProviderOverflow, most: int) -> AskedTurn:
     """The turn with a prompt of at most that many tokens; 0: nothing but the newest turn."""
     overflow, sent = refusal.overflow, turn.context.tokens
     try:
@@ -369,14 +365,14 @@ def _fitted(turn: Turn, refusal: chat_model.ProviderOverflow, most: int) -> Turn
     return replace(turn, resolved=resolved, context=context)
 
 
-def _context_within(turn: Turn, resolved: ResolvedRequest, available: int) -> ChatContext:
+def _context_within(turn: AskedTurn, resolved: ResolvedRequest, available: int) -> ChatContext:
     available = max(1, available)
     threshold = min(resolved.budget.threshold, available)
     budget = replace(resolved.budget, available=available, threshold=threshold, limit=available)
     return context_at(turn.tip, replace(resolved, budget=budget)).with_addresses()
 
 
-def _overflow(turn: Turn, overflow: Overflow, needed: int = 0) -> ContextOverflow:
+def _overflow(turn: AskedTurn, overflow: Overflow, needed: int = 0) -> ContextOverflow:
     needed = needed or overflow.sent or turn.context.tokens
     available = overflow.window or turn.context.window - turn.context.reserved_tokens
     named = "fit by its own account" if overflow.window else "are configured, and it names no window"
@@ -389,7 +385,7 @@ def _overflow(turn: Turn, overflow: Overflow, needed: int = 0) -> ContextOverflo
     )
 
 
-def finish_turn(turn: Turn, reply: chat_model.Reply, finish_reason: str = "") -> ChatMessage:
+def finish_turn(turn: AskedTurn, reply: chat_model.ModelReply, finish_reason: str = "") -> ChatMessage:
     """Append the reply and request the next compaction. ``finish_reason``: in place of the provider's."""
     if turn.params.get("tool_choice") == "none" and reply.fields["tool_calls"]:
         # There are models that call nevertheless. Nobody would answer, and the branch could not go on.

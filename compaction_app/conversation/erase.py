@@ -30,7 +30,7 @@ from compaction_app.compaction.search_index import RECALLED
 from compaction_app.conf import Mode, get_settings, get_token_counter
 from compaction_app.conversation.compact import request_compaction
 from compaction_app.conversation.copy import copies_of
-from compaction_app.conversation.titles import clear_title
+from compaction_app.conversation.titles import clear_erased_title
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
 from compaction_app.messages.originals import RESULT_AS_TEXT, text_without, without_compactions
 from compaction_app.messages.validation import check_text
@@ -183,7 +183,7 @@ def blank_messages(near: Any, ids: Collection[int], *, replacement: str = REDACT
 
     The summaries that may repeat them, and the sums below, are left to :func:`empty_summaries`.
     """
-    clear_title(near, ids)
+    clear_erased_title(near, ids)
     for batch in _batches(sorted({*ids, *quotations_of(near, ids)}), _READ_AT_ONCE):
         rows = list(ChatMessage.objects.in_database_of(near).filter(pk__in=batch))
         # They stay. The count before does not tell how many they are: it may be another counter's.
@@ -343,7 +343,7 @@ def delete_message(message: ChatMessage) -> int:
         if not ids:
             raise MessageNotFound(f"Message {message.pk} does not exist any more.")
         _blank_runs(message, ids)
-        clear_title(message, ids)
+        clear_erased_title(message, ids)
         deleted = ChatMessage.objects.delete_subtree(message)
         sessions = ChatSession.objects.in_database_of(message).filter(pk=message.session_id)
         sessions.update(erasures=F("erasures") + 1)

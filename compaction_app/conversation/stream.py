@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from compaction_app.conversation import chat_model
-from compaction_app.conversation.chat_model import END, OpenedStream, PartialReply, Reply
-from compaction_app.conversation.complete import Question, Turn, claim_and_ask, finish_turn, takes_the_arguments_of
+from compaction_app.conversation.chat_model import END, ModelReply, OpenedStream, PartialReply
+from compaction_app.conversation.complete import AskedTurn, Question, claim_and_ask, finish_turn, takes_the_arguments_of
 from compaction_app.exceptions import InvalidMessage, InvalidReply, StreamInterrupted
 from compaction_app.messages.transcript import RECALL_TOOL
 from compaction_app.models import ChatMessage
@@ -111,7 +111,7 @@ class _ReplyCollector:
     """The reply of a stream, sync or async."""
 
     _opened: OpenedStream | None = None
-    _turn: Turn
+    _turn: AskedTurn
 
     def __init__(self, question: Question, on_stop: OnStop) -> None:
         if on_stop not in ("discard", "keep"):
@@ -166,7 +166,7 @@ class _ReplyCollector:
         if is_closed:
             await self._end()
 
-    def _kept(self) -> tuple[Reply, str] | None:
+    def _kept(self) -> tuple[ModelReply, str] | None:
         """What is stored of a reply that its reader stops, and its ``finish_reason``; None: nothing is.
 
         Without tool calls: the last may be half of one, and nobody is left to answer the others.
@@ -247,7 +247,7 @@ class _ReplyCollector:
             self._opened, self._is_over, self.message = None, False, None
             await self._start()
 
-    async def _store(self, reply: Reply, finish_reason: str = "") -> None:
+    async def _store(self, reply: ModelReply, finish_reason: str = "") -> None:
         self._is_over = True
         self.message = await self._do(finish_turn, self._turn, reply, finish_reason)
 

@@ -18,7 +18,7 @@ from compaction_app.values import Kind
 _AT_ONCE = 50
 
 
-def clear_title(near: Any, erased: Collection[int]) -> None:
+def clear_erased_title(near: Any, erased: Collection[int]) -> None:
     """Clear a title of messages that are about to be erased, unless another first message begins the same."""
     session = ChatSession.objects.in_database_of(near).only("title", "title_of").get(pk=near.session_id)
     rows = ChatMessage.objects.in_database_of(near).in_session(near.session_id)

@@ -50,7 +50,7 @@ class Kept:
     after: float | None
 
 
-def complete(
+def complete_draft(
     draft: SummaryDraft, request: SummaryRequest, plan: CompactionPlan, budget: Budget, settings: Settings, count: Count
 ) -> Kept:
     """The extract of a plan, and the ledger that its draft leaves room for. Never fails a draft that was accepted.

@@ -32,7 +32,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 @dataclass(slots=True)
-class _Turn:
+class _MessageRead:
     """The message that is read."""
 
     number: int
@@ -53,7 +53,7 @@ class Reader:
         """``last``: of earlier ``statements`` the one that the first message may answer."""
         self.statements = list(statements)
         #: The message before; what only says that it was heard may stand between.
-        self._before = _Turn(-1, last.speaker, mine=[last]) if last else None
+        self._before = _MessageRead(-1, last.speaker, mine=[last]) if last else None
         self._names = {part.lower() for one in statements for part in one.speaker.name.split()}
 
     def read_messages(self, messages: Sequence[Message]) -> None:
@@ -63,12 +63,12 @@ class Reader:
             speaker = speaker_of(message.role, names[number] if message.role == Role.TOOL else message.name)
             sentences = list(_sentences_of(message, speaker))
             level_rows(sentences)
-            self._read(_Turn(number, speaker, sentences))
+            self._read(_MessageRead(number, speaker, sentences))
             for call, result in zip(message.tool_calls, results[number], strict=True):
                 text, tool = harmless(one_line(tool_marker(call, result), 300)), speaker_of(Role.TOOL, call_name(call))
                 self.statements.append(Statement.read(_day_of(message), tool, text))
 
-    def _read(self, turn: _Turn) -> None:
+    def _read(self, turn: _MessageRead) -> None:
         said = self._before.mine[-1].text if self._before and self._before.speaker != turn.speaker else ""
         has_told = False
         for one in turn.sentences:
@@ -86,7 +86,7 @@ class Reader:
         if turn.mine and has_told:
             self._before = turn
 
-    def _add(self, turn: _Turn, one: Statement, full: Statement | None) -> None:
+    def _add(self, turn: _MessageRead, one: Statement, full: Statement | None) -> None:
         """A statement of its own; ``full`` is what it changes where that takes no more."""
         if full is not None:
             full.needs.append(one)
@@ -102,7 +102,7 @@ class Reader:
         turn.mine.append(one)
         self.statements.append(one)
 
-    def _target(self, turn: _Turn, one: Statement) -> Statement | None:
+    def _target(self, turn: _MessageRead, one: Statement) -> Statement | None:
         """The statement that this sentence answers, denies or corrects; None if it is a statement of its own."""
         said, text = turn.mine or (self._before.mine if self._before else []), one.text
         if not said or turn.speaker.role == Role.TOOL or text.startswith(QUOTED) or said[-1].text.startswith(QUOTED):
@@ -145,7 +145,7 @@ class Reader:
             any(map(str.isdigit, text)) or text.endswith(("?", "？")) or _limits(text)
         )
 
-    def _comments(self, turn: _Turn, text: str, is_brief: bool) -> bool:
+    def _comments(self, turn: _MessageRead, text: str, is_brief: bool) -> bool:
         """Whether it speaks of what a person said right before, or a model in one sentence."""
         before = self._before
         if before is None or (turn.has_heard and not turn.speaker.is_person):

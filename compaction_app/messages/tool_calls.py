@@ -232,7 +232,7 @@ _MARKERS: dict[str, Marker] = dict(_BUILT_INS)
 # -- how a call ended --------------------------------------------------------------------------------------------
 
 
-class Outcome(NamedTuple):
+class CallOutcome(NamedTuple):
     """How a call ended: known to have failed, known to have succeeded, or neither."""
 
     #: ``"ok"``, ``"error"``, or "" if unknown.
@@ -243,7 +243,7 @@ class Outcome(NamedTuple):
     error: str = ""
 
 
-def outcome_of(result: str, command: str | None = None) -> Outcome:
+def outcome_of(result: str, command: str | None = None) -> CallOutcome:
     """How a call ended; ``command``: of a shell, "" where it ran code."""
     fields = _json_fields(result)
     inner = fields.get("metadata")
@@ -252,7 +252,7 @@ def outcome_of(result: str, command: str | None = None) -> Outcome:
     if command is not None:
         edges = result if len(result) <= 2 * _EDGE_CHARS else f"{result[:_EDGE_CHARS]}\n{result[-_EDGE_CHARS:]}"
         if fields.get("timed_out") is True or _TIMED_OUT.search(edges):
-            return Outcome("error", "timed out")
+            return CallOutcome("error", "timed out")
         if not fields:
             codes = [int(code) for code in _EXIT.findall(edges)[-1:]]
     # A command may show other text, which begins as it likes.
@@ -261,12 +261,12 @@ def outcome_of(result: str, command: str | None = None) -> Outcome:
     if code:
         texts = (fields.get(key) for key in ("stdout", "output", "result", "content", "stderr"))
         printed = "\n".join(text for text in texts if isinstance(text, str)) if fields else result
-        return Outcome("error", f"exit {code}", error or _last_line(printed))
+        return CallOutcome("error", f"exit {code}", error or _last_line(printed))
     if error:
-        return Outcome("error", error=error) if code is None else Outcome(how="exit 0")
+        return CallOutcome("error", error=error) if code is None else CallOutcome(how="exit 0")
     if (code == 0 and not _PIPE.search(command or "")) or _verdict(fields) is True:
-        return Outcome("ok", "✓")
-    return Outcome(how="" if code is None else "exit 0")
+        return CallOutcome("ok", "✓")
+    return CallOutcome(how="" if code is None else "exit 0")
 
 
 def _error_in(result: str, fields: Mapping[str, Any]) -> str:

@@ -33,8 +33,8 @@ def to_message(
     is_: Column, verbose_name: Any, related_name: str, **options: Any
 ) -> models.ForeignKey[ChatMessage | None, ChatMessage | None]:
     """To a message that may be deleted without what refers to it."""
-    options |= {"verbose_name": verbose_name, "related_name": related_name}
-    return is_(models.ForeignKey("ChatMessage", on_delete=models.SET_NULL, null=True, blank=True, **options))
+    options = {"on_delete": models.SET_NULL, "verbose_name": verbose_name, "related_name": related_name, **options}
+    return is_(models.ForeignKey("ChatMessage", null=True, blank=True, **options))
 
 
 def of_session(is_: Column, related_name: str, **options: Any) -> models.ForeignKey[ChatSession, ChatSession]:

@@ -105,17 +105,13 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
             help_text=_("Counts redactions and deletions: a run that started before one can not commit."),
         )
     )
-    title_of = OURS(
-        models.ForeignKey(
-            "ChatMessage",
-            on_delete=clear_title,
-            null=True,
-            blank=True,
-            editable=False,
-            related_name="+",
-            verbose_name=_("title of"),
-            help_text=_("The message of this session that the title was made of: it is erased with that one."),
-        )
+    title_of = to_message(
+        OURS,
+        _("title of"),
+        "+",
+        on_delete=clear_title,
+        editable=False,
+        help_text=_("The message of this session that the title was made of: it is erased with that one."),
     )
     copied_from = to_message(
         OURS,

@@ -34,7 +34,7 @@ from compaction_app.context.overflow import (
     overflow_of_report,
     overflow_of_usage,
 )
-from compaction_app.context.windows import OPENAI_URL, Habits, Place
+from compaction_app.context.windows import OPENAI_URL, Habits, ModelPlace
 from compaction_app.exceptions import ConfigurationError, SummarizerError
 from compaction_app.messages.originals import read_message
 from compaction_app.messages.validation import make_storable, token_count
@@ -96,7 +96,7 @@ class ModelEntry:
         return self.base_url or _default_url()
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ModelPlace:
         """Address and model: what is learned of a window belongs to both."""
         return self.url, self.model
 
@@ -172,12 +172,12 @@ class Candidate:
 
 def _candidates(entries: Sequence[ModelEntry]) -> Iterator[Candidate]:
     """The models of a cascade, with what is remembered of them."""
-    known: Mapping[Place, Capacity] = {}
-    remembered: Mapping[Place, Habits] = {}
+    known: Mapping[ModelPlace, Capacity] = {}
+    remembered: Mapping[ModelPlace, Habits] = {}
     # The cache may be a database, which an event loop must not wait for.
     if not is_loop_running():
         places = [entry.place for entry in entries]
-        known, remembered = windows.recall(places), windows.recall_habits(places)
+        known, remembered = windows.recall_windows(places), windows.recall_habits(places)
     for stated in entries:
         habits = remembered.get(stated.place, Habits())
         entry = replace(stated, max_input_tokens=max(1, int(stated.max_input_tokens / habits.ratio)))

@@ -2,7 +2,7 @@
 
 The OpenAI chat format is an object with ``messages``, or the bare list; its messages are those that ``append_messages``
 takes, and may have ``id`` and ``parent`` (or ``parentId``, ``parent_id`` …), which makes the list a tree. Any other
-format is given as a :data:`Reader`, which makes this one of it.
+format is given as a :data:`FormatReader`, which makes this one of it.
 
 What is wrong with a tree is mended, and noted: a ring of parents is cut, a message whose parent is not there becomes a
 root.
@@ -28,7 +28,7 @@ from compaction_app.values import Contents, MessageFields, Role
 #: A conversation of another format as a document of the OpenAI chat format; None for what is not in this format.
 #: Beside ``messages`` it may have ``id``, ``external_id`` (the session's), ``title``, ``model``, ``system_prompt``,
 #: ``created_at``, ``metadata``, ``settings``, and ``notes``: what was left out, and how often.
-Reader = Callable[[Mapping[str, Any]], dict[str, Any] | None]
+FormatReader = Callable[[Mapping[str, Any]], dict[str, Any] | None]
 
 #: Of imported sessions; the conversation's id follows, or a digest of its content.
 EXTERNAL_ID_PREFIX = "import:"
@@ -97,7 +97,7 @@ def at(place: str) -> Iterator[None]:
         raise ImportFailed(f"{place}: {error}") from error
 
 
-def recognized(document: Any, readers: Iterable[Reader] = ()) -> Mapping[str, Any] | None:
+def recognized(document: Any, readers: Iterable[FormatReader] = ()) -> Mapping[str, Any] | None:
     """The document in the OpenAI chat format; None where its format is not known. Its content tells, not a name."""
     if isinstance(document, list) and document and all(isinstance(item, dict) and "role" in item for item in document):
         return {"messages": document}
@@ -118,7 +118,7 @@ def conversation_of(document: Mapping[str, Any], *, place: str = "", max_bytes: 
         # As the opening message, so that one rule covers both ways to write it.
         items.insert(0, {"role": Role.SYSTEM, "content": prompt})
         del about[key]
-    began = moment(document.get("created_at"))
+    began = read_moment(document.get("created_at"))
     found: list[tuple[dict[str, Any], dict[str, Any], str]] = []
     position: dict[str, int] = {}
     rows: list[tuple[str, bool, list[str]]] = []
@@ -148,7 +148,7 @@ def conversation_of(document: Mapping[str, Any], *, place: str = "", max_bytes: 
             fields={**fields, "created_at": fields.get("created_at") or began},
             parent=parent,
             place=named,
-            redacted_at=moment(source.get("redacted_at")),
+            redacted_at=read_moment(source.get("redacted_at")),
             is_pinned=source.get("pinned") is True,
         )
         for (fields, source, named), parent in zip(found, parents, strict=True)
@@ -266,7 +266,7 @@ def _openai_messages(item: Mapping[str, Any]) -> list[dict[str, Any]]:
     given = {key: item[key] for key in _OPENAI_KEYS if item.get(key) is not None}
     given |= {
         "external_id": _text_id(item.get(_key_in(item, _IDS))),
-        "created_at": moment(item.get("created_at")),
+        "created_at": read_moment(item.get("created_at")),
         # What is of another type is refused with every other field.
         "metadata": {**_others(item), **metadata} if isinstance(metadata, dict) else metadata,
     }
@@ -286,7 +286,7 @@ def is_uuid(text: str) -> bool:
     return re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", text) is not None
 
 
-def moment(value: Any) -> datetime | None:
+def read_moment(value: Any) -> datetime | None:
     """A time from ISO 8601 or seconds since 1970; UTC if it has no zone. Raises :class:`InvalidMessage`."""
     if value is None or value == "":
         return None

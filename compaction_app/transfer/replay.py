@@ -70,7 +70,7 @@ def with_prompt(bundle: Bundle, text: str) -> Bundle:
     return replace(bundle, request=request)
 
 
-def ask_summarizer(summarizer: Summarizer, request: SummaryRequest) -> SummaryDraft | SummarizerError:
+def ask_for_draft(summarizer: Summarizer, request: SummaryRequest) -> SummaryDraft | SummarizerError:
     """A summarizer's first draft: nothing judges it, so nothing is requested twice."""
     try:
         return run_summarizer(summarizer, request)
@@ -83,7 +83,7 @@ def ask_summarizer(summarizer: Summarizer, request: SummaryRequest) -> SummaryDr
 def replay(bundle: Bundle, summarizer: Summarizer, count: Count) -> Replay:
     """Send a bundle again and compare the answers."""
     asked: dict[str, Any] = {"target_tokens": bundle.target_tokens, "before": score(bundle, bundle.written, count)}
-    answer = ask_summarizer(summarizer, bundle.request)
+    answer = ask_for_draft(summarizer, bundle.request)
     if isinstance(answer, SummarizerError):
         return Replay(**asked, model=answer.model, code=answer.error_code, detail=str(answer))
     draft = prose_draft(answer, bundle.request.previous_ledger)

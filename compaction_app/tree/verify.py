@@ -69,7 +69,7 @@ _MISPLACED = frozenset({Finding.CUTOFF, Finding.PARENT})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Problem:
+class TreeProblem:
     """One stored value that differs from the derived one. Contains ids and numbers, never text of a conversation."""
 
     session_id: UUID
@@ -88,7 +88,7 @@ class Report:
     runs: int = 0
     #: Messages and summaries counted by another ``TOKEN_COUNTER``.
     counted_otherwise: int = 0
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[TreeProblem] = field(default_factory=list)
 
 
 class _Node:
@@ -169,7 +169,7 @@ class _Verification:
                 self.maker.setdefault(run["summary_id"], run)
         self.found = Report(session_id=session.pk, runs=len(self.runs))
         #: Differences in counts that another counter may explain.
-        self.doubtful: list[Problem] = []
+        self.doubtful: list[TreeProblem] = []
         #: Messages counted again: so far, and up to the last doubtful one.
         self.recounted = self.recounted_until_doubtful = 0
 
@@ -205,7 +205,7 @@ class _Verification:
         if node is not None:
             node.wrong.add(finding)
         ids = {"session_id": self.session.pk, "message_id": node and node.id, "run_id": run and run["id"]}
-        self.found.problems.append(Problem(finding=finding, detail=detail, **ids))
+        self.found.problems.append(TreeProblem(finding=finding, detail=detail, **ids))
 
     def _recount(self, batch: Sequence[dict[str, Any]], invalid: Mapping[int, str]) -> list[int | None]:
         """Tokens of each row by its content alone; None where the content is not known any more.

@@ -153,7 +153,9 @@ def test_a_session_with_many_branches_goes_on_in_another_task(session, branch, m
     assert tasks.compact_session(str(session.pk)) == {"tips": 1, "runs": 0, "waiting": 1}
 
 
-@pytest.mark.parametrize("at_work", ["execute.plan_compaction", "execute.ask_summarizer", "execute.ledger.complete"])
+@pytest.mark.parametrize(
+    "at_work", ["execute.plan_compaction", "execute.ask_summarizer", "execute.ledger.complete_draft"]
+)
 def test_the_soft_limit_fails_the_run_with_its_code(branch, monkeypatch, at_work):
     """Celery raises it in whatever code is at work."""
 

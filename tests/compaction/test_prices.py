@@ -99,7 +99,9 @@ class TestRuns:
         assert server.count("large-model") == 2
         assert spent(run)[:3] == (9_010, 6_036, 0)
         assert run.cost == Decimal("0.0006") + Decimal("0.01202") + Decimal("0.06036")
-        assert run.events.get(kind="completed").payload["input_tokens"] == 9_010
+        assert run.summarizer_model == "large-model"
+        told = run.events.get(kind="completed").payload
+        assert (told["input_tokens"], told["tokens_before"], told["tokens_after"]) == (9_010, 7_000, run.tokens_after)
 
     def test_attempts_add_up(self, server, branch):
         """The first attempt gets a refused draft and a 500, which waits; the second a summary."""

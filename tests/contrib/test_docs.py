@@ -15,7 +15,7 @@ import openai
 import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
-from django.http import JsonResponse
+from django.http import Http404, JsonResponse
 
 from compaction_app import chat
 from compaction_app.models import ChatSession
@@ -171,3 +171,6 @@ def test_the_view_of_the_frameworks_page_goes_on_where_it_broke(server, session,
     assert post(broken["id"])["content"] == "Aye."
     [end] = chat.tips(session)
     assert [one.content for one in chat.get_branch(end)][2:] == ["Hello", "Aye."]
+    chat.delete_message(tip)
+    with pytest.raises(Http404):
+        post(broken["id"], content="Hello")

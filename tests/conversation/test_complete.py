@@ -96,8 +96,12 @@ class TestComplete:
         event = CompactionEvent.objects.get(kind="double_compaction_configured")
         assert event.payload == {"parameters": [], "declared": True}
 
-    def test_a_provider_asked_to_compact_too_is_noted(self, session, client):
-        chat.complete(grow(session, None, "u")[0], client=client, extra_body={"truncation": "auto"})
+    def test_a_provider_asked_to_compact_too_is_noted(self, session, client, server):
+        """And asked: it edits a request on its way. What is stored, and what the next context holds, stays ours."""
+        reply = chat.complete(grow(session, None, "u a u")[-1], client=client, extra_body={"truncation": "auto"})
+        assert server.requests[0]["truncation"] == "auto"
+        shown = [message.message_id for message in chat.get_context(reply).messages]
+        assert shown == [message.pk for message in chat.get_branch(reply)]
         event = CompactionEvent.objects.get(kind="double_compaction_configured")
         assert event.payload == {"parameters": ["truncation"], "declared": False}
 

@@ -12,7 +12,7 @@ import pytest
 from compaction_app import chat
 from compaction_app.context import windows
 from compaction_app.contrib.branch import FrameworkBranch
-from compaction_app.conversation.chat_model import endpoint_of
+from compaction_app.conversation.chat_model import endpoint_of_client
 from compaction_app.exceptions import ContextOverflow
 from compaction_app.models import CompactionRun
 from compaction_app.testing import steps
@@ -95,7 +95,7 @@ class TestRecovery:
         said = "Request too large for gpt-4o on tokens per min (TPM): Limit {window}, Requested {sent}."
         server.script(default=takes(3_000, said, status=429, code="rate_limit_exceeded"))
         chat.complete(long_branch(session), client=client)
-        assert windows.learned_of((endpoint_of(client), "house-model")).window is None
+        assert windows.learned_of((endpoint_of_client(client), "house-model")).window is None
 
     def test_only_a_newest_turn_that_is_too_large_is_an_overflow_with_the_providers_numbers(
         self, session, client, server
@@ -138,7 +138,7 @@ class TestLearned:
         for _ in range(2):
             server.script([steps.bad_request("prompt is too long: 9000 tokens > 2000 maximum")])
             chat.complete(tip, client=client, regenerate=True)
-        assert windows.learned_of((endpoint_of(client), "house-model")).window > 7_000
+        assert windows.learned_of((endpoint_of_client(client), "house-model")).window > 7_000
 
     def test_a_request_with_too_many_bytes_shortens_nobody_elses_prompt(self, session, client, server):
         """A server in between refuses a picture, and names no number of tokens."""
@@ -162,7 +162,7 @@ class TestLearned:
         assert windows.learned_of(self.PLACE) == windows.Learned(None, 4_000)
 
     def test_a_learned_window_in_which_nothing_fits_is_asked_again(self, session, client, server):
-        windows.remember_window((endpoint_of(client), "house-model"), 1_000, windows.NOTHING)
+        windows.remember_window((endpoint_of_client(client), "house-model"), 1_000, windows.NOTHING)
         tip = chat.append_message(session, None, role="user", content=words(2_000))
         assert chat.complete(tip, client=client).content == "Aye."
 
@@ -179,7 +179,7 @@ class TestLearned:
 
     def test_an_object_without_an_address_has_no_endpoint(self, monkeypatch):
         monkeypatch.setenv("OPENAI_BASE_URL", "http://house/v1/")
-        assert (endpoint_of(object()), endpoint_of(None)) == ("", "http://house/v1")
+        assert (endpoint_of_client(object()), endpoint_of_client(None)) == ("", "http://house/v1")
 
 
 class TestAddresses:
@@ -211,7 +211,7 @@ class TestAddresses:
         chat.complete(tip, client=client)
         assert chat.get_context(tip).threshold == threshold
         session.refresh_from_db()
-        assert [name.partition(" at ")[2] for name in session.token_calibration] == [endpoint_of(client)]
+        assert [name.partition(" at ")[2] for name in session.token_calibration] == [endpoint_of_client(client)]
 
 
 def shown_window(branch: FrameworkBranch, url: str | None) -> int:

@@ -113,7 +113,7 @@ def test_every_setting_is_explained_with_its_default() -> None:
 
 def test_the_figures_of_a_summarizer() -> None:
     entry = SummarizerEntry()
-    assert ([one.model for one in entry.models], entry.timeout) == (["gpt-5.4-nano"], 30)
+    assert ([one.model for one in entry.models], entry.chat_models, entry.timeout) == (["gpt-5.4-nano"], (), 30)
     assert (entry.max_output_tokens, MIN_SUMMARY_CHARS, COVERAGE_RATIO) == (20_000, 30, 0.70)
 
 

@@ -106,6 +106,8 @@ class TestCascade:
         assert kind == EventKind.SUMMARY_OVERSIZE
         assert figures["target_tokens"] == 100
         assert figures["output_tokens"] > 150
+        server.script([fill_target(2.0)] * 2, model="first")
+        assert summarize(cascade(server, "first", "second"), request(), ACCEPT).model == "second"
 
     @pytest.mark.parametrize(
         ("script", "code", "transient"),

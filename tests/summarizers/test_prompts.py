@@ -128,8 +128,10 @@ class TestRequest:
         assert len(prompt_version("x" * 10_000)) <= 50
 
     def test_what_differs_from_request_to_request_is_behind_the_material(self):
-        """A provider's cache keeps what precedes: of another target and of the tighter retry all of the material."""
-        first, second = (request(target_tokens=target) for target in (900, 90))
+        """A cache keeps what precedes: of another target and hint, and of the tighter retry, all of the material."""
+        previous = {"base_text": "## Before", "previous_tokens": 500}
+        first, second = (request(target_tokens=target, **previous) for target in (900, 90))
+        assert ("keep all of it" in first.user, "keep all of it" in second.user) == (True, False)
         again, end = tighter(first), first.user.index(prompts.END_OF_MATERIAL)
         assert first.system == second.system == again.system
         assert first.user[:end] == second.user[:end] == again.user[:end]

@@ -129,7 +129,8 @@ def check_record(run: CompactionRun, case: str) -> None:
     told = list(run.events.order_by("id"))
     assert [event.kind for event in told if event.kind != "threshold_hit"] == ["started", *extra, "failed"]
     assert (told[-1].payload["code"], told[-1].payload["attempts"]) == (code_of(case), 1)
-    assert "Vineta" not in str([*CompactionRun.objects.values(), *CompactionEvent.objects.values()])
+    recorded = str([*CompactionRun.objects.values(), *CompactionEvent.objects.values()])
+    assert [word in recorded for word in ("Vineta", KEY, KEY_VARIABLE)] == [False, False, True]
 
 
 def lines(caplog: pytest.LogCaptureFixture, start: str) -> list[str]:
@@ -218,7 +219,7 @@ class TestExtract:
     """What stands in for a model's summary."""
 
     @pytest.mark.parametrize("case", ["oversize", "no_progress", *PASSING, "quota", TOO_SMALL])
-    def test_it_does_after_the_last_attempt_whatever_the_code(self, server, settings, case, caplog):
+    def test_it_does_after_the_last_attempt_whatever_the_code(self, server, settings, case, caplog, broker):
         settings.COMPACTION = site(server, case)
         tip = long_branch()
         run = chat.request_compaction(tip)
@@ -226,6 +227,8 @@ class TestExtract:
             # One attempt before the last one it is put off once more.
             CompactionRun.objects.filter(pk=run.pk).update(attempts=MAX_ATTEMPTS - 2)
             assert tasks.compact_branch(run.pk) == "ready"
+            *_, again = lines(caplog, f"enqueued run={run.pk} session={tip.session_id} task=")
+            assert 64 <= float(again.rpartition(" countdown=")[2]) < 129
             assert chat.find_summary(tip) is None
             CompactionRun.objects.filter(pk=run.pk).update(next_attempt_at=None)
         assert tasks.compact_branch(run.pk) == "succeeded"

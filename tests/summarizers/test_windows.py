@@ -141,9 +141,9 @@ class TestMemory:
 
     def test_what_was_learned_is_recalled_until_it_is_forgotten(self):
         windows.remember({self.PLACE: Capacity(6144, 2048)})
-        assert windows.recall([self.PLACE, ("http://there/v1", "m")]) == {self.PLACE: Capacity(6144, 2048)}
+        assert windows.recall_windows([self.PLACE, ("http://there/v1", "m")]) == {self.PLACE: Capacity(6144, 2048)}
         windows.forget([self.PLACE])
-        assert windows.recall([self.PLACE]) == {}
+        assert windows.recall_windows([self.PLACE]) == {}
 
     def test_a_ratio_is_recalled_until_it_is_forgotten_and_all_is_planned_with_it(self):
         windows.remember_habits({self.PLACE: Habits(2.0)})
@@ -162,7 +162,7 @@ class TestMemory:
         windows.remember({self.PLACE: Capacity(6144, 2048)})
         windows.forget([self.PLACE])
         windows.remember_window(self.PLACE, 3_000, windows.NOTHING)
-        assert windows.recall([self.PLACE]) == {}
+        assert windows.recall_windows([self.PLACE]) == {}
         windows.remember_habits({self.PLACE: Habits(2.0)})
         assert windows.recall_habits([self.PLACE]) == {}
         assert windows.learned_of(self.PLACE) == windows.NOTHING
@@ -237,7 +237,9 @@ class TestAtRest:
             settings.COMPACTION = asking(server)
             _, tip = self.history(6_800)
             assert chat.compact(tip).status == "succeeded"
-            assert windows.recall([(server.url, "house-small")])[(server.url, "house-small")].input_tokens < 7_000
+            assert (
+                windows.recall_windows([(server.url, "house-small")])[(server.url, "house-small")].input_tokens < 7_000
+            )
 
     def test_a_tokenizer_that_makes_three_times_as_many_is_refused_nothing_once_it_was_asked(self, settings):
         """As small models do of Russian: a third of the window is all that may be asked for."""
@@ -267,13 +269,13 @@ class TestAtRest:
         with ScriptedOpenAIServer(default=capped) as server:
             assert self.refused(server, settings, 14_000) == "truncated"
             assert len(server.requests) <= 3
-            assert windows.recall([(server.url, "house-small")]) == {}
+            assert windows.recall_windows([(server.url, "house-small")]) == {}
 
     def test_a_message_that_no_window_holds_fails_for_good(self, settings):
         with ScriptedOpenAIServer(default=llama_overflow(n_ctx=1_000)) as server:
             assert self.refused(server, settings, 4_000, CONTEXT_WINDOW=None) == "input_too_large"
             assert len(server.requests) <= 8
-            assert windows.recall([(server.url, "house-small")]) == {}, "the next run starts anew"
+            assert windows.recall_windows([(server.url, "house-small")]) == {}, "the next run starts anew"
 
     def test_a_prompt_that_was_made_smaller_can_be_built_again(self, settings):
         """The record is of the request that was answered, a message shown head-and-tail included."""
@@ -308,10 +310,12 @@ class TestAtRest:
             _, tip = self.history(40_000)
             assert chat.compact(tip).status == "succeeded"
             assert len(server.requests) == 2
-            assert windows.recall([(server.url, "house-small")]) == {}
+            assert windows.recall_windows([(server.url, "house-small")]) == {}
 
     def test_what_an_overflow_taught_is_kept_where_the_run_is_tried_again(self, settings):
         refusing = small_window(WINDOW, then=steps.rate_limited())
         with ScriptedOpenAIServer(default=refusing) as server:
             assert self.refused(server, settings, 24_000) == "provider_error"
-            assert windows.recall([(server.url, "house-small")])[server.url, "house-small"].input_tokens <= 6_144
+            assert (
+                windows.recall_windows([(server.url, "house-small")])[server.url, "house-small"].input_tokens <= 6_144
+            )

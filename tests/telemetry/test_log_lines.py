@@ -10,7 +10,7 @@ from compaction_app import chat
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import SummarizerError
 from compaction_app.models import CompactionRun
-from compaction_app.telemetry import line, log
+from compaction_app.telemetry import log, log_line
 from compaction_app.testing.builders import grow
 from compaction_app.testing.summarizers import FakeSummarizer
 from tests.small import small
@@ -137,5 +137,5 @@ class TestLogs:
         assert SECRET not in " ".join(said)
         records = [r for r in caplog.records if hasattr(r, "compaction")]
         told = [(dict(r.compaction), r.getMessage()) for r in records]
-        assert all(line(values.pop("event"), values) == message for values, message in told)
+        assert all(log_line(values.pop("event"), values) == message for values, message in told)
         assert all(r.filename != "telemetry.py" for r in records), "a line names the place that wrote it"

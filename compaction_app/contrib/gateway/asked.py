@@ -56,7 +56,7 @@ _LONGEST_PATH = 4096
 MAX_MESSAGES = 10_000
 
 
-class Refused(Exception):
+class GatewayError(Exception):
     """An error to answer with, in OpenAI's shape. ``headers``: of the answer, ``retry_after=1``."""
 
     def __init__(
@@ -102,9 +102,9 @@ def read_body(request: HttpRequest) -> dict[str, Any]:
     try:
         body = json.loads(request.body.decode())
     except (ValueError, RecursionError) as error:
-        raise Refused(400, "The body is not JSON.") from error
+        raise GatewayError(400, "The body is not JSON.") from error
     if not isinstance(body, dict):
-        raise Refused(400, "The body must be an object.")
+        raise GatewayError(400, "The body must be an object.")
     check_json(body, "body")
     return body
 
@@ -113,7 +113,7 @@ def read_messages(sent: Any) -> list[Fields]:
     """The list of a request, each message in the keywords of ``append_message``."""
     check_list_of_dicts(sent, "messages", "messages (dicts in the OpenAI chat format)")
     if not 0 < len(sent) <= MAX_MESSAGES:
-        raise Refused(400, f"There must be from 1 to {MAX_MESSAGES:,} messages.", param="messages")
+        raise GatewayError(400, f"There must be from 1 to {MAX_MESSAGES:,} messages.", param="messages")
     messages = []
     for number, one in enumerate(sent):
         with named(number):
@@ -122,10 +122,10 @@ def read_messages(sent: Any) -> list[Fields]:
         for file in messages[-1].get("attachments") or ():
             if (url := file.get("url")) and not _is_address(url):
                 message = f"messages[{number}]: the address of a picture, sound or file begins with https: or data:."
-                raise Refused(400, message, code="invalid_value", param="messages")
+                raise GatewayError(400, message, code="invalid_value", param="messages")
     last = messages[-1]
     if last["role"] == Role.USER and not last["content"].strip() and not last.get("attachments"):
-        raise Refused(400, "The last message is empty.", param="messages")
+        raise GatewayError(400, "The last message is empty.", param="messages")
     return messages
 
 
@@ -136,7 +136,7 @@ def _is_address(url: str) -> bool:
 
 
 def read_params(body: Mapping[str, Any], parameters: Collection[str], ignored: Collection[str]) -> dict[str, Any]:
-    """What of a request goes to the provider as it is; :class:`Refused` names what would have no effect."""
+    """What of a request goes to the provider as it is; :class:`GatewayError` names what would have no effect."""
     params = {}
     for key, value in body.items():
         if value is None or key in _READ:
@@ -144,10 +144,12 @@ def read_params(body: Mapping[str, Any], parameters: Collection[str], ignored: C
         if key in parameters:
             params[key] = value
         elif key == "n" and value != 1:
-            raise Refused(400, "A branch has one reply: only n=1 is supported.", code="unsupported_value", param="n")
+            raise GatewayError(
+                400, "A branch has one reply: only n=1 is supported.", code="unsupported_value", param="n"
+            )
         elif not (key in ignored or any(value == usual for usual in _USUAL.get(key, ())) or _names_task(key, value)):
             message = f"{key[:255]!r} has no effect here, so it is not accepted: leave it out."
-            raise Refused(400, message, code="unsupported_parameter", param=key[:255])
+            raise GatewayError(400, message, code="unsupported_parameter", param=key[:255])
     known = CompletionCreateParamsBase.__annotations__
     if others := {key: params.pop(key) for key in list(params) if key not in known}:
         params["extra_body"] = others

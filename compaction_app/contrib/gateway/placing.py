@@ -37,7 +37,7 @@ from compaction_app.conversation.recall import other_calls
 from compaction_app.conversation.stream import STOPPED
 from compaction_app.exceptions import DuplicateExternalId, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, sql
-from compaction_app.models.database import atomic, database_of, fetch, locked
+from compaction_app.models.database import atomic, database_of, fetch, locked, locked_message
 from compaction_app.values import Role
 
 _COPIED = ("role", "content", "tool_calls", "tool_call_id", "name", "attachments", "metadata")
@@ -293,9 +293,10 @@ class _Match:
 
 def place_beside(at: Place) -> Place:
     """The last message once more, as a sibling: another request has a model answer the first one."""
-    message = {key: getattr(at.tip, key) for key in _COPIED}
     with atomic(at.session):
-        [tip] = chat.append_messages(at.session, at.tip.parent, [message], lenient=True)
+        asked = locked_message(at.tip)
+        message = {key: getattr(asked, key) for key in _COPIED}
+        [tip] = chat.append_messages(at.session, asked.parent, [message], lenient=True)
         _remember([tip], [at.digest], at.has_reply, tip.parent_message_id)
     return replace(at, tip=tip)
 

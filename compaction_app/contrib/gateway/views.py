@@ -33,14 +33,14 @@ from compaction_app.contrib.gateway.asked import (
     IGNORED,
     PARAMETERS,
     Asked,
-    Refused,
+    GatewayError,
     read_body,
     read_messages,
     read_params,
 )
 from compaction_app.contrib.gateway.identity import INSTRUCTIONS, fields_of
 from compaction_app.contrib.gateway.placing import Place, place, place_beside, remember_reply
-from compaction_app.conversation.chat_model import END, ask, endpoint_of, open_stream
+from compaction_app.conversation.chat_model import END, ask, endpoint_of_client, open_stream
 from compaction_app.conversation.recall import other_calls
 from compaction_app.messages.openai_format import to_openai
 from compaction_app.messages.validation import storable
@@ -113,7 +113,7 @@ class Gateway:
             name = request.headers.get(self.user_header)
             if name and (user := self.user_named(name)):
                 return user
-            raise Refused(401, f"The header {self.user_header} must name a user.", code="invalid_api_key")
+            raise GatewayError(401, f"The header {self.user_header} must name a user.", code="invalid_api_key")
         return self.user_of(key.strip())
 
     def is_task(self, request: HttpRequest, body: Mapping[str, Any]) -> bool:
@@ -134,7 +134,7 @@ class Gateway:
         for name in self.conversation_headers:
             given = request.headers.get(name, "").strip()
             if len(given) > MAX_ID:
-                raise Refused(400, f"The header {name} has more than {MAX_ID} characters.", param=name)
+                raise GatewayError(400, f"The header {name} has more than {MAX_ID} characters.", param=name)
             if given.lower() not in NO_IDS and "{{" not in given:
                 return given
         return ""
@@ -174,10 +174,10 @@ class Gateway:
 
     def _user(self, request: HttpRequest, method: str) -> Any:
         if request.method != method:
-            raise Refused(405, f"The method is {method}.", allow=method)
+            raise GatewayError(405, f"The method is {method}.", allow=method)
         user = self.authenticate(request)
         if user is None or not user.is_active:
-            raise Refused(401, "Incorrect API key provided.", code="invalid_api_key")
+            raise GatewayError(401, "Incorrect API key provided.", code="invalid_api_key")
         return user
 
     async def _show_models(self, request: HttpRequest, way: Way, name: str = "") -> HttpResponseBase:
@@ -282,7 +282,7 @@ class Gateway:
 def _check_model(name: str, names: Collection[str]) -> None:
     if name not in names:
         message = f"The model {name[:255]!r} does not exist or you do not have access to it."
-        raise Refused(404, message, code="model_not_found", param="model")
+        raise GatewayError(404, message, code="model_not_found", param="model")
 
 
 def _task_arguments(asked: Asked, client: Any) -> dict[str, Any]:
@@ -292,7 +292,7 @@ def _task_arguments(asked: Asked, client: Any) -> dict[str, Any]:
     params = redact_parameters({**asked.params, **({"tools": asked.tools} if asked.tools else {})}, redact)
     shown = [apply_redactor(ContextMessage(tokens=0, **one), redact) for one in asked.messages]
     give_back_connection(ChatSession())
-    messages = to_openai(shown, endpoint=endpoint_of(client), model=asked.model)
+    messages = to_openai(shown, endpoint=endpoint_of_client(client), model=asked.model)
     return {**params, "model": asked.model, "messages": messages}
 
 
@@ -347,9 +347,9 @@ def _blocking(events: AsyncGenerator[str]) -> Iterator[str]:
         without_waiting(events.aclose())
 
 
-def _refusal_of(error: Exception, request: HttpRequest | None = None) -> Refused:
+def _refusal_of(error: Exception, request: HttpRequest | None = None) -> GatewayError:
     """The answer to an error, in the words of OpenAI's clients."""
-    if isinstance(error, Refused):
+    if isinstance(error, GatewayError):
         return error
     broke_off = isinstance(error, exceptions.StreamInterrupted)
     if said := _said_by_provider(error.__cause__ if broke_off else error):
@@ -363,10 +363,10 @@ def _refusal_of(error: Exception, request: HttpRequest | None = None) -> Refused
     own = error if isinstance(error, exceptions.CompactionError) else None
     known = {Code.CONTEXT_OVERFLOW: "context_length_exceeded", Code.FORBIDDEN: "forbidden"}
     code = known.get(problem.code) or getattr(own, "code", None)
-    return Refused(status, problem.detail, code=code, param=getattr(own, "field", None), **problem.headers)
+    return GatewayError(status, problem.detail, code=code, param=getattr(own, "field", None), **problem.headers)
 
 
-def _said_by_provider(error: BaseException | None) -> Refused | None:
+def _said_by_provider(error: BaseException | None) -> GatewayError | None:
     """Where it is the client's mistake, or too much; what else a provider refuses is a matter of the host's."""
     if not isinstance(error, openai.APIError):
         return None
@@ -378,4 +378,4 @@ def _said_by_provider(error: BaseException | None) -> Refused | None:
     # The client's own message has the whole body in it.
     message = safe_message(str(said.get("message") or ""), "") or "The model's provider refused the request."
     after = error.response.headers.get("Retry-After") if isinstance(error, openai.APIStatusError) else None
-    return Refused(status, message, code=code or None, kind=kind, retry_after=after)
+    return GatewayError(status, message, code=code or None, kind=kind, retry_after=after)

@@ -18,12 +18,12 @@ from compaction_app.contrib.histories.files import documents_of
 from compaction_app.models import ChatMessage, ChatSession, MessagePin
 from compaction_app.models.columns import names
 from compaction_app.transfer import importing
-from compaction_app.transfer.formats import Conversation, Reader
+from compaction_app.transfer.formats import Conversation, FormatReader
 from compaction_app.transfer.importing import Refused
 from compaction_app.values import Kind
 
 _PRODUCTS = (chatgpt, claude, open_webui, librechat, open_assistant)
-READERS: tuple[Reader, ...] = tuple(product.read for product in _PRODUCTS)
+READERS: tuple[FormatReader, ...] = tuple(product.read for product in _PRODUCTS)
 #: The form → what writes a document of the OpenAI chat format in it.
 WRITERS: dict[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
     "openai": lambda document: document,

@@ -15,7 +15,7 @@ from typing import Any
 
 from compaction_app.contrib.histories.reading import Json, Rows, a_call, bridged, file_of, joined
 from compaction_app.messages.openai_format import parse_arguments
-from compaction_app.transfer.formats import moment
+from compaction_app.transfer.formats import read_moment
 from compaction_app.values import MessageFields
 
 #: Citations, and names that the page shows as cards: of these the name stays.
@@ -239,7 +239,7 @@ def write(document: Mapping[str, Any]) -> Mapping[str, Any]:
     for own, parent, message in nodes:
         mapping[own] = {"id": own, "parent": parent, "children": [], "message": {"id": own, **message}}
         mapping[parent]["children"].append(own)
-    began = moment(document.get("created_at"))
+    began = read_moment(document.get("created_at"))
     return {
         "title": document.get("title") or "",
         "create_time": began and began.timestamp(),
@@ -268,7 +268,7 @@ def _written(
 
 def _nodes(messages: list[Mapping[str, Any]]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     for item in messages:
-        own, parent, at = str(item["id"]), str(item["parent"] or "instructions"), moment(item.get("created_at"))
+        own, parent, at = str(item["id"]), str(item["parent"] or "instructions"), read_moment(item.get("created_at"))
         calls, text = item.get("tool_calls") or [], item.get("content") or ""
         attached, parts = [], []
         for number, one in enumerate(item.get("attachments") or (), start=1):

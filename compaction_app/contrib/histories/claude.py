@@ -7,8 +7,8 @@ from typing import Any
 
 from compaction_app.contrib.histories.reading import (
     Json,
-    OpenCalls,
     Rows,
+    WaitingCalls,
     a_call,
     bridged,
     file_of,
@@ -76,7 +76,7 @@ def _turn(own: str, parent: str | None, row: Json) -> list[dict[str, Any]]:
 
 
 def _pieces(own: str, row: Json) -> Iterator[tuple[str, Any]]:
-    waiting = OpenCalls()
+    waiting = WaitingCalls()
     for number, block in enumerate(row.inners("content"), start=1):
         name = block.text("name")
         match block.get("type"):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from compaction_app.exceptions import ImportFailed, InvalidMessage
-from compaction_app.transfer.formats import SAID, moment, require_read, strings_of
+from compaction_app.transfer.formats import SAID, read_moment, require_read, strings_of
 
 #: Later than any date in seconds since 1970: these are milliseconds.
 _MILLISECONDS = 10**11
@@ -66,7 +66,7 @@ class Json:
                 if isinstance(value, str) and value.replace(".", "", 1).isdecimal():
                     value = float(value)
                 is_late = isinstance(value, int | float) and value > _MILLISECONDS
-                read = moment(value / 1000 if is_late else value)
+                read = read_moment(value / 1000 if is_late else value)
             except (InvalidMessage, OverflowError):
                 continue
             if read is not None:
@@ -174,7 +174,7 @@ class Rows:
         return +self.notes
 
 
-class OpenCalls:
+class WaitingCalls:
     """Calls of one message that wait for a result, which names its call, or its tool, or neither."""
 
     def __init__(self) -> None:

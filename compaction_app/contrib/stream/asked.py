@@ -212,7 +212,7 @@ def _append_results(
     if tip.role == Role.TOOL:
         # Some results are stored: the server's, or those of an earlier request.
         group = ChatMessage.objects.in_database_of(tip).raw(sql.CALL_GROUP, {"parent": tip.pk})
-        *_, row = sorted((one for one in group if one.role != Role.TOOL), key=lambda one: one.depth)
+        row = max((one for one in group if one.role != Role.TOOL), key=lambda one: one.depth, default=tip)
         answered = {one.tool_call_id for one in group}
     # The model's searches are answered here.
     tip = (answer_recalls(row) if row is tip else None) or tip

@@ -28,7 +28,7 @@ from compaction_app.telemetry import log_error
 Turn = Callable[[HttpRequest, ChatSession, Mapping[str, Any]], Mapping[str, Any]]
 
 
-Question = Annotated[Id | None, InQuery, Query(None, alias="questionId", description="Default: the newest.")]
+QuestionId = Annotated[Id | None, InQuery, Query(None, alias="questionId", description="Default: the newest.")]
 
 
 class StopIn(Body):
@@ -69,7 +69,7 @@ def stream_router(turn: Turn, *, at_once: int = 20) -> Router:
         return replies.response(request, reply)
 
     @operation(router, "GET", path, {200: None, 204: None})
-    def come_back(request: HttpRequest, session_id: UUID, question_id: Question) -> HttpResponseBase:
+    def come_back(request: HttpRequest, session_id: UUID, question_id: QuestionId) -> HttpResponseBase:
         """The reply that is under way, from its first event on; 204 where there is none."""
         session = find_session(request, session_id, Action.READ)
         reply = replies.find(session, question_id)

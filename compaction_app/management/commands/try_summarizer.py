@@ -25,7 +25,7 @@ from compaction_app.summarizers.drafts import refuse_draft
 from compaction_app.summarizers.openai import Candidate, ModelEntry
 from compaction_app.summarizers.prompts import Prompt, count_request
 from compaction_app.tokens import Count, count_messages
-from compaction_app.transfer.replay import ask_summarizer
+from compaction_app.transfer.replay import ask_for_draft
 from compaction_app.values import CompactionPlan, ErrorCode, Message, Role, SummaryDraft
 
 #: What is summarized: a paragraph each of the user and the assistant in turn. The last two stay verbatim.
@@ -98,7 +98,7 @@ class Command(BaseCommand):
         request = Prompt(settings).request(plan, secrets.token_hex(8))
         summarizer, size = make_summarizer(settings), count_request(request, count)
         started = time.monotonic()
-        answer = ask_summarizer(summarizer, request)
+        answer = ask_for_draft(summarizer, request)
         seconds = time.monotonic() - started
         most = largest_saving_summary(plan.replaced_tokens, settings.min_saving_ratio)
         if isinstance(answer, SummarizerError):
@@ -171,7 +171,7 @@ def plan_of(count: Count) -> CompactionPlan:
 
 def _window(candidate: Candidate, settings: Settings) -> str:
     entry = candidate.entry
-    if learned := candidate.learned or windows.recall([entry.place]).get(entry.place):
+    if learned := candidate.learned or windows.recall_windows([entry.place]).get(entry.place):
         return f"{learned.window:,}, as the server said"
     # CONTEXT_WINDOW is that of the chat model.
     settings = settings.but(context_window=None)

@@ -68,6 +68,21 @@ def test_what_is_redacted_cannot_be_verified_and_is_not_found(server):
     assert not BranchDigest.objects.exists()
 
 
+def test_a_list_goes_on_at_the_nearest_of_its_messages_that_was_not_deleted(server):
+    """The rest of it is what the client says now; where its conversation is gone, all of it is."""
+    server.script(map(steps.reply, ("one", "two", "three", "four")))
+    about = {"headers": {"X-Conversation-Id": "c1"}}
+    post(*talk("q1"), **about)
+    post(*talk("q1", "one", "q2"), **about)
+    chat.delete_message(ChatMessage.objects.get(content="q2"))
+    assert post(*talk("q1", "one", "q2", "two", "q3"), **about) == (200, "three")
+    assert branches() == [["q1", "one", "q2", "two", "q3", "three"]]
+    assert [one.metadata for one in ChatMessage.objects.filter(role="assistant")] == [{}, {"written_by": "client"}, {}]
+    chat.delete_session(ChatSession.objects.get())
+    assert post(*talk("q1", "one", "q4"), **about) == (200, "four")
+    assert branches() == [["q1", "one", "q4", "four"]]
+
+
 def test_a_long_list_costs_as_many_queries_as_a_short_one():
     def queries(count):
         about = {"headers": {"X-Conversation-Id": f"of {count}"}}

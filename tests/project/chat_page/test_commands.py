@@ -37,7 +37,8 @@ class TestCommands:
         send(browser, session, "/compact", parent=full)
         told = self.told(browser, send(browser, session, "/compact", parent=full))
         assert told[-1] == "A summary is under way."
-        assert CompactionRun.objects.count() == 1
+        run = CompactionRun.objects.get()
+        assert (run.trigger, run.tip, stored(session)) == ("manual", full, 20)
         nothing = "Nothing to summarize: older messages are already summarized, or there are too few."
         elsewhere = grow(session, 2)
         assert self.told(browser, send(browser, session, "/compact", parent=elsewhere)) == [nothing]
