@@ -242,6 +242,13 @@ class TestRedaction:
         for one in (above, beside):
             assert ChatMessage.objects.get(pk=one.pk).original == one.original != None  # noqa: E711
 
+    def test_metadata_that_looks_like_a_providers_own_summary_goes_too(self, session: ChatSession) -> None:
+        told = chat.append_message(session, role="user", content=mark("told"))
+        below = chat.append_message(session, told, role="assistant", content="Noted.", metadata={**_BLOCK})
+        chat.redact_message(told)
+        below.refresh_from_db()
+        assert (below.content, below.metadata) == ("Noted.", {})
+
     def test_a_result_keeps_the_name_of_its_function(self, session: ChatSession) -> None:
         told = marked_reply(session, grow(session, None, "u")[0])
         result = chat.append_message(
