@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from compaction_app.conf import Settings, load_function
 from compaction_app.exceptions import RedactionFailed
 from compaction_app.messages.openai_format import made_id, strings
-from compaction_app.messages.secrets import redact_secrets as redact_secrets  # noqa: PLC0414  # settings name it here
+from compaction_app.messages.secrets import redact_secrets as redact_secrets
 from compaction_app.messages.transcript import count_summary
 from compaction_app.messages.validation import is_storable, make_storable
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count, count_messages

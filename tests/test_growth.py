@@ -607,20 +607,20 @@ ROOMS = """messages memory redaction.py tokens.py plain.py compaction/search_wor
 NOT_FROM_OUTSIDE = set(
     # What this app, its host and an operator write: names, settings, keys, addresses, a moment.
     """register_tool_marker compiled marker address_of observe_calibration known_price overflow_of_usage
-    endpoint_of_request remember recall recall_habits remember_habits forget tool_schema chosen_sessions index_of
+    endpoint_of_request remember recall_windows recall_habits remember_habits forget tool_schema index_of
     safe_name private database_alias succeeded_runs as_json is_allowed owner_or_staff challenge_for whole page
-    parse_cursor value_of column bar number percent record_double_configured endpoint_of require_client
+    parse_cursor value_of column bar number percent record_double_configured endpoint_of_client require_client
     takes_the_arguments_of redact_parameters
     """
     # A type alone, or once through, without a pattern that repeats.
-    """wrong_draft count_summary with_address json_type report_of """
+    """wrong_draft count_summary with_address json_type report_of problem_of event response redacted """
     # Read by what is here: the extract, its score, what decides on a history that was read.
-    """complete share_kept should_compact resolve_request_at is_over_threshold pruned_history_tokens
+    """complete complete_draft share_kept should_compact resolve_request_at is_over_threshold pruned_history_tokens
     micro_compact redact_branch reasoning_sizes overflow_of_error overflow_of_report error_text
     """
     # A row, by its key: queries, whose number and rows other tests assert.
-    """require_tip is_under_way request_compaction compact acompact open_now copies_of retire_summary live_built_on
-    redact_message delete_message delete_owner clear_erased_title pin_message unpin_message recall_text
+    """require_tip request_compaction compact acompact open_now copies_of retire_summary live_built_on
+    redact_message delete_message delete_owner ids_below pin_message unpin_message recall_text
     settle is_of_page
     """
     # They ask a model, or run in a framework, and read with what is here.

@@ -136,7 +136,7 @@ class TreeSession:
         redacted as the context is.
         """
         given = list(map(_plain, data.model_data.input))
-        sent = ModelInputData(input=given, instructions=redacted(data.model_data.instructions))
+        sent = ModelInputData(input=given, instructions=None)
         self._fit_again, self._retry = None, data.agent.model_settings.retry
         settings = SessionSettings().resolve(self.session_settings).resolve(self._run.get("session_settings"))
         functions = [one for one in data.agent.tools if isinstance(one, FunctionTool)]
@@ -154,8 +154,6 @@ class TreeSession:
             return shown
 
         def is_the_context() -> bool:
-            if settings.limit is not None:
-                return False
             if self._known is None:
                 self.branch.begin()
                 own = _answered(items_of([one for one in show() if one.origin != Origin.SUMMARY]))
@@ -178,7 +176,8 @@ class TreeSession:
             return True
 
         def fit_now() -> None:
-            if is_the_context():
+            sent.instructions = redacted(data.model_data.instructions)
+            if settings.limit is None and is_the_context():
                 self._fit_again = show
             else:
                 sent.input = redacted(given)

@@ -28,14 +28,14 @@ def _of_links(method: Callable[..., Any]) -> Callable[..., Any]:
     return tag
 
 
-_METHODS: dict[str, Callable[..., Any]] = {
+_LINKS: dict[str, Callable[..., Any]] = {
     "message_link": Links.message,
     "summary_link": Links.summary,
     "record_link": Links.to,
     "link_to": Links.record,
     "page_url": Links.url,
 }
-for name, method in _METHODS.items():
+for name, method in _LINKS.items():
     register.simple_tag(_of_links(method), takes_context=True, name=name)
 
 

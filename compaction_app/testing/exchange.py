@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler
 from threading import Event
 from typing import Any
 
-from compaction_app.testing.responses import events_of, response_of
 from compaction_app.tokens import TOKENS_PER_MESSAGE, ExactTokenCounter
 
 Body = dict[str, Any]
@@ -192,3 +191,49 @@ def _deltas(message: Mapping[str, Any]) -> list[Body]:
         result.append({"tool_calls": [{"index": n, **call} for n, call in enumerate(calls)]})
     result += [{name: message[name]} for name in ("refusal", "reasoning", "reasoning_content") if message.get(name)]
     return result
+
+
+def response_of(message: Mapping[str, Any], usage: Mapping[str, Any], *, number: int, model: str) -> Body:
+    """A reply of the Responses API: the message's ``items`` as they are, its text and calls as items behind them."""
+    items = [dict(item) for item in message.get("items") or ()]
+    if text := message.get("content"):
+        part = {"type": "output_text", "text": text, "annotations": []}
+        items.append({"id": f"msg_{number}", "type": "message", "role": "assistant", "content": [part]})
+    for call in message.get("tool_calls") or ():
+        named = {"call_id": call["id"], **call["function"]}
+        items.append({"id": f"fc_{number}_{len(items)}", "type": "function_call", **named})
+    sent, written = usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)
+    return {
+        "id": f"resp_{number}",
+        "object": "response",
+        "created_at": 0,
+        "model": model,
+        "status": "completed",
+        "output": [{"status": "completed", **item} for item in items],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": {
+            "input_tokens": sent,
+            "output_tokens": written,
+            "total_tokens": sent + written,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens_details": {"reasoning_tokens": 0},
+        },
+    }
+
+
+def events_of(response: Mapping[str, Any]) -> Iterator[Body]:
+    """The events that clients wait for: each item, the text in one piece, and the whole at the end."""
+    yield {"type": "response.created", "response": {**response, "status": "in_progress", "output": []}}
+    for index, item in enumerate(response["output"]):
+        place = {"output_index": index}
+        yield {"type": "response.output_item.added", **place, "item": item}
+        for part in item.get("content") or () if item["type"] == "message" else ():
+            of = {"item_id": item["id"], **place, "content_index": 0}
+            yield {"type": "response.content_part.added", **of, "part": {**part, "text": ""}}
+            yield {"type": "response.output_text.delta", **of, "delta": part["text"], "logprobs": []}
+            yield {"type": "response.output_text.done", **of, "text": part["text"], "logprobs": []}
+            yield {"type": "response.content_part.done", **of, "part": part}
+        yield {"type": "response.output_item.done", **place, "item": item}
+    yield {"type": "response.completed", "response": response}

@@ -6,7 +6,7 @@ The database may be a copy of a SQLite file, opened for reading only.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -70,11 +70,10 @@ def chosen_sessions(
     return sessions.order_by("created_at", "pk")
 
 
-def export_sessions(sessions: QuerySet[ChatSession], folder: Path, on_done: Callable[[], object]) -> list[Entry]:
-    """Write the bundles of each session into ``folder``; returns the entries of the index in order."""
+def export_sessions(sessions: QuerySet[ChatSession], folder: Path) -> Iterator[Entry]:
+    """Write the bundles of each session into ``folder``, and yield the entry of each in the index."""
     chosen = list(sessions.only("id", "title"))
     width = max(3, len(str(len(chosen))))
-    entries: list[Entry] = []
     for number, session in enumerate(chosen, start=1):
         name = f"{number:0{width}d}-{safe_name(session.title)}"
         for run in succeeded_runs(sessions).filter(session=session).iterator(chunk_size=_BATCH):
@@ -82,15 +81,13 @@ def export_sessions(sessions: QuerySet[ChatSession], folder: Path, on_done: Call
             of_run |= {"generation": run.generation, "run": run.pk, "summary": run.summary_id}
             rebuilt = rebuild(run)
             if isinstance(rebuilt, NotRebuilt):
-                entries.append(Entry(**of_run, reason=rebuilt))
+                yield Entry(**of_run, reason=rebuilt)
             else:
                 place = f"{name}/compaction-{run.generation:03d}"
                 texts = bundles.texts_of(rebuilt)
                 metadata = bundles.metadata_of(rebuilt, texts)
                 bundles.write_texts(folder / place, {**texts, bundles.METADATA: bundles.as_json(metadata)})
-                entries.append(Entry(**of_run, folder=place, reworded=rebuilt.is_reworded, leaks=metadata["leaks"]))
-            on_done()
-    return entries
+                yield Entry(**of_run, folder=place, reworded=rebuilt.is_reworded, leaks=metadata["leaks"])
 
 
 def index_of(entries: Sequence[Entry]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import json
 import logging
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ from compaction_app.values import BESIDE_A_TEXT, Role
 
 logger = logging.getLogger("compaction_app.importing")
 
-#: Messages appended at once: few statements, and progress that is visible.
+#: Messages appended at once: few statements, and few rows in memory.
 _BATCH = 500
 #: From this number on, an import refreshes the database's statistics.
 MANY_MESSAGES = 1_000
@@ -55,9 +55,6 @@ _NOT_OF_A_DOCUMENT = (OSError, MemoryError, OperationalError, InterfaceError)
 
 _TITLE_CHARACTERS = 80
 _DIGEST_CHARACTERS = 40
-
-#: Called with the number of messages stored since the last call.
-Advance = Callable[[int], object]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,11 +140,7 @@ def _not_recognized(document: Any) -> str:
 
 
 def store(
-    conversations: Iterable[Conversation | Refused],
-    *,
-    owner: Any = None,
-    using: str = "default",
-    on_stored: Advance = lambda count: None,
+    conversations: Iterable[Conversation | Refused], *, owner: Any = None, using: str = "default"
 ) -> Iterator[Imported | Refused]:
     """Store conversations as they come, each in a transaction of its own."""
     stored, sessions = 0, ChatSession.objects.using(using)
@@ -161,7 +154,7 @@ def store(
             continue
         try:
             with transaction.atomic(using=using):
-                imported = _store(one, owner, sessions, on_stored)
+                imported = _store(one, owner, sessions)
         except Exception as error:
             # Another import of the same file, say, that runs at the same time.
             yield Refused(**about, reason=_reason(error, one.place))
@@ -240,7 +233,7 @@ def _without_opening_system(
     return prompt, [replace(messages[index], parent=moved[messages[index].parent]) for index in kept]
 
 
-def _store(conversation: Conversation, owner: Any, sessions: QuerySet[ChatSession], advance: Advance) -> Imported:
+def _store(conversation: Conversation, owner: Any, sessions: QuerySet[ChatSession]) -> Imported:
     below = children_of(conversation.messages)
     tips = sum(index not in below for index in range(len(conversation.messages)))
     counts: dict[str, Any] = {"messages": len(conversation.messages), "tips": tips, "notes": conversation.notes}
@@ -257,7 +250,6 @@ def _store(conversation: Conversation, owner: Any, sessions: QuerySet[ChatSessio
         conversation.notes["messages added to conversations that were there"] += added
         counts["already_there"] = True
         if not added:
-            advance(len(conversation.messages))
             logger.debug("skip session=%s reason=imported_before", session.pk)
             return Imported(session=session, **counts)
     else:
@@ -268,7 +260,6 @@ def _store(conversation: Conversation, owner: Any, sessions: QuerySet[ChatSessio
         parent, first = waiting.pop()
         if ids[first] in known:
             waiting.extend((known[ids[first]], child) for child in reversed(below.get(first, [])))
-            advance(1)
             continue
         # A message, its first child, that child's first child and so on.
         chain = [first]
@@ -291,7 +282,6 @@ def _store(conversation: Conversation, owner: Any, sessions: QuerySet[ChatSessio
             # The first child of each message but the last is in the chain. Siblings wait in reverse order.
             left = below.get(index, [])[0 if index == chain[-1] else 1 :]
             waiting.extend((row, child) for child in reversed(left))
-        advance(len(chain))
     return Imported(session=session, **counts)
 
 

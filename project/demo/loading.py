@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -110,13 +110,11 @@ def _best_leaf(messages: Sequence[ImportedMessage]) -> int:
     return best or 0
 
 
-def store_conversations(
-    conversations: Sequence[Conversation], *, owner: Any, on_stored: Callable[[int], object]
-) -> list[Imported]:
-    stored = list(importing.store(conversations, owner=owner, on_stored=on_stored))
-    if failed := next((one for one in stored if isinstance(one, Refused)), None):
-        raise DemoFailed(str(failed))
-    return [one for one in stored if isinstance(one, Imported)]
+def store_conversations(conversations: Sequence[Conversation], *, owner: Any) -> Iterator[Imported]:
+    for one in importing.store(conversations, owner=owner):
+        if isinstance(one, Refused):
+            raise DemoFailed(str(one))
+        yield one
 
 
 def forget(owner_name: str = USERNAME) -> int:

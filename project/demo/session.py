@@ -158,11 +158,10 @@ class Demo:
         total = sum(len(conversation.messages) for conversation in conversations)
         with Progress(console=self.console, transient=True, disable=not self.console.is_terminal) as progress:
             task = progress.add_task("Importing", total=total)
-            imported = loading.store_conversations(
-                conversations,
-                owner=self.account.user,
-                on_stored=lambda count: progress.advance(task, count),
-            )
+            imported = []
+            for one in loading.store_conversations(conversations, owner=self.account.user):
+                progress.advance(task, one.messages)
+                imported.append(one)
         new = [one for one in imported if not one.already_there]
         messages = sum(one.messages for one in new)
         if new:

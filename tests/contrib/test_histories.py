@@ -22,7 +22,7 @@ from compaction_app.contrib.histories import files
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.testing.builders import grow
 from compaction_app.transfer import importing
-from compaction_app.transfer.formats import Conversation, moment
+from compaction_app.transfer.formats import Conversation, read_moment
 from compaction_app.tree.verify import verify_session
 from tests.conftest import REPOSITORY, live_database_url
 from tests.transfer.bundling import run
@@ -509,7 +509,7 @@ def test_what_is_exported_comes_back_with_its_branches_roles_dates_calls_and_fil
     minutes = iter(range(60))
 
     def one(role: str, content: str = "", **more: Any) -> dict[str, Any]:
-        at = moment(f"2026-03-02T08:{next(minutes):02}:00.250000+00:00")
+        at = read_moment(f"2026-03-02T08:{next(minutes):02}:00.250000+00:00")
         return {"role": role, "content": content, "created_at": at, **more}
 
     def result(of: int, content: str, **more: Any) -> dict[str, Any]:

@@ -155,11 +155,18 @@ def test_a_session_that_was_deleted_and_a_tip_of_another_one(holder, server, ses
 def test_six_runs_at_once_from_one_tip_make_branches(holder, server, session):
     """Of one object, and also where one begins while a model answers another. The SDK's session is for one run."""
     tip = grow(session, None, "u a")[-1]
-    server.script(default=steps.late(0.3))
+
+    def when_all_have_asked(exchange: Any) -> None:
+        while len(server.requests) < 6 and exchange.wait(0.02):
+            pass
+        steps.reply("Aye.")(exchange)
 
     async def later(ask: Asks, number: int) -> Any:
-        await asyncio.sleep(0.05 * (number % 2))
+        if number > 2:
+            await asyncio.to_thread(server.wait_for, 3, 30)
         return await ask(f"q{number}")
+
+    server.script(default=when_all_have_asked)
 
     async def at_once() -> None:
         ask = holder(server.url, session, tip)

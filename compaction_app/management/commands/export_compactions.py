@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -54,8 +53,8 @@ class Command(BaseCommand):
                     raise WrongCall(f"There is no session {session}.")
                 chosen = chosen_sessions(sessions, min_messages=options["min_messages"], session_id=session)
                 total = succeeded_runs(sessions).filter(session__in=chosen.order_by().values("pk")).count()
-                with progress(length=total, label="summaries") as bar:
-                    entries = export_sessions(chosen, folder, partial(bar.update, 1))
+                with progress(export_sessions(chosen, folder), length=total, label="summaries") as bar:
+                    entries = list(bar)
                 index = bundles.as_json(index_of(entries))
                 bundles.write_texts(folder, {bundles.INDEX: index})
         except (BundleError, ConfigurationError) as error:
