@@ -312,7 +312,7 @@ def test_stopped_replies_one_after_another_cost_no_query_each(users):
             placing._remember([tip], [start], has_reply, tip.parent_message_id, "default")
             at = placing.Place(session=session, tip=tip, digest=start, has_reply=has_reply)
             tip, has_reply = chat.append_message(session, tip, finish_reason="stopped", **whole), True
-            placing.remember_reply(at, tip, "default")
+            placing.remember_reply(at, tip)
             start = BranchDigest.objects.get(pk=tip.pk).digest
             sent += talk(f"q{number}", f"Reply {number} and")
         with CaptureQueriesContext(connection) as captured:
