@@ -309,10 +309,10 @@ def test_stopped_replies_one_after_another_cost_no_query_each(users):
             question, whole = talk(f"q{number}", f"Reply {number} and all of its words")
             start = placing.Said(question).digest(start)
             [tip] = chat.append_messages(session, tip, [question])
-            placing._remember([tip], [start], has_reply, tip.parent_message_id, "default")
+            placing._remember([tip], [start], has_reply, tip.parent_message_id)
             at = placing.Place(session=session, tip=tip, digest=start, has_reply=has_reply)
             tip, has_reply = chat.append_message(session, tip, finish_reason="stopped", **whole), True
-            placing.remember_reply(at, tip, "default")
+            placing.remember_reply(at, tip)
             start = BranchDigest.objects.get(pk=tip.pk).digest
             sent += talk(f"q{number}", f"Reply {number} and")
         with CaptureQueriesContext(connection) as captured:
