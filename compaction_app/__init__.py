@@ -9,4 +9,4 @@ The public API is :mod:`compaction_app.chat`. Each folder imports only folders b
 them.
 """
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.1.0.dev0"

@@ -177,7 +177,12 @@ def delete_owner(world: Any) -> None:
     chat.delete_owner(get_user_model().objects.get(pk=world.owner.pk))
 
 
-ERASING = [redact, redact_text, delete, delete_session, delete_owner, retire]
+def delete_user(world: Any) -> None:
+    """As the admin does it."""
+    get_user_model().objects.get(pk=world.owner.pk).delete()
+
+
+ERASING = [redact, redact_text, delete, delete_session, delete_owner, delete_user, retire]
 
 
 def found() -> list[Any]:
@@ -195,7 +200,7 @@ def found() -> list[Any]:
 
 
 def check(store: Any, erase: Any) -> None:
-    if erase is not retire and (store is not import_again or erase in (redact, redact_text, delete_owner)):
+    if erase is not retire and (store is not import_again or erase in (redact, redact_text, delete_owner, delete_user)):
         # What was deleted, a file may bring again.
         assert found() == []
     for session in ChatSession.objects.all():

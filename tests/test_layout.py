@@ -43,8 +43,11 @@ BESIDE = {"testing"}
 #: Written by Django, run once.
 LEFT_OUT = {"migrations"}
 
-#: The one pair that knows each other: what locks a session loads its model when it is called.
-LATE_IMPORTS = {("compaction_app.models.database", "compaction_app.models")}
+#: What locks a session loads its model when it is called; what listens to Django's signals is loaded after the models.
+LATE_IMPORTS = {
+    ("compaction_app.models.database", "compaction_app.models"),
+    ("compaction_app.apps", "compaction_app.conversation.erase"),
+}
 
 #: Free of ORM, clock, network, files and chance: the same input gives the same answer. A folder stands for its files.
 PURE = set(

@@ -62,8 +62,9 @@ class CopiesField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # 
     """Copies of a message in other conversations, each with the name of its own."""
 
     def __init__(self, links: Links, copies: QuerySet[ChatMessage]) -> None:
-        label, said = _("Also redact copies"), _("The same message in conversations that were copied from this one.")
-        super().__init__(copies, required=False, label=label, help_text=said, widget=forms.CheckboxSelectMultiple)
+        said = _("The same message in other conversations: copied from this one, or this one from it.")
+        options = {"label": _("Also redact copies"), "help_text": said, "widget": forms.CheckboxSelectMultiple}
+        super().__init__(copies, required=False, **options)
         self.links = links
 
     def label_from_instance(self, obj: ChatMessage) -> str:

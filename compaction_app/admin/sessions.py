@@ -222,7 +222,9 @@ class ChatSessionAdmin(records.RecordAdmin):
 
     def save_model(self, request: HttpRequest, obj: ChatSession, form: Any, change: bool) -> None:
         """Only what can be edited: saving the whole row would overwrite counters that workers update."""
-        obj.save(update_fields=self.editable)
+        if "title" in form.changed_data:
+            obj.title_of = None
+        obj.save(update_fields=[*self.editable, "title_of"])
 
     def may_delete(self, obj: ChatSession) -> bool:
         return True

@@ -8,7 +8,6 @@ and each door writes it in its own form. django-ninja is not imported: the gatew
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Self
 
@@ -20,13 +19,7 @@ from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
 
 from compaction_app.compaction.execute import CLAIMED
-from compaction_app.exceptions import (
-    CompactionError,
-    CompactionFailed,
-    CompactionRefused,
-    InvalidReply,
-    ReplyNotStored,
-)
+from compaction_app.exceptions import CompactionError, CompactionFailed, CompactionRefused, InvalidReply, ReplyNotStored
 from compaction_app.spending import describe_overspending
 from compaction_app.summarizers.openai import failure_of_error
 from compaction_app.telemetry import log_error
@@ -86,20 +79,14 @@ class Problem(Exception):
     """
 
     def __init__(
-        self,
-        code: Code,
-        detail: str = "",
-        *,
-        retry_after: int | None = None,
-        headers: Mapping[str, str] | None = None,
-        **ids: int | None,
+        self, code: Code, detail: str = "", *, retry_after: int = 0, allow: str = "", **ids: int | None
     ) -> None:
         self.code = code
         # It may quote a key of the request, however long.
         self.detail = (detail or code.meaning)[:1000]
         self.ids = {name: key for name, key in ids.items() if key}
-        wait = {"Retry-After": str(retry_after)} if retry_after else {}
-        self.headers = {**wait, **(headers or {})}
+        headers = {"Retry-After": retry_after, "Allow": allow}
+        self.headers = {name: str(value) for name, value in headers.items() if value}
         super().__init__(f"{code}: {self.detail}")
 
     def response(self) -> HttpResponse:
@@ -165,8 +152,7 @@ def report(
     error: Exception, answer: Problem, logger: logging.Logger, request: HttpRequest | None, **about: Any
 ) -> None:
     """Log what is the site's or the provider's to mend: its type and place. Its text may quote values of a row."""
-    is_ours = isinstance(error, CompactionError) and answer.code != Code.INTERNAL
-    if answer.code.status >= Code.INTERNAL.status and not is_ours:
+    if answer.code == Code.INTERNAL or (answer.code.status > 500 and not isinstance(error, CompactionError)):
         log_error(logger, error, **about)
     if answer.code == Code.INTERNAL:
         # As Django does for a view that raises: error trackers and test clients listen to it.

@@ -34,13 +34,10 @@ def add_error_handlers(api: NinjaAPI) -> None:
     For a ``NinjaAPI`` of the host's own too: its view may let the errors of ``chat.complete`` pass. An unexpected
     exception is ``internal``; its text is neither shown nor logged.
     """
-    # django-ninja has a handler of its own for the second one.
+    # django-ninja has a handler of its own for the other two.
     for kind in (Exception, Http404):
         api.add_exception_handler(kind, _answer)
-
-    @api.exception_handler(AuthenticationError)
-    def answer_authentication_error(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
-        return Problem(Code.UNAUTHENTICATED).response()
+    api.add_exception_handler(AuthenticationError, lambda *_: Problem(Code.UNAUTHENTICATED).response())
 
     @api.exception_handler(HttpError)
     def answer_http_error(request: HttpRequest, error: HttpError) -> HttpResponse:

@@ -100,7 +100,7 @@ def _guarded(
             response = api.on_exception(request, error)
         if isinstance(response, HttpResponseNotAllowed):
             allowed = ", ".join(sorted(response["Allow"].split(", ")))
-            response = Problem(Code.METHOD_NOT_ALLOWED, headers={"Allow": allowed}).response()
+            response = Problem(Code.METHOD_NOT_ALLOWED, allow=allowed).response()
         if challenge and response.status_code == Code.UNAUTHENTICATED.status:
             response.setdefault("WWW-Authenticate", challenge)
         response.setdefault("Cache-Control", "no-store")

@@ -123,6 +123,8 @@ def change_session(request: HttpRequest, session_id: UUID, body: SessionPatch) -
     """Fields that are left out stay unchanged. Messages are not affected."""
     session = find_session(request, session_id, Action.CHANGE)
     given = body.model_dump(exclude_unset=True)
+    if "title" in given:
+        given["title_of"] = None
     try:
         with locked(session):
             if "settings" in given:

@@ -21,8 +21,8 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.db import router, transaction
-from django.db.models import F, Q, QuerySet, TextField
-from django.db.models.functions import Cast
+from django.db.models import BigIntegerField, Exists, F, OuterRef, Q, QuerySet, TextField
+from django.db.models.functions import Cast, Coalesce
 from django.utils import timezone
 
 from compaction_app import signals, tasks
@@ -34,7 +34,15 @@ from compaction_app.conversation.titles import clear_erased_title
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
 from compaction_app.messages.originals import RESULT_AS_TEXT, text_without, without_compactions
 from compaction_app.messages.validation import check_text
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin, SearchEntry, sql
+from compaction_app.models import (
+    ChatMessage,
+    ChatSession,
+    CompactionEvent,
+    CompactionRun,
+    MessagePin,
+    SearchEntry,
+    sql,
+)
 from compaction_app.models.columns import blanked, erased, left_of
 from compaction_app.models.database import (
     after_commit,
@@ -80,6 +88,8 @@ _ESCAPE = re.compile(
 )
 #: Bytes that are no UTF-8 are Latin-1.
 _LATIN_1 = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}
+#: Of HTML and Markdown: tags, and emphasis, but for what is within a word, as in names of variables.
+_MARKUP = re.compile(r"<[/!]?[a-zA-Z][^<>]*>|[*`~]+|(?<![^\W_])_+|_+(?![^\W_])")
 #: Begins a line of quoted mail.
 _QUOTE_MARKS = re.compile(r"(?:^|[\n\r])[\s>]+")
 #: The depth of a message that a search found.
@@ -146,7 +156,7 @@ def redact_message(
         # None is made of a session that is locked, so they are looked for until there is no other one.
         while new := [
             one
-            for one in (message, *(copies_of(message) if copies else ()))
+            for one in (message, *(copies_of(message) if named or callable(copies) else ()))
             if one.pk not in redacted and (one is message or is_named(one))
         ]:
             # In the order in which everybody locks sessions.
@@ -162,16 +172,16 @@ def redact_message(
 
 def _redact(message: ChatMessage, replacement: str) -> ChatMessage:
     row = locked_message(message)
-    blank_messages(row, [row.pk], tops=[row.pk], replacement=replacement)
-    empty_summaries(row, ids_below(row), [row.pk])
+    blank_messages(row, [row.pk], replacement=replacement)
+    empty_summaries(row, ids_below(row), [row.pk], blanked_at=[row.pk])
     row.refresh_from_db(using=row._state.db)
     return row
 
 
-def blank_messages(near: Any, ids: Collection[int], *, tops: Sequence[int], replacement: str = REDACTED) -> None:
+def blank_messages(near: Any, ids: Collection[int], *, replacement: str = REDACTED) -> None:
     """Replace the texts of messages of a locked session, ``near`` a row of it, and what quotes them by "[redacted]".
 
-    ``tops``: those of them that are below no other one. The summaries that may repeat them are left to the caller.
+    The summaries that may repeat them, and the sums below, are left to :func:`empty_summaries`.
     """
     clear_erased_title(near, ids)
     for batch in _batches(sorted({*ids, *quotations_of(near, ids)}), _READ_AT_ONCE):
@@ -185,7 +195,6 @@ def blank_messages(near: Any, ids: Collection[int], *, tops: Sequence[int], repl
         _save_counted(rows, missing_results)
         SearchEntry.objects.in_database_of(near).filter(pk__in=batch).update(**blanked(SearchEntry))
         MessagePin.objects.in_database_of(near).filter(pk__in=batch).delete()
-    _sum_paths(near, tops)
 
 
 def _save_counted(rows: Sequence[ChatMessage], missing_results: Sequence[int]) -> None:
@@ -201,13 +210,14 @@ def _sum_paths(near: Any, tops: Sequence[int]) -> None:
             cursor.execute(sql.SUM_PATH_TOKENS.format(tops=sql.places(batch)), batch)
 
 
-def _drop_compactions(near: Any, ids: Sequence[int]) -> bool:
+def _drop_compactions(near: Any, ids: Collection[int]) -> bool:
     """Remove providers' own summaries, which are below what they were made of; whether there were any."""
-    stored = ChatMessage.objects.in_database_of(near).messages().filter(pk__in=ids)
+    stored = ChatMessage.objects.in_database_of(near).messages().in_session(near.session_id)
     texts = {f"{name}_text": Cast(name, TextField()) for name in ("original", "metadata")}
     named = Q(original_text__contains="compaction") | Q(metadata_text__contains="compaction")
     changed: list[int] = []
-    for batch in _batches(stored.annotate(**texts).filter(named).values_list("pk", flat=True), _READ_AT_ONCE):
+    found = [pk for pk in stored.annotate(**texts).filter(named).values_list("pk", flat=True) if pk in ids]
+    for batch in _batches(found, _READ_AT_ONCE):
         rows = []
         for row in stored.filter(pk__in=batch):
             cut: list[Any] = []
@@ -279,30 +289,31 @@ def _batches(ids: Sequence[int], size: int) -> Iterator[Sequence[int]]:
     return (ids[start : start + size] for start in range(0, len(ids), size))
 
 
-def ids_below(message: ChatMessage) -> list[int]:
+def ids_below(message: ChatMessage) -> set[int]:
     """Ids of a message and of every message and summary below it."""
-    return [pk for (pk,) in fetch(sql.SUBTREE_IDS, {"node": message.pk}, message)]
+    return {pk for (pk,) in fetch(sql.SUBTREE_IDS, {"node": message.pk}, message)}
 
 
-def empty_summaries(near: Any, ids: Sequence[int], tops: Sequence[int]) -> None:
+def empty_summaries(near: Any, ids: Collection[int], tops: Sequence[int], *, blanked_at: Sequence[int]) -> None:
     """Retire and empty the summaries among ``ids``, earlier retired ones too, and what of runs may quote them.
 
     Providers' own summaries in messages among them are removed. ``tops``: messages at or above all of them, whose
-    branches may have to be compacted again.
+    branches may have to be compacted again. ``blanked_at``: those at or above all whose texts were replaced. It takes
+    the session's lock as long as it takes to write what is changed: of ids there may be any number.
     """
-    emptied, retired, dropped, now, session_id = 0, [], False, timezone.now(), near.session_id
+    emptied, retired, now, session_id = 0, [], timezone.now(), near.session_id
     signals.text_erased.send(ChatMessage, session_id=session_id, message_ids=list(ids), using=database_of(near))
-    for batch in _batches(ids, _BATCH):
-        summaries = ChatMessage.objects.in_database_of(near).summaries().filter(pk__in=batch)
+    nodes = ChatMessage.objects.in_database_of(near).in_session(session_id)
+    below = [pk for pk in nodes.summaries().values_list("pk", flat=True) if pk in ids]
+    for batch in _batches(below, _BATCH):
+        summaries = ChatMessage.objects.in_database_of(near).filter(pk__in=batch)
         live = summaries.filter(retired_at__isnull=True)
         retired += sorted(live.values_list("pk", flat=True))
         live.update(retired_at=now)
         # The reason that a person gave for an earlier retirement may quote the summary.
         emptied += summaries.update(**blanked(ChatMessage) | {"redacted_at": now, "retired_reason": "redaction"})
-        _blank_runs(near, batch)
-        dropped |= _drop_compactions(near, batch)
-    if dropped:
-        _sum_paths(near, tops)
+    _blank_runs(near, ids)
+    _sum_paths(near, tops if _drop_compactions(near, ids) else blanked_at)
     ChatSession.objects.in_database_of(near).filter(pk=session_id).update(erasures=F("erasures") + 1)
     payload = {"summaries": emptied, "erasure": "redaction"}
     message_id = tops[0] if len(tops) == 1 else None
@@ -314,11 +325,14 @@ def empty_summaries(near: Any, ids: Sequence[int], tops: Sequence[int]) -> None:
     log(logger, logging.INFO, "erased", session=session_id, message=message_id, by="redaction", summaries=emptied)
 
 
-def _blank_runs(near: Any, ids: Sequence[int]) -> None:
+def _blank_runs(near: Any, ids: Collection[int]) -> None:
     runs = CompactionRun.objects.in_database_of(near)
-    runs.filter(Q(tip_id__in=ids) | Q(anchor_id__in=ids)).update(**blanked(CompactionRun, said=True))
+    places = list(runs.filter(session=near.session_id).values_list("pk", "tip", "anchor"))
+    for batch in _batches([pk for pk, tip, anchor in places if tip in ids or anchor in ids], _BATCH):
+        runs.filter(pk__in=batch).update(**blanked(CompactionRun, said=True))
     # Of earlier versions it has the prompt's digest: who knows the rest could test guesses at a short erased text.
-    runs.filter(anchor_id__in=ids).update(**blanked(CompactionRun))
+    for batch in _batches([pk for pk, _tip, anchor in places if anchor in ids], _BATCH):
+        runs.filter(pk__in=batch).update(**blanked(CompactionRun))
 
 
 def delete_message(message: ChatMessage) -> int:
@@ -328,9 +342,8 @@ def delete_message(message: ChatMessage) -> int:
         ids = ids_below(message)
         if not ids:
             raise MessageNotFound(f"Message {message.pk} does not exist any more.")
-        for batch in _batches(ids, _BATCH):
-            _blank_runs(message, batch)
-        clear_erased_title(message, set(ids))
+        _blank_runs(message, ids)
+        clear_erased_title(message, ids)
         deleted = ChatMessage.objects.delete_subtree(message)
         sessions = ChatSession.objects.in_database_of(message).filter(pk=message.session_id)
         sessions.update(erasures=F("erasures") + 1)
@@ -353,34 +366,54 @@ def delete_session(session: ChatSession) -> None:
     check_instance(session, ChatSession, "session")
     if session.pk is None:
         raise MessageNotFound("The session has not been stored yet, or was deleted by this very object.")
-    with locked(session):
-        keep_used(session)
-        for root in ChatMessage.objects.get_root_nodes(session):
-            ChatMessage.objects.delete_subtree(root)
+    with atomic(session):
+        _lock_to_delete(session)
         session.delete(using=database_of(session))
+
+
+def delete_contents(instance: ChatSession, **kwargs: Any) -> None:
+    """Before a session is deleted by any way: with its user, say, or in a queryset. Sessions come in their order."""
+    with suppress(MessageNotFound):
+        _lock_to_delete(instance)
+    keep_used(instance)
+    for root in ChatMessage.objects.get_root_nodes(instance):
+        ChatMessage.objects.delete_subtree(root)
+    for rows in (CompactionEvent.objects, CompactionRun.objects):
+        rows.in_database_of(instance).filter(session=instance).delete()
+
+
+def _lock_to_delete(session: ChatSession) -> None:
+    """Nothing that refers to the session is stored any more, by those either who do not lock it."""
+    list(ChatSession.objects.in_database_of(session).filter(pk=session.pk).select_for_update().values_list("pk"))
+    lock_session(session)
 
 
 def delete_owner(user: Any) -> list[ChatSession]:
     """Delete a user with all their conversations; returns what others have copied from these.
 
-    Everything or nothing, and beside whatever is under way: a run or a reply finds its session gone.
+    Everything or nothing, and beside whatever is under way: a run or a reply finds its session gone. What the user had
+    copied from others, as far as it is still there, is not theirs: copies of that are not returned.
     """
     users = get_user_model()
     if not isinstance(user, users) or user.pk is None:
         raise InvalidMessage("user must be a stored user.", field="user")
     using = router.db_for_write(users, instance=user)
-    sessions, copied = ChatSession.objects.using(using), list[ChatSession]()
+    sessions, messages = ChatSession.objects.using(using), ChatMessage.objects.using(using)
     with transaction.atomic(using=using):
         # Twice: until the user is locked, another request may begin a conversation.
         for _ in range(2):
             own = list(sessions.filter(owner=user).order_by("pk"))
             for session in own:
                 # Before anything is deleted: who has one of them may wait for another.
-                lock_session(session)
-            copied += sessions.filter(copied_from__session__in=own).exclude(owner=user)
-            for session in own:
-                delete_session(session)
+                with suppress(MessageNotFound):
+                    _lock_to_delete(session)
             list(users._base_manager.using(using).filter(pk=user.pk).select_for_update())
+        of_others = messages.filter(pk=OuterRef("copy_of")).exclude(session__in=own)
+        first = messages.filter(~Exists(of_others), session__in=own).values(
+            first=Coalesce("copy_of", Cast("pk", BigIntegerField()))
+        )
+        copies = messages.filter(copy_of__in=first).exclude(session__in=own)
+        copied = list(sessions.filter(pk__in=copies.values("session")).order_by("pk"))
         user.delete(using=using)
     return copied
 
@@ -395,11 +428,12 @@ def redact_text(session: ChatSession, text: str, *, dry_run: bool = False) -> Te
     """Redact whatever quotes ``text`` in a conversation; returns what it was, as ids and places.
 
     Messages are redacted as :func:`redact_message` does, with the summaries below them. Summaries that quote it
-    otherwise are emptied and retired, title and system prompt are cleared, keys of the session's metadata are removed,
-    and instructions, policy lines and error details of runs are emptied. Case, white space, kinds of dashes, characters
-    that nobody sees, marks of quoted lines, escapes and the way in which letters are composed make no difference, nor
-    does "+" for a space. ``dry_run`` changes nothing. What a redaction keeps is not searched:
-    names of functions, ids, names of models, numbers of usage. A text of fewer than four characters raises
+    otherwise are emptied and retired, title and system prompt are cleared, keys of the session's metadata are
+    removed, and instructions, policy lines and error details of runs are emptied. Case, white space, kinds of
+    dashes, characters that nobody sees, marks of quoted lines, markup, escapes and the way in which letters are
+    composed make no difference, nor does "+" for a space. ``dry_run`` changes nothing. What a redaction keeps is
+    not searched: names of functions, ids, names of models, numbers of usage. A text of fewer than four characters
+    raises
     :class:`InvalidMessage`.
     """
     check_instance(session, ChatSession, "session")
@@ -421,7 +455,7 @@ def redact_text(session: ChatSession, text: str, *, dry_run: bool = False) -> Te
 
 def _erase(session: ChatSession, found: TextFound, search: _Search) -> None:
     if found.messages:
-        blank_messages(session, {one.id for one in found.messages}, tops=search.tops)
+        blank_messages(session, {one.id for one in found.messages})
     runs = CompactionRun.objects.in_database_of(session).filter(pk__in=[run.id for run in found.runs])
     runs.update(**blanked(CompactionRun))
     if found.session:
@@ -434,7 +468,7 @@ def _erase(session: ChatSession, found: TextFound, search: _Search) -> None:
         quoting = {one.id for one in found.summaries}
         roots = {search.roots[pk] for pk in {*search.tops, *quoting} & search.roots.keys()}
         # Counted in any case: a run that has read any of it cannot commit.
-        empty_summaries(session, sorted(search.below | quoting), sorted(roots))
+        empty_summaries(session, search.below | quoting, sorted(roots), blanked_at=search.tops)
 
 
 class _Search:
@@ -548,7 +582,7 @@ def _in_order(accents: re.Match[str]) -> str:
 
 
 def _texts_in(value: Any) -> Iterator[str]:
-    """Every string of a JSON value, its keys and numbers too, as it is and without its escapes.
+    """Every string of a JSON value, its keys and numbers too, as it is and without its markup and escapes.
 
     Arguments of tool calls, addresses and pages have escapes, JSON within JSON several times.
     """
@@ -558,12 +592,12 @@ def _texts_in(value: Any) -> Iterator[str]:
             with suppress(ValueError):
                 decoded = base64.b64decode(f"{data[1]}==", altchars=b"-_" if {*data[1]} & {*"-_"} else None)
                 value = f"{decoded.decode(errors='replace')} {value[data.end() :]}"
-        yield value
-        for _ in range(_MOST_LEVELS):
+        for _ in range(_MOST_LEVELS + 1):
+            # Marks may be within a word, or in place of a space.
+            yield from {value, _MARKUP.sub("", value), _MARKUP.sub(" ", value)}
             value, escapes = _ESCAPE.subn(_unescaped, value)
             if not escapes:
                 return
-            yield value
     elif isinstance(value, Mapping):
         for key, item in value.items():
             yield from _texts_in(key)

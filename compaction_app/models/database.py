@@ -65,11 +65,6 @@ def fetch(statement: str, parameters: Mapping[str, Any] | Sequence[Any], near: N
         return found
 
 
-def rows_of(cursor: Any) -> list[dict[str, Any]]:
-    names = [column[0] for column in cursor.description]
-    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-
-
 def now_of(near: Near) -> datetime:
     """The time by the database's clock: what a host writes another one compares, and their own clocks differ."""
     if connection_of(near).vendor == "postgresql":
@@ -127,7 +122,10 @@ def lock_and_read(
         if statement:
             other.execute(statement, parameters)
         end()
-        found, rows = lock.rowcount, rows_of(other) if statement else []
+        found, rows = lock.rowcount, list[dict[str, Any]]()
+        if statement:
+            names = [column[0] for column in other.description]
+            rows = [dict(zip(names, row, strict=True)) for row in other.fetchall()]
     if not found:
         raise MessageNotFound(f"Session {row.session_id} does not exist any more.")
     return rows

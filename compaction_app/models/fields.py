@@ -38,7 +38,9 @@ def to_message(
 
 
 def of_session(is_: Column, related_name: str, **options: Any) -> models.ForeignKey[ChatSession, ChatSession]:
-    return is_(models.ForeignKey("ChatSession", on_delete=models.CASCADE, related_name=related_name, **options))
+    """``delete_contents`` deletes these before their session, by whatever that is deleted, and under its lock. Django
+    collects none of them, in memory or on the admin's page before a user is deleted."""
+    return is_(models.ForeignKey("ChatSession", on_delete=models.DO_NOTHING, related_name=related_name, **options))
 
 
 def json_field(

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
-from uuid import UUID
 
 from django.db import connections
 from django.db.models import Count, Q, QuerySet
@@ -57,13 +56,9 @@ class Entry:
         return self.reason in ("", NotRebuilt.REDACTED, NotRebuilt.DELETED)
 
 
-def chosen_sessions(
-    sessions: QuerySet[ChatSession], *, min_messages: int = 0, session_id: UUID | None = None
-) -> QuerySet[ChatSession]:
+def chosen_sessions(sessions: QuerySet[ChatSession], *, min_messages: int = 0) -> QuerySet[ChatSession]:
     """Those with at least one succeeded run, the oldest first."""
     sessions = sessions.filter(pk__in=succeeded_runs(sessions).order_by().values("session_id"))
-    if session_id is not None:
-        sessions = sessions.filter(pk=session_id)
     if min_messages:
         messages = Count("messages", filter=Q(messages__kind=Kind.MESSAGE))
         sessions = sessions.annotate(message_count=messages).filter(message_count__gte=min_messages)

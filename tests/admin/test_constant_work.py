@@ -5,6 +5,7 @@ import re
 import pytest
 from django.contrib.admin import site
 from django.contrib.auth import get_user_model
+from django.urls import reverse
 
 from compaction_app.admin import branches, contexts, records, sessions
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
@@ -97,6 +98,22 @@ def test_every_page_takes_the_same_few_queries_whatever_there_is(superuser, sett
     )
     assert many == few
     assert max(few.values()) <= 18, few
+
+
+def test_a_user_is_deleted_by_the_admin_with_all_conversations(superuser):
+    """Django's page lists the conversations, not what is in them."""
+    counted = []
+    for length in (5, 300):
+        owner = get_user_model().objects.create_user(f"ann{length}")
+        summary = summarize(*chain(start_session(owner=owner), length)[-1:-3:-1])
+        for n in range(length // 5):
+            run = run_for(summary, summary.parent, n + 1)
+            CompactionEvent.objects.create(session=summary.session, run=run, kind="completed")
+        page = reverse("admin:auth_user_delete", args=[owner.pk])
+        counted.append(len(queries_of(superuser, page)))
+        assert superuser.post(page, {"post": "yes"}).status_code == 302
+        assert not ChatSession.objects.exists()
+    assert counted[0] == counted[1]
 
 
 def test_of_a_session_only_the_beginnings_of_texts_are_read(viewer, tip):

@@ -253,7 +253,7 @@ def test_the_ends_of_a_stretch_are_those_that_a_walk_finds(seed):
         assert [place(node) for node in walked] == branch
         for _ in range(5):
             first, last = sorted(chance.choices(range(1, len(branch) + 1), k=2))
-            found = contexts.stretch(tip.pk, "default", first=first, last=last)
+            found = contexts.stretch(tip, first=first, last=last)
             assert (found.first, found.last) == (branch[first - 1][0], branch[last - 1][0])
             assert found.messages == last - first + 1
             assert found.tokens == sum(tokens for _, _, tokens, _ in branch[first - 1 : last])

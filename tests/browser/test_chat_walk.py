@@ -17,7 +17,7 @@ from compaction_app.testing import steps
 from compaction_app.values import RunStatus
 from tests.browser import conversations
 from tests.browser.clicking import follow, press
-from tests.browser.conftest import PHONE
+from tests.browser.conftest import PHONE, session_cookie
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("endpoint")]
 
@@ -288,6 +288,19 @@ def test_with_the_keyboard_alone_the_place_is_kept(open_page, marit, endpoint):
 
 
 @pytest.mark.long
+def test_a_draft_is_its_users_and_gone_when_they_sign_out(open_page, marit, address):
+    page, start = open_page(marit), reverse("chat:sessions")
+    page.goto(start)
+    box(page).fill("My salary is")
+    for user, draft in ((get_user_model().objects.create_user("ben"), ""), (marit, "My salary is")):
+        page.context.add_cookies([session_cookie(user, address)])
+        page.goto(start)
+        assert box(page).input_value() == draft
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_label("Password").wait_for()
+    assert page.evaluate("localStorage.length") == 0
+
+
 def test_a_draft_is_sent_once(open_page, marit, gate):
     page = open_page(marit)
     go(page, session_of(marit))

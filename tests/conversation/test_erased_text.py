@@ -15,8 +15,10 @@ from typing import Any, ClassVar
 
 import pytest
 from django.contrib.auth import get_user_model
-from django.db import connection
+from django.core.cache import caches
+from django.db import connection, transaction
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -28,6 +30,7 @@ from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import PolicyDecision, SummaryDraft, SummaryRequest
 from tests.small import small
+from tests.trees import deep_chain
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -106,8 +109,8 @@ def site(settings: Any) -> Iterator[None]:
 
 
 def columns_with(text: str) -> set[str]:
-    """``table.column`` wherever the text stands in the database of this test, by introspection."""
-    found = set()
+    """``table.column`` wherever the text stands in the database of this test, by introspection; or the cache."""
+    found = {"cache" for value in vars(caches["default"])["_cache"].values() if text.encode() in value}
     with connection.cursor() as cursor:
         for table in connection.introspection.table_names(cursor):
             cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
@@ -239,6 +242,13 @@ class TestRedaction:
         for one in (above, beside):
             assert ChatMessage.objects.get(pk=one.pk).original == one.original != None  # noqa: E711
 
+    def test_metadata_that_looks_like_a_providers_own_summary_goes_too(self, session: ChatSession) -> None:
+        told = chat.append_message(session, role="user", content=mark("told"))
+        below = chat.append_message(session, told, role="assistant", content="Noted.", metadata={**_BLOCK})
+        chat.redact_message(told)
+        below.refresh_from_db()
+        assert (below.content, below.metadata) == ("Noted.", {})
+
     def test_a_result_keeps_the_name_of_its_function(self, session: ChatSession) -> None:
         told = marked_reply(session, grow(session, None, "u")[0])
         result = chat.append_message(
@@ -272,6 +282,18 @@ class TestRedaction:
             chat.redact_message(message, replacement=replacement)
         message.refresh_from_db()
         assert message.redacted_at is None
+
+    def test_it_takes_as_many_queries_whatever_is_below(self) -> None:
+        """A batch of ids at a time it took some seconds, with the session locked."""
+        counted = []
+        for length in (3, 1_300):
+            with transaction.atomic():
+                nodes = deep_chain(chat.start_session(), length)
+            with CaptureQueriesContext(connection) as queries:
+                chat.redact_message(nodes[0])
+            counted.append(len([one for one in queries if "gateway" not in one["sql"]]))
+            assert verify_session(nodes[0].session).problems == []
+        assert counted[0] == counted[1]
 
     @pytest.mark.parametrize("title", ["{start}", "{start}…"])
     def test_a_title_that_is_how_the_message_begins_goes_too(self, session: ChatSession, title: str) -> None:
@@ -406,3 +428,73 @@ class TestDeletion:
         assert not ChatSession.objects.exists()
         assert columns_with(MARK) == set()
         assert columns_with(str(owned.pk)) == {f"{LOG}.object_id", f"{LOG}.object_repr"}
+
+
+Erase = Callable[[Client, list[ChatMessage]], Any]
+
+
+def by_api(client: Client, told: list[ChatMessage]) -> None:
+    address = f"/api/v1/messages/{told[0].pk}/redact"
+    assert client.post(address, {"copies": True}, content_type="application/json").status_code == 200
+
+
+def in_the_admin(client: Client, told: list[ChatMessage]) -> None:
+    address = reverse("admin:compaction_app_chatmessage_redact", args=[told[0].pk])
+    asked = {"replacement": "[gone]", "copies": [one.pk for one in told[1:]]}
+    assert client.post(address, asked).status_code == 302
+
+
+def of_each(erase: Callable[[ChatMessage], Any]) -> Erase:
+    return lambda client, told: [erase(one) for one in told]
+
+
+#: The first one is given, and those that are copies of it, or it of them.
+ERASING: dict[str, Erase] = {
+    "redact_message": lambda client, told: chat.redact_message(told[0], copies=lambda copy: True),
+    "the API": by_api,
+    "the admin": in_the_admin,
+    "redact_text": of_each(lambda one: chat.redact_text(one.session, MARK)),
+    "delete_message": of_each(chat.delete_message),
+    "delete_session": of_each(lambda one: chat.delete_session(one.session)),
+    "delete_owner": of_each(lambda one: chat.delete_owner(one.session.owner)),
+    "user.delete": of_each(lambda one: one.session.owner.delete()),
+    "a queryset": lambda client, told: ChatSession.objects.all().delete(),
+}
+
+
+@pytest.mark.parametrize(
+    ("erase", "gone"),
+    [
+        *((one, None) for one in ERASING),
+        *((one, gone) for one in ("redact_message", "the API", "the admin") for gone in ("the first", "one between")),
+    ],
+)
+def test_of_a_chain_of_copies_nothing_is_left(
+    story: dict[str, Any], admin_client: Client, settings: Any, erase: str, gone: str | None
+) -> None:
+    """A copy, one of that and one of that one, each with what was made of the message there."""
+    # It would be asked again for what is left.
+    settings.COMPACTION |= {"POLICY": None}
+    session, told = story["told"].session, [story["told"]]
+    ChatSession.objects.filter(pk=session.pk).update(
+        owner=get_user_model().objects.create_user("ann"), title=mark("title"), title_of=told[0]
+    )
+    for name in ("ben", "cid", "dan"):
+        tip = max(chat.tips(told[-1].session), key=lambda one: one.depth)
+        copy = chat.copy_branch(tip, owner=get_user_model().objects.create_user(name))
+        told.append(copy.messages.get(depth=told[0].depth, kind="message"))
+        chat.compact(grow(copy, chat.tips(copy)[0], TURNS * 12)[-1], instructions=mark("instruction"))
+    assert chat.copies_of(told[0]) == told[1:]
+    if gone:
+        chat.delete_session(told.pop(0 if gone == "the first" else 1).session)
+    told = list(ChatMessage.objects.select_related("session__owner").filter(pk__in=[one.pk for one in told]))
+    assert columns_with(MARK) >= {f"{MESSAGES}.content", f"{SESSIONS}.title", f"{RUNS}.instructions"}
+    ERASING[erase](admin_client, told)
+    assert columns_with(MARK) == set()
+    for one in ChatSession.objects.all():
+        assert verify_session(one).problems == []
+    if connection.vendor == "sqlite":
+        # As docs/security.md says: what was deleted stays in free pages until then.
+        with connection.cursor() as cursor:
+            cursor.execute("VACUUM")
+        assert MARK.encode() not in connection.connection.serialize()

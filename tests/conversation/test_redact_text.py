@@ -122,8 +122,17 @@ FORMS: dict[str, list[str]] = {
         "&gt; Zo\u00eb\n&gt; Kel-Ruiz 47",
     ],
     "another blank": ["Zo\u00eb\u2800Kel-Ruiz\u300047"],
-    "Markdown": ["Zo\u00eb Kel\\-Ruiz 47"],
-    "HTML": ["Zo&euml;&ThinSpace;Kel&ndash;Ruiz&ZeroWidthSpace; 47"],
+    "Markdown": [
+        "Zo\u00eb Kel\\-Ruiz 47",
+        "Zo\u00eb **Kel-Ru**iz `47`",
+        "_Zo\u00eb_ Kel-*__Ruiz__* ~~47~~",
+    ],
+    "HTML": [
+        "Zo&euml;&ThinSpace;Kel&ndash;Ruiz&ZeroWidthSpace; 47",
+        "<b>Zo\u00eb</b> Kel-<em class='x'>Ru</em>iz 47",
+        "Zo&euml;<br>Kel-Ruiz<br/>47",
+        "&lt;i&gt;Zo&euml;&lt;/i&gt; Kel-Ruiz 47",
+    ],
 }
 
 

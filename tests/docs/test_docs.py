@@ -50,7 +50,7 @@ def test_every_code_that_keeps_a_compaction_back_or_fails_a_run_is_explained() -
     text = "".join(page.read_text() for page in DOCUMENTS[:2])
     for code in (*Suppression, SkipReason.BASE_CHANGED, SkipReason.BRANCH_GONE, Mode.OFF, Mode.DETERMINISTIC):
         assert re.search(rf"`\"?{code}\"?`", text), code
-    _, _, table = text.partition("\n| code | why |")
+    _, _, table = text.partition("\n| code | why, and what to do |")
     rows = re.findall(r"^\| (`.*?) \|", table.partition("\n\n")[0], re.MULTILINE)
     assert set(re.findall(r"`([a-z_]+)`", " ".join(rows))) == set(map(str, ErrorCode))
 

@@ -49,9 +49,9 @@ class Command(BaseCommand):
         try:
             with database_alias(database) as alias, bundles.new_folder(out) as folder:
                 sessions = ChatSession.objects.using(alias)
-                if session is not None and not sessions.filter(pk=session).exists():
+                if session is not None and not (sessions := sessions.filter(pk=session)).exists():
                     raise WrongCall(f"There is no session {session}.")
-                chosen = chosen_sessions(sessions, min_messages=options["min_messages"], session_id=session)
+                chosen = chosen_sessions(sessions, min_messages=options["min_messages"])
                 total = succeeded_runs(sessions).filter(session__in=chosen.order_by().values("pk")).count()
                 with progress(export_sessions(chosen, folder), length=total, label="summaries") as bar:
                     entries = list(bar)

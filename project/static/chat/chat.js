@@ -234,7 +234,12 @@ async function watch() {
 
 // -- Drafts and files --------------------------------------------------------------------------------------
 
-const draftKey = (form) => `draft ${form.getAttribute("action")}`;
+// Under their user's id: the next one who signs in here has drafts of their own.
+const draftKey = (form) => `draft ${form.dataset.draft} ${form.getAttribute("action")}`;
+
+function forgetDrafts(user) {
+  for (const key of Object.keys(localStorage)) if (key.startsWith(`draft ${user} `)) localStorage.removeItem(key);
+}
 
 function clearDraft(form) {
   localStorage.removeItem(draftKey(form));
@@ -320,6 +325,7 @@ document.addEventListener("click", (event) => {
 document.addEventListener("submit", (event) => {
   // The list is there as one types, and on a phone a new page would close it.
   if (event.target.matches("form[data-search]")) event.preventDefault();
+  if (event.target.matches("form[data-sign-out]")) forgetDrafts(event.target.dataset.signOut);
   if (!event.target.matches("form[data-turn]")) return;
   event.preventDefault();
   take(event.target);
