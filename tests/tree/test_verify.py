@@ -283,15 +283,16 @@ class TestCorruption:
     def test_a_session_that_is_written_to_meanwhile_is_read_again(self, world, monkeypatch):
         """Between two queries of a check a commit can make what is right look wrong."""
         change(world.trunk[4], depth=40)
-        times = []
+        report = verify._Verification.report
 
-        def mended_meanwhile(session, using):
-            times.append(1)
-            if len(times) == 2:
+        def mended_meanwhile(one):
+            read = report(one)
+            if read.problems:
                 change(world.trunk[4], depth=world.trunk[4].depth)
-            return len(times)
+                chat.append_message(world.session, role="user", content="meanwhile")
+            return read
 
-        monkeypatch.setattr(verify, "_last_write", mended_meanwhile)
+        monkeypatch.setattr(verify._Verification, "report", mended_meanwhile)
         assert found(world.session) == []
 
 
