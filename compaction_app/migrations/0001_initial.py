@@ -139,7 +139,7 @@ class Migration(migrations.Migration):
                 ('model', models.CharField(blank=True, default='', help_text="The chat model's name.", max_length=255, verbose_name='model')),
                 ('system_prompt', models.TextField(blank=True, default='', help_text='Sent first, never compacted.', verbose_name='system prompt')),
                 ('settings', models.JSONField(blank=True, default=dict, help_text='Overrides of COMPACTION for this session.', verbose_name='settings')),
-                ('token_calibration', models.JSONField(blank=True, default=dict, help_text="Model name → provider's tokens ÷ our estimate, smoothed.", verbose_name='token counts corrected by')),
+                ('token_calibration', models.JSONField(blank=True, default=dict, help_text="Model name → how its provider counts: offset + ratio × our tokens.", verbose_name='token counts corrected by')),
                 ('erasures', models.PositiveIntegerField(default=0, help_text='Counts redactions and deletions: a run that started before one can not commit.', verbose_name='erasures')),
                 ('metadata', models.JSONField(blank=True, default=dict, verbose_name='metadata')),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False, verbose_name='created at')),

@@ -96,7 +96,7 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
     token_calibration = json_field(
         Column(copied=True),
         _("token counts corrected by"),
-        _("Model name → provider's tokens ÷ our estimate, smoothed."),
+        _("Model name → how its provider counts: offset + ratio × our tokens."),
     )
     erasures = OURS(
         models.PositiveIntegerField(
