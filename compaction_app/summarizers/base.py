@@ -285,9 +285,11 @@ def find_backend_problem(path: str) -> str:
     return "" if is_one else f"{path} must be a subclass of compaction_app.summarizers.Summarizer."
 
 
-def run_summarizer(summarizer: Summarizer, request: SummaryRequest, accept: Accept | None = None) -> SummaryDraft:
+def run_summarizer(
+    summarizer: Summarizer, request: SummaryRequest, accept: Accept | None = None, on_event: OnEvent | None = None
+) -> SummaryDraft:
     """:func:`ask_summarizer` for a caller that blocks."""
-    return without_waiting(ask_summarizer(summarizer, request, accept, way=BLOCKING))
+    return without_waiting(ask_summarizer(summarizer, request, accept, on_event, BLOCKING))
 
 
 async def ask_summarizer(
