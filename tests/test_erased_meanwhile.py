@@ -92,6 +92,14 @@ def search(world: Any) -> None:
     chat.answer_recalls(world.reply)
 
 
+def search_by_a_tool(world: Any) -> None:
+    """As the tools of frameworks do, whose adapter appends what they returned."""
+    text = chat.recall_text(world.reply, "locker code")
+    original = {"format": "langchain", "endpoint": "", "data": {"content": text}}
+    result = {"role": "tool", "tool_call_id": "s1", "content": text, "metadata": {"shown": text}}
+    chat.append_message(world.session, world.reply, **result, original=original)
+
+
 def _ask(world: Any) -> dict[str, Any]:
     world.server.script([steps.tool_call(RECALL_TOOL, '{"query": "locker code"}'), steps.reply("It is stored.")])
     return {"client": world.client, "recall": True, "regenerate": True}
@@ -148,7 +156,20 @@ def annotate(world: Any) -> None:
     chat.annotate_message(world.secret, rating=1)
 
 
-STORING = [search, complete, stream, compact, ask_the_policy, interrupt, copy, import_again, index, pin, annotate]
+STORING = [
+    search,
+    search_by_a_tool,
+    complete,
+    stream,
+    compact,
+    ask_the_policy,
+    interrupt,
+    copy,
+    import_again,
+    index,
+    pin,
+    annotate,
+]
 
 # -- what erases -----------------------------------------------------------------------------------------------------
 

@@ -21,12 +21,11 @@ from django.utils.crypto import salted_hmac
 
 from compaction_app.compaction.search_words import words_in
 from compaction_app.messages.openai_format import strings
+from compaction_app.messages.transcript import RECALLED
 from compaction_app.models import ChatMessage, CompactionRun, SearchEntry, sql
 from compaction_app.models.database import fetch, locked
 from compaction_app.values import Role
 
-#: Begins what a recall returns. Its text is found where it was said.
-RECALLED = "<recalled message="
 #: Entries that are written with the session locked: a few milliseconds.
 _BATCH = 100
 #: Different words of one message, which a tsvector has to hold.

@@ -26,13 +26,13 @@ from django.db.models.functions import Cast, Coalesce
 from django.utils import timezone
 
 from compaction_app import signals, tasks
-from compaction_app.compaction.search_index import RECALLED
 from compaction_app.conf import Mode, get_settings, get_token_counter
 from compaction_app.conversation.compact import request_compaction
 from compaction_app.conversation.copy import copies_of
 from compaction_app.conversation.titles import clear_erased_title
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, NotASummary
 from compaction_app.messages.originals import RESULT_AS_TEXT, text_without, without_compactions
+from compaction_app.messages.transcript import RECALLED, RECALLED_POSITION
 from compaction_app.messages.validation import check_text
 from compaction_app.models import (
     ChatMessage,
@@ -43,7 +43,7 @@ from compaction_app.models import (
     SearchEntry,
     sql,
 )
-from compaction_app.models.columns import blanked, erased, left_of
+from compaction_app.models.columns import REDACTED, blank, blanked, erased, left_of
 from compaction_app.models.database import (
     after_commit,
     atomic,
@@ -66,7 +66,6 @@ from compaction_app.values import EventKind, Kind, QuotedIn, Role, TextFound
 
 logger = logging.getLogger("compaction_app.erasure")
 
-REDACTED = "[redacted]"
 _BATCH = 500
 #: Characters of a folded text: a shorter one would erase what only looks like it.
 SHORTEST_TEXT = 4
@@ -92,8 +91,6 @@ _LATIN_1 = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}
 _MARKUP = re.compile(r"<[/!]?[a-zA-Z][^<>]*>|[*`~]+|(?<![^\W_])_+|_+(?![^\W_])")
 #: Begins a line of quoted mail.
 _QUOTE_MARKS = re.compile(r"(?:^|[\n\r])[\s>]+")
-#: The depth of a message that a search found.
-_QUOTED = re.compile(f"{RECALLED}([0-9]{{1,9}}) ")
 #: JSON is written in JSON no more often.
 _MOST_LEVELS = 8
 #: Many in a row, of which each belongs to the letter before it; two of them count as letters.
@@ -189,9 +186,7 @@ def blank_messages(near: Any, ids: Collection[int], *, replacement: str = REDACT
         # They stay. The count before does not tell how many they are: it may be another counter's.
         missing_results = calls_unanswered_before(rows)
         for row in rows:
-            for name in _OF_MESSAGES:
-                setattr(row, name, _left_of(row, name))
-            row.content, row.redacted_at = replacement if row.pk in ids else REDACTED, timezone.now()
+            blank(row, replacement if row.pk in ids else REDACTED)
         _save_counted(rows, missing_results)
         SearchEntry.objects.in_database_of(near).filter(pk__in=batch).update(**blanked(SearchEntry))
         MessagePin.objects.in_database_of(near).filter(pk__in=batch).delete()
@@ -244,7 +239,8 @@ def quotations_of(near: Any, ids: Collection[int]) -> set[int]:
     rows, gone = ChatMessage.objects.in_database_of(near).messages().in_session(near.session_id), set(ids)
     is_result = Q(role=Role.TOOL) | Q(content__startswith=RESULT_AS_TEXT, original__isnull=False)
     quoting = rows.filter(is_result, pk__gt=min(ids), content__contains=RECALLED).values_list("pk", "content")
-    quoted = {pk: {int(depth) for depth in _QUOTED.findall(text)} for pk, text in quoting.iterator(_READ_AT_ONCE)}
+    texts = quoting.iterator(_READ_AT_ONCE)
+    quoted = {pk: {int(depth) for depth in RECALLED_POSITION.findall(text)} for pk, text in texts}
     if not quoted:
         return set()
     children: dict[int | None, list[tuple[int, int]]] = defaultdict(list)
@@ -278,11 +274,6 @@ def _compact_below(near: Any, message_id: int | None) -> None:
         tip = newest_tip_below(message) if message else None
         if tip is not None:
             request_compaction(tip)
-
-
-def _left_of(row: Any, name: str) -> Any:
-    """What a redaction leaves of a column. The name of a tool result is that of its function, which the call keeps."""
-    return row.name if name == "name" and row.role == Role.TOOL else left_of(row, name)
 
 
 def _batches(ids: Sequence[int], size: int) -> Iterator[Sequence[int]]:
@@ -530,7 +521,7 @@ class _Search:
 
     def _places(self, row: Any, names: tuple[str, ...]) -> tuple[str, ...]:
         """Those of the columns that quote it, as far as a redaction erases them."""
-        return tuple(name for name in names if self._is_in(_texts_gone(getattr(row, name), _left_of(row, name))))
+        return tuple(name for name in names if self._is_in(_texts_gone(getattr(row, name), left_of(row, name))))
 
     def _is_in(self, texts: Iterable[str]) -> bool:
         return any(self.wanted in _folded(text) for text in texts)

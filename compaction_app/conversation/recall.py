@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from compaction_app.compaction.search_index import RECALLED, searched_text, terms_of, write_entries
+from compaction_app.compaction.search_index import searched_text, terms_of, write_entries
 from compaction_app.compaction.search_words import words_in, words_of_query
 from compaction_app.conf import get_settings, get_token_counter
 from compaction_app.context.budget import window_or_default
@@ -20,7 +20,7 @@ from compaction_app.conversation.append import OwnKey, append_once
 from compaction_app.exceptions import ConfigurationError, InvalidMessage
 from compaction_app.memory.words import UNSPACED_SIGN
 from compaction_app.messages.openai_format import parse_arguments
-from compaction_app.messages.transcript import RECALL_TOOL, escape
+from compaction_app.messages.transcript import RECALL_TOOL, RECALLED, escape
 from compaction_app.messages.validation import check_text, check_whole_number
 from compaction_app.models import ChatMessage, sql
 from compaction_app.models.database import connection_of, fetch, read_and_store

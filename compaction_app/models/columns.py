@@ -12,12 +12,16 @@ from functools import cache
 from typing import Any, TypeVar
 
 from django.db import models
+from django.utils import timezone
 
 from compaction_app.messages.validation import Columns
+from compaction_app.values import Role
 
 AnyField = TypeVar("AnyField", bound="models.Field[Any, Any]")
 Rows = TypeVar("Rows", bound="models.QuerySet[Any]")
 
+#: In place of a text that was erased.
+REDACTED = "[redacted]"
 #: Of which the names in a usage report are made.
 _USAGE_WORDS = frozenset(
     "prompt completion total input output cache cached creation read write reasoning thoughts audio image text video "
@@ -116,10 +120,19 @@ def erased(model: type[models.Model], **wanted: bool) -> tuple[str, ...]:
 
 
 def left_of(row: models.Model, name: str) -> Any:
-    """What a redaction leaves of a row's column."""
+    """What a redaction leaves of a row's column. A tool result keeps the name of its function, as the call does."""
+    if name == "name" and row.role == Role.TOOL:  # type: ignore[attr-defined]  # messages alone have a name
+        return row.name  # type: ignore[attr-defined]
     field: Any = row._meta.get_field(name)
     leaves = said_of(field).leaves
     return field.get_default() if leaves is nothing else leaves(getattr(row, name))
+
+
+def blank(message: Any, content: str = REDACTED) -> None:
+    """Leave in a message what a redaction leaves, and ``content``."""
+    for name in erased(type(message)):
+        setattr(message, name, left_of(message, name))
+    message.content, message.redacted_at = content, timezone.now()
 
 
 def blanked(model: type[models.Model], **wanted: bool) -> dict[str, Any]:

@@ -23,9 +23,10 @@ from compaction_app.conf import MAX_INTEGER, get_token_counter, site_setting
 from compaction_app.exceptions import ImmutableTree, InvalidMessage, InvalidParent, MessageNotFound
 from compaction_app.messages.open_calls import NONE_OPEN, OpenCalls, goes_on_calling, open_calls_after
 from compaction_app.messages.originals import become_text
+from compaction_app.messages.transcript import RECALLED, RECALLED_POSITION
 from compaction_app.messages.validation import named, validate_message
 from compaction_app.models import sql
-from compaction_app.models.columns import checks_of
+from compaction_app.models.columns import blank, checks_of
 from compaction_app.models.database import RowQuerySet, atomic, connection_of, fetch, lock_and_read
 from compaction_app.tokens import TOKENS_PER_MISSING_RESULT, count_messages
 from compaction_app.values import Kind, Role
@@ -179,6 +180,7 @@ class ChatMessageManager(_NodeManager):
                 return list(nodes)
         with atomic(first, savepoint=savepoint):
             position = _Position.below(parent, nodes)
+            _blank_stale_results(parent, nodes)
             at_once = len(nodes) > 1 and not self._is_heard()
             # A child names its parent's id: with ids that are known before, all are inserted together.
             ids = [node.pk for node in nodes]
@@ -270,6 +272,23 @@ def _closed_by(node: ChatMessage, open_calls: OpenCalls) -> int:
     """How many calls a message leaves unanswered: a context supplies a result for each, counted with it."""
     waits_on = node.role == Role.TOOL or goes_on_calling(open_calls, vars(node))
     return 0 if waits_on else len(open_calls)
+
+
+def _blank_stale_results(parent: ChatMessage | None, nodes: Sequence[ChatMessage]) -> None:
+    """Of a search that a framework's tool made: what it quotes may have been redacted before its result is stored.
+
+    No redacted message is found, so one that quotes such is older than the redaction. Under the session's lock.
+    """
+    quoting = [node for node in nodes if node.role == Role.TOOL and RECALLED in node.content]
+    if parent is None or not quoting:
+        return
+    path = {depth: pk for pk, depth in fetch(sql.PATH_IDS, {"node": parent.pk, "min_depth": 1}, parent)}
+    rows = type(parent).objects.in_database_of(parent).filter(redacted_at__isnull=False)
+    for node in quoting:
+        depths = map(int, RECALLED_POSITION.findall(node.content))
+        if rows.filter(pk__in=[path[depth] for depth in depths if depth in path]).exists():
+            blank(node)
+            node.token_count = count_messages([vars(node)], get_token_counter())[0]
 
 
 @dataclass(kw_only=True, slots=True)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from compaction_app import chat, tasks
-from compaction_app.models import CompactionRun, managers
+from compaction_app.models import CompactionRun, database
 from compaction_app.tree import branches
 from tests.state_machine import choices
 from tests.state_machine.compacting import CompactingWorld
@@ -62,8 +62,8 @@ class ConversationMachine(RuleBasedStateMachine):
         self.clock = Clock()
         self.patches.setattr(django.utils.timezone, "now", self.clock.now)
         # The database's clock goes with the hosts'.
-        for module in [one for one in sys.modules.values() if vars(one).get("now_of") is managers.now_of]:
-            self.patches.setattr(module, "now_of", lambda _using: self.clock.now())
+        for module in [one for one in sys.modules.values() if vars(one).get("now_of") is database.now_of]:
+            self.patches.setattr(module, "now_of", lambda _near: self.clock.now())
         # The field took the function when its class was made.
         self.patches.setattr(CompactionRun._meta.get_field("created_at"), "_get_default", self.clock.now)
         # A broker must not slow it, and a fuzzer must not need one.

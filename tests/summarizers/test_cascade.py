@@ -106,7 +106,7 @@ class TestCascade:
         assert kind == EventKind.SUMMARY_OVERSIZE
         assert figures["target_tokens"] == 100
         assert figures["output_tokens"] > 150
-        server.script([fill_target(2.0)] * 2, model="first")
+        server.script([fill_target(4.0)] * 2, model="first")
         assert summarize(cascade(server, "first", "second"), request(), ACCEPT).model == "second"
 
     @pytest.mark.parametrize(
