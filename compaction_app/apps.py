@@ -1,4 +1,4 @@
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.core.checks import Tags, register
 from django.db.models.signals import pre_delete
 from django.utils.translation import gettext_lazy as _
@@ -14,7 +14,10 @@ class CompactionConfig(AppConfig):
     def ready(self) -> None:
         from compaction_app.conversation.erase import delete_contents
 
-        pre_delete.connect(delete_contents, sender="compaction_app.ChatSession")
+        # A proxy of a host is the sender where one of its rows is deleted.
+        for model in apps.get_models():
+            if model._meta.concrete_model is self.get_model("ChatSession"):
+                pre_delete.connect(delete_contents, sender=model)
         for check in checks.ALL:
             register(check)
         register(checks.check_earlier_tables, Tags.database)

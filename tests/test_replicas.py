@@ -26,6 +26,7 @@ from compaction_app.testing import steps
 from compaction_app.testing.builders import grow
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.values import RunStatus
+from tests.databases import second_database
 
 pytestmark = [
     pytest.mark.django_db(transaction=True, databases="__all__"),
@@ -77,6 +78,12 @@ def session(replica: str) -> ChatSession:
 
 def _refuse(execute: Any, statement: str, *arguments: Any) -> Any:
     raise AssertionError(f"asked of the replica: {statement}")
+
+
+@pytest.fixture(scope="module")
+def backup(django_db_setup: None, django_db_blocker: Any) -> Iterator[str]:
+    with second_database("backup", django_db_blocker) as alias:
+        yield alias
 
 
 @pytest.fixture
@@ -185,3 +192,16 @@ def test_the_sweep_leaves_a_replica_alone(session: ChatSession, behind: None, se
     CompactionRun.objects.using("default").filter(pk=run.pk).update(attempts=9, enqueued_at=None)
     CompactionEvent.objects.using("default").update(created_at=timezone.now() - timedelta(days=3))
     assert tasks.recover_compactions().items() >= {"databases": 1, "runs": 1, "given_up": 1, "events": 1}.items()
+
+
+def test_a_conversation_stays_when_its_copy_in_a_backup_is_deleted(backup: str) -> None:
+    """It lost its messages and runs: the router said where they are."""
+    session = chat.start_session()
+    chat.compact(long_branch(session))
+    rows = [rows.using("default").order_by("pk") for rows in (ChatMessage.objects, CompactionRun.objects)]
+    live = [list(queryset) for queryset in rows]
+    for row in (ChatSession.objects.using("default").get(pk=session.pk), *live[0], *live[1]):
+        row.save_base(using=backup, force_insert=True)
+    ChatSession.objects.using(backup).filter(pk=session.pk).delete()
+    assert [list(queryset.all()) for queryset in rows] == live
+    assert not any(model.objects.using(backup).exists() for model in (ChatSession, ChatMessage, CompactionRun))

@@ -221,10 +221,13 @@ class ChatSessionAdmin(records.RecordAdmin):
         }
 
     def save_model(self, request: HttpRequest, obj: ChatSession, form: Any, change: bool) -> None:
-        """Only what can be edited: saving the whole row would overwrite counters that workers update."""
+        """Only what can be edited: saving the whole row would overwrite counters that workers update. And a title that
+        stays may have been erased since the row was read."""
+        changed = ["settings"]
         if "title" in form.changed_data:
             obj.title_of = None
-        obj.save(update_fields=[*self.editable, "title_of"])
+            changed += ["title", "title_of"]
+        obj.save(update_fields=changed)
 
     def may_delete(self, obj: ChatSession) -> bool:
         return True

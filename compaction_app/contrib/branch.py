@@ -16,6 +16,7 @@ from typing import Any
 
 import openai
 from asgiref.sync import SyncToAsync
+from pydantic import BaseModel
 
 from compaction_app import chat
 from compaction_app.conf import get_settings
@@ -210,7 +211,10 @@ def nearest(session: ChatSession, ids: Collection[int]) -> ChatMessage | None:
 
 
 def redacted(value: Any) -> Any:
-    """What a framework sends beside the context as a model may be sent it: JSON, dataclasses, and lists of them."""
+    """What a framework sends beside the context as a model may be sent it: JSON, dataclasses and Pydantic's models.
+
+    At any depth. Of one of Pydantic's with something to redact its fields are left.
+    """
     redact = redactor_of(get_settings())
     return value if redact is None else _redacted(value, redact)
 
@@ -218,6 +222,11 @@ def redacted(value: Any) -> Any:
 def _redacted(value: Any, redact: Redact) -> Any:
     if isinstance(value, list | tuple):
         return [_redacted(one, redact) for one in value]
+    if isinstance(value, Mapping):
+        return {_redacted(key, redact): _redacted(one, redact) for key, one in value.items()}
+    if isinstance(value, BaseModel):
+        dumped = value.model_dump(mode="json")
+        return value if (new := redact_json(dumped, redact)) == dumped else new
     if not is_dataclass(value) or isinstance(value, type):
         return redact_json(value, redact)
     had = {one.name: getattr(value, one.name) for one in fields(value) if one.init}

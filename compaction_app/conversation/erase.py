@@ -362,8 +362,13 @@ def delete_session(session: ChatSession) -> None:
         session.delete(using=database_of(session))
 
 
-def delete_contents(instance: ChatSession, **kwargs: Any) -> None:
+def delete_contents(instance: ChatSession, using: str, **kwargs: Any) -> None:
     """Before a session is deleted by any way: with its user, say, or in a queryset. Sessions come in their order."""
+    if using != database_of(instance):
+        # Of a copy, in a restored backup for example: the conversation itself, which the router names, stays.
+        for model in (CompactionEvent, CompactionRun, ChatMessage):
+            model._base_manager.using(using).filter(session=instance.pk).delete()
+        return
     with suppress(MessageNotFound):
         _lock_to_delete(instance)
     keep_used(instance)

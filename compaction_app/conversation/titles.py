@@ -6,6 +6,7 @@ that begin with it, as chat pages call a conversation after its first one, and o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import Any
 
@@ -14,6 +15,8 @@ from django.db.models import Q, QuerySet
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.values import Kind
 
+#: Ends what was cut short: an ellipsis, or the dots of a host.
+_CUT = re.compile(r"[\s[]*(?:…|\.\.\.)[\s\]….]*$")
 #: Rows that are read at once.
 _AT_ONCE = 50
 
@@ -48,7 +51,7 @@ def copy_title(source: ChatSession, copy: ChatSession) -> None:
 
 
 def _messages_of(title: str, rows: QuerySet[ChatMessage]) -> set[int]:
-    start = title.rstrip("…").split()
+    start = _CUT.sub("", title).split()
     if not start:
         return set()
     said = rows.filter(Q(content__contains=start[0]) | Q(attachments__isnull=False), kind=Kind.MESSAGE)
@@ -61,7 +64,7 @@ def _messages_of(title: str, rows: QuerySet[ChatMessage]) -> set[int]:
 
 def is_title_of(title: str, text: str) -> bool:
     """Whether a text begins with the title, which may be cut short with an ellipsis."""
-    start = _one_line(title.rstrip("…"))
+    start = _one_line(_CUT.sub("", title))
     return bool(start) and _one_line(text).startswith(start)
 
 

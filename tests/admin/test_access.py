@@ -5,6 +5,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
+from compaction_app.models import ChatSession
 from tests.admin.pages import MODELS, log_in, page_of, url
 from tests.admin.records import compacted
 from tests.browser import admin_pages, conversations
@@ -66,6 +67,19 @@ def test_the_rest_of_a_session_stays_as_it_is(login):
     assert "token_calibration" not in update
     session.refresh_from_db()
     assert (session.title, session.system_prompt, session.erasures) == ("After", "Be kind.", 0)
+
+
+def test_a_title_that_is_erased_while_settings_are_saved_stays_erased(login, monkeypatch):
+    """The form wrote it again, with a key to the message that was deleted."""
+    session = start_session(title="A harbour")
+    session.title_of = chat.append_message(session, None, role="user", content="Which?")
+    session.save()
+    client = login("view_chatsession", "change_chatsession")
+    # Between the form's reading of the row and its writing.
+    monkeypatch.setattr(ChatSession, "clean", lambda row: chat.delete_message(session.title_of))
+    client.post(page_of(session), {"title": "A harbour", "settings": '{"MODE": "off"}'})
+    session.refresh_from_db()
+    assert (session.title, session.title_of, session.settings) == ("", None, {"MODE": "off"})
 
 
 @pytest.mark.parametrize("overrides", ['{"NO_SUCH_KEY": 1}', '{"TRIGGER_RATIO": 7}', "[1]", "{"])

@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 import pkgutil
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
+from pydantic import BaseModel
 
 from compaction_app import chat, contrib
+from compaction_app.contrib.branch import redacted
 from compaction_app.models import ChatSession
 from compaction_app.testing import steps
 from tests.contrib.drivers import calls
@@ -314,6 +317,23 @@ SENDS_NOTHING = {"branch", "histories", "sse"}
 def test_every_door_is_named():
     found = {module.name for module in pkgutil.iter_modules(contrib.__path__)}
     assert found == DOORS.keys() | ELSEWHERE | SENDS_NOTHING
+
+
+@dataclass
+class Row:
+    key: str
+
+
+class Port(BaseModel):
+    key: str
+
+
+def test_what_a_framework_holds_as_objects_is_redacted_at_any_depth(settings):
+    """As a history processor may pass on what a tool returned. A dict within was taken for JSON."""
+    settings.COMPACTION = {"REDACTOR": "compaction_app.redaction.redact_secrets"}
+    assert KEY not in repr(redacted([Row(KEY), {"rows": [Row(KEY), Port(key=KEY)], KEY: 1}]))
+    assert redacted([Port(key="Brest")]) == [Port(key="Brest")]
+    assert redacted({7: "tides"}) == {7: "tides"}
 
 
 def answer(exchange: Any) -> None:

@@ -15,7 +15,7 @@ from compaction_app import chat
 from compaction_app.exceptions import InvalidMessage, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.values import EventKind, RunStatus, Trigger
-from tests.stock_tree.models import Bookmark, BookmarkNote, Folder, Quotation, Receipt, Ticket
+from tests.stock_tree.models import Bookmark, BookmarkNote, Folder, Quotation, Receipt, SupportChat, Ticket
 from tests.trees import analyze, chain, deep_chain, start_session, summarize
 
 pytestmark = pytest.mark.django_db
@@ -117,8 +117,9 @@ def full_session(**fields: Any) -> ChatSession:
         lambda session: session.delete(),
         lambda session: ChatSession.objects.filter(pk=session.pk).delete(),
         lambda session: session.owner.delete(),
+        lambda session: SupportChat.objects.filter(pk=session.pk).delete(),
     ],
-    ids=["a session", "a queryset", "its owner"],
+    ids=["a session", "a queryset", "its owner", "a proxy of the host"],
 )
 def test_deleting_a_session_or_its_owner_leaves_nothing_behind(delete: Callable[[ChatSession], None]) -> None:
     owner = get_user_model().objects.create(username="owner")

@@ -295,7 +295,7 @@ class TestRedaction:
             assert verify_session(nodes[0].session).problems == []
         assert counted[0] == counted[1]
 
-    @pytest.mark.parametrize("title", ["{start}", "{start}…"])
+    @pytest.mark.parametrize("title", ["{start}", "{start}…", "{start}...", "{start} [...]"])
     def test_a_title_that_is_how_the_message_begins_goes_too(self, session: ChatSession, title: str) -> None:
         """Chat pages, ours among them, call a conversation after its first message."""
         start = f"My card is {mark('title')} and"

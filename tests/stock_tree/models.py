@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import models
 from treebeard.al_tree import AL_Node
 
-from compaction_app.models import ChatMessage
+from compaction_app.models import ChatMessage, ChatSession
 
 
 class StockNode(AL_Node):
@@ -62,3 +62,10 @@ class Folder(Row):
     """Holds messages and does not mind losing one."""
 
     messages = models.ManyToManyField(ChatMessage)
+
+
+class SupportChat(ChatSession):  # type: ignore[django-manager-missing]  # as of ChatSession
+    """As a host makes one for an admin page of its own."""
+
+    class Meta:
+        proxy = True

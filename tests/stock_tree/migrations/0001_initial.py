@@ -29,5 +29,6 @@ class Migration(migrations.Migration):
             sib_order=models.PositiveIntegerField(),
             parent=models.ForeignKey("stock_tree.stocknode", models.CASCADE, related_name="children_set", null=True),
         ),
+        migrations.CreateModel("SupportChat", [], {"proxy": True}, bases=["compaction_app.chatsession"]),
         table("Ticket", message=models.ForeignKey(MESSAGE, models.SET_NULL, null=True)),
     ]
