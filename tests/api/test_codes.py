@@ -27,7 +27,7 @@ ANSWERS = {
     "configuration": (exceptions.ConfigurationError(), 422, "configuration", None, 400),
     "message": (exceptions.InvalidMessage(field="role"), 422, "invalid_message", None, 400),
     "parent": (exceptions.InvalidParent(), 422, "invalid_parent", None, 400),
-    "duplicate": (exceptions.DuplicateExternalId(), 409, "duplicate", None, 409),
+    "duplicate": (exceptions.DuplicateExternalId(), 409, "duplicate", None, 400),
     "gone": (exceptions.MessageNotFound(), 404, "not_found", None, 409),
     "unknown": (Http404(WORDS), 404, "not_found", None, 404),
     "forbidden": (PermissionDenied(WORDS), 403, "forbidden", None, 403),

@@ -358,7 +358,7 @@ def _refusal_of(error: Exception, request: HttpRequest | None = None) -> Gateway
     step = "provider" if isinstance(error, openai.OpenAIError) else "gateway"
     report(error, problem, logger, request, step=step, status=getattr(error, "status_code", None))
     # They know no 422, and ask again at 409: what was deleted meanwhile is stored anew.
-    status = 400 if problem.code.status == 422 else problem.code.status
+    status = 400 if problem.code.status == 422 or problem.code is Code.DUPLICATE else problem.code.status
     status = 409 if isinstance(error, exceptions.MessageNotFound) else status
     own = error if isinstance(error, exceptions.CompactionError) else None
     known = {Code.CONTEXT_OVERFLOW: "context_length_exceeded", Code.FORBIDDEN: "forbidden"}
