@@ -15,8 +15,6 @@ from django.db.models import Q, QuerySet
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.values import Kind
 
-#: Ends what was cut short: an ellipsis, or the dots of a host.
-_CUT = re.compile(r"[\s[]*(?:…|\.\.\.)[\s\]….]*$")
 #: Rows that are read at once.
 _AT_ONCE = 50
 
@@ -51,7 +49,7 @@ def copy_title(source: ChatSession, copy: ChatSession) -> None:
 
 
 def _messages_of(title: str, rows: QuerySet[ChatMessage]) -> set[int]:
-    start = _CUT.sub("", title).split()
+    start = _uncut(title).split()
     if not start:
         return set()
     said = rows.filter(Q(content__contains=start[0]) | Q(attachments__isnull=False), kind=Kind.MESSAGE)
@@ -64,8 +62,15 @@ def _messages_of(title: str, rows: QuerySet[ChatMessage]) -> set[int]:
 
 def is_title_of(title: str, text: str) -> bool:
     """Whether a text begins with the title, which may be cut short with an ellipsis."""
-    start = _one_line(_CUT.sub("", title))
+    start = _uncut(title)
     return bool(start) and _one_line(text).startswith(start)
+
+
+def _uncut(title: str) -> str:
+    """Without an ellipsis at the end, or the dots of a host, also in brackets."""
+    line = _one_line(title)
+    kept = line.rstrip(" []….")
+    return kept if re.search(r"…|\.\.\.", line[len(kept) :]) else line
 
 
 def _one_line(text: str) -> str:
