@@ -196,7 +196,7 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     pruning: [pruning.collapse_blanks],
     search_words: [lambda text: list(search_words.words_in(text))],
     erase: [erase._folded, lambda text: list(erase._texts_in(text))],
-    titles: [lambda text: titles.is_title_of(text, text)],
+    titles: [lambda text: titles._begins(text, titles._uncut(text))],
     usage: [lambda text: usage._without_text({"type": text, text: 1})],
     openai_format: [openai_format.sent_name, lambda text: openai_format.attachment_line({"name": text, "url": text})],
     secrets: [secrets.redact_secrets],

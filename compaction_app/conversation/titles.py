@@ -49,21 +49,19 @@ def copy_title(source: ChatSession, copy: ChatSession) -> None:
 
 
 def _messages_of(title: str, rows: QuerySet[ChatMessage]) -> set[int]:
-    start = _uncut(title).split()
+    start = _uncut(title)
     if not start:
         return set()
-    said = rows.filter(Q(content__contains=start[0]) | Q(attachments__isnull=False), kind=Kind.MESSAGE)
+    said = rows.filter(Q(content__contains=start.split()[0]) | Q(attachments__isnull=False), kind=Kind.MESSAGE)
     return {
         pk
         for pk, content, files in said.values_list("pk", "content", "attachments").iterator(chunk_size=_AT_ONCE)
-        if is_title_of(title, content) or is_title_of(title, ", ".join(str(one.get("name")) for one in files or ()))
+        if _begins(content, start) or _begins(", ".join(str(one.get("name")) for one in files or ()), start)
     }
 
 
-def is_title_of(title: str, text: str) -> bool:
-    """Whether a text begins with the title, which may be cut short with an ellipsis."""
-    start = _uncut(title)
-    return bool(start) and _one_line(text).startswith(start)
+def _begins(text: str, start: str) -> bool:
+    return _one_line(text).startswith(start)
 
 
 def _uncut(title: str) -> str:

@@ -195,7 +195,11 @@ def require_no_transaction(near: Near) -> None:
 
 def give_back_connection(near: Near) -> None:
     """Close this thread's connection (a pool takes it back): none is held while a model is called."""
-    connection = connection_of(near)
+    release(connection_of(near))
+
+
+def release(connection: Any) -> None:
+    """Close it, unless a transaction is open on it: that of a caller, or of a test."""
     if not connection.in_atomic_block:
         connection.close()
 

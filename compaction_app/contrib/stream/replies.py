@@ -34,6 +34,7 @@ from compaction_app.conversation.recall import other_calls
 from compaction_app.conversation.stream import STOPPED, ReplyStream
 from compaction_app.exceptions import ContextOverflow, ReplyUnderWay
 from compaction_app.models import ChatMessage, ChatSession, ReplyClaim
+from compaction_app.models.database import release
 from compaction_app.telemetry import log_error
 from compaction_app.values import ErrorCode
 
@@ -394,5 +395,4 @@ async def _awaited(reply: Reply | _Elsewhere) -> AsyncIterator[str]:
 def release_connections() -> None:
     """Give this thread's connections back: a model is waited for."""
     for connection in connections.all(initialized_only=True):
-        if not connection.in_atomic_block:
-            connection.close()
+        release(connection)
