@@ -26,7 +26,7 @@ from compaction_app.memory.extractive import extractive_draft
 from compaction_app.memory.ledger_text import prose_draft
 from compaction_app.messages import validation
 from compaction_app.messages.originals import OPENAI, check_shape, one_or_all, read_message
-from compaction_app.messages.transcript import count_summary, largest_saving_summary, summary_message
+from compaction_app.messages.transcript import count_summary, summary_message
 from compaction_app.redaction import redactor_of
 from compaction_app.summarizers.drafts import mended, refuse_draft, wrong_draft
 from compaction_app.summarizers.prompts import Prompt, tighter
@@ -222,7 +222,6 @@ def _compact(
     seen = [message.content for message in (*plan.covered, *plan.lookahead)]
     nonce = hashlib.sha256(json.dumps(seen).encode()).hexdigest()[:16]
     request = Prompt(settings, redact=redactor_of(settings)).request(plan, nonce)
-    most = largest_saving_summary(plan.replaced_tokens, settings.min_saving_ratio)
 
     def ask(asked: SummaryRequest) -> tuple[SummaryDraft | None, str]:
         """The draft, and why it is not accepted, or why there is none."""
@@ -237,7 +236,7 @@ def _compact(
         if wrong := wrong_draft(draft):
             raise InvalidMessage(f"summarize must return a text or a SummaryDraft, not {wrong}.", field="summarize")
         draft = prose_draft(mended(draft, request.max_output_tokens), request.previous_ledger)
-        return draft, str(refuse_draft(draft, request, most, count) or "")
+        return draft, str(refuse_draft(draft, request, plan.most_tokens, count) or "")
 
     draft, failure = ask(request)
     if failure == ErrorCode.OVERSIZE:

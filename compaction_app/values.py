@@ -409,6 +409,8 @@ class CompactionPlan:
     target_tokens: int
     #: Tokens that the summary replaces: base + covered, without what is pinned.
     replaced_tokens: int
+    #: Tokens of the largest summary, wrapper and ledger included, that saves enough of them.
+    most_tokens: int
     #: Pins that are shown beside the summary.
     pins: tuple[Message, ...] = ()
     #: The summarizer's window is too small for everything that could be covered: another generation follows.

@@ -241,6 +241,7 @@ class _Planner:
             anchor_depth=anchor_depth,
             target_tokens=max(1, min(wanted, self.largest_target(cut))),
             replaced_tokens=self.replaced_tokens(cut),
+            most_tokens=self.most_tokens(cut),
             pins=pins_beside(self.pins, self.turn_request(cut), kept),
             partial=partial,
             shorten=shorten,
@@ -251,14 +252,17 @@ class _Planner:
         base = self.base.tokens if self.base else 0
         return base + self.tokens(self.covered(cut))
 
+    def most_tokens(self, cut: int) -> int:
+        return largest_saving_summary(self.replaced_tokens(cut), self.settings.min_saving_ratio)
+
     def largest_target(self, cut: int) -> int:
         """The largest target at which a draft saves enough and even the longest that is accepted is shown; below 1
         where there is none."""
-        most = largest_saving_summary(self.replaced_tokens(cut), self.settings.min_saving_ratio)
         _, room = pins_and_room(self.tail[cut:], self.turn_request(cut), self.budget.available, self.pins)
         # One token more, since the ends of a text may count differently inside the wrapper. What is too large to be
         # shown is not refused later, so there the wrapper is taken as large as the crudest counter counts it.
-        return min(most - SUMMARY_WRAPPER_TOKENS - 1, int((room - 2 * SUMMARY_WRAPPER_TOKENS) / OVERSIZE_FACTOR))
+        saving = self.most_tokens(cut) - SUMMARY_WRAPPER_TOKENS - 1
+        return min(saving, int((room - 2 * SUMMARY_WRAPPER_TOKENS) / OVERSIZE_FACTOR))
 
     def anchor(self, cut: int, span: Sequence[Message]) -> tuple[int, int]:
         """The deepest of look-ahead, cutoff, the base's anchor and the message that closes an open call at the cutoff.

@@ -94,17 +94,16 @@ class Command(BaseCommand):
 
     def _try_out(self, settings: Settings, count: Count) -> ErrorCode | None:
         """Ask a summarizer of one model, or of none, and print what its answer tells; why that is no summary."""
-        plan = plan_of(count)
+        plan = plan_of(settings, count)
         request = Prompt(settings).request(plan, secrets.token_hex(8))
         summarizer, size = make_summarizer(settings), count_request(request, count)
         started = time.monotonic()
         answer = ask_for_draft(summarizer, request)
         seconds = time.monotonic() - started
-        most = largest_saving_summary(plan.replaced_tokens, settings.min_saving_ratio)
         if isinstance(answer, SummarizerError):
             code: ErrorCode | None = ErrorCode(answer.error_code)
         else:
-            code = refuse_draft(answer, request, most, count)
+            code = refuse_draft(answer, request, plan.most_tokens, count)
         summarizer.learn(str(code or ""))
         entry = None
         # The speed of an instant answer says nothing.
@@ -148,7 +147,7 @@ def _models_of(settings: Settings, timeout: int | None) -> Iterator[Settings]:
         yield with_model(settings, asked.model_copy(update={"timeout": timeout or asked.timeout}))
 
 
-def plan_of(count: Count) -> CompactionPlan:
+def plan_of(settings: Settings, count: Count) -> CompactionPlan:
     texts = [" ".join(text.split()) for text in CONVERSATION.split("\n\n")]
     roles = [(Role.USER, Role.ASSISTANT)[n % 2] for n in range(len(texts))]
     tokens = count_messages([{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)], count)
@@ -166,12 +165,13 @@ def plan_of(count: Count) -> CompactionPlan:
         anchor_depth=kept[-1].depth,
         target_tokens=TARGET_TOKENS,
         replaced_tokens=sum(tokens[:-2]),
+        most_tokens=largest_saving_summary(sum(tokens[:-2]), settings.min_saving_ratio),
     )
 
 
 def _window(candidate: Candidate, settings: Settings) -> str:
     entry = candidate.entry
-    if learned := candidate.learned or windows.recall_windows([entry.place]).get(entry.place):
+    if learned := candidate.learned or windows.learned_at(*entry.place)[1].capacity:
         return f"{learned.window:,}, as the server said"
     # CONTEXT_WINDOW is that of the chat model.
     settings = settings.but(context_window=None)
