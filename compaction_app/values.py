@@ -419,13 +419,6 @@ class CompactionPlan:
     shorten: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Skip:
-    """No plan, and why: a :class:`SkipReason` or :class:`Suppression` code."""
-
-    reason: str
-
-
 @dataclass(frozen=True, slots=True)
 class Capacity:
     """What a model takes and writes in one call, in tokens by our count."""

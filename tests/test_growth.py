@@ -616,7 +616,7 @@ NOT_FROM_OUTSIDE = set(
     """wrong_draft count_summary with_address json_type report_of problem_of event response redacted """
     # Read by what is here: the extract, its score, what decides on a history that was read.
     """complete complete_draft share_kept should_compact resolve_request_at is_over_threshold pruned_history_tokens
-    micro_compact redact_branch reasoning_sizes overflow_of_error overflow_of_report error_text
+    redact_branch reasoning_sizes overflow_of_error overflow_of_report error_text
     """
     # A row, by its key: queries, whose number and rows other tests assert.
     """require_tip request_compaction compact acompact open_now copies_of retire_summary live_built_on

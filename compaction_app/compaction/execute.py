@@ -81,7 +81,6 @@ from compaction_app.values import (
     Kind,
     Role,
     RunStatus,
-    Skip,
     SkipReason,
     SummaryDraft,
     SummaryRequest,
@@ -224,8 +223,8 @@ def _load(
         budget = replace(budget, summary_target=min(budget.summary_target, longest))
         limit = SummarizerLimit(capacity.input_tokens, prompt, count)
     plan = _plan(run, branch, budget, settings, summarizer, limit)
-    if isinstance(plan, Skip):
-        return SkipReason(plan.reason)
+    if plan is None:
+        return SkipReason.NOTHING_TO_COMPACT
     limits = limit.byte_limits(plan) if limit and plan.shorten else {}
     return Attempt(
         run=run,
@@ -249,10 +248,9 @@ def _plan(
     settings: Settings,
     summarizer: Summarizer,
     limit: SummarizerLimit | None = None,
-) -> CompactionPlan | Skip:
+) -> CompactionPlan | None:
     return plan_compaction(
         branch,
-        branch.base,
         budget,
         settings if summarizer.looks_ahead else settings.but(lookahead=Lookahead.NONE),
         focused=bool(run.instructions or run.policy_line),
@@ -364,7 +362,7 @@ class Attempt:
         budget, summarizer = Budget(**run.budget), ExtractiveSummarizer(settings)
         try:
             plan = _plan(run, self.branch, budget, settings, self.summarizer)
-            if isinstance(plan, Skip):
+            if plan is None:
                 return None
             extract = replace(
                 self,

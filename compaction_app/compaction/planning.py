@@ -23,7 +23,7 @@ from compaction_app.messages.open_calls import open_calls_at_end
 from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS, largest_saving_summary
 from compaction_app.summarizers.prompts import OVERSIZE_FACTOR, SummarizerLimit
 from compaction_app.telemetry import log
-from compaction_app.values import Branch, Budget, CompactionPlan, Message, Role, Skip, SkipReason, Summary, pins_beside
+from compaction_app.values import Branch, Budget, CompactionPlan, Message, Role, Summary, pins_beside
 
 logger = logging.getLogger("compaction_app.planning")
 
@@ -81,15 +81,14 @@ def _last_user(messages: Sequence[Message], end: int) -> int | None:
 
 def plan_compaction(
     branch: Branch,
-    base: Summary | None,
     budget: Budget,
     settings: Settings,
     *,
     focused: bool = False,
     follow_up: bool = False,
     limit: SummarizerLimit | None = None,
-) -> CompactionPlan | Skip:
-    """Decide what the next compaction of ``branch`` covers.
+) -> CompactionPlan | None:
+    """What the next compaction of ``branch`` covers; None: nothing can be covered, or nothing is new.
 
     ``focused``: it has instructions or a policy line. ``follow_up``: it continues a partial generation. ``limit``:
     what the summarizer takes; without it the plan is never partial.
@@ -97,10 +96,10 @@ def plan_compaction(
     history = branch.history_tokens
     over = history > budget.threshold
     if not over and not focused and not follow_up and branch.already_compacted:
-        return Skip(reason=SkipReason.NOTHING_TO_COMPACT)
+        return None
     planner = _Planner(
         tail=branch.tail,
-        base=base,
+        base=branch.base,
         pins=branch.pins,
         budget=budget,
         settings=settings,
@@ -110,7 +109,7 @@ def plan_compaction(
     )
     cut = planner.choose(get_compaction_params(history, budget).tokens_for_recent, over=over)
     if not cut:
-        return Skip(reason=SkipReason.NOTHING_TO_COMPACT)
+        return None
     return planner.plan_within(cut, limit) if limit else planner.plan(cut, kept_from=cut)
 
 
