@@ -48,13 +48,12 @@ from compaction_app.messages.transcript import count_summary, reasoning_text
 from compaction_app.messages.validation import make_storable
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, runs
 from compaction_app.models.database import (
-    database_of,
     give_back_connection,
     locked,
     require_no_transaction,
     send_after_commit,
 )
-from compaction_app.models.runs import FARTHEST, MAX_ATTEMPTS
+from compaction_app.models.runs import FARTHEST, MAX_ATTEMPTS, CompactionRunQuerySet
 from compaction_app.redaction import redactor_of
 from compaction_app.spending import add_spending
 from compaction_app.summarizers.base import (
@@ -116,12 +115,11 @@ class Outcome:
 
 def compact_chat_history(run_id: int, using: str = "default") -> Outcome | None:
     """Carry out one run; None where another worker has it. Raises nothing that a run can record."""
-    return without_waiting(carry_out(run_id, using, BLOCKING))
+    return without_waiting(carry_out(CompactionRun.objects.using(using), run_id, BLOCKING))
 
 
-async def carry_out(run_id: int, using: str, way: Way) -> Outcome | None:
+async def carry_out(stored: CompactionRunQuerySet, run_id: int, way: Way) -> Outcome | None:
     """:func:`compact_chat_history`, for callers that block and for those that await the model."""
-    stored = CompactionRun.objects.using(using)
     await way.do(require_no_transaction, stored)
     taken: list[tuple[CompactionRun, leases.Held]] = []
 
@@ -617,12 +615,12 @@ async def carry_out_generations(
     ``task_id``: the task that does so, to be recorded on each run. ``hand_over`` takes the next generation, which is
     not carried out here then.
     """
+    stored, outcome = CompactionRun.objects.in_database_of(run), None
     following: CompactionRun | None = run
-    outcome = None
     while following is not None:
         if task_id:
-            CompactionRun.objects.in_database_of(run).filter(pk=following.pk).update(task_id=task_id)
-        outcome = await carry_out(following.pk, database_of(run), way)
+            stored.filter(pk=following.pk).update(task_id=task_id)
+        outcome = await carry_out(stored, following.pk, way)
         if outcome is None or outcome.is_gone:
             break
         # The next generation, or the same run after an erasure.

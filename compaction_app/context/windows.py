@@ -58,15 +58,12 @@ class Habits(NamedTuple):
 class Learned(NamedTuple):
     """What an endpoint said and did for one model."""
 
-    #: What it takes and writes in one call, where it refused a prompt for its length.
+    #: The window in its own tokens, and what it takes and writes of it, where it refused a prompt for its length.
+    window: int | None = None
     capacity: Capacity | None = None
-    #: The largest prompt of a chat that it took, roughly, in its own tokens.
+    #: The largest prompt of a chat that it took, roughly.
     accepted: int = 0
     habits: Habits = Habits()
-
-    @property
-    def window(self) -> int | None:
-        return self.capacity.window if self.capacity else None
 
 
 NOTHING = Learned()
@@ -108,7 +105,12 @@ def learned_of(places: Sequence[ModelPlace]) -> dict[ModelPlace, Learned]:
         learned = {}
         for place in places:
             said, accepted, habits = (found.get(_key(*place, kind)) for kind in _KINDS)
-            learned[place] = Learned(said and Capacity(*said), accepted or 0, Habits(*(habits or ())))
+            learned[place] = Learned(
+                window=said and sum(said),
+                capacity=said and Capacity(*said),
+                accepted=accepted or 0,
+                habits=Habits(*(habits or ())),
+            )
         return learned
 
     return ask_cache("recall_window", read, dict.fromkeys(places, NOTHING))

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from celery.exceptions import SoftTimeLimitExceeded
 
 from compaction_app import telemetry
-from compaction_app.conf import AskedModel, Settings, find_address_error, load_function
+from compaction_app.conf import AskedModel, Settings, SummarizerEntry, find_address_error, load_function
 from compaction_app.context import windows
 from compaction_app.context.budget import window_of, window_or_default
 from compaction_app.context.overflow import (
@@ -120,15 +120,15 @@ def model_entries(settings: Settings, session_model: str = "") -> tuple[ModelEnt
     with a key, that the host did not choose for it.
     """
     listed = settings.summarizer_entry
+    # CONTEXT_WINDOW is the window of the session's chat model; a summarizer has its own.
+    without = settings.but(context_window=None)
     own = [asked for asked in listed.chat_models if asked.model == session_model]
     # Each once: the host may name the same model, at the same address, in both.
-    return tuple(dict.fromkeys(_entry(asked, settings) for asked in (*listed.models, *own)))
+    return tuple(dict.fromkeys(_entry(asked, listed, without) for asked in (*listed.models, *own)))
 
 
-def _entry(asked: AskedModel, settings: Settings) -> ModelEntry:
-    of_all, stated = settings.summarizer_entry, asked.max_input_tokens or 0
-    # CONTEXT_WINDOW is the window of the session's chat model; a summarizer has its own.
-    own = settings.but(context_window=None)
+def _entry(asked: AskedModel, of_all: SummarizerEntry, own: Settings) -> ModelEntry:
+    stated = asked.max_input_tokens or 0
     # A window that is larger than the stated input may belong to another model of that name: then the provider says so.
     smallest = stated + stated // (OUTPUT_SHARE - 1)
     window = max(window_of(asked.model, own) or 0, smallest) if stated else window_or_default(asked.model, own)

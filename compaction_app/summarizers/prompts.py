@@ -143,6 +143,7 @@ class Prompt:
     redact: Redact | None = None
 
     def __post_init__(self) -> None:
+        self.entry = self.settings.summarizer_entry
         # Cut after the redactor has read them whole: it would not recognize half a key.
         clean = self.redact or str
         self.instructions = clean(self.instructions).strip()[:MAX_INSTRUCTIONS]
@@ -172,7 +173,7 @@ class Prompt:
             system=system,
             user="\n".join(user),
             target_tokens=plan.target_tokens,
-            max_output_tokens=self.settings.summarizer_entry.max_output_tokens,
+            max_output_tokens=self.entry.max_output_tokens,
             previous_summary=base.text if base else "",
             previous_ledger=base.ledger if base else "",
             previous_is_extract=base is not None and base.is_extract,
@@ -200,7 +201,7 @@ class Prompt:
         # How to read the material cannot be overridden.
         rules = f"{RULES}\n{RULES_GOING_ON.format(ledger=LEDGER_NAME)}" if goes_on else RULES
         policy = [f"A rule of this application: {self.policy_line}"] if self.policy_line else []
-        writing = how_to_write(self.settings.summarizer_entry.prompt, goes_on=goes_on)
+        writing = how_to_write(self.entry.prompt, goes_on=goes_on)
         before = ["\n\n".join([writing, rules, *policy])]
         if base and base.text:
             before.append(f"<previous-summary>\n{_escape(base.text)}\n</previous-summary>")

@@ -158,9 +158,9 @@ class TestLearned:
     def test_what_a_larger_accepted_prompt_disproves_is_forgotten(self):
         windows.remember_window(self.PLACE, 3_000, windows.NOTHING)
         windows.remember_accepted(self.PLACE, 2_900, windows.learned_at(*self.PLACE)[1])
-        assert windows.learned_at(*self.PLACE)[1] == windows.Learned(Capacity(2_250, 750), 2_900)
+        assert windows.learned_at(*self.PLACE)[1] == windows.Learned(3_000, Capacity(2_250, 750), 2_900)
         windows.remember_accepted(self.PLACE, 4_000, windows.learned_at(*self.PLACE)[1])
-        assert windows.learned_at(*self.PLACE)[1] == windows.Learned(None, 4_000)
+        assert windows.learned_at(*self.PLACE)[1] == windows.Learned(accepted=4_000)
 
     def test_a_learned_window_in_which_nothing_fits_is_asked_again(self, session, client, server):
         windows.remember_window((endpoint_of_client(client), "house-model"), 1_000, windows.NOTHING)

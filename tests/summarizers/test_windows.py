@@ -142,7 +142,7 @@ class TestMemory:
     def test_what_was_learned_is_recalled_until_it_is_forgotten(self):
         windows.remember({self.PLACE: Capacity(6144, 2048)})
         assert windows.learned_of([self.PLACE, ("http://there/v1", "m")]) == {
-            self.PLACE: windows.Learned(Capacity(6144, 2048)),
+            self.PLACE: windows.Learned(8192, Capacity(6144, 2048)),
             ("http://there/v1", "m"): windows.NOTHING,
         }
         windows.forget([self.PLACE])
