@@ -233,7 +233,7 @@ def annotate_message(request: HttpRequest, message_id: Id, body: FeedbackIn) -> 
     return chat.annotate_message(message, feedback=body.feedback)
 
 
-@operation(router, "DELETE", "/messages/{int:message_id}", {204: None}, "invalid_message throttled")
+@operation(router, "DELETE", "/messages/{int:message_id}", {204: None}, "invalid_message protected throttled")
 def delete_message(request: HttpRequest, message_id: Id) -> Status[None]:
     """This cannot be undone. A summary cannot be deleted; retire it instead."""
     message = find_message(request, message_id, Action.ERASE)
