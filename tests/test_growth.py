@@ -608,7 +608,7 @@ NOT_FROM_OUTSIDE = set(
     # What this app, its host and an operator write: names, settings, keys, addresses, a moment.
     """register_tool_marker compiled marker address_of observe_calibration known_price overflow_of_usage
     endpoint_of_request learned_of learned_at remember forget tool_schema index_of
-    safe_name private database_alias succeeded_runs as_json is_allowed owner_or_staff challenge_for whole page
+    safe_name private database_alias succeeded_runs as_json is_allowed owner_or_staff whole page
     parse_cursor value_of column bar number percent record_double_configured endpoint_of_client require_client
     takes_the_arguments_of redact_parameters
     """

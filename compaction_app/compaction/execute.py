@@ -18,7 +18,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.db import Error, InterfaceError, OperationalError
 from django.db.models import Max
 
-from compaction_app import signals, telemetry
+from compaction_app import signals
 from compaction_app.compaction import leases
 from compaction_app.compaction.planning import plan_compaction
 from compaction_app.compaction.search_index import write_entries
@@ -143,7 +143,7 @@ async def carry_out(stored: CompactionRunQuerySet, run_id: int, way: Way) -> Out
     [(run, held)] = taken
     # The claim as it was taken: a commit that fails half-way has changed the other instance.
     claimed = copy(run)
-    with telemetry.run_span(run) as span, held:
+    with held:
         follow_up = None
         try:
             work = await way.do(prepare, run, held.time_left)
@@ -165,7 +165,6 @@ async def carry_out(stored: CompactionRunQuerySet, run_id: int, way: Way) -> Out
             raise
         rows = stored.select_related("session", "summary").filter(pk=run.pk)
         fresh: CompactionRun | None = await way.do(rows.first)
-        telemetry.describe_run(span, fresh or run)
         return Outcome(fresh or run, follow_up, is_gone=fresh is None)
 
 

@@ -20,7 +20,6 @@ from urllib.parse import urlsplit
 
 from celery.exceptions import SoftTimeLimitExceeded
 
-from compaction_app import telemetry
 from compaction_app.conf import AskedModel, Settings, SummarizerEntry, find_address_error, load_function
 from compaction_app.context import windows
 from compaction_app.context.budget import window_of, window_or_default
@@ -312,24 +311,17 @@ async def call_model(entry: ModelEntry, request: SummaryRequest, clients: Client
     if wrong := _misconfigured(entry, clients):
         return wrong
     limit = min(request.max_output_tokens, entry.max_output_tokens)
-    with telemetry.model_call(entry.model, entry.url, max_tokens=limit) as call:
-        answer: Answer
-        try:
-            client = (clients or make_client)(entry)
-            # A client's own read time-out starts again with each byte, so a server that drips could block for ever.
-            # Cancelling closes the connection, and the provider stops writing. The client is used for this call only:
-            # its connections belong to the running event loop.
-            async with asyncio.timeout(entry.timeout), client:
-                completion, limit = await _create(client, _parameters(entry, request))
-            answer = _read(entry, completion, limit)
-        except Exception as error:
-            prompt = f"{request.system}\n{request.user}"
-            answer = failure_of_error(error, model=entry.model, prompt=prompt, seconds=entry.timeout)
-        if isinstance(answer, SummarizerError):
-            call.failed(answer.error_code)
-        else:
-            call.answered(answer.paid_calls[0], finish_reason=answer.finish_reason)
-        return answer
+    try:
+        client = (clients or make_client)(entry)
+        # A client's own read time-out starts again with each byte, so a server that drips could block for ever.
+        # Cancelling closes the connection, and the provider stops writing. The client is used for this call only: its
+        # connections belong to the running event loop.
+        async with asyncio.timeout(entry.timeout), client:
+            completion, limit = await _create(client, _parameters(entry, request))
+        return _read(entry, completion, limit)
+    except Exception as error:
+        prompt = f"{request.system}\n{request.user}"
+        return failure_of_error(error, model=entry.model, prompt=prompt, seconds=entry.timeout)
 
 
 def make_client(entry: ModelEntry) -> openai.AsyncOpenAI:

@@ -20,7 +20,7 @@ from compaction_app.compaction.planning import covered_messages
 from compaction_app.conf import Settings, settings_from_snapshot, site_setting
 from compaction_app.messages.transcript import largest_saving_summary
 from compaction_app.models import CompactionRun
-from compaction_app.summarizers.prompts import prompt_version, tighter
+from compaction_app.summarizers.prompts import tighter
 from compaction_app.tree import branches
 from compaction_app.values import CompactionPlan, SummaryRequest
 
@@ -52,8 +52,6 @@ class Rebuilt:
     request: SummaryRequest
     #: Bytes that messages were shortened to, by their id.
     limits: Mapping[int, int]
-    #: This version's wording, or the host's ``PROMPT``, is another one than the run's.
-    is_reworded: bool
 
 
 def rebuild(run: CompactionRun) -> Rebuilt | NotRebuilt:
@@ -76,8 +74,7 @@ def rebuild(run: CompactionRun) -> Rebuilt | NotRebuilt:
     limits = dict.fromkeys(run.shortened_inputs, run.request["shown_bytes"]) if run.shortened_inputs else {}
     request = prompt_of(run, settings).request(plan, run.nonce, limits)
     request = tighter(request) if run.request["tightened"] else request
-    reworded = prompt_version(settings.summarizer_entry.prompt) != run.prompt_version
-    return Rebuilt(run=run, settings=settings, plan=plan, request=request, limits=limits, is_reworded=reworded)
+    return Rebuilt(run=run, settings=settings, plan=plan, request=request, limits=limits)
 
 
 def succeeded_runs(near: QuerySet[Any]) -> QuerySet[CompactionRun]:
