@@ -3,9 +3,9 @@
 A process that is killed stops renewing, and another takes what it held when the lease ends. A worker that hangs lives:
 at the time limit its run fails for good, so that what made it hang does not occupy one worker after another.
 
-A question has one reply under way: a double click does not buy two. Who asks a model has the claim of the message that
-is answered, a row with a lease, which is deleted at the end, however that comes. A caller that comes after the end gets
-the reply that is stored.
+A question has one reply under way: a double click does not buy two. Who asks a model, or runs the tools that it calls
+for a page, has the claim of the message that is answered, a row with a lease, which is deleted at the end, however that
+comes. A caller that comes after the end gets the reply that is stored.
 """
 
 from __future__ import annotations

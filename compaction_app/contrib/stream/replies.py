@@ -4,7 +4,9 @@ What came so far is kept in memory, and every half second in the host's default 
 this process or to another one. A stop comes the same way. A cache that each process has for itself is none between
 processes. Where a process is killed, its replies are lost: its readers are told so when its entries expire.
 
-A reply whose question is erased is not asked for any longer: nothing of it is stored, and it leaves the cache.
+Whether one may begin is decided in the database: its question is claimed while a model is asked and while a tool runs.
+The cache has what came, and no more. A reply whose question is erased is not asked for any longer: nothing of it is
+stored, and it leaves the cache.
 """
 
 from __future__ import annotations
