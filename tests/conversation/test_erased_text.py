@@ -291,7 +291,7 @@ class TestRedaction:
                 nodes = deep_chain(chat.start_session(), length)
             with CaptureQueriesContext(connection) as queries:
                 chat.redact_message(nodes[0])
-            counted.append(len([one for one in queries if "gateway" not in one["sql"]]))
+            counted.append(len(queries))
             assert verify_session(nodes[0].session).problems == []
         assert counted[0] == counted[1]
 
