@@ -22,9 +22,9 @@ from compaction_app.admin.links import Links
 from compaction_app.models import CompactionEvent, CompactionRun
 from compaction_app.models.runs import MAX_ATTEMPTS
 from compaction_app.models.words import why_it_failed, words
-from compaction_app.values import OPEN_RUN_STATUSES, ErrorCode, RunStatus, SkipReason, Trigger
+from compaction_app.values import OPEN_RUN_STATUSES, ErrorCode, RunStatus, Trigger
 
-#: Runs that a total counts, and among which a search looks for other things than ids: the newest ones.
+#: Runs that a total counts: the newest ones.
 MOST_RUNS = 10_000
 #: Characters of a model's name in a list.
 SHORT_NAME = 40
@@ -61,9 +61,7 @@ class CompactionRunAdmin(records.RecordAdmin):
     date_hierarchy = "created_at"
     list_filter = ("status", "trigger", ("error_code", admin.EmptyFieldListFilter), "created_at")
     narrowed_by = ("session", "tip", "anchor", "cutoff", "base", "summary", "previous_run")
-    search_help_text = gettext_lazy(
-        "Run or session ids; among the newest 10,000 runs also a part of the model, code or error details."
-    )
+    search_help_text = gettext_lazy("Run or session ids.")
 
     def columns(self, links: Links) -> Sequence[Any]:
         def made(run: CompactionRun) -> str:
@@ -88,19 +86,6 @@ class CompactionRunAdmin(records.RecordAdmin):
         # The condition of the partial index, so that a run that waits for long is found among millions.
         found: QuerySet[CompactionRun] = lean.open() if request.GET.get("status__exact") in OPEN_RUN_STATUSES else lean
         return found
-
-    def search_conditions(self, request: HttpRequest, text: str) -> list[Q]:
-        """Also by model, error code and, for people who may read what these quote, error details."""
-        if not text:
-            return []
-        newest = CompactionRun.objects.order_by("-pk").values("pk")[:MOST_RUNS]
-        found = Q(summarizer_model__icontains=text) | Q(error_code__icontains=text.replace(" ", "_"))
-        # What the list says of a code, in the language of the request.
-        codes = [code for code in (*ErrorCode, *SkipReason) if text.casefold() in words(code).casefold()]
-        found |= Q(error_code__in=codes) | Q(skip_reason__in=codes)
-        if self.links(request).may_view("chatmessage"):
-            found |= Q(error_detail__icontains=text)
-        return [*super().search_conditions(request, text), Q(pk__in=newest) & found]
 
     def sections(self, links: Links, obj: CompactionRun) -> records.Sections:
         facts: Any = partial(links.facts, obj)
