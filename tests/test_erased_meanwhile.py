@@ -37,7 +37,7 @@ SECRET = "zanzibar"
 SEARCH = tool_call("s1", '{"query": "locker code"}', name=RECALL_TOOL)
 #: Of the message with the secret in a branch.
 AT = 4
-ROUNDS = 12
+ROUNDS = 60
 
 
 def quoting(tip: ChatMessage, budget: Budget) -> PolicyDecision:
@@ -299,7 +299,11 @@ def test_nothing_erased_is_stored_by_another_thread(world, store, erase) -> None
             erase(here)
 
         raised = at_once([lambda here=here: store(here), late])
-        if store is copy and erase is delete_user and any(isinstance(error, IntegrityError) for error in raised):
+        if (
+            store in (copy, import_another)
+            and erase is delete_user
+            and any(isinstance(error, IntegrityError) for error in raised)
+        ):
             # A conversation that begins at that very moment stops it, as docs/data.md says, and nothing is deleted.
             raised = []
             erase(here)
