@@ -101,18 +101,7 @@ def test_a_claim_that_died_and_was_not_swept_up_is_told(viewer, tips):
     assert (said["kind"], said["count"], said["since"]) == ("running", 1, run.lease_expires_at)
 
 
-# -- what failed lately, and to whom it is shown ------------------------------------------------------------
-
-
-def test_failures_are_counted_apart(viewer, tips, monkeypatch):
-    ready(tips[0], created_at=ago(seconds=5))
-    late, later, _ = (run_at(tips[2], created_at=ago(days=days)) for days in (1, 2, 8))
-    found = health_on(viewer)
-    assert (found.problems, [(one["kind"], one["count"]) for one in found.lately]) == ([], [("failed", 2)])
-    # A list that is narrowed to the newest is in the order of the index of the date.
-    assert runs_of("failed", viewer) == [[late.pk, later.pk]]
-    monkeypatch.setattr(health, "MOST_RECENT", 1)
-    assert block(viewer).endswith("At least 1 run failed in the last 7 days.")
+# -- what models wrote, and to whom it is shown --------------------------------------------------------------
 
 
 def test_a_model_that_writes_no_summary_is_a_problem_though_no_run_fails(viewer, tips):
@@ -121,8 +110,7 @@ def test_a_model_that_writes_no_summary_is_a_problem_though_no_run_fails(viewer,
     run_at(tips[0], status="skipped")
     found = health_on(viewer)
     assert found.kinds == ["extract"]
-    assert [(one["kind"], one["count"]) for one in found.lately] == [("extracts", 2)]
-    assert runs_of("succeeded", viewer) == [[run.pk for run in reversed(stored)]] * 2
+    assert runs_of("succeeded", viewer) == [[run.pk for run in reversed(stored)]]
     run_at(tips[0], status="succeeded", generation=3)
     assert health_on(viewer).kinds == []
 
