@@ -34,6 +34,7 @@ from compaction_app.conf import Mode
 from compaction_app.context.reading import ResolvedRequest, resolve_request
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.models.database import erasures_of, lock_session
 from compaction_app.spending import session_spending
 from compaction_app.tree.branches import histories_at
 from compaction_app.values import OPEN_RUN_STATUSES, Budget, Kind, RunStatus
@@ -104,9 +105,25 @@ class ChatSessionForm(forms.ModelForm):  # type: ignore[type-arg]  # subscriptin
             "settings": AdminTextareaWidget({"dir": "ltr"}),
         }
 
+    #: How often something had been erased when the page was made.
+    erased = forms.IntegerField(required=False, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial["erased"] = self.instance.erasures
+
     def clean_settings(self) -> Any:
         """An empty field means "no overrides"; the column takes no NULL."""
         return self.cleaned_data["settings"] or {}
+
+    def clean(self) -> None:
+        """An older page may still have the words of an erased title. A redaction takes the same lock."""
+        if "title" in self.changed_data:
+            lock_session(self.instance)
+            if erasures_of(self.instance) != (self.cleaned_data.get("erased") or 0):
+                raise forms.ValidationError(
+                    _("Something of this conversation was erased since this page was opened: open it again.")
+                )
 
 
 @admin.register(ChatSession)

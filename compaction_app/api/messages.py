@@ -215,7 +215,7 @@ def read_branch(request: HttpRequest, message_id: Id, limit: Limit, cursor: Curs
     return {"items": shown, "next_cursor": str(last - 1) if last > 1 else None}
 
 
-@operation(router, "DELETE", "/messages/{int:message_id}", {204: None}, "invalid_message throttled")
+@operation(router, "DELETE", "/messages/{int:message_id}", {204: None}, "invalid_message protected throttled")
 def delete_message(request: HttpRequest, message_id: Id) -> Status[None]:
     """This cannot be undone. A summary cannot be deleted; retire it instead."""
     message = find_message(request, message_id, Action.ERASE)

@@ -121,7 +121,7 @@ class FrameworkBranch:
             at = next(end for end in range(at, len(path)) if path[end + 1].role != Role.TOOL)
             self.tip = path[at]
 
-    def store(self, given: Sequence[Mapping[str, Any]], *, key: str = "", **reply: Any) -> None:
+    def store(self, given: Sequence[Mapping[str, Any]], *, key: OwnKey | None = None, **reply: Any) -> None:
         """Store messages in any format below the tip, all of them or none.
 
         With the first one of the model its context is recorded, and ``reply``: its usage and its name. ``key``: by
@@ -129,7 +129,7 @@ class FrameworkBranch:
         """
         messages = [one for _, message in items_joined(given) for one in messages_of(message, "host")]
         at = next((at for at, one in enumerate(messages) if one["role"] == Role.ASSISTANT), len(messages))
-        own, rows = {"idempotency_key": OwnKey(key)} if key else {}, [self.tip]
+        own, rows = {"idempotency_key": key} if key else {}, [self.tip]
         with atomic(self.session):
             if at < len(messages) and self._shown:
                 answer = {**messages[at], "model": self._model or "", **reply}

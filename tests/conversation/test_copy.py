@@ -304,6 +304,22 @@ class TestCopiesOf:
         assert chat.copies_of(branch[0]) == [copied[0]]
         assert chat.copies_of(branch[1]) == chat.copies_of(branch[2]) == []
 
+    def test_a_strangers_message_with_the_id_of_one_that_is_gone_is_none(self, session):
+        """As ``loaddata`` brings it from another database. The copies still know each other."""
+        branch = grow(session, None, "u a u a")
+        copied = [branch_of(chat.copy_branch(branch[-1])) for _ in range(2)]
+        chat.delete_session(session)
+        stranger = get_user_model().objects.create_user("ann")
+        other = chat.start_session(owner=stranger)
+        at = ChatMessage(id=branch[0].pk, session=other, role="user", content="Mine.")
+        ChatMessage.objects.add_root(instance=at)
+        assert chat.copies_of(at) == []
+        assert chat.copies_of(copied[0][0]) == [copied[1][0]]
+        chat.redact_message(at, copies=lambda copy: True)
+        chat.redact_message(copied[0][1], copies=lambda copy: True)
+        assert [one.redacted_at is None for one in branch_of(copied[1][0].session)] == [True, False, True, True]
+        assert chat.delete_owner(stranger) == []
+
     @pytest.mark.parametrize("which", ["first", "middle"])
     @pytest.mark.parametrize("gone", GOING, ids=lambda way: way.__name__)
     def test_the_others_are_found_when_one_is_gone(self, session, gone, which):

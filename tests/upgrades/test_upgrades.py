@@ -142,6 +142,7 @@ LANDED = {
     "0001_initial.py": "79ee1582e0b0cbad1f4b638c665245de69725737275a19de89c1b614b59c91f2",
     "0002_copies_of_copies.py": "30b9e4e113e5a2dc1d69b7fb1747c6c5a20d460c5ddb84be3f204e7c31b4a8b7",
     "0003_contents_of_sessions.py": "cf5e073de488bcc2f6c64245b41387eb1561085bfffc91295fa0b5d793fc0930",
+    "0004_rows_of_hosts.py": "29a8df5a3cc5cf4f872a92683de1af2b0aba8915c88dab715db6bdec19e2b554",
 }
 
 
