@@ -42,7 +42,7 @@ def health_of(request: HttpRequest) -> dict[str, Any] | None:
     # A key that is missing or a model that is gone fails no run: an extract is stored instead.
     succeeded = CompactionRun.objects.filter(status=RunStatus.SUCCEEDED, created_at__gte=timezone.now() - RECENT)
     if code := succeeded.order_by("-created_at").values_list("error_code", flat=True).first():
-        extracts = urlencode({"status__exact": RunStatus.SUCCEEDED, "error_code__isempty": 0})
+        extracts = f"status__exact={RunStatus.SUCCEEDED}&error_code__isempty=0"
         problems.append({"kind": "extract", "why": why_it_failed(code) or words(code), "runs": extracts})
     return {"problems": problems}
 

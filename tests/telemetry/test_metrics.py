@@ -7,8 +7,8 @@ from compaction_app import chat
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow
-from compaction_app.testing.summarizers import FakeSummarizer
+from tests.builders import grow
+from tests.fake_summarizer import FakeSummarizer
 from tests.telemetry.world import SECRET, USAGE, over_threshold
 
 pytestmark = pytest.mark.django_db(transaction=True)
