@@ -1,8 +1,8 @@
 """What is wrong with the background work right now, in one block on the app's page.
 
-Runs that wait without a worker, claims of dead workers that no sweep has reassigned, a broker that does not answer,
-models that write no summary: each with what to do. What failed is counted by the list of runs. Three queries, each
-bounded; the broker is asked with the time-out that enqueueing has.
+Runs that wait without a worker, as they do where the broker is down, claims of dead workers that no sweep has
+reassigned, models that write no summary: each with what to do. What failed is counted by the list of runs. Three
+queries, each bounded.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from compaction_app import tasks
-from compaction_app.conf import Mode
 from compaction_app.models import CompactionRun
 from compaction_app.models.words import why_it_failed, words
 from compaction_app.values import RunStatus
@@ -38,7 +36,7 @@ def health_of(request: HttpRequest) -> dict[str, Any] | None:
     user = getattr(request, "user", None)
     if user is None or not user.has_perm("compaction_app.view_compactionrun"):
         return None
-    problems = [*_broker(), *_open_runs(timezone.now())]
+    problems = list(_open_runs(timezone.now()))
     # A key that is missing or a model that is gone fails no run: an extract is stored instead.
     succeeded = CompactionRun.objects.filter(status=RunStatus.SUCCEEDED, created_at__gte=timezone.now() - RECENT)
     if code := succeeded.order_by("-created_at").values_list("error_code", flat=True).first():
@@ -47,29 +45,9 @@ def health_of(request: HttpRequest) -> dict[str, Any] | None:
     return {"problems": problems}
 
 
-def knock() -> None:
-    """Connect to the broker as enqueueing does; raises what that raises where nothing answers."""
-    with tasks.impatient_connection() as connection:
-        connection.ensure_connection(
-            max_retries=1, interval_start=0, interval_step=0, timeout=tasks.ENQUEUE_TIMEOUT_SECONDS
-        )
-
-
 def _configured(name: str) -> Any:
     """As the site has it: what is wrong with its settings other pages say."""
     return getattr(django_settings, "COMPACTION", {}).get(name)
-
-
-def _broker() -> Iterator[dict[str, Any]]:
-    # A mode for the whole site that enqueues nothing needs no broker, and ENQUEUE has a queue of its own.
-    is_without = _configured("ENQUEUE") or _configured("MODE") in (Mode.OFF, Mode.DETERMINISTIC)
-    if is_without or current_app.conf.task_always_eager:
-        return
-    try:
-        knock()
-    except Exception as error:
-        # A broker can raise anything. The page shows it, and a failing enqueue logs it.
-        yield {"kind": "broker", "error": type(error).__name__}
 
 
 def _open_runs(now: datetime) -> Iterator[dict[str, Any]]:
