@@ -157,8 +157,8 @@ class FrameworkBranch:
         if not (raised and overflow and overflow.window and self._shown) or overflow.is_rate:
             return False
         self._endpoint = windows.endpoint_of_request(str(raised.request.url))
-        place = (self._endpoint, self._shown.model)
-        windows.remember_window(place, overflow.window, windows.learned_of(place))
+        place, learned = windows.learned_at(self._endpoint, self._shown.model)
+        windows.remember_window(place, overflow.window, learned)
         # It may count more tokens than we do.
         self._window = int(overflow.window / max(1.0, (overflow.sent or 0) / max(1, self._shown.tokens)))
         self.compact()

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -171,16 +171,13 @@ class Candidate:
 
 def _candidates(entries: Sequence[ModelEntry]) -> Iterator[Candidate]:
     """The models of a cascade, with what is remembered of them."""
-    known: Mapping[ModelPlace, Capacity] = {}
-    remembered: Mapping[ModelPlace, Habits] = {}
     # The cache may be a database, which an event loop must not wait for.
-    if not is_loop_running():
-        places = [entry.place for entry in entries]
-        known, remembered = windows.recall_windows(places), windows.recall_habits(places)
+    remembered = {} if is_loop_running() else windows.learned_of([entry.place for entry in entries])
     for stated in entries:
-        habits = remembered.get(stated.place, Habits())
+        learned = remembered.get(stated.place, windows.NOTHING)
+        habits = learned.habits
         entry = replace(stated, max_input_tokens=max(1, int(stated.max_input_tokens / habits.ratio)))
-        entry = entry.limited_to(known.get(stated.place, entry.capacity))
+        entry = entry.limited_to(learned.capacity or entry.capacity)
         yield Candidate(stated=stated, entry=entry, former_habits=habits, habits=habits)
 
 
@@ -219,10 +216,9 @@ class OpenAISummarizer(Summarizer):
         if error_code == ErrorCode.INPUT_TOO_LARGE:
             windows.forget([one.stated.place for one in self.candidates])
             return
-        if learned := {one.stated.place: one.learned for one in self.candidates if one.learned}:
-            windows.remember(learned)
-        if habits := {one.stated.place: one.habits for one in self.candidates if one.habits != one.former_habits}:
-            windows.remember_habits(habits)
+        learned = {one.stated.place: one.learned for one in self.candidates if one.learned}
+        habits = {one.stated.place: one.habits for one in self.candidates if one.habits != one.former_habits}
+        windows.remember(learned, habits)
 
     def summarize(self, request: SummaryRequest) -> SummaryDraft:
         return without_waiting(ask_summarizer(self, request, way=BLOCKING, steps=self.cascade))

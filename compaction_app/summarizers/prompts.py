@@ -22,7 +22,7 @@ from typing import Any
 
 from compaction_app.conf import Settings
 from compaction_app.memory.ledger_text import LEDGER_NAME
-from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS, largest_saving_summary, marker, render_messages
+from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS, marker, render_messages
 from compaction_app.redaction import Redact, apply_redactor, redact_summary
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count
 from compaction_app.values import CompactionPlan, Message, Summary, SummaryRequest
@@ -157,8 +157,7 @@ class Prompt:
             prose = base.tokens * len(base.content) // len(base.text)
             hint = next(hint for share, hint in _HINTS.items() if prose < share * plan.target_tokens)
         # The longest draft that is accepted; the plan's target is always allowed.
-        most = largest_saving_summary(plan.replaced_tokens, self.settings.min_saving_ratio)
-        saving = most - SUMMARY_WRAPPER_TOKENS - 1
+        saving = plan.most_tokens - SUMMARY_WRAPPER_TOKENS - 1
         ceiling = max(plan.target_tokens, min(int(OVERSIZE_FACTOR * plan.target_tokens), saving))
         (system, *before), after = self.around(base, plan.turn_request, limits)
         user = [
