@@ -607,7 +607,7 @@ ROOMS = """messages memory redaction.py tokens.py plain.py compaction/search_wor
 NOT_FROM_OUTSIDE = set(
     # What this app, its host and an operator write: names, settings, keys, addresses, a moment.
     """register_tool_marker compiled marker address_of observe_calibration known_price overflow_of_usage
-    endpoint_of_request learned_of learned_at remember forget tool_schema index_of
+    endpoint_of_request remember forget tool_schema index_of
     safe_name private database_alias succeeded_runs as_json is_allowed owner_or_staff whole page
     parse_cursor value_of column bar number percent record_double_configured endpoint_of_client require_client
     takes_the_arguments_of redact_parameters
