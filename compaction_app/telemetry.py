@@ -33,7 +33,6 @@ def _histogram(name: str, unit: str, description: str, buckets: Sequence[float])
 
 _counter = _meter.create_counter
 _runs = _counter("compaction.runs", "{run}", "Runs that ended.")
-_run_seconds = _histogram("compaction.run.duration", "s", "From the last claim of a run to its end.", _SECONDS)
 _wait_seconds = _histogram("compaction.run.wait", "s", "From the creation of a run to its first claim.", _SECONDS)
 _input_tokens = _counter("compaction.input_tokens", "{token}", "Input tokens of summarizers, refused drafts included.")
 _output_tokens = _counter(
@@ -54,8 +53,6 @@ def count_run(run: Any) -> None:
     if run.error_code and run.status != RunStatus.SKIPPED:
         attributes["error.type"] = str(run.error_code)
     _runs.add(1, attributes)
-    if run.started_at and run.finished_at:
-        _run_seconds.record(max(0.0, (run.finished_at - run.started_at).total_seconds()), attributes)
     if run.messages_compacted:
         _messages.record(run.messages_compacted, {"compaction.layer": str(run.strategy)})
 

@@ -110,9 +110,8 @@ class CompactionRunAdmin(records.RecordAdmin):
         branch = ("tip", "anchor", "cutoff", "base", "summary", "previous_run", (_("continued by"), following))
         result = ("trigger", "generation", "messages_compacted", history, found_again)
         model = ("summarizer_model", "prompt_version", *texts("instructions"), *tokens, "cost")
-        again = (_("tried again"), _tried_again(links, obj))
         return [
-            ("", facts((_("status"), _outcome(obj)), why, again, *texts("error_detail"), "session")),
+            ("", facts((_("status"), _outcome(obj)), why, *texts("error_detail"), "session")),
             (_("On the branch"), facts(*branch)),
             (_("Result"), facts(*result)),
             (_("Model"), facts(*model)),
@@ -164,9 +163,7 @@ class CompactionRunAdmin(records.RecordAdmin):
             if started := request_branch_compaction(self, links, tip, obj.instructions):
                 self.log_change(request, obj, _("Retried as run {}.").format(started.pk))
 
-        again = _tried_again(links, obj)
-        again = "" if again == display.EMPTY else again
-        return self.confirm(links, obj, act, title=_("Retry"), again=again, is_lasting=obj.error_code in _LASTING)
+        return self.confirm(links, obj, act, title=_("Retry"), is_lasting=obj.error_code in _LASTING)
 
 
 @admin.register(CompactionEvent)
@@ -194,14 +191,6 @@ class CompactionEventAdmin(records.RecordAdmin):
 def _outcome(run: CompactionRun) -> str:
     """The status with the code that explains it."""
     return display.joined(filter(None, (display.run_badge(run), display.run_reason(run))), ": ")
-
-
-def _tried_again(links: Links, run: CompactionRun) -> str:
-    """Later runs at the tip of a failed one, as a retry opens them. One query."""
-    if run.status != RunStatus.FAILED or run.tip_id is None:
-        return display.EMPTY
-    later = CompactionRun.objects.in_database_of(run).filter(tip=run.tip_id, pk__gt=run.pk)
-    return display.joined(map(links.record, later.only("status").order_by("pk")[:5]), ", ")
 
 
 def _with_note(text: str, note: str) -> str:

@@ -47,8 +47,6 @@ class Bundle:
     request: SummaryRequest
     #: The text of the summary without its ledger: what the summarizer wrote.
     written: str
-    #: The model that wrote it.
-    model: str
     #: The target of the first request; the request's own target is lower if it was the tighter retry.
     target_tokens: int
     #: Tokens that the summary replaced.
@@ -123,7 +121,6 @@ def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
         "title": run.session.title,
         "tightened": run.request["tightened"],
         "summarizer": settings.summarizer_entry.backend,
-        "model": run.summarizer_model,
         "reasoning": settings.reasoning,
         # The part of the system prompt that another prompt replaces. The rules of reading follow it.
         "writing_characters": len(how_to_write(settings.summarizer_entry.prompt, goes_on=goes_on)),
@@ -174,7 +171,6 @@ def read_bundle(folder: Path) -> Bundle:
             folder=folder,
             request=_REQUEST.validate_python({**parts, "system": _read(folder, SYSTEM), "user": _read(folder, USER)}),
             written=output.removesuffix(with_ledger("", ledger)),
-            model=str(metadata["model"]),
             target_tokens=int(metadata["budget"]["target_tokens"]),
             replaced_tokens=int(metadata["counts"]["replaced_tokens"]),
             min_saving_ratio=float(metadata["acceptance"]["min_saving_ratio"]),

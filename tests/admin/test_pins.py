@@ -3,8 +3,8 @@
 import pytest
 
 from compaction_app import chat
-from compaction_app.testing.builders import grow, words
 from tests.admin.pages import page_of, url
+from tests.builders import grow, words
 from tests.small import anchored_summary, small
 from tests.trees import start_session
 

@@ -8,8 +8,8 @@ import pytest
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage
-from compaction_app.testing.builders import grow
 from tests.admin.pages import ids, page_of, queries_of, table_of, url
+from tests.builders import grow
 from tests.small import anchored_summary, small
 from tests.trees import chain, summarize
 

@@ -10,8 +10,8 @@ import pytest
 from compaction_app import chat
 from compaction_app.messages.validation import MAX_REPORTED
 from compaction_app.models import ChatMessage
-from compaction_app.testing.builders import grow, words
 from tests.api.asking import Asker, World, problem, user
+from tests.builders import grow, words
 from tests.models.test_concurrent_writes import at_once
 
 pytestmark = pytest.mark.usefixtures("quiet_world")

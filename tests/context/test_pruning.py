@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from compaction_app.context.pruning import call_groups, collapse_blanks, fit, protected_from, prune
 from compaction_app.exceptions import ContextOverflow
 from compaction_app.messages.truncate import shorten
-from compaction_app.testing.builders import WordTokenCounter
 from compaction_app.tokens import ExactTokenCounter, count_messages
 from compaction_app.values import Branch, Message, Role, Summary
+from tests.builders import WordTokenCounter
 from tests.small import messages_of
 
 pytestmark = pytest.mark.pure

@@ -22,8 +22,8 @@ from compaction_app.exceptions import DurableTransactionRequired
 from compaction_app.models import CompactionRun
 from compaction_app.tasks import compact_branch
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow
 from compaction_app.testing.exchange import Exchange
+from tests.builders import grow
 from tests.contrib.drivers import AgentsSDK, LangChain, PydanticAI, Turn, calls, framework
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -12,8 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from compaction_app import chat
 from compaction_app.exceptions import InvalidMessage, InvalidParent, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin
-from compaction_app.testing.builders import grow
 from compaction_app.tree.verify import verify_session
+from tests.builders import grow
 from tests.small import anchored_summary, small, tool_call, turns_with_results
 from tests.trees import deep_chain, summarize
 

@@ -25,10 +25,10 @@ from django.utils import timezone
 from compaction_app import chat, tasks
 from compaction_app.exceptions import CompactionFailed, InvalidMessage, SummarizerError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.testing.builders import grow
-from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import PolicyDecision, SummaryDraft, SummaryRequest
+from tests.builders import grow
+from tests.fake_summarizer import FakeSummarizer
 from tests.small import small
 from tests.stock_tree.models import SupportChat
 from tests.trees import deep_chain

@@ -16,12 +16,12 @@ from compaction_app.conversation.chat_model import endpoint_of_client
 from compaction_app.exceptions import ContextOverflow
 from compaction_app.models import CompactionRun
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow, words
 from compaction_app.testing.exchange import Exchange, Step
 from compaction_app.testing.server import ScriptedOpenAIServer
-from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.values import Capacity
+from tests.builders import grow, words
 from tests.conversation.asking import EACH
+from tests.fake_summarizer import FakeSummarizer
 from tests.small import small
 from tests.steps import small_window
 from tests.summarizers.summarizing import KEY, KEY_VARIABLE, entry

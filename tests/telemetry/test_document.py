@@ -28,7 +28,7 @@ class TestDocument:
         table = text[text.index("| metric |") : text.index("A layer is")]
         rows = [row.split("|")[1] for row in table.splitlines()[2:] if row]
         named = {name for row in rows for name in re.findall(r"`([\w.]+)`", row)}
-        assert len(made) == 8
+        assert len(made) == 7
         assert named == made
 
     def test_every_attribute_event_and_signal(self, text):

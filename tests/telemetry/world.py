@@ -5,7 +5,7 @@ from opentelemetry.sdk.metrics import Counter, Histogram, MeterProvider
 from opentelemetry.sdk.metrics.export import AggregationTemporality, InMemoryMetricReader
 
 from compaction_app import chat
-from compaction_app.testing.builders import grow
+from tests.builders import grow
 
 SECRET = "pelican"
 GOOD = f"## Recap\n\nThe {SECRET} keeps the harbour's books, and you help with it."

@@ -51,7 +51,7 @@ class TestChanged:
         exported = export_checked(server, tmp_path / "out")
         path = exported.bundles[0] / "metadata.json"
         path.write_text(json.dumps({**exported.metadata(0), "proof": "proved"}))
-        assert read_bundle(exported.bundles[0]).model == "scripted"
+        assert read_bundle(exported.bundles[0]).written
 
 
 class TestErased:
