@@ -42,7 +42,7 @@ def health_of(request: HttpRequest) -> dict[str, Any] | None:
     newest = ended.filter(created_at__gte=timezone.now() - RECENT).order_by("-created_at")
     status, code = newest.values_list("status", "error_code").first() or ("", "")
     if code:
-        alike = urlencode({"status__exact": status, "error_code__isempty": 0})
+        alike = f"status__exact={status}&error_code__isempty=0"
         problems.append({"kind": status, "why": why_it_failed(code) or words(code), "runs": alike})
     return {"problems": problems}
 

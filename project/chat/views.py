@@ -160,10 +160,10 @@ def rename(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
     form = TitleForm(request.POST)
     if not form.is_valid():
         messages.error(request, "A title has 1 to 255 characters.")
-    else:
+    elif (title := form.cleaned_data["title"]) != found.title:
         # An older page may still have the words of an erased title.
         as_shown = ChatSession.objects.filter(pk=found.pk, erasures=form.cleaned_data["erased"] or 0)
-        if not as_shown.update(title=form.cleaned_data["title"], title_of=None):
+        if not as_shown.update(title=title, title_of=None):
             messages.error(request, "Something was erased since this page was opened. Rename the conversation again.")
     return redirect("chat:session", session_id)
 

@@ -53,6 +53,14 @@ class TestConversations:
         session.refresh_from_db()
         assert session.title == "A harbour"
 
+    def test_a_title_that_is_sent_as_it_is_stays_its_messages(self, browser, session):
+        session.title, session.title_of = "Boats", chat.append_message(session, None, role=Role.USER, content="Which?")
+        session.save()
+        browser.post(url("rename", session), {"title": "Boats"})
+        chat.redact_message(session.title_of)
+        session.refresh_from_db()
+        assert session.title == ""
+
     def test_the_list_shows_ones_own_newest_first(self, browser, marit, stranger):
         for title in ("First", "Second"):
             chat.start_session(owner=marit, title=title)
