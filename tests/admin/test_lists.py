@@ -30,6 +30,7 @@ def test_lists_are_of_one_kind_narrowed_filtered_and_searched_by_ids(viewer):
         ("compactionrun", {"base": summary.pk}, []),
         ("compactionrun", {"status__exact": "failed"}, [failed.pk]),
         ("compactionrun", {"trigger__exact": "manual"}, [skipped.pk]),
+        ("compactionrun", {"error_code__isempty": 0}, [failed.pk]),
         ("compactionevent", {"run": run.pk}, [event.pk]),
         ("compactionevent", {"message": nodes[-1].pk}, [event.pk]),
         ("chatsession", {"q": str(session.pk)}, [session.pk]),
@@ -38,8 +39,6 @@ def test_lists_are_of_one_kind_narrowed_filtered_and_searched_by_ids(viewer):
         ("chatmessage", {"q": "m0"}, []),
         ("compactionrun", {"q": str(run.pk)}, [run.pk]),
         ("compactionrun", {"q": str(session.pk)}, [run.pk]),
-        ("compactionrun", {"q": "timeout"}, [failed.pk]),
-        ("compactionrun", {"q": "QUICKER"}, [skipped.pk]),
         ("compactionevent", {"q": str(event.pk)}, [event.pk]),
     ):
         assert listed(viewer, page, **query) == found, (page, query)
