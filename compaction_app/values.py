@@ -504,8 +504,8 @@ class SummaryDraft(ModelCall):
     tool_called: bool = False
     #: The text is quoted from the conversation, as that of a summarizer that needs no model: it is judged as such.
     is_extract: bool = False
-    #: It answers the retry with a smaller target, not the original request.
-    tightened: bool = False
+    #: Tokens of the draft that was too long, where this one answers the retry with a smaller target; else 0.
+    tightened: int = 0
     #: Every call made for it, refused drafts included. Empty: only the call that made this draft.
     calls: tuple[ModelCall, ...] = field(default=(), compare=False)
     #: What our own extract was chosen from, so that nothing is read twice.

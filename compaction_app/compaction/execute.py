@@ -211,7 +211,7 @@ def _load(
         return SkipReason.BASE_CHANGED
     count = get_token_counter()
     branch = branches.with_already_compacted(branch, run)
-    budget, capacity, limit = Budget(**run.budget), at_most, None
+    budget, capacity, limit, prompt = Budget(**run.budget), at_most, None, prompt_of(run, settings)
     taken, written = summarizer.max_input_tokens, summarizer.max_output_tokens
     if taken is not None or written is not None:
         # A host's own summarizer may state either.
@@ -221,11 +221,24 @@ def _load(
         # A summary may be longer than its target: the target leaves room for that in the longest reply.
         longest = max(1, int(capacity.output_tokens / OVERSIZE_FACTOR))
         budget = replace(budget, summary_target=min(budget.summary_target, longest))
-        limit = SummarizerLimit(capacity.input_tokens, _prompt_of(run, settings), count)
+        share = 0 if summarizer.quotes else ledger.ledger_room(budget.summary_target, settings)
+        limit = SummarizerLimit(capacity.input_tokens, prompt, count, share)
     plan = _plan(run, branch, budget, settings, summarizer, limit)
     if isinstance(plan, Skip):
         return SkipReason(plan.reason)
     limits = limit.byte_limits(plan) if limit and plan.shorten else {}
+    request = prompt.request(plan, run.nonce, limits)
+    remembered = ledger.Remembered(request, plan, budget, settings, count)
+    if not summarizer.quotes:
+        if settings.extract_fallback and _has_no_room(plan, settings, summarizer):
+            # Unless it is the model that reads or writes little at once.
+            whole = _plan(run, branch, Budget(**run.budget), settings, summarizer)
+            if isinstance(whole, CompactionPlan) and _has_no_room(whole, settings, summarizer):
+                quoted = _load(run, settings, None, ExtractiveSummarizer(settings))
+                # Unless nothing of the conversation can be quoted.
+                if isinstance(quoted, Attempt) and not quoted.refusal(quoted.summarizer.summarize(quoted.request)):
+                    return quoted
+        request = prompt.beside(request, plan, *remembered.show())
     return Attempt(
         run=run,
         settings=settings,
@@ -233,11 +246,17 @@ def _load(
         capacity=capacity,
         branch=branch,
         plan=plan,
-        request=request_of(run, settings, plan, limits),
+        request=request,
+        remembered=remembered,
         summarizer=summarizer,
         limits=limits,
         count=count,
     )
+
+
+def _has_no_room(plan: CompactionPlan, settings: Settings, summarizer: Summarizer) -> bool:
+    """Whether the memory leaves less of the target than the summarizer is asked for."""
+    return plan.target_tokens - ledger.ledger_room(plan.target_tokens, settings) < summarizer.smallest_target
 
 
 def _plan(
@@ -259,12 +278,9 @@ def _plan(
     )
 
 
-def request_of(run: CompactionRun, settings: Settings, plan: CompactionPlan, limits: dict[int, int]) -> SummaryRequest:
-    """What a plan asks for. It depends on nothing else: :mod:`transfer.rebuild` builds it again from stored rows."""
-    return _prompt_of(run, settings).request(plan, run.nonce, limits)
-
-
-def _prompt_of(run: CompactionRun, settings: Settings) -> Prompt:
+def prompt_of(run: CompactionRun, settings: Settings) -> Prompt:
+    """What writes a plan's request. It depends on nothing else: :mod:`transfer.rebuild` writes it again from stored
+    rows."""
     return Prompt(settings, run.instructions, run.policy_line, redactor_of(settings))
 
 
@@ -281,6 +297,8 @@ class Attempt:
     branch: Branch
     plan: CompactionPlan
     request: SummaryRequest
+    #: What stands beside the draft.
+    remembered: ledger.Remembered
     summarizer: Summarizer
     #: Bytes that covered messages are shortened to, by id.
     limits: dict[int, int]
@@ -293,7 +311,12 @@ class Attempt:
     def refusal(self, draft: SummaryDraft) -> ErrorCode | None:
         """Why the draft cannot become the summary; None if it can."""
         most = largest_saving_summary(self.plan.replaced_tokens, self.settings.min_saving_ratio)
-        return refuse_draft(self.prose(draft), self.request, most, self.count)
+        return refuse_draft(self.prose(draft), self.request, most - self.memory_tokens, self.count)
+
+    @property
+    def memory_tokens(self) -> int:
+        """What the memory beside the draft takes of the plan's target."""
+        return self.plan.target_tokens - self.request.target_tokens
 
     def prose(self, draft: SummaryDraft) -> SummaryDraft:
         return prose_draft(draft, self.request.previous_ledger)
@@ -367,12 +390,14 @@ class Attempt:
             plan = _plan(run, self.branch, budget, settings, self.summarizer)
             if isinstance(plan, Skip):
                 return None
+            request = prompt_of(run, settings).request(plan, run.nonce)
             extract = replace(
                 self,
                 budget=budget,
                 capacity=None,
                 plan=plan,
-                request=request_of(run, settings, plan, {}),
+                request=request,
+                remembered=ledger.Remembered(request, plan, budget, settings, self.count),
                 summarizer=summarizer,
                 limits={},
                 failure=failure,
@@ -395,7 +420,7 @@ class Attempt:
             return None
         draft = self.prose(result)
         draft = replace(draft, text=draft.text.strip())
-        kept = ledger.complete_draft(draft, self.request, self.plan, self.budget, self.settings, self.count)
+        kept = self.remembered.kept(draft)
         return write_if_claimed(run, lambda: self._commit(draft, kept) if self._is_unchanged() else None)
 
     def _is_unchanged(self) -> bool:
@@ -434,10 +459,11 @@ class Attempt:
         # So that its prompt can be built again: numbers and ids, no text.
         request = {
             "target_tokens": plan.target_tokens,
+            "memory_tokens": self.memory_tokens,
             "lookahead": [plan.lookahead[0].id, plan.lookahead[-1].id] if plan.lookahead else [],
             "shown_bytes": max(self.limits.values(), default=None),
             "max_input_tokens": self.capacity.input_tokens if self.capacity else None,
-            # The draft answered the one tighter retry.
+            # Of the draft before it, where it answered the one tighter retry.
             "tightened": draft.tightened,
         }
         run.error_code = run.error_detail = ""

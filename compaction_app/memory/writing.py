@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
 
 from compaction_app.memory.choosing import choose
@@ -39,8 +39,10 @@ def compose(
     day_mark: str = "",
     told: Mapping[str, int] | None = None,
     focus: frozenset[str] = frozenset(),
+    first: Collection[int] = (),
 ) -> str:
-    """Statements and named values in at most ``room`` tokens. ``told``: stems that are told elsewhere.
+    """Statements and named values in at most ``room`` tokens. ``told``: stems that are told elsewhere. ``first``: the
+    ``id`` of those that come before any other.
 
     The more named values there are beside what was said, the larger their share.
     """
@@ -51,7 +53,8 @@ def compose(
     named = values.text(int(room * share), count)
     left = room - (count([named])[0] + EDGE if named else 0)
     costs = count([one.text + SEPARATOR for one in statements])
-    groups = choose(statements, costs, int(_OVERFULL * left), told=told or {}, focus=focus)
+    places = {i for i, one in enumerate(statements) if id(one) in first}
+    groups = choose(statements, costs, int(_OVERFULL * left), told=told or {}, focus=focus, first=places)
 
     def written(number: int) -> str:
         return write([statements[i] for i in sorted(i for group in groups[:number] for i in group)], day_mark)

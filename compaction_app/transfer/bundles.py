@@ -50,6 +50,8 @@ class Bundle:
     model: str
     #: The target of the first request; the request's own target is lower if it was the tighter retry.
     target_tokens: int
+    #: Tokens that the memory beside the text has of the summary's room.
+    memory_tokens: int
     #: Tokens that the summary replaced.
     replaced_tokens: int
     min_saving_ratio: float
@@ -80,7 +82,8 @@ def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
     run, plan, settings = rebuilt.run, rebuilt.plan, rebuilt.settings
     summary = run.summary
     assert summary is not None
-    covered, shown, goes_on = plan.covered, plan.lookahead, bool(rebuilt.request.previous_summary)
+    covered, shown = plan.covered, plan.lookahead
+    memory_tokens = run.request.get("memory_tokens", 0)
     return {
         "format": FORMAT,
         "reworded": rebuilt.is_reworded,
@@ -119,7 +122,8 @@ def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
         },
         "budget": {
             **run.budget,
-            "target_tokens": plan.target_tokens,
+            "target_tokens": plan.target_tokens - memory_tokens,
+            "memory_tokens": memory_tokens,
             "asked_tokens": rebuilt.request.target_tokens,
             "max_output_tokens": rebuilt.request.max_output_tokens,
             "max_input_tokens": run.request["max_input_tokens"],
@@ -129,14 +133,14 @@ def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
         "title": run.session.title,
         "generation": run.generation,
         "trigger": run.trigger,
-        "tightened": run.request["tightened"],
+        "tightened": bool(run.request["tightened"]),
         "attempts": run.attempts,
         "summarizer": settings.summarizer_entry.backend,
         "model": run.summarizer_model,
         "prompt_version": run.prompt_version,
         "reasoning": settings.reasoning,
         # The part of the system prompt that another prompt replaces. The rules of reading follow it.
-        "writing_characters": len(how_to_write(settings.summarizer_entry.prompt, goes_on=goes_on)),
+        "writing_characters": len(how_to_write(settings.summarizer_entry.prompt)),
         "usage": {
             "input_tokens": run.input_tokens,
             "output_tokens": run.output_tokens,
@@ -193,6 +197,7 @@ def read_bundle(folder: Path) -> Bundle:
             written=output.removesuffix(with_ledger("", ledger)),
             model=str(metadata["model"]),
             target_tokens=int(metadata["budget"]["target_tokens"]),
+            memory_tokens=int(metadata["budget"].get("memory_tokens", 0)),
             replaced_tokens=int(metadata["counts"]["replaced_tokens"]),
             min_saving_ratio=float(metadata["acceptance"]["min_saving_ratio"]),
             writing_characters=int(metadata["writing_characters"]),

@@ -2,7 +2,7 @@
 
 Messages and summaries do not change, so the rows still show what a summarizer was sent. What they do not show (the
 target size, where the look-ahead began, the byte limit of shortened messages, whether the tighter retry was accepted)
-the commit stores in ``CompactionRun.request``. Both go through :func:`compaction.execute.request_of`, which made the
+the commit stores in ``CompactionRun.request``. Both go through :func:`compaction.execute.prompt_of`, which made the
 prompt: it is what was sent, unless the wording, the host's redactor or the host's tool markers have changed since.
 """
 
@@ -15,13 +15,14 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from compaction_app.compaction.execute import request_of
+from compaction_app.compaction.execute import prompt_of
 from compaction_app.compaction.planning import covered_messages
-from compaction_app.conf import Settings, settings_from_snapshot, site_setting
+from compaction_app.conf import Settings, get_token_counter, settings_from_snapshot, site_setting
+from compaction_app.memory.ledger import Remembered
 from compaction_app.models import CompactionRun
 from compaction_app.summarizers.prompts import prompt_version, tighter
 from compaction_app.tree import branches
-from compaction_app.values import CompactionPlan, SummaryRequest
+from compaction_app.values import Budget, CompactionPlan, SummaryRequest
 
 
 class NotRebuilt(StrEnum):
@@ -73,8 +74,14 @@ def rebuild(run: CompactionRun) -> Rebuilt | NotRebuilt:
     if plan is None:
         return NotRebuilt.SOURCES_MISSING
     limits = dict.fromkeys(run.shortened_inputs, run.request["shown_bytes"]) if run.shortened_inputs else {}
-    request = request_of(run, settings, plan, limits)
-    request = tighter(request) if run.request["tightened"] else request
+    prompt = prompt_of(run, settings)
+    request = prompt.request(plan, run.nonce, limits)
+    if run.request.get("memory_tokens"):
+        remembered = Remembered(request, plan, Budget(**run.budget), settings, get_token_counter())
+        # What was chosen from it; other branches' messages were part of its size.
+        remembered.extract = run.summary.extract
+        request = prompt.beside(request, plan, *remembered.show())
+    request = tighter(request, run.request["tightened"]) if run.request["tightened"] else request
     reworded = prompt_version(settings.summarizer_entry.prompt) != run.prompt_version
     return Rebuilt(run=run, settings=settings, plan=plan, request=request, limits=limits, is_reworded=reworded)
 
