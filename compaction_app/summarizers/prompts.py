@@ -23,13 +23,7 @@ from typing import Any
 
 from compaction_app.conf import Settings
 from compaction_app.memory.ledger_text import LEDGER_NAME
-from compaction_app.messages.transcript import (
-    SUMMARY_WRAPPER_TOKENS,
-    escape,
-    largest_saving_summary,
-    marker,
-    render_messages,
-)
+from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS, escape, marker, render_messages
 from compaction_app.redaction import Redact, apply_redactor, redact_summary
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count
 from compaction_app.values import CompactionPlan, Message, Summary, SummaryRequest
@@ -162,6 +156,7 @@ class Prompt:
     redact: Redact | None = None
 
     def __post_init__(self) -> None:
+        self.entry = self.settings.summarizer_entry
         # Cut after the redactor has read them whole: it would not recognize half a key.
         clean = self.redact or str
         self.instructions = clean(self.instructions).strip()[:MAX_INSTRUCTIONS]
@@ -183,7 +178,7 @@ class Prompt:
             system=system,
             user="\n".join(user),
             target_tokens=plan.target_tokens,
-            max_output_tokens=self.settings.summarizer_entry.max_output_tokens,
+            max_output_tokens=self.entry.max_output_tokens,
             previous_summary=base.text if base else "",
             previous_ledger=base.ledger if base else "",
             previous_is_extract=base is not None and base.is_extract,
@@ -202,9 +197,7 @@ class Prompt:
 
     def _closing(self, plan: CompactionPlan, base: Summary | None, nonce: str, target: int) -> str:
         # The longest draft that is accepted beside the rest of the plan's target; its own target is always allowed.
-        saving = (
-            largest_saving_summary(plan.replaced_tokens, self.settings.min_saving_ratio) - SUMMARY_WRAPPER_TOKENS - 1
-        )
+        saving = plan.most_tokens - SUMMARY_WRAPPER_TOKENS - 1
         ceiling = max(target, min(int(OVERSIZE_FACTOR * target), saving - (plan.target_tokens - target)))
         aim = max(1, min(target, int(_AIM * ceiling)))
         hint = ""
@@ -230,7 +223,7 @@ class Prompt:
         """What comes before the messages, the system message first, and what comes after them, but for the closing."""
         # How to read the material cannot be overridden.
         policy = [f"A rule of this application: {self.policy_line}"] if self.policy_line else []
-        before = ["\n\n".join([how_to_write(self.settings.summarizer_entry.prompt), RULES, *policy])]
+        before = ["\n\n".join([how_to_write(self.entry.prompt), RULES, *policy])]
         if base and base.text:
             before.append(f"<previous-summary>\n{_escape(base.text)}\n</previous-summary>")
         if pinned:

@@ -19,8 +19,9 @@ from compaction_app.compaction.execute import prompt_of
 from compaction_app.compaction.planning import covered_messages
 from compaction_app.conf import Settings, get_token_counter, settings_from_snapshot, site_setting
 from compaction_app.memory.ledger import Remembered
+from compaction_app.messages.transcript import largest_saving_summary
 from compaction_app.models import CompactionRun
-from compaction_app.summarizers.prompts import prompt_version, tighter
+from compaction_app.summarizers.prompts import tighter
 from compaction_app.tree import branches
 from compaction_app.values import Budget, CompactionPlan, SummaryRequest
 
@@ -52,8 +53,6 @@ class Rebuilt:
     request: SummaryRequest
     #: Bytes that messages were shortened to, by their id.
     limits: Mapping[int, int]
-    #: This version's wording, or the host's ``PROMPT``, is another one than the run's.
-    is_reworded: bool
 
 
 def rebuild(run: CompactionRun) -> Rebuilt | NotRebuilt:
@@ -70,7 +69,7 @@ def rebuild(run: CompactionRun) -> Rebuilt | NotRebuilt:
         settings = settings.but(redactor=site_setting("REDACTOR"))
         if settings.redactor is None:
             return NotRebuilt.REDACTOR_MISSING
-    plan = _plan(run, settings.time_zone)
+    plan = _plan(run, settings)
     if plan is None:
         return NotRebuilt.SOURCES_MISSING
     limits = dict.fromkeys(run.shortened_inputs, run.request["shown_bytes"]) if run.shortened_inputs else {}
@@ -82,8 +81,7 @@ def rebuild(run: CompactionRun) -> Rebuilt | NotRebuilt:
         remembered.extract = run.summary.extract
         request = prompt.beside(request, plan, *remembered.show())
     request = tighter(request, run.request["tightened"]) if run.request["tightened"] else request
-    reworded = prompt_version(settings.summarizer_entry.prompt) != run.prompt_version
-    return Rebuilt(run=run, settings=settings, plan=plan, request=request, limits=limits, is_reworded=reworded)
+    return Rebuilt(run=run, settings=settings, plan=plan, request=request, limits=limits)
 
 
 def succeeded_runs(near: QuerySet[Any]) -> QuerySet[CompactionRun]:
@@ -96,9 +94,9 @@ def succeeded_runs(near: QuerySet[Any]) -> QuerySet[CompactionRun]:
     )
 
 
-def _plan(run: CompactionRun, zone: str | None) -> CompactionPlan | None:
+def _plan(run: CompactionRun, settings: Settings) -> CompactionPlan | None:
     """The run's plan, from the summary's pointers; None if rows are missing."""
-    summary, previous, base = run.summary, run.base, None
+    summary, previous, base, zone = run.summary, run.base, None, settings.time_zone
     assert summary is not None
     assert summary.parent_message_id is not None
     if previous is not None and previous.last_summarized_message is not None:
@@ -118,6 +116,7 @@ def _plan(run: CompactionRun, zone: str | None) -> CompactionPlan | None:
     if cutoff is None or len(shown) != len(set(ends)) or (summary.pinned_message_id and request is None):
         return None
     covered = covered_messages([m for m in path if m.depth <= cutoff.depth], base, request)
+    replaced = (base.tokens if base else 0) + sum(message.tokens for message in covered)
     return CompactionPlan(
         covered=covered,
         lookahead=tuple(path[shown[0] : shown[-1] + 1]) if shown else (),
@@ -129,5 +128,6 @@ def _plan(run: CompactionRun, zone: str | None) -> CompactionPlan | None:
         anchor_id=summary.parent_message_id,
         anchor_depth=summary.depth - 1,
         target_tokens=run.request["target_tokens"],
-        replaced_tokens=(base.tokens if base else 0) + sum(message.tokens for message in covered),
+        replaced_tokens=replaced,
+        most_tokens=largest_saving_summary(replaced, settings.min_saving_ratio),
     )
