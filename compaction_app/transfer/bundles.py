@@ -49,8 +49,6 @@ class Bundle:
     written: str
     #: The target of the first request; the request's own target is lower if it was the tighter retry.
     target_tokens: int
-    #: Tokens that the memory beside the text has of the summary's room.
-    memory_tokens: int
     #: Tokens that the summary replaced.
     replaced_tokens: int
     min_saving_ratio: float
@@ -82,7 +80,6 @@ def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
     summary = run.summary
     assert summary is not None
     covered, shown = plan.covered, plan.lookahead
-    memory_tokens = run.request.get("memory_tokens", 0)
     return {
         "format": FORMAT,
         "ids": {
@@ -114,8 +111,7 @@ def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
         },
         "budget": {
             **run.budget,
-            "target_tokens": plan.target_tokens - memory_tokens,
-            "memory_tokens": memory_tokens,
+            "target_tokens": plan.target_tokens - run.request.get("memory_tokens", 0),
             "asked_tokens": rebuilt.request.target_tokens,
             "max_output_tokens": rebuilt.request.max_output_tokens,
             "max_input_tokens": run.request["max_input_tokens"],
@@ -176,7 +172,6 @@ def read_bundle(folder: Path) -> Bundle:
             request=_REQUEST.validate_python({**parts, "system": _read(folder, SYSTEM), "user": _read(folder, USER)}),
             written=output.removesuffix(with_ledger("", ledger)),
             target_tokens=int(metadata["budget"]["target_tokens"]),
-            memory_tokens=int(metadata["budget"].get("memory_tokens", 0)),
             replaced_tokens=int(metadata["counts"]["replaced_tokens"]),
             min_saving_ratio=float(metadata["acceptance"]["min_saving_ratio"]),
             writing_characters=int(metadata["writing_characters"]),

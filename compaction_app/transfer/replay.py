@@ -84,7 +84,7 @@ def replay(bundle: Bundle, summarizer: Summarizer, count: Count) -> Replay:
     text = make_storable(draft.text)
     # The target that its run had, also where the request asked for less.
     judged = replace(bundle.request, target_tokens=bundle.target_tokens)
-    most = largest_saving_summary(bundle.replaced_tokens, bundle.min_saving_ratio) - bundle.memory_tokens
+    most = largest_saving_summary(bundle.replaced_tokens, bundle.min_saving_ratio)
     old, new = bundle.written.splitlines(), text.splitlines()
     return Replay(
         **asked,
