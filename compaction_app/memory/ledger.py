@@ -17,7 +17,6 @@ from compaction_app.conf import Settings
 from compaction_app.context.pruning import pins_and_room
 from compaction_app.exceptions import RedactionFailed
 from compaction_app.memory.extractive import read_replaced
-from compaction_app.memory.named_values import NamedValues, values_of
 from compaction_app.memory.score import Told, share_kept
 from compaction_app.memory.statements import Statement
 from compaction_app.memory.writing import compose
@@ -45,6 +44,7 @@ class Kept:
     """What is stored beside a draft, and the share of facts kept without and with the ledger: 0–1, None if off."""
 
     extract: str
+    memory: str
     ledger: str
     before: float | None
     after: float | None
@@ -58,23 +58,23 @@ def complete_draft(
     Everything told comes from the request, so it has passed the redactor.
     """
     prose, material = draft.text, draft.material or read_replaced(request)
-    extract = material.extract(_extract_target(plan, budget, settings), count)
+    extract, state = material.extract(_extract_target(plan, budget, settings), count), material.working.state()
     if settings.ledger_tokens == 0:
-        return Kept(extract, "", None, None)
+        return Kept(extract, state, "", None, None)
     before = share_kept(material.statements, Told([prose]))
     beside = [message.content for message in _following_messages(plan, settings)]
     told = Told([prose, *beside])
     lost = _lost(material.of_text(extract), told, request.nonce, is_prose=not draft.is_extract)
-    values = NamedValues(values_of(extract)).without("\n".join([prose, *beside]))
+    working, said = material.working, "\n".join([prose, *beside])
     size = count_summary(with_ledger(prose, "\n"), count)
     room = _room(prose, size, plan, budget, settings, count)
-    limit, ledger = size + room, compose(lost, values, room, count, told=told.stems)
+    limit, ledger = size + room, compose(lost, working, room, count, told=told.stems, said=said)
     # In one text with the prose it may have more tokens than alone.
     while ledger and (over := count_summary(with_ledger(prose, ledger), count) - limit) > 0:
         room -= over
-        ledger = compose(lost, values, room, count, told=told.stems)
+        ledger = compose(lost, working, room, count, told=told.stems, said=said)
     after = share_kept(material.statements, Told([prose, ledger])) if ledger else before
-    return Kept(extract, ledger, before, after)
+    return Kept(extract, state, ledger, before, after)
 
 
 def _following_messages(plan: CompactionPlan, settings: Settings) -> list[Message]:
