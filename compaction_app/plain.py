@@ -15,6 +15,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from compaction_app.compaction.planning import plan_compaction
@@ -26,7 +27,8 @@ from compaction_app.memory.extractive import extractive_draft
 from compaction_app.memory.ledger_text import prose_draft
 from compaction_app.messages import validation
 from compaction_app.messages.originals import OPENAI, check_shape, one_or_all, read_message
-from compaction_app.messages.transcript import count_summary, largest_saving_summary, summary_message
+from compaction_app.messages.transcript import count_summary, summary_message
+from compaction_app.messages.truncate import shorten
 from compaction_app.redaction import redactor_of
 from compaction_app.summarizers.drafts import mended, refuse_draft, wrong_draft
 from compaction_app.summarizers.prompts import Prompt, tighter
@@ -35,11 +37,11 @@ from compaction_app.tokens import Count, ExactTokenCounter, attachment_tokens, c
 from compaction_app.values import (
     Branch,
     Budget,
-    CompactionPlan,
     ErrorCode,
     Message,
     Origin,
     Role,
+    SkipReason,
     Strategy,
     Summary,
     SummaryDraft,
@@ -156,7 +158,8 @@ def apply_tool_result_budget(
     validation.check_whole_number(max_bytes, "max_bytes", low=1)
     validation.check_whole_number(keep_turns, "keep_turns")
     history = _History(messages, "", _no_count)
-    pruned = prune(history.branch.tail, keep_turns=keep_turns, max_bytes=max_bytes, count=_no_count)
+    to_limit = partial(shorten, limit=max_bytes)
+    pruned = prune(history.branch.tail, to_limit, keep_turns=keep_turns, count=_no_count)
     return [*history.fixed(), *map(history.message, pruned)]
 
 
@@ -214,15 +217,14 @@ def _compact(
     branch: Branch, budget: Budget, settings: Settings, count: Count, summarize: Any
 ) -> tuple[Branch, int, str]:
     """The branch with its new summary, how many messages that covers, and why there is none."""
-    plan = plan_compaction(branch, branch.base, budget, settings)
-    if not isinstance(plan, CompactionPlan):
-        return branch, 0, plan.reason
+    plan = plan_compaction(branch, budget, settings)
+    if plan is None:
+        return branch, 0, SkipReason.NOTHING_TO_COMPACT
     # No message can contain a digest of all of them, so none can forge the marker. The same history gives the same
     # request.
     seen = [message.content for message in (*plan.covered, *plan.lookahead)]
     nonce = hashlib.sha256(json.dumps(seen).encode()).hexdigest()[:16]
     request = Prompt(settings, redact=redactor_of(settings)).request(plan, nonce)
-    most = largest_saving_summary(plan.replaced_tokens, settings.min_saving_ratio)
 
     def ask(asked: SummaryRequest) -> tuple[SummaryDraft | None, str]:
         """The draft, and why it is not accepted, or why there is none."""
@@ -237,7 +239,7 @@ def _compact(
         if wrong := wrong_draft(draft):
             raise InvalidMessage(f"summarize must return a text or a SummaryDraft, not {wrong}.", field="summarize")
         draft = prose_draft(mended(draft, request.max_output_tokens), request.previous_ledger)
-        return draft, str(refuse_draft(draft, request, most, count) or "")
+        return draft, str(refuse_draft(draft, request, plan.most_tokens, count) or "")
 
     draft, failure = ask(request)
     if failure == ErrorCode.OVERSIZE:

@@ -1,10 +1,8 @@
-"""Spans, metrics and log lines. They contain ids, numbers, codes and model names, never text of a conversation.
+"""Metrics and log lines. They contain ids, numbers, codes and model names, never text of a conversation.
 
-Spans and metrics use the OpenTelemetry API and do nothing where the host's process has no SDK. A run is one span, with
-a span below it for each call of a model, named by the GenAI semantic conventions where these have a name. Of an
-exception only the class name is recorded, because its text may quote the conversation.
-
-A log line reads ``event key=value key=value``. docs/telemetry.md lists every name.
+Metrics use the OpenTelemetry API and do nothing where the host's process has no SDK. Spans are made by instrumentations
+of Celery and of the ``openai`` client, where the host installs them. A log line reads ``event key=value key=value``.
+docs/telemetry.md lists every name.
 """
 
 from __future__ import annotations
@@ -12,26 +10,20 @@ from __future__ import annotations
 import json
 import logging
 import re
-import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
-from urllib.parse import urlsplit
 
-from opentelemetry import metrics, trace
-from opentelemetry.trace import Span, SpanKind, StatusCode
+from opentelemetry import metrics
 
 from compaction_app import __version__
 from compaction_app.values import ModelCall, RunStatus
 
-#: The buckets for seconds and tokens are those that the conventions recommend.
+#: The buckets that the GenAI conventions recommend.
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
-_TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
 _MESSAGES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
-_tracer = trace.get_tracer("compaction_app", __version__)
 _meter = metrics.get_meter("compaction_app", __version__)
 
 
@@ -41,7 +33,6 @@ def _histogram(name: str, unit: str, description: str, buckets: Sequence[float])
 
 _counter = _meter.create_counter
 _runs = _counter("compaction.runs", "{run}", "Runs that ended.")
-_run_seconds = _histogram("compaction.run.duration", "s", "From the last claim of a run to its end.", _SECONDS)
 _wait_seconds = _histogram("compaction.run.wait", "s", "From the creation of a run to its first claim.", _SECONDS)
 _input_tokens = _counter("compaction.input_tokens", "{token}", "Input tokens of summarizers, refused drafts included.")
 _output_tokens = _counter(
@@ -50,110 +41,6 @@ _output_tokens = _counter(
 _messages = _histogram("compaction.messages_compacted", "{message}", "Messages that a summary took in.", _MESSAGES)
 _suppressions = _counter("compaction.suppressions", "{request}", "Compactions that were wanted and held back.")
 _prompts = _counter("compaction.prompts", "{prompt}", "Prompts whose reply was stored, by the layer they needed.")
-_call_seconds = _histogram("gen_ai.client.operation.duration", "s", "GenAI operation duration.", _SECONDS)
-_call_tokens = _histogram("gen_ai.client.token.usage", "{token}", "Number of input and output tokens used.", _TOKENS)
-
-
-@contextmanager
-def _span(name: str, kind: SpanKind, attributes: Mapping[str, Any]) -> Iterator[Span]:
-    """The current span; an exception marks it as failed, without the exception's text."""
-    with _tracer.start_as_current_span(
-        name, kind=kind, attributes=dict(attributes), record_exception=False, set_status_on_exception=False
-    ) as span:
-        try:
-            yield span
-        except BaseException as error:
-            _fail(span, type(error).__name__)
-            raise
-
-
-def _fail(span: Span, code: str) -> None:
-    """Mark a span as failed with one of this app's error codes, or the name of an exception's class."""
-    # str(), here and below, because exporters may write an enum member by its name.
-    span.set_attribute("error.type", str(code))
-    span.set_status(StatusCode.ERROR)
-
-
-def run_span(run: Any) -> AbstractContextManager[Span]:
-    """The span of one attempt at a run; the calls of its models are spans below it."""
-    attributes = {
-        "compaction.run.id": run.pk,
-        **_labels(run),
-        "compaction.attempt": run.attempts,
-        "gen_ai.conversation.id": str(run.session_id),
-    }
-    return _span("compaction.run", SpanKind.INTERNAL, attributes)
-
-
-def describe_run(span: Span, run: Any) -> None:
-    """How the attempt ended, from the run's current row; ``ready`` means that it will be tried again."""
-    outcome = {
-        "compaction.outcome": str(run.status),
-        "compaction.skip_reason": run.skip_reason or None,
-        "compaction.generation": run.generation,
-        "compaction.messages_compacted": run.messages_compacted,
-        "compaction.tokens_before": run.tokens_before,
-        "compaction.tokens_after": run.tokens_after,
-    }
-    span.set_attributes({name: value for name, value in outcome.items() if value is not None})
-    # A run that was skipped in the end keeps the error code of an earlier attempt.
-    if run.error_code and run.status != RunStatus.SKIPPED:
-        _fail(span, run.error_code)
-
-
-class CallSpan:
-    """One call of a model in progress; call ``answered`` or ``failed`` when it ends."""
-
-    def __init__(self, span: Span, attributes: dict[str, Any]) -> None:
-        self._span = span
-        #: Attributes of the call's histograms.
-        self.attributes = attributes
-
-    def answered(self, call: ModelCall, *, finish_reason: str = "") -> None:
-        """The model answered, whether the draft is accepted or not."""
-        self._span.set_attribute("gen_ai.usage.input_tokens", call.input_tokens)
-        self._span.set_attribute("gen_ai.usage.output_tokens", call.output_tokens)
-        self._span.set_attribute("gen_ai.usage.cache_read.input_tokens", call.cached_tokens)
-        if finish_reason:
-            self._span.set_attribute("gen_ai.response.finish_reasons", [finish_reason])
-        for kind, tokens in (("input", call.input_tokens), ("output", call.output_tokens)):
-            if tokens:
-                _call_tokens.record(tokens, {**self.attributes, "gen_ai.token.type": kind})
-
-    def failed(self, code: str) -> None:
-        """There was no answer; ``code`` is one of this app's error codes."""
-        self.attributes["error.type"] = str(code)
-        _fail(self._span, code)
-
-
-@contextmanager
-def model_call(model: str, url: str, **requested: Any) -> Iterator[CallSpan]:
-    """The span of one call of an OpenAI-compatible endpoint, with its duration and tokens.
-
-    ``requested`` are parameters that the conventions name ``gen_ai.request.…``; None is left out.
-    """
-    parts = urlsplit(url)
-    is_azure = (parts.hostname or "").endswith(".openai.azure.com")
-    attributes: dict[str, Any] = {
-        "gen_ai.operation.name": "chat",
-        # An unknown endpoint has the name of the API that it implements.
-        "gen_ai.provider.name": "azure.ai.openai" if is_azure else "openai",
-        "gen_ai.request.model": model,
-    }
-    if parts.hostname:
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        attributes |= {"server.address": parts.hostname, "server.port": port}
-    asked = {f"gen_ai.request.{name}": value for name, value in requested.items() if value is not None}
-    began = time.perf_counter()
-    with _span(f"chat {model}", SpanKind.CLIENT, {**attributes, **asked}) as span:
-        call = CallSpan(span, attributes)
-        try:
-            yield call
-        except BaseException as error:
-            call.failed(type(error).__name__)
-            raise
-        finally:
-            _call_seconds.record(time.perf_counter() - began, call.attributes)
 
 
 def _labels(run: Any) -> dict[str, str]:
@@ -166,8 +53,6 @@ def count_run(run: Any) -> None:
     if run.error_code and run.status != RunStatus.SKIPPED:
         attributes["error.type"] = str(run.error_code)
     _runs.add(1, attributes)
-    if run.started_at and run.finished_at:
-        _run_seconds.record(max(0.0, (run.finished_at - run.started_at).total_seconds()), attributes)
     if run.messages_compacted:
         _messages.record(run.messages_compacted, {"compaction.layer": str(run.strategy)})
 

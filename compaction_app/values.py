@@ -411,19 +411,14 @@ class CompactionPlan:
     target_tokens: int
     #: Tokens that the summary replaces: base + covered, without what is pinned.
     replaced_tokens: int
+    #: Tokens of the largest summary, wrapper and ledger included, that saves enough of them.
+    most_tokens: int
     #: Pins that are shown beside the summary.
     pins: tuple[Message, ...] = ()
     #: The summarizer's window is too small for everything that could be covered: another generation follows.
     partial: bool = False
     #: Even the smallest part is too large: the summarizer is shown its largest messages shortened.
     shorten: bool = False
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Skip:
-    """No plan, and why: a :class:`SkipReason` or :class:`Suppression` code."""
-
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,14 +20,14 @@ from kombu import pools
 from compaction_app import chat
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow
 from compaction_app.testing.server import ScriptedOpenAIServer
-from compaction_app.testing.summarizers import FakeSummarizer
 from project.celery import app as celery_app
 from project.embedded import EmbeddedValkey
 from project.guard import GuardedProcess
+from tests.builders import grow
 from tests.databases import copy_migrated
 from tests.emptying import empty_databases
+from tests.fake_summarizer import FakeSummarizer
 from tests.plugin import DATA_VARIABLE, NO_SHARED_DATA
 from tests.small import small
 

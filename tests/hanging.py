@@ -3,8 +3,8 @@
 import time
 from typing import Any
 
-from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.values import SummaryDraft, SummaryRequest
+from tests.fake_summarizer import FakeSummarizer
 
 WORD = "quicksand"
 

@@ -1,20 +1,20 @@
 """A small world for tests with exact numbers: a token a word, a window of 10,000 with 2,000 reserved."""
 
 from compaction_app import chat
-from compaction_app.testing.builders import WordTokenCounter, openai_messages
 from compaction_app.tokens import count_messages
 from compaction_app.values import Branch, Message
+from tests.builders import WordTokenCounter, openai_messages
 from tests.trees import summarize
 
 SMALL = {
     "CONTEXT_WINDOW": 10_000,
     "RESERVED_TOKENS": 2_000,
-    "TOKEN_COUNTER": "compaction_app.testing.builders.WordTokenCounter",
+    "TOKEN_COUNTER": "tests.builders.WordTokenCounter",
     "COOLDOWN_SECONDS": 0,
     # Explicitly: MODE "deterministic" would choose another one.
     "SUMMARIZER": "default",
 }
-FAKE = "compaction_app.testing.summarizers.FakeSummarizer"
+FAKE = "tests.fake_summarizer.FakeSummarizer"
 
 
 def small(*, asked=None, **overrides):

@@ -10,8 +10,8 @@ import pytest
 
 from compaction_app import chat, tasks
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
-from compaction_app.testing.builders import grow, words
-from compaction_app.testing.summarizers import FakeSummarizer
+from tests.builders import grow, words
+from tests.fake_summarizer import FakeSummarizer
 from tests.small import anchored_summary, shown_ids, small
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]

@@ -69,7 +69,7 @@ BAD_ENTRIES: list[Any] = [
     *({"PROMPT": wrong} for wrong in (1, "  ", "a\x00", "a\ud83d")),
 ]
 GOOD_ENTRIES: list[Any] = [
-    {"BACKEND": "compaction_app.testing.summarizers.FakeSummarizer", "TIMEOUT": 0.1, "PROMPT": None},
+    {"BACKEND": "tests.fake_summarizer.FakeSummarizer", "TIMEOUT": 0.1, "PROMPT": None},
     {"MODELS": [], "CHAT_MODELS": ("a", "b"), "MAX_OUTPUT_TOKENS": 1, "PROMPT": "Summarize."},
     {"MODELS": [{"model": "x", "base_url": "http://[::1]:80/v1"}, PRIVATE]},
     {"MODELS": [{"model": "x", "base_url": None, "api_key_env": "KEY", "timeout": 3.5, "max_input_tokens": 9}]},

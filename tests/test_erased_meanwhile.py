@@ -19,6 +19,7 @@ from django.test import Client
 from compaction_app import chat
 from compaction_app.compaction.execute import release_interrupted
 from compaction_app.compaction.search_index import terms_of, write_entries
+from compaction_app.contrib.histories import document_of
 from compaction_app.exceptions import CompactionError
 from compaction_app.messages.transcript import RECALL_TOOL
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, SearchEntry, database, managers
@@ -48,10 +49,10 @@ def said(number: int) -> dict[str, Any]:
     return {"role": ("user", "assistant")[number % 2], "content": text}
 
 
-def stored(owner: Any, length: int) -> Any:
+def stored(owner: Any, length: int, name: str = "c1") -> Any:
     """The conversation as an import of its first messages stores it."""
     messages = [{**said(at), "id": f"m{at}", "metadata": {"note": said(at)["content"]}} for at in range(length)]
-    [one] = importing.store(importing.read([("here", {"external_id": "c1", "messages": messages})]), owner=owner)
+    [one] = importing.store(importing.read([("here", {"external_id": name, "messages": messages})]), owner=owner)
     return one
 
 
@@ -145,6 +146,16 @@ def import_again(world: Any) -> None:
     stored(world.owner, 13)
 
 
+def import_another(world: Any) -> None:
+    stored(world.owner, 7, "c2")
+
+
+def import_an_export(world: Any) -> None:
+    """Of this very conversation, read before the erasure."""
+    document = document_of(world.session)
+    list(importing.store(importing.read([("here", document)]), owner=world.owner))
+
+
 def index(world: Any) -> None:
     SearchEntry.objects.all().delete()
     write_entries(world.session, world.tip.pk)
@@ -168,6 +179,8 @@ STORING = [
     interrupt,
     copy,
     import_again,
+    import_another,
+    import_an_export,
     index,
     pin,
     annotate,
@@ -178,6 +191,10 @@ STORING = [
 
 def redact(world: Any) -> None:
     chat.redact_message(world.secret)
+
+
+def redact_copies(world: Any) -> None:
+    chat.redact_message(world.secret, copies=lambda copy: True)
 
 
 def redact_text(world: Any) -> None:
@@ -205,7 +222,14 @@ def delete_user(world: Any) -> None:
     get_user_model().objects.get(pk=world.owner.pk).delete()
 
 
-ERASING = [redact, redact_text, delete, delete_session, delete_owner, delete_user, retire]
+ERASING = [redact, redact_copies, redact_text, delete, delete_session, delete_owner, delete_user, retire]
+#: After these nothing is left though a file has it; what was deleted otherwise, it may bring again.
+_OWNER, _REDACTED = {delete_owner, delete_user}, {redact, redact_copies, redact_text}
+ERASED: dict[Any, set[Any]] = {
+    import_again: _OWNER | _REDACTED,
+    import_another: _OWNER,
+    import_an_export: _OWNER | _REDACTED,
+}
 
 
 def found() -> list[Any]:
@@ -223,8 +247,7 @@ def found() -> list[Any]:
 
 
 def check(store: Any, erase: Any) -> None:
-    if erase is not retire and (store is not import_again or erase in (redact, redact_text, delete_owner, delete_user)):
-        # What was deleted, a file may bring again.
+    if erase in ERASED.get(store, {*ERASING} - {retire}):
         assert found() == []
     for session in ChatSession.objects.all():
         assert verify_session(session).problems == []
@@ -276,12 +299,16 @@ def test_nothing_erased_is_stored_by_another_thread(world, store, erase) -> None
             erase(here)
 
         raised = at_once([lambda here=here: store(here), late])
-        if store is copy and erase is delete_user and any(isinstance(error, IntegrityError) for error in raised):
+        if (
+            store in (copy, import_another)
+            and erase is delete_user
+            and any(isinstance(error, IntegrityError) for error in raised)
+        ):
             # A conversation that begins at that very moment stops it, as docs/data.md says, and nothing is deleted.
             raised = []
             erase(here)
         assert [error for error in raised if not isinstance(error, CompactionError)] == []
-        if store is copy:
+        if store is copy and erase is not redact_copies:
             # One that was made before is its owner's.
             for one in ChatMessage.objects.messages().filter(content__contains=SECRET):
                 chat.redact_message(one)

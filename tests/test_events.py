@@ -10,11 +10,11 @@ from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import CompactionEvent, CompactionRun
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow, words
 from compaction_app.testing.server import ScriptedOpenAIServer
-from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.values import EventKind
+from tests.builders import grow, words
 from tests.conversation.asking import client_of
+from tests.fake_summarizer import FakeSummarizer
 from tests.small import small
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]

@@ -610,8 +610,8 @@ ROOMS = """messages memory redaction.py tokens.py plain.py compaction/search_wor
 NOT_FROM_OUTSIDE = set(
     # What this app, its host and an operator write: names, settings, keys, addresses, a moment.
     """register_tool_marker compiled marker address_of observe_calibration known_price overflow_of_usage
-    endpoint_of_request remember recall_windows recall_habits remember_habits forget tool_schema index_of
-    safe_name private database_alias succeeded_runs as_json is_allowed owner_or_staff challenge_for whole page
+    endpoint_of_request remember forget tool_schema index_of
+    safe_name private database_alias succeeded_runs as_json is_allowed owner_or_staff whole page
     parse_cursor value_of column bar number percent record_double_configured endpoint_of_client require_client
     takes_the_arguments_of redact_parameters
     """
@@ -619,7 +619,7 @@ NOT_FROM_OUTSIDE = set(
     """wrong_draft count_summary with_address json_type report_of problem_of event response redacted """
     # Read by what is here: the extract, its score, what decides on a history that was read.
     """complete complete_draft share_kept should_compact resolve_request_at is_over_threshold pruned_history_tokens
-    micro_compact redact_branch reasoning_sizes overflow_of_error overflow_of_report error_text
+    redact_branch reasoning_sizes overflow_of_error overflow_of_report error_text
     """
     # A row, by its key: queries, whose number and rows other tests assert.
     """require_tip request_compaction compact acompact open_now copies_of retire_summary live_built_on

@@ -9,8 +9,8 @@ from compaction_app import chat
 from compaction_app.exceptions import CompactionRefused
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow
 from compaction_app.testing.server import ScriptedOpenAIServer
+from tests.builders import grow
 from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -17,12 +17,12 @@ from compaction_app import chat, signals, tasks
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.spending import session_spending
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.tree.branches import histories_at
 from compaction_app.tree.lanes import read_lanes
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import RunStatus
+from tests.builders import grow
 from tests.databases import second_database
 
 pytestmark = pytest.mark.usefixtures("small_window", "other")

@@ -21,10 +21,10 @@ from compaction_app import chat
 from compaction_app.exceptions import ContextOverflow, InvalidMessage
 from compaction_app.messages.transcript import render_messages, summary_message
 from compaction_app.plain import Compacted, apply_tool_result_budget, check_and_compact, estimate_tokens
-from compaction_app.testing.builders import WordTokenCounter, openai_messages, words
 from compaction_app.tokens import ExactTokenCounter
 from compaction_app.tree.branches import message_value
 from compaction_app.values import SummaryDraft, SummaryRequest
+from tests.builders import WordTokenCounter, openai_messages, words
 from tests.conftest import REPOSITORY
 from tests.small import small
 from tests.some import some

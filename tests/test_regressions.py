@@ -7,10 +7,10 @@ import pytest
 from compaction_app import chat, tasks
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import CompactionRun
-from compaction_app.testing.builders import grow
-from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.values import SummaryDraft, SummaryRequest
+from tests.builders import grow
 from tests.compaction.world import Interfering
+from tests.fake_summarizer import FakeSummarizer
 from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)

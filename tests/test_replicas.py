@@ -23,9 +23,9 @@ from django.utils import timezone
 from compaction_app import chat, tasks
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.values import RunStatus
+from tests.builders import grow
 from tests.databases import second_database
 
 pytestmark = [

@@ -12,7 +12,7 @@ from django.db import OperationalError, connections
 from compaction_app import chat, tasks
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.models.database import database_of
-from compaction_app.testing.builders import grow
+from tests.builders import grow
 from tests.databases import second_database
 
 pytestmark = [

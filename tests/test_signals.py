@@ -11,8 +11,8 @@ from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.models.database import after_commit
-from compaction_app.testing.builders import grow
-from compaction_app.testing.summarizers import FakeSummarizer
+from tests.builders import grow
+from tests.fake_summarizer import FakeSummarizer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 

@@ -38,7 +38,7 @@ class Background(OnDjango):
 
         from compaction_app import chat
         from compaction_app.models import ChatMessage
-        from compaction_app.testing.summarizers import FakeSummarizer
+        from tests.fake_summarizer import FakeSummarizer
 
         tip, _ = self.grown[size, branches]
 
@@ -51,7 +51,7 @@ class Background(OnDjango):
             ChatMessage.objects.delete_subtree(run.summary)
             tip.session.runs.all().delete()
 
-        fixed = {"SUMMARIZERS": {"default": {"BACKEND": "compaction_app.testing.summarizers.FakeSummarizer"}}}
+        fixed = {"SUMMARIZERS": {"default": {"BACKEND": "tests.fake_summarizer.FakeSummarizer"}}}
         return {
             "planning, prompt, commit": lambda: compact(LEDGER_TOKENS=0, **fixed),
             "with the ledger": lambda: compact(**fixed),

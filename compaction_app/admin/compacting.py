@@ -1,6 +1,6 @@
 """Compacting from the admin: what people request, and the messages that say what became of it.
 
-No model is waited for: a run is opened and enqueued, and its page shows the rest. For whole sessions a task does it.
+No model is waited for: a run is opened and enqueued, and its page shows the rest.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from compaction_app import tasks
 from compaction_app.admin.display import moment, number
 from compaction_app.admin.links import Links
 from compaction_app.chat import MAX_INSTRUCTIONS
@@ -88,23 +87,6 @@ def request_branch_compaction(
         why = words(decision.reason or SkipReason.NOTHING_TO_COMPACT)
         tell(messages.WARNING, _("{}: nothing was started ({}). {}"), named, why, held_back(tip.session))
     return None
-
-
-def request_session_compaction(model_admin: ModelAdmin[Any], links: Links, session: ChatSession) -> None:
-    """Enqueue the compaction of every branch of a session and tell the user."""
-    tell, named = partial(_tell, model_admin, links), links.session(session)
-    try:
-        if limit := held_back(session):
-            tell(messages.WARNING, _("{}: nothing was started. {}"), named, limit)
-        elif tasks.enqueue_session(session):
-            model_admin.log_change(links.request, session, _("Compaction of every branch requested."))
-            done = _("Every branch over its threshold is compacted in the background: {}.")
-            tell(messages.SUCCESS, done, named)
-        else:
-            away = _("The message broker did not answer, so nothing was started: {}. Try again later.")
-            tell(messages.ERROR, away, named)
-    except CompactionError as error:
-        tell(messages.ERROR, "{}: {}", named, error)
 
 
 def _tell(model_admin: ModelAdmin[Any], links: Links, level: int, sentence: str, *values: Any) -> None:

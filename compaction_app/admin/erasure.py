@@ -7,7 +7,7 @@ again: the page says how many messages the model no longer sees.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -30,19 +30,16 @@ from compaction_app.admin.compacting import held_back, requested_after
 from compaction_app.admin.display import joined
 from compaction_app.admin.links import Links
 from compaction_app.admin.records import RecordAdmin
-from compaction_app.context.reading import resolve_request
 from compaction_app.conversation.erase import live_built_on, quotations_of
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.models.columns import lean
 from compaction_app.models.database import Near
 from compaction_app.models.managers import ChatMessageQuerySet
-from compaction_app.tree.branches import TipHistory
-from compaction_app.tree.lanes import Lane, borrowers, longest_with, newest_branches, tips_at_or_below
+from compaction_app.tree.lanes import longest_with, newest_branches
 from compaction_app.values import ChatContext, Origin
 
-Newest = Mapping[int, tuple[Lane, TipHistory]]
-#: Live summaries that a page names, and branches.
+#: Live summaries that a page names.
 _MOST_NAMED = 50
 #: In the address of a record: how Django keeps the list that led to it.
 SEARCH = "_changelist_filters"
@@ -104,11 +101,10 @@ def _tip(pk: int | None, near: Near) -> ChatMessage | None:
 
 
 def _without(links: Links, gone: QuerySet[ChatMessage], session: ChatSession) -> dict[str, Any]:
-    """The summaries that go, the branches that lose an extract with them, and of the longest that loses one what the
-    model reads there afterwards, and what it no longer sees."""
-    newest = newest_branches(session)
-    told = {"live": gone, "most": _MOST_NAMED, "borrowed": _borrowed(gone, newest)}
-    tip = _tip(longest_with(newest, {one.pk for one in gone}), gone)
+    """The summaries that go, and of the longest branch that loses one what the model reads there afterwards, and what
+    it no longer sees."""
+    told = {"live": gone, "most": _MOST_NAMED}
+    tip = _tip(longest_with(newest_branches(session), {one.pk for one in gone}), gone)
     if tip is None:
         return told
     context = _context_without(tip, gone)
@@ -254,7 +250,6 @@ class ErasingAdmin(RecordAdmin):
             "tips": nodes.tips().count(),
             "live": live,
             "most": _MOST_NAMED,
-            "borrowed": _borrowed(live, newest_branches(obj.session), without=obj) if live else [],
             "unseen": _unseen_above(obj, live),
         }
 
@@ -265,17 +260,6 @@ class ErasingAdmin(RecordAdmin):
     def after_deletion(self, links: Links, obj: ChatMessage) -> str:
         """The page of its session, for people who may view sessions."""
         return links.page_of(obj.session) or super().after_deletion(links, obj)
-
-
-def _borrowed(
-    summaries: QuerySet[ChatMessage], newest: Newest, without: ChatMessage | None = None
-) -> QuerySet[ChatMessage] | list[ChatMessage]:
-    """The tips of branches that lose an extract with these summaries; not those that end at or below a message."""
-    if not summaries:
-        return []
-    tips = set(borrowers(newest, list(summaries), resolve_request(summaries[0].session).budget.available))
-    tips -= tips_at_or_below(without.pk, tips, summaries) if without else set()
-    return lean(ChatMessage.objects.in_database_of(summaries).filter(pk__in=sorted(tips)[:_MOST_NAMED])).order_by("id")
 
 
 def _search_url(links: Links, message: ChatMessage) -> str:

@@ -1,8 +1,8 @@
 """What is wrong with the background work right now, in one block on the app's page.
 
-Runs that wait without a worker, claims of dead workers that no sweep has reassigned, a broker that does not answer,
-models that write no summary: each with what to do. What failed lately is counted apart: a run that failed is no problem
-of the workers. Four queries, each bounded; the broker is asked with the time-out that enqueueing has.
+Runs that wait without a worker, as they do where the broker is down, claims of dead workers that no sweep has
+reassigned, models that write no summary: each with what to do. What failed is counted by the list of runs. Three
+queries, each bounded.
 """
 
 from __future__ import annotations
@@ -13,78 +13,41 @@ from typing import Any
 
 from celery import current_app
 from django.conf import settings as django_settings
-from django.db.models import Count, F, Min, Q, QuerySet
+from django.db.models import Count, F, Min, Q
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from compaction_app import tasks
-from compaction_app.conf import Mode
 from compaction_app.models import CompactionRun
 from compaction_app.models.words import why_it_failed, words
 from compaction_app.values import RunStatus
 
 #: Open runs of each status that are counted.
 MOST_OPEN = 1000
-#: Days of which failed runs are counted, and the newest runs among which they are.
-RECENT_DAYS = 7
-MOST_RECENT = 10_000
-#: In the address of the list of runs.
-FAILED: dict[str, Any] = {"status__exact": RunStatus.FAILED}
-EXTRACTS: dict[str, Any] = {"status__exact": RunStatus.SUCCEEDED, "error_code__isempty": 0}
+#: An older extract is no problem of now.
+RECENT = timedelta(days=7)
 
 
 def health_of(request: HttpRequest) -> dict[str, Any] | None:
-    """The ``problems``, and what occurred ``lately``; None for people who may not view runs.
+    """The ``problems``; None for people who may not view runs.
 
-    Of a problem its ``kind`` and what the template says of it, and of both the query of the ``runs`` whose list has it.
+    Of each its ``kind``, what the template says of it, and the query of the ``runs`` whose list has it.
     """
     user = getattr(request, "user", None)
     if user is None or not user.has_perm("compaction_app.view_compactionrun"):
         return None
-    now = timezone.now()
-    since = now - timedelta(days=RECENT_DAYS)
-    newest = CompactionRun.objects.filter(created_at__gte=since).order_by("-created_at")
-    problems = [*_broker(), *_open_runs(now)]
+    problems = list(_open_runs(timezone.now()))
     # A key that is missing or a model that is gone fails no run: an extract is stored instead.
-    if code := newest.filter(status=RunStatus.SUCCEEDED).values_list("error_code", flat=True).first():
-        problems.append({"kind": "extract", "why": why_it_failed(code) or words(code), "runs": urlencode(EXTRACTS)})
-    return {"problems": problems, "lately": list(_lately(newest, since))}
-
-
-def _lately(newest: QuerySet[CompactionRun], since: datetime) -> Iterator[dict[str, Any]]:
-    is_extract = Q(status=RunStatus.SUCCEEDED) & ~Q(error_code="")
-    counts = {"failed": Count("pk", filter=Q(**FAILED)), "extracts": Count("pk", filter=is_extract)}
-    found = newest[: MOST_RECENT + 1].aggregate(all=Count("pk"), **counts)
-    for kind, runs in (("failed", FAILED), ("extracts", EXTRACTS)):
-        if found[kind]:
-            address = urlencode({**runs, "created_at__gte": since.isoformat()})
-            yield {"kind": kind, "count": found[kind], "is_least": found["all"] > MOST_RECENT, "runs": address}
-
-
-def knock() -> None:
-    """Connect to the broker as enqueueing does; raises what that raises where nothing answers."""
-    with tasks.impatient_connection() as connection:
-        connection.ensure_connection(
-            max_retries=1, interval_start=0, interval_step=0, timeout=tasks.ENQUEUE_TIMEOUT_SECONDS
-        )
+    succeeded = CompactionRun.objects.filter(status=RunStatus.SUCCEEDED, created_at__gte=timezone.now() - RECENT)
+    if code := succeeded.order_by("-created_at").values_list("error_code", flat=True).first():
+        extracts = f"status__exact={RunStatus.SUCCEEDED}&error_code__isempty=0"
+        problems.append({"kind": "extract", "why": why_it_failed(code) or words(code), "runs": extracts})
+    return {"problems": problems}
 
 
 def _configured(name: str) -> Any:
     """As the site has it: what is wrong with its settings other pages say."""
     return getattr(django_settings, "COMPACTION", {}).get(name)
-
-
-def _broker() -> Iterator[dict[str, Any]]:
-    # A mode for the whole site that enqueues nothing needs no broker, and ENQUEUE has a queue of its own.
-    is_without = _configured("ENQUEUE") or _configured("MODE") in (Mode.OFF, Mode.DETERMINISTIC)
-    if is_without or current_app.conf.task_always_eager:
-        return
-    try:
-        knock()
-    except Exception as error:
-        # A broker can raise anything. The page shows it, and a failing enqueue logs it.
-        yield {"kind": "broker", "error": type(error).__name__}
 
 
 def _open_runs(now: datetime) -> Iterator[dict[str, Any]]:

@@ -12,12 +12,11 @@ from functools import partial
 from typing import Any
 
 from django.contrib import admin
-from django.contrib import messages as notes
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import Q, QuerySet, TextField, prefetch_related_objects
 from django.db.models.functions import Cast, Left
 from django.db.models.lookups import IContains
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
@@ -227,10 +226,6 @@ class ChatMessageAdmin(ErasingAdmin):
         tools = {_("Transcript"): links.url("chatmessage_transcript", obj.pk)}
         if links.may("compact_chatsession") and not is_off(obj.session):
             tools[_("Compact now")] = links.url("chatmessage_compact", obj.pk)
-        if links.may("add_chatsession") and links.may_view("chatsession"):
-            tools[_("Copy branch")] = links.url("chatmessage_copy", obj.pk)
-        if links.may("change_chatmessage"):
-            tools[_("Unpin") if obj.is_pinned else _("Pin")] = links.url("chatmessage_pin", obj.pk)
         if links.may("redact_chatmessage"):
             # Afterwards it leads back to the search that led here.
             search = {name: text for name, text in links.request.GET.items() if name == SEARCH}
@@ -308,8 +303,6 @@ class ChatMessageAdmin(ErasingAdmin):
             self.page("<int:pk>/context/", self.context_view),
             self.page("<int:pk>/transcript/", self.transcript_view),
             self.page("<int:pk>/compact/", self.compact_view, "compact_chatsession"),
-            self.page("<int:pk>/copy/", self.copy_view, "add_chatsession"),
-            self.page("<int:pk>/pin/", self.pin_view, "change_chatmessage"),
             *super().get_urls(),
         ]
 
@@ -337,38 +330,9 @@ class ChatMessageAdmin(ErasingAdmin):
         about = {"title": _("Transcript"), "subject": links.name(obj.session), "original": obj.session}
         return self.own_page(links, "chatmessage/transcript.html", obj=obj, transcript=shown, **about)
 
-    def pin_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
-        """Pins the message, or unpins it."""
-        is_pinned = obj.is_pinned
-
-        def act(given: dict[str, Any]) -> None:
-            try:
-                (chat.unpin_message if is_pinned else chat.pin_message)(obj)
-            except CompactionError as error:
-                self.message_user(request, str(error), notes.ERROR)
-            else:
-                done = _("Unpinned.") if is_pinned else _("Pinned.")
-                self.log_change(request, obj, done)
-                self.message_user(request, done, notes.SUCCESS)
-
-        title = _("Unpin") if is_pinned else _("Pin")
-        return self.confirm(links, obj, act, "chatmessage/pin.html", title=title)
-
     def compact_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
         def act(given: dict[str, Any]) -> None:
             if run := request_branch_compaction(self, links, obj, given["instructions"]):
                 self.log_change(request, obj, _("Compaction requested: run {}.").format(run.pk))
 
         return self.confirm(links, obj, act, title=_("Compact now"), form=CompactForm)
-
-    def copy_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
-        if obj.is_summary or not links.may_view("chatsession"):
-            raise Http404("A summary ends no branch.")
-
-        def act(given: dict[str, Any]) -> HttpResponse:
-            copy = chat.copy_branch(obj)
-            self.log_change(request, obj, _("Branch copied: session {}.").format(copy.pk))
-            self.message_user(request, format_html(_("Copied: {}."), links.session(copy)), notes.SUCCESS)
-            return HttpResponseRedirect(links.page_of(copy))
-
-        return self.confirm(links, obj, act, "chatmessage/copy.html", title=_("Copy branch"))

@@ -15,12 +15,13 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import admin
+from django.contrib import messages as notes
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
 from django.db import DataError
-from django.db.models import Q, QuerySet
+from django.db.models import ProtectedError, Q, QuerySet, RestrictedError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
@@ -266,7 +267,13 @@ class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
         obj = self.get_object(request, object_id)
         if obj is not None and not (self.may_delete(obj) and self.has_view_permission(request, obj)):
             raise PermissionDenied
-        answer = super().delete_view(request, object_id, extra_context)
+        try:
+            answer = super().delete_view(request, object_id, extra_context)
+        except (ProtectedError, RestrictedError) as error:
+            kinds = ", ".join(sorted({str(one._meta.verbose_name) for one in error.args[1]}))
+            said = _("Not deleted: there are rows that refer to it ({}).").format(kinds)
+            self.message_user(request, said, notes.ERROR)
+            return HttpResponseRedirect(self.links(request).page_of(obj))
         # Django sends people without the change permission, here everybody, to its front page.
         is_done = obj is not None and isinstance(answer, HttpResponseRedirect)
         return HttpResponseRedirect(self.after_deletion(self.links(request), obj)) if is_done else answer

@@ -22,9 +22,9 @@ from compaction_app.admin.links import Links
 from compaction_app.models import CompactionEvent, CompactionRun
 from compaction_app.models.runs import MAX_ATTEMPTS
 from compaction_app.models.words import why_it_failed, words
-from compaction_app.values import OPEN_RUN_STATUSES, ErrorCode, RunStatus, SkipReason, Trigger
+from compaction_app.values import OPEN_RUN_STATUSES, ErrorCode, RunStatus, Trigger
 
-#: Runs that a total counts, and among which a search looks for other things than ids: the newest ones.
+#: Runs that a total counts: the newest ones.
 MOST_RUNS = 10_000
 #: Characters of a model's name in a list.
 SHORT_NAME = 40
@@ -61,9 +61,7 @@ class CompactionRunAdmin(records.RecordAdmin):
     date_hierarchy = "created_at"
     list_filter = ("status", "trigger", ("error_code", admin.EmptyFieldListFilter), "created_at")
     narrowed_by = ("session", "tip", "anchor", "cutoff", "base", "summary", "previous_run")
-    search_help_text = gettext_lazy(
-        "Run or session ids; among the newest 10,000 runs also a part of the model, code or error details."
-    )
+    search_help_text = gettext_lazy("Run or session ids.")
 
     def columns(self, links: Links) -> Sequence[Any]:
         def made(run: CompactionRun) -> str:
@@ -89,19 +87,6 @@ class CompactionRunAdmin(records.RecordAdmin):
         found: QuerySet[CompactionRun] = lean.open() if request.GET.get("status__exact") in OPEN_RUN_STATUSES else lean
         return found
 
-    def search_conditions(self, request: HttpRequest, text: str) -> list[Q]:
-        """Also by model, error code and, for people who may read what these quote, error details."""
-        if not text:
-            return []
-        newest = CompactionRun.objects.order_by("-pk").values("pk")[:MOST_RUNS]
-        found = Q(summarizer_model__icontains=text) | Q(error_code__icontains=text.replace(" ", "_"))
-        # What the list says of a code, in the language of the request.
-        codes = [code for code in (*ErrorCode, *SkipReason) if text.casefold() in words(code).casefold()]
-        found |= Q(error_code__in=codes) | Q(skip_reason__in=codes)
-        if self.links(request).may_view("chatmessage"):
-            found |= Q(error_detail__icontains=text)
-        return [*super().search_conditions(request, text), Q(pk__in=newest) & found]
-
     def sections(self, links: Links, obj: CompactionRun) -> records.Sections:
         facts: Any = partial(links.facts, obj)
 
@@ -125,9 +110,8 @@ class CompactionRunAdmin(records.RecordAdmin):
         branch = ("tip", "anchor", "cutoff", "base", "summary", "previous_run", (_("continued by"), following))
         result = ("trigger", "generation", "messages_compacted", history, found_again)
         model = ("summarizer_model", "prompt_version", *texts("instructions"), *tokens, "cost")
-        again = (_("tried again"), _tried_again(links, obj))
         return [
-            ("", facts((_("status"), _outcome(obj)), why, again, *texts("error_detail"), "session")),
+            ("", facts((_("status"), _outcome(obj)), why, *texts("error_detail"), "session")),
             (_("On the branch"), facts(*branch)),
             (_("Result"), facts(*result)),
             (_("Model"), facts(*model)),
@@ -179,9 +163,7 @@ class CompactionRunAdmin(records.RecordAdmin):
             if started := request_branch_compaction(self, links, tip, obj.instructions):
                 self.log_change(request, obj, _("Retried as run {}.").format(started.pk))
 
-        again = _tried_again(links, obj)
-        again = "" if again == display.EMPTY else again
-        return self.confirm(links, obj, act, title=_("Retry"), again=again, is_lasting=obj.error_code in _LASTING)
+        return self.confirm(links, obj, act, title=_("Retry"), is_lasting=obj.error_code in _LASTING)
 
 
 @admin.register(CompactionEvent)
@@ -209,14 +191,6 @@ class CompactionEventAdmin(records.RecordAdmin):
 def _outcome(run: CompactionRun) -> str:
     """The status with the code that explains it."""
     return display.joined(filter(None, (display.run_badge(run), display.run_reason(run))), ": ")
-
-
-def _tried_again(links: Links, run: CompactionRun) -> str:
-    """Later runs at the tip of a failed one, as a retry opens them. One query."""
-    if run.status != RunStatus.FAILED or run.tip_id is None:
-        return display.EMPTY
-    later = CompactionRun.objects.in_database_of(run).filter(tip=run.tip_id, pk__gt=run.pk)
-    return display.joined(map(links.record, later.only("status").order_by("pk")[:5]), ", ")
 
 
 def _with_note(text: str, note: str) -> str:

@@ -18,7 +18,7 @@ from django.contrib.admin.widgets import AdminTextareaWidget, AdminTextInputWidg
 from django.contrib.auth import get_user_model
 from django.db.models import BigIntegerField, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Left
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -26,7 +26,7 @@ from django.utils.translation import gettext_lazy
 from compaction_app import chat
 from compaction_app.admin import display, records
 from compaction_app.admin.branches import BranchList, percent_of
-from compaction_app.admin.compacting import held_back, is_off, request_session_compaction
+from compaction_app.admin.compacting import held_back, is_off
 from compaction_app.admin.display import column, number
 from compaction_app.admin.links import Links
 from compaction_app.admin.messages import of_kind
@@ -34,6 +34,7 @@ from compaction_app.conf import Mode
 from compaction_app.context.reading import ResolvedRequest, resolve_request
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.models.database import erasures_of, lock_session
 from compaction_app.spending import session_spending
 from compaction_app.tree.branches import histories_at
 from compaction_app.values import OPEN_RUN_STATUSES, Budget, Kind, RunStatus
@@ -104,9 +105,25 @@ class ChatSessionForm(forms.ModelForm):  # type: ignore[type-arg]  # subscriptin
             "settings": AdminTextareaWidget({"dir": "ltr"}),
         }
 
+    #: How often something had been erased when the page was made.
+    erased = forms.IntegerField(required=False, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial["erased"] = self.instance.erasures
+
     def clean_settings(self) -> Any:
         """An empty field means "no overrides"; the column takes no NULL."""
         return self.cleaned_data["settings"] or {}
+
+    def clean(self) -> None:
+        """An older page may still have the words of an erased title. A redaction takes the same lock."""
+        if "title" in self.changed_data:
+            lock_session(self.instance)
+            if erasures_of(self.instance) != (self.cleaned_data.get("erased") or 0):
+                raise forms.ValidationError(
+                    _("Something of this conversation was erased since this page was opened: open it again.")
+                )
 
 
 @admin.register(ChatSession)
@@ -193,7 +210,6 @@ class ChatSessionAdmin(records.RecordAdmin):
             "over": [branch for branch in branches if branch["is_over"]],
             "is_off": off,
             "may_compact": links.may("compact_chatsession") and not off,
-            "may_copy": links.may("add_chatsession"),
             "older_url": f"{here}?{OLDER_THAN}={found.older_before}#compaction-branches" if found.older_before else "",
             "newest_url": f"{here}#compaction-branches" if found.is_older_page else "",
             "counts": {
@@ -238,15 +254,3 @@ class ChatSessionAdmin(records.RecordAdmin):
     def delete_model(self, request: HttpRequest, obj: ChatSession) -> None:
         with suppress(MessageNotFound):  # deleted since it was read, as by a second click
             chat.delete_session(obj)
-
-    def get_urls(self) -> list[Any]:
-        return [self.page("<uuid:pk>/compact/", self.compact_view, "compact_chatsession"), *super().get_urls()]
-
-    def tools(self, links: Links, obj: ChatSession) -> dict[str, str]:
-        may_compact = links.may("compact_chatsession") and not is_off(obj)
-        return {_("Compact every branch"): links.url("chatsession_compact", obj.pk)} if may_compact else {}
-
-    def compact_view(self, request: HttpRequest, links: Links, obj: ChatSession) -> HttpResponse:
-        return self.confirm(
-            links, obj, lambda _given: request_session_compaction(self, links, obj), title=_("Compact every branch")
-        )

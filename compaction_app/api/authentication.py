@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 from ninja.errors import AuthenticationError, HttpError
 from ninja.security import SessionAuth
-from ninja.security.http import HttpAuthBase
 
 from compaction_app.api.codes import Code, Problem
 
@@ -27,16 +25,6 @@ class SessionUser(SessionAuth):
             return super().__call__(request)
         except HttpError as error:
             raise Problem(Code.CSRF_FAILED) from error
-
-
-def challenge_for(authentications: Iterable[Any]) -> str:
-    """Return ``WWW-Authenticate`` for a 401. It is empty if only cookies or keys are accepted: HTTP has no name for
-    these, and ``Basic`` would make browsers ask for a password.
-    """
-    # Basic is invalid without a realm.
-    names = {"bearer": "Bearer", "basic": 'Basic realm="api"'}
-    schemes = [str(getattr(one, "openapi_scheme", "")) for one in authentications if isinstance(one, HttpAuthBase)]
-    return ", ".join(dict.fromkeys(names.get(scheme, scheme) for scheme in schemes if scheme))
 
 
 def user_of(request: HttpRequest) -> Any:

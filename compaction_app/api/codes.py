@@ -16,6 +16,7 @@ from django.conf import settings as django_settings
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.core.signals import got_request_exception
 from django.db import InterfaceError, OperationalError
+from django.db.models import ProtectedError, RestrictedError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
 
 from compaction_app.compaction.execute import CLAIMED
@@ -51,6 +52,7 @@ class Code(StrEnum):
     BRANCH_GONE = "branch_gone", 409, "The branch was deleted while it was being compacted."
     BASE_CHANGED = "base_changed", 409, "The branch's summary changed while it was being compacted; try again."
     DUPLICATE = "duplicate", 409, "This `external_id` is already in use."
+    PROTECTED = "protected", 409, "A row of another app refers to it, and forbids that it is deleted."
     REPLY_UNDER_WAY = "reply_under_way", 409, "Another request has a model answer this message; wait for its reply."
     TOO_LARGE = "too_large", 413, "The body is larger than this API accepts."
     INVALID = "invalid", 422, "A field is missing, unknown, of the wrong type or out of range; the detail names it."
@@ -106,6 +108,8 @@ _CODES: dict[type[Exception], Code] = {
     ReplyNotStored: Code.UNAVAILABLE,
     InvalidReply: Code.MODEL,
     openai.OpenAIError: Code.MODEL,
+    ProtectedError: Code.PROTECTED,
+    RestrictedError: Code.PROTECTED,
     OperationalError: Code.UNAVAILABLE,
     InterfaceError: Code.UNAVAILABLE,
 }

@@ -82,9 +82,6 @@ _ALWAYS = {
     *(Code.INVALID, Code.CONFIGURATION, Code.INTERNAL, Code.UNAVAILABLE),
 }
 _RETRY = {"headers": {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}}}
-_SCHEMES = "The accepted HTTP schemes, such as `Bearer`. Left out if only cookies or keys are accepted."
-_CHALLENGE = {"headers": {"WWW-Authenticate": {"description": _SCHEMES, "schema": {"type": "string"}}}}
-_HEADERS: dict[int, dict[str, Any]] = {401: _CHALLENGE, 429: _RETRY, 503: _RETRY}
 
 
 def operation(
@@ -100,7 +97,9 @@ def operation(
     described: dict[int, dict[str, Any]] = {}
     for code in Code:
         if code in possible:
-            entry = described.setdefault(code.status, {"description": ""} | _HEADERS.get(code.status, {}))
+            entry = described.setdefault(
+                code.status, {"description": ""} | (_RETRY if code.status in (429, 503) else {})
+            )
             entry["description"] = f"{entry['description']} `{code}`: {code.meaning}".strip()
     response = {**success, **dict.fromkeys(described, ProblemOut)}
     if header:

@@ -43,7 +43,7 @@ def find_message(request: HttpRequest, message_id: int, action: Action, *, whole
     rows = ChatMessage.objects.using(database()).select_related("session", "pin")
     message = get_object_or_404(rows if whole else lean(rows), pk=message_id)
     require(request, message.session, action)
-    if message.is_summary and action in (Action.ANNOTATE, Action.REDACT, Action.ERASE):
+    if message.is_summary and action in (Action.REDACT, Action.ERASE):
         detail = f"message_id: A summary does not change; retire it with DELETE summaries/{message.pk}."
         raise Problem(Code.INVALID_MESSAGE, detail)
     return message

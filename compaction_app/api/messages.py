@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -47,8 +46,6 @@ _LENGTHS = (f"COALESCE(length(CAST(m.{name} AS text)), 0)" for name in checks_of
 _PAGE = sql.PATH_PAGE.format(length=" + ".join(_LENGTHS))
 
 REPLAYED = "Idempotency-Replayed"
-#: Of the feedback on a message, as JSON.
-MAX_FEEDBACK_BYTES = 10_000
 
 
 class MessageIn(Body):
@@ -143,12 +140,6 @@ class RedactIn(Body):
     )
 
 
-class FeedbackIn(Body):
-    model_config = example(feedback={"rating": "up", "words": "Just what I asked."})
-
-    feedback: Any = Field(description=f"JSON of at most {MAX_FEEDBACK_BYTES:,} bytes. Null removes it.")
-
-
 _ONCE = "Makes it safe to send the same message again: it is stored once, and the stored one is returned."
 IdempotencyKey = Annotated[
     str | None, Header(None, alias="Idempotency-Key", min_length=1, max_length=255, description=_ONCE)
@@ -224,16 +215,7 @@ def read_branch(request: HttpRequest, message_id: Id, limit: Limit, cursor: Curs
     return {"items": shown, "next_cursor": str(last - 1) if last > 1 else None}
 
 
-@operation(router, "PATCH", "/messages/{int:message_id}", {200: MessageOut}, "invalid_message")
-def annotate_message(request: HttpRequest, message_id: Id, body: FeedbackIn) -> ChatMessage:
-    """The only part of a message that changes, under the key `feedback` of its `metadata`. Redaction clears it."""
-    message = find_message(request, message_id, Action.ANNOTATE)
-    if len(json.dumps(body.feedback, ensure_ascii=False).encode()) > MAX_FEEDBACK_BYTES:
-        raise Problem(Code.INVALID, f"body.feedback: Must have at most {MAX_FEEDBACK_BYTES:,} bytes of JSON.")
-    return chat.annotate_message(message, feedback=body.feedback)
-
-
-@operation(router, "DELETE", "/messages/{int:message_id}", {204: None}, "invalid_message throttled")
+@operation(router, "DELETE", "/messages/{int:message_id}", {204: None}, "invalid_message protected throttled")
 def delete_message(request: HttpRequest, message_id: Id) -> Status[None]:
     """This cannot be undone. A summary cannot be deleted; retire it instead."""
     message = find_message(request, message_id, Action.ERASE)

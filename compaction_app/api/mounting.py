@@ -21,7 +21,7 @@ from ninja.responses import Response
 
 import compaction_app
 from compaction_app.api import compactions, contexts, messages, sessions
-from compaction_app.api.authentication import SessionUser, challenge_for
+from compaction_app.api.authentication import SessionUser
 from compaction_app.api.codes import Code, Problem
 from compaction_app.api.errors import add_error_handlers
 from compaction_app.messages.validation import check_json, check_text
@@ -60,7 +60,6 @@ def api_urls(
     for router in (*(one.router for one in (sessions, messages, contexts, compactions)), *extra):
         api.add_router("", router)
     add_error_handlers(api)
-    challenge = challenge_for(api.auth if isinstance(api.auth, Sequence) else ())
     paths = api.get_openapi_schema(path_prefix="/")["paths"]
     decorate = docs_decorator or (lambda view: view)
     return [
@@ -69,7 +68,7 @@ def api_urls(
         *(
             URLPattern(
                 found.pattern,
-                _guarded(api, found.callback, _query_parameters(paths, found), challenge),
+                _guarded(api, found.callback, _query_parameters(paths, found)),
                 found.default_args,
                 found.name,
             )
@@ -81,10 +80,8 @@ def api_urls(
     ]
 
 
-def _guarded(
-    api: NinjaAPI, view: View, parameters: Mapping[str, Collection[str]] | None = None, challenge: str = ""
-) -> View:
-    """``parameters``: of each method those in the query; django-ninja ignores any other. ``challenge``: of a 401."""
+def _guarded(api: NinjaAPI, view: View, parameters: Mapping[str, Collection[str]] | None = None) -> View:
+    """``parameters``: of each method those in the query; django-ninja ignores any other."""
 
     @wraps(view, assigned=())
     def guard(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -101,8 +98,6 @@ def _guarded(
         if isinstance(response, HttpResponseNotAllowed):
             allowed = ", ".join(sorted(response["Allow"].split(", ")))
             response = Problem(Code.METHOD_NOT_ALLOWED, allow=allowed).response()
-        if challenge and response.status_code == Code.UNAUTHENTICATED.status:
-            response.setdefault("WWW-Authenticate", challenge)
         response.setdefault("Cache-Control", "no-store")
         response.setdefault("X-Content-Type-Options", "nosniff")
         return response

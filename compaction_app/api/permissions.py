@@ -26,8 +26,6 @@ class Action(StrEnum):
     #: Read messages: the tree, a branch, a context.
     READ = "read"
     APPEND = "append"
-    #: Set the feedback on a message.
-    ANNOTATE = "annotate"
     #: Pin a message, and unpin it.
     PIN = "pin"
     REDACT = "redact"
@@ -54,7 +52,6 @@ STAFF_PERMISSIONS: dict[Action, tuple[str, ...]] = {
         Action.DELETE: "delete_chatsession view_chatsession",
         Action.READ: "view_chatmessage",
         Action.APPEND: "add_chatmessage view_chatmessage",
-        Action.ANNOTATE: "change_chatmessage view_chatmessage",
         Action.PIN: "change_chatmessage view_chatmessage",
         Action.REDACT: "redact_chatmessage view_chatmessage",
         Action.ERASE: "delete_chatmessage view_chatmessage",

@@ -140,7 +140,7 @@ def change_session(request: HttpRequest, session_id: UUID, body: SessionPatch) -
     return session
 
 
-@operation(router, "DELETE", "/sessions/{uuid:session_id}", {204: None})
+@operation(router, "DELETE", "/sessions/{uuid:session_id}", {204: None}, "protected")
 def delete_session(request: HttpRequest, session_id: UUID) -> Status[None]:
     """Deletes its messages, summaries, runs and events too."""
     chat.delete_session(find_session(request, session_id, Action.DELETE))

@@ -18,7 +18,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.db import Error, InterfaceError, OperationalError
 from django.db.models import Max
 
-from compaction_app import signals, telemetry
+from compaction_app import signals
 from compaction_app.compaction import leases
 from compaction_app.compaction.planning import plan_compaction
 from compaction_app.compaction.search_index import write_entries
@@ -44,17 +44,16 @@ from compaction_app.exceptions import (
 )
 from compaction_app.memory import ledger
 from compaction_app.memory.ledger_text import prose_draft
-from compaction_app.messages.transcript import count_summary, largest_saving_summary, reasoning_text
+from compaction_app.messages.transcript import count_summary, reasoning_text
 from compaction_app.messages.validation import make_storable
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, runs
 from compaction_app.models.database import (
-    database_of,
     give_back_connection,
     locked,
     require_no_transaction,
     send_after_commit,
 )
-from compaction_app.models.runs import FARTHEST, MAX_ATTEMPTS
+from compaction_app.models.runs import FARTHEST, MAX_ATTEMPTS, CompactionRunQuerySet
 from compaction_app.redaction import redactor_of
 from compaction_app.spending import add_spending
 from compaction_app.summarizers.base import (
@@ -81,7 +80,6 @@ from compaction_app.values import (
     Kind,
     Role,
     RunStatus,
-    Skip,
     SkipReason,
     SummaryDraft,
     SummaryRequest,
@@ -117,12 +115,11 @@ class Outcome:
 
 def compact_chat_history(run_id: int, using: str = "default") -> Outcome | None:
     """Carry out one run; None where another worker has it. Raises nothing that a run can record."""
-    return without_waiting(carry_out(run_id, using, BLOCKING))
+    return without_waiting(carry_out(CompactionRun.objects.using(using), run_id, BLOCKING))
 
 
-async def carry_out(run_id: int, using: str, way: Way) -> Outcome | None:
+async def carry_out(stored: CompactionRunQuerySet, run_id: int, way: Way) -> Outcome | None:
     """:func:`compact_chat_history`, for callers that block and for those that await the model."""
-    stored = CompactionRun.objects.using(using)
     await way.do(require_no_transaction, stored)
     taken: list[tuple[CompactionRun, leases.Held]] = []
 
@@ -146,7 +143,7 @@ async def carry_out(run_id: int, using: str, way: Way) -> Outcome | None:
     [(run, held)] = taken
     # The claim as it was taken: a commit that fails half-way has changed the other instance.
     claimed = copy(run)
-    with telemetry.run_span(run) as span, held:
+    with held:
         follow_up = None
         try:
             work = await way.do(prepare, run, held.time_left)
@@ -168,7 +165,6 @@ async def carry_out(run_id: int, using: str, way: Way) -> Outcome | None:
             raise
         rows = stored.select_related("session", "summary").filter(pk=run.pk)
         fresh: CompactionRun | None = await way.do(rows.first)
-        telemetry.describe_run(span, fresh or run)
         return Outcome(fresh or run, follow_up, is_gone=fresh is None)
 
 
@@ -204,14 +200,15 @@ def _load(
     # other way round.
     run.erasures_seen = run.session.erasures
     try:
-        branch = branches.load_whole_tail(branches.unread_message(run, run.tip_id), settings.time_zone)
+        tip = branches.unread_message(run, run.tip_id)
+        branch = branches.load_whole_tail(tip, settings.time_zone)
     except MessageNotFound:
         return SkipReason.BRANCH_GONE
     if (branch.base.id if branch.base else None) != run.base_id:
         return SkipReason.BASE_CHANGED
     count = get_token_counter()
     branch = branches.with_already_compacted(branch, run)
-    budget, capacity, limit = Budget(**run.budget), at_most, None
+    budget, capacity, limit, prompt = Budget(**run.budget), at_most, None, prompt_of(run, settings)
     taken, written = summarizer.max_input_tokens, summarizer.max_output_tokens
     if taken is not None or written is not None:
         # A host's own summarizer may state either.
@@ -221,19 +218,20 @@ def _load(
         # A summary may be longer than its target: the target leaves room for that in the longest reply.
         longest = max(1, int(capacity.output_tokens / OVERSIZE_FACTOR))
         budget = replace(budget, summary_target=min(budget.summary_target, longest))
-        limit = SummarizerLimit(capacity.input_tokens, _prompt_of(run, settings), count)
+        limit = SummarizerLimit(capacity.input_tokens, prompt, count)
     plan = _plan(run, branch, budget, settings, summarizer, limit)
-    if isinstance(plan, Skip):
-        return SkipReason(plan.reason)
+    if plan is None:
+        return SkipReason.NOTHING_TO_COMPACT
     limits = limit.byte_limits(plan) if limit and plan.shorten else {}
     return Attempt(
         run=run,
         settings=settings,
         budget=budget,
         capacity=capacity,
+        tip=tip,
         branch=branch,
         plan=plan,
-        request=request_of(run, settings, plan, limits),
+        request=prompt.request(plan, run.nonce, limits),
         summarizer=summarizer,
         limits=limits,
         count=count,
@@ -247,10 +245,9 @@ def _plan(
     settings: Settings,
     summarizer: Summarizer,
     limit: SummarizerLimit | None = None,
-) -> CompactionPlan | Skip:
+) -> CompactionPlan | None:
     return plan_compaction(
         branch,
-        branch.base,
         budget,
         settings if summarizer.looks_ahead else settings.but(lookahead=Lookahead.NONE),
         focused=bool(run.instructions or run.policy_line),
@@ -259,12 +256,8 @@ def _plan(
     )
 
 
-def request_of(run: CompactionRun, settings: Settings, plan: CompactionPlan, limits: dict[int, int]) -> SummaryRequest:
-    """What a plan asks for. It depends on nothing else: :mod:`transfer.rebuild` builds it again from stored rows."""
-    return _prompt_of(run, settings).request(plan, run.nonce, limits)
-
-
-def _prompt_of(run: CompactionRun, settings: Settings) -> Prompt:
+def prompt_of(run: CompactionRun, settings: Settings) -> Prompt:
+    """What writes a run's requests: :mod:`transfer.rebuild` writes them again from stored rows."""
     return Prompt(settings, run.instructions, run.policy_line, redactor_of(settings))
 
 
@@ -278,6 +271,8 @@ class Attempt:
     budget: Budget
     #: What the summarizer takes and writes in one call; None: it has no limit.
     capacity: Capacity | None
+    #: By its id alone.
+    tip: ChatMessage
     branch: Branch
     plan: CompactionPlan
     request: SummaryRequest
@@ -292,8 +287,7 @@ class Attempt:
 
     def refusal(self, draft: SummaryDraft) -> ErrorCode | None:
         """Why the draft cannot become the summary; None if it can."""
-        most = largest_saving_summary(self.plan.replaced_tokens, self.settings.min_saving_ratio)
-        return refuse_draft(self.prose(draft), self.request, most, self.count)
+        return refuse_draft(self.prose(draft), self.request, self.plan.most_tokens, self.count)
 
     def prose(self, draft: SummaryDraft) -> SummaryDraft:
         return prose_draft(draft, self.request.previous_ledger)
@@ -365,14 +359,14 @@ class Attempt:
         budget, summarizer = Budget(**run.budget), ExtractiveSummarizer(settings)
         try:
             plan = _plan(run, self.branch, budget, settings, self.summarizer)
-            if isinstance(plan, Skip):
+            if plan is None:
                 return None
             extract = replace(
                 self,
                 budget=budget,
                 capacity=None,
                 plan=plan,
-                request=request_of(run, settings, plan, {}),
+                request=prompt_of(run, settings).request(plan, run.nonce),
                 summarizer=summarizer,
                 limits={},
                 failure=failure,
@@ -401,7 +395,7 @@ class Attempt:
     def _is_unchanged(self) -> bool:
         """Whether the branch is as it was read; else the run is skipped or released."""
         run = self.run
-        found = branches.session_and_history(branches.unread_message(run, self.branch.tip_id))
+        found = branches.session_and_history(self.tip)
         if found is None or found[1].summary_id != (self.plan.base.id if self.plan.base else None):
             run.skip(SkipReason.BASE_CHANGED)
             return False
@@ -513,7 +507,7 @@ class Attempt:
             count=self.count,
         )
         request = CompactionRequest(
-            tip=ChatMessage.objects.in_database_of(run).get(pk=run.tip_id),
+            tip=self.tip,
             trigger=Trigger(run.trigger),
             resolved=resolved,
             instructions=run.instructions,
@@ -621,12 +615,12 @@ async def carry_out_generations(
     ``task_id``: the task that does so, to be recorded on each run. ``hand_over`` takes the next generation, which is
     not carried out here then.
     """
+    stored, outcome = CompactionRun.objects.in_database_of(run), None
     following: CompactionRun | None = run
-    outcome = None
     while following is not None:
         if task_id:
-            CompactionRun.objects.in_database_of(run).filter(pk=following.pk).update(task_id=task_id)
-        outcome = await carry_out(following.pk, database_of(run), way)
+            stored.filter(pk=following.pk).update(task_id=task_id)
+        outcome = await carry_out(stored, following.pk, way)
         if outcome is None or outcome.is_gone:
             break
         # The next generation, or the same run after an erasure.

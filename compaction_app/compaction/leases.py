@@ -3,9 +3,9 @@
 A process that is killed stops renewing, and another takes what it held when the lease ends. A worker that hangs lives:
 at the time limit its run fails for good, so that what made it hang does not occupy one worker after another.
 
-A question has one reply under way: a double click does not buy two. Who asks a model has the claim of the message that
-is answered, a row with a lease, which is deleted at the end, however that comes. A caller that comes after the end gets
-the reply that is stored.
+A question has one reply under way: a double click does not buy two. Who asks a model, or runs the tools that it calls
+for a page, has the claim of the message that is answered, a row with a lease, which is deleted at the end, however that
+comes. A caller that comes after the end gets the reply that is stored.
 """
 
 from __future__ import annotations
@@ -28,15 +28,7 @@ from django.db.models import OuterRef, Subquery
 
 from compaction_app.exceptions import MessageNotFound, ReplyUnderWay, TooManyReplies
 from compaction_app.models import ChatMessage, CompactionRun, ReplyClaim, runs
-from compaction_app.models.database import (
-    Near,
-    atomic,
-    database_of,
-    lock_name,
-    lock_session,
-    now_of,
-    require_no_transaction,
-)
+from compaction_app.models.database import Near, database_of, lock_name, locked, now_of, require_no_transaction
 from compaction_app.telemetry import log_error
 from compaction_app.tree.branches import check_tip
 from compaction_app.values import ErrorCode, Role
@@ -228,13 +220,10 @@ class Claim:
         newest = given.filter(parent=OuterRef("pk")).order_by("-sib_order").values("pk")[:1]
         rows = ChatMessage.objects.in_database_of(tip).filter(pk=message_id)
         claims = ReplyClaim.objects.in_database_of(tip)
-        owner_id = tip.session.owner_id if self._at_once is not None else None
-        with atomic(tip):
-            if owner_id is not None:
-                # Before any row: two of one owner count one after the other.
-                lock_name(f"compaction_app.replies.{owner_id}", tip)
-            # A deletion has this lock: it takes the claims with it, and none may come in between.
-            lock_session(tip)
+        most = self._at_once
+        owner_id = tip.session.owner_id if most is not None else None
+        # A deletion has this lock: it takes the claims with it, and none may come in between.
+        with locked(tip):
             found = rows.values_list("reply_claim__lease_expires_at", Subquery(newest)).first()
             if found is None:
                 raise MessageNotFound(f"Message {message_id} does not exist any more.")
@@ -246,10 +235,12 @@ class Claim:
                 )
             if reply_id is not None and not regenerate:
                 return ChatMessage.objects.in_database_of(tip).select_related("session").get(pk=reply_id)
-            if owner_id is not None and self._at_once is not None:
+            if owner_id is not None and most is not None:
+                # Two of one owner count one after the other. Who has the name waits for nobody.
+                lock_name(f"compaction_app.replies.{owner_id}", tip)
                 held = claims.filter(message__session__owner_id=owner_id)
-                if held.filter(lease_expires_at__gt=now).count() >= self._at_once:
-                    raise TooManyReplies(at_once=self._at_once)
+                if held.filter(lease_expires_at__gt=now).count() >= most:
+                    raise TooManyReplies(at_once=most)
             row = ReplyClaim(message_id=message_id, token=self._token)
             row.lease_expires_at = now + timedelta(seconds=runs.LEASE_SECONDS)
             # One that has ended may be deleted at any moment, by its holder or by the sweep.

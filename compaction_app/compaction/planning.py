@@ -23,7 +23,7 @@ from compaction_app.messages.open_calls import open_calls_at_end
 from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS, largest_saving_summary
 from compaction_app.summarizers.prompts import OVERSIZE_FACTOR, SummarizerLimit
 from compaction_app.telemetry import log
-from compaction_app.values import Branch, Budget, CompactionPlan, Message, Role, Skip, SkipReason, Summary, pins_beside
+from compaction_app.values import Branch, Budget, CompactionPlan, Message, Role, Summary, pins_beside
 
 logger = logging.getLogger("compaction_app.planning")
 
@@ -81,15 +81,14 @@ def _last_user(messages: Sequence[Message], end: int) -> int | None:
 
 def plan_compaction(
     branch: Branch,
-    base: Summary | None,
     budget: Budget,
     settings: Settings,
     *,
     focused: bool = False,
     follow_up: bool = False,
     limit: SummarizerLimit | None = None,
-) -> CompactionPlan | Skip:
-    """Decide what the next compaction of ``branch`` covers.
+) -> CompactionPlan | None:
+    """What the next compaction of ``branch`` covers; None: nothing can be covered, or nothing is new.
 
     ``focused``: it has instructions or a policy line. ``follow_up``: it continues a partial generation. ``limit``:
     what the summarizer takes; without it the plan is never partial.
@@ -97,10 +96,10 @@ def plan_compaction(
     history = branch.history_tokens
     over = history > budget.threshold
     if not over and not focused and not follow_up and branch.already_compacted:
-        return Skip(reason=SkipReason.NOTHING_TO_COMPACT)
+        return None
     planner = _Planner(
         tail=branch.tail,
-        base=base,
+        base=branch.base,
         pins=branch.pins,
         budget=budget,
         settings=settings,
@@ -110,7 +109,7 @@ def plan_compaction(
     )
     cut = planner.choose(get_compaction_params(history, budget).tokens_for_recent, over=over)
     if not cut:
-        return Skip(reason=SkipReason.NOTHING_TO_COMPACT)
+        return None
     return planner.plan_within(cut, limit) if limit else planner.plan(cut, kept_from=cut)
 
 
@@ -241,6 +240,7 @@ class _Planner:
             anchor_depth=anchor_depth,
             target_tokens=max(1, min(wanted, self.largest_target(cut))),
             replaced_tokens=self.replaced_tokens(cut),
+            most_tokens=self.most_tokens(cut),
             pins=pins_beside(self.pins, self.turn_request(cut), kept),
             partial=partial,
             shorten=shorten,
@@ -251,14 +251,17 @@ class _Planner:
         base = self.base.tokens if self.base else 0
         return base + self.tokens(self.covered(cut))
 
+    def most_tokens(self, cut: int) -> int:
+        return largest_saving_summary(self.replaced_tokens(cut), self.settings.min_saving_ratio)
+
     def largest_target(self, cut: int) -> int:
         """The largest target at which a draft saves enough and even the longest that is accepted is shown; below 1
         where there is none."""
-        most = largest_saving_summary(self.replaced_tokens(cut), self.settings.min_saving_ratio)
         _, room = pins_and_room(self.tail[cut:], self.turn_request(cut), self.budget.available, self.pins)
         # One token more, since the ends of a text may count differently inside the wrapper. What is too large to be
         # shown is not refused later, so there the wrapper is taken as large as the crudest counter counts it.
-        return min(most - SUMMARY_WRAPPER_TOKENS - 1, int((room - 2 * SUMMARY_WRAPPER_TOKENS) / OVERSIZE_FACTOR))
+        saving = self.most_tokens(cut) - SUMMARY_WRAPPER_TOKENS - 1
+        return min(saving, int((room - 2 * SUMMARY_WRAPPER_TOKENS) / OVERSIZE_FACTOR))
 
     def anchor(self, cut: int, span: Sequence[Message]) -> tuple[int, int]:
         """The deepest of look-ahead, cutoff, the base's anchor and the message that closes an open call at the cutoff.

@@ -23,6 +23,7 @@ from compaction_app.compaction.search_words import words_in
 from compaction_app.messages.openai_format import strings
 from compaction_app.messages.transcript import RECALLED
 from compaction_app.models import ChatMessage, CompactionRun, SearchEntry, sql
+from compaction_app.models.columns import names
 from compaction_app.models.database import fetch, locked
 from compaction_app.values import Role
 
@@ -30,7 +31,7 @@ from compaction_app.values import Role
 _BATCH = 100
 #: Different words of one message, which a tsvector has to hold.
 _MOST_WORDS = 20_000
-_READ = ("lane", "depth", "redacted_at", "role", "content", "tool_calls", "name", "attachments")
+_READ = ("lane", "depth", "redacted_at", "role", *names(ChatMessage, said=True, copied=True, exported=True))
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")
 
 

@@ -41,7 +41,6 @@ from compaction_app.values import (
     EventKind,
     PolicyDecision,
     RunStatus,
-    Skip,
     SkipReason,
     Strategy,
     Suppression,
@@ -156,7 +155,6 @@ def open_under_lock(request: CompactionRequest) -> Decision:
     branch = branches.with_already_compacted(branch, request.tip)
     plan = plan_compaction(
         branch,
-        branch.base,
         resolved.budget,
         resolved.settings,
         focused=bool(request.instructions or request.policy_line),
@@ -166,7 +164,7 @@ def open_under_lock(request: CompactionRequest) -> Decision:
         # Recorded once: while workers are busy each turn of the branch meets it.
         waits = _suppress(request, Suppression.OPEN_RUN, once={"run": CompactionRun(pk=open_run_id)})
         return replace(waits, open_run_id=open_run_id)
-    if isinstance(plan, Skip):
+    if plan is None:
         return _nothing_to_compact(request, branch)
     # A follow-up run does not wait for the cool-down: it would leave the work half done.
     guarded = request.by_threshold and not request.forced
@@ -183,13 +181,13 @@ def _under_threshold(request: CompactionRequest, history: int) -> Decision:
     return Decision(None, numbers={"history": history, "threshold": request.resolved.budget.threshold})
 
 
-def _open_run_in_the_way(request: CompactionRequest, branch: Branch, plan: CompactionPlan | Skip) -> int | None:
+def _open_run_in_the_way(request: CompactionRequest, branch: Branch, plan: CompactionPlan | None) -> int | None:
     """The id of an open run that overlaps: its anchor is in our tail, or our anchor would be on its branch."""
     open_runs = CompactionRun.objects.in_database_of(request.tip).filter(session_id=request.tip.session_id).open()
     others = list(open_runs.only("id", "anchor_id", "tip_id"))
     tail = {message.id for message in branch.tail}
     found = next((run.pk for run in others if run.anchor_id in tail), None)
-    if found is not None or isinstance(plan, Skip):
+    if found is not None or plan is None:
         return found
     tips = [run.tip_id for run in others if run.tip_id is not None]
     below = tips_at_or_below(plan.anchor_id, tips, request.tip)

@@ -60,32 +60,25 @@ def protected_from(messages: Sequence[Message], keep_turns: int) -> int:
     return users[-keep_turns] if len(users) >= keep_turns else 0
 
 
-def prune(
-    messages: Sequence[Message], *, keep_turns: int, max_bytes: int, count: Count, rooms: Sequence[int] = ()
-) -> tuple[Message, ...]:
-    """Old tool results over ``max_bytes`` become head + notice + tail. Idempotent.
-
-    ``rooms``: tokens that the messages may take, the smallest first. Within the first that all pruning can reach, the
-    boundary lies up to seven turns behind; without one every old result is shortened.
-    """
-    return _with_old_results(messages, keep_turns, rooms, lambda text: shorten(text, max_bytes), count)
-
-
-def micro_compact(
-    messages: Sequence[Message], *, keep_turns: int, count: Count, rooms: Sequence[int] = ()
-) -> tuple[Message, ...]:
-    """White space in old tool results collapsed. It hurts code and diffs, so it is off by default."""
-    return _with_old_results(messages, keep_turns, rooms, collapse_blanks, count)
-
-
 def collapse_blanks(text: str) -> str:
+    """It hurts code and diffs, so ``MICRO_COMPACT`` is off by default."""
     lines = (line.strip() for line in _BLANKS.sub(" ", text).split("\n"))
     return "\n".join(filter(None, lines))
 
 
-def _with_old_results(
-    messages: Sequence[Message], keep_turns: int, rooms: Sequence[int], rewrite: Callable[[str], str], count: Count
+def prune(
+    messages: Sequence[Message],
+    rewrite: Callable[[str], str],
+    *,
+    keep_turns: int,
+    count: Count,
+    rooms: Sequence[int] = (),
 ) -> tuple[Message, ...]:
+    """Old tool results written shorter: head + notice + tail, or without blanks. Idempotent.
+
+    ``rooms``: tokens that the messages may take, the smallest first. Within the first that all pruning can reach, the
+    boundary lies up to seven turns behind; without one every old result is shortened.
+    """
     end = protected_from(messages, keep_turns)
     rewritten = {}
     for index, message in enumerate(messages[:end]):
@@ -243,11 +236,12 @@ def prune_branch(branch: Branch, budget: Budget, settings: Settings, count: Coun
     around = history - sum(message.tokens for message in branch.tail)
     rooms = (budget.threshold - around, budget.available - around)
     about: dict[str, Any] = {"keep_turns": settings.prune_keep_turns, "count": count, "rooms": rooms}
-    pruned = replace(branch, tail=prune(branch.tail, max_bytes=settings.prune_tool_result_bytes, **about))
+    to_limit = partial(shorten, limit=settings.prune_tool_result_bytes)
+    pruned = replace(branch, tail=prune(branch.tail, to_limit, **about))
     if pruned != branch:
         branch, strategy = pruned, Strategy.TOOL_RESULT_BUDGET
     if settings.micro_compact and branch.history_tokens > budget.threshold:
-        collapsed = replace(branch, tail=micro_compact(branch.tail, **about))
+        collapsed = replace(branch, tail=prune(branch.tail, collapse_blanks, **about))
         if collapsed != branch:
             branch, strategy = collapsed, Strategy.MICRO_COMPACT
     return branch, strategy

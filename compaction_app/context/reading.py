@@ -53,7 +53,6 @@ def resolve_request(
     place, learned = windows.learned_at(request.endpoint, model)
     window, name = learned.window if believed else None, windows.name_of(place)
     room = budget.room_for(session, request, settings, count, model, window=window, counted_as=name)
-    learned = replace(learned, window=request.window or learned.window)
     return ResolvedRequest(**vars(room), session=session, count=count, place=place, learned=learned)
 
 

@@ -14,7 +14,6 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -31,6 +30,8 @@ Answer = TypeVar("Answer")
 #: Where the client asks that is given no address.
 OPENAI_URL = "https://api.openai.com/v1"
 REMEMBERED_SECONDS = 60 * 60
+#: What is remembered of a place: each under a key of its own, since it is written by others.
+_KINDS = ("window", "accepted", "habits")
 #: What a client adds to its address.
 _OPERATIONS = ("/chat/completions", "/completions", "/responses")
 #: A prompt that is larger than the largest by less than this share is not noted.
@@ -45,14 +46,24 @@ _SLOW_SECONDS, _AWAY_SECONDS = 1.0, 60.0
 ModelPlace = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Learned:
-    """What an endpoint said and did for one model, in its own tokens."""
+class Habits(NamedTuple):
+    """What a summarizer's model does, whatever it is asked."""
 
-    #: The window, where it refused a prompt for its length.
+    #: Its tokens for one of ours.
+    ratio: float = 1.0
+    #: Whether each of its replies was as long as its draft, so that nothing was reasoned; None: there was no reply.
+    is_plain: bool | None = None
+
+
+class Learned(NamedTuple):
+    """What an endpoint said and did for one model."""
+
+    #: The window in its own tokens, and what it takes and writes of it, where it refused a prompt for its length.
     window: int | None = None
-    #: The largest prompt that it took, roughly.
+    capacity: Capacity | None = None
+    #: The largest prompt of a chat that it took, roughly.
     accepted: int = 0
+    habits: Habits = Habits()
 
 
 NOTHING = Learned()
@@ -86,33 +97,46 @@ def _key(url: str, model: str, kind: str = "window") -> str:
     return f"compaction_app.{kind}." + hashlib.sha256(place.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def remember(found: Mapping[ModelPlace, Capacity]) -> None:
-    """Keep what was learned, by address and model, unless a larger prompt was taken there."""
+def learned_of(places: Sequence[ModelPlace]) -> dict[ModelPlace, Learned]:
+    """What is remembered of these models, by address and model."""
+
+    def read() -> dict[ModelPlace, Learned]:
+        found = cache.get_many([_key(*place, kind) for place in places for kind in _KINDS])
+        learned = {}
+        for place in places:
+            said, accepted, habits = (found.get(_key(*place, kind)) for kind in _KINDS)
+            learned[place] = Learned(
+                window=said and sum(said),
+                capacity=said and Capacity(*said),
+                accepted=accepted or 0,
+                habits=Habits(*(habits or ())),
+            )
+        return learned
+
+    return ask_cache("recall_window", read, dict.fromkeys(places, NOTHING))
+
+
+def learned_at(endpoint: str | None, model: str) -> tuple[ModelPlace, Learned]:
+    """The place of a chat model, by default at the client's own address, and what is remembered of it."""
+    place = (endpoint_of() if endpoint is None else endpoint, model)
+    return place, learned_of([place])[place]
+
+
+def remember(capacities: Mapping[ModelPlace, Capacity], habits: Mapping[ModelPlace, Habits] | None = None) -> None:
+    """Keep what was learned, by address and model; no capacity where a larger prompt was taken."""
 
     def keep() -> None:
-        accepted = cache.get_many([_key(*place, "accepted") for place in found])
-        values = {
+        accepted = cache.get_many([_key(*place, "accepted") for place in capacities])
+        said = {
             _key(*place): (capacity.input_tokens, capacity.output_tokens)
-            for place, capacity in found.items()
+            for place, capacity in capacities.items()
             if capacity.window >= accepted.get(_key(*place, "accepted"), 0)
         }
-        cache.set_many(values, REMEMBERED_SECONDS)
+        seen = {_key(*place, "habits"): tuple(one) for place, one in (habits or {}).items()}
+        cache.set_many({**said, **seen}, REMEMBERED_SECONDS)
 
-    ask_cache("remember_window", keep, None)
-
-
-def recall_windows(places: Sequence[ModelPlace]) -> dict[ModelPlace, Capacity]:
-    """What is remembered of these models, by address and model."""
-    return _recalled("window", places, Capacity)
-
-
-def _recalled(kind: str, places: Sequence[ModelPlace], made_of: Callable[..., Answer]) -> dict[ModelPlace, Answer]:
-    keys = {_key(*place, kind): place for place in places}
-
-    def ask() -> dict[ModelPlace, Answer]:
-        return {keys[key]: made_of(*value) for key, value in cache.get_many(list(keys)).items()}
-
-    return ask_cache(f"recall_{kind}", ask, {})
+    if capacities or habits:
+        ask_cache("remember_window", keep, None)
 
 
 def ratio_after(reported: int, size: int, known: float = 1.0) -> float:
@@ -125,45 +149,10 @@ def ratio_after(reported: int, size: int, known: float = 1.0) -> float:
     return round(max(seen, (known + seen) / 2), 2)
 
 
-class Habits(NamedTuple):
-    """What a summarizer's model does, whatever it is asked."""
-
-    #: Its tokens for one of ours.
-    ratio: float = 1.0
-    #: Whether each of its replies was as long as its draft, so that nothing was reasoned; None: there was no reply.
-    is_plain: bool | None = None
-
-
-def recall_habits(places: Sequence[ModelPlace]) -> dict[ModelPlace, Habits]:
-    return _recalled("habits", places, Habits)
-
-
-def remember_habits(found: Mapping[ModelPlace, Habits]) -> None:
-    values = {_key(*place, "habits"): tuple(habits) for place, habits in found.items()}
-    ask_cache("remember_habits", lambda: cache.set_many(values, REMEMBERED_SECONDS), None)
-
-
 def forget(places: Sequence[ModelPlace]) -> None:
     """Where this fails it is forgotten after an hour."""
     keys = [_key(*place, kind) for place in places for kind in ("window", "habits")]
     ask_cache("forget_window", lambda: cache.delete_many(keys), None)
-
-
-def learned_of(place: ModelPlace) -> Learned:
-    """What is remembered of one chat model."""
-
-    def read() -> Learned:
-        said, taken = _key(*place), _key(*place, "accepted")
-        found = cache.get_many([said, taken])
-        return Learned(sum(found[said]) if said in found else None, int(found.get(taken, 0)))
-
-    return ask_cache("recall_window", read, NOTHING)
-
-
-def learned_at(endpoint: str | None, model: str) -> tuple[ModelPlace, Learned]:
-    """The place of a chat model, by default at the client's own address, and what is remembered of it."""
-    place = (endpoint_of() if endpoint is None else endpoint, model)
-    return place, learned_of(place)
 
 
 def remember_window(place: ModelPlace, window: int, learned: Learned) -> None:
@@ -173,11 +162,13 @@ def remember_window(place: ModelPlace, window: int, learned: Learned) -> None:
     remember({place: Capacity(window - output, output)})
 
 
-def remember_accepted(place: ModelPlace, tokens: int, learned: Learned) -> None:
-    """Note that a prompt of ``tokens`` was taken: what was learned is not less. Written seldom, as prompts grow."""
+def remember_accepted(place: ModelPlace, tokens: int, learned: Learned, window: int | None = None) -> None:
+    """Note that a prompt of ``tokens`` was taken: the ``window``, or what was learned, is not less. Written seldom, as
+    prompts grow.
+    """
     if tokens > learned.accepted * (1 + _ALIKE):
         ask_cache("accept_window", lambda: cache.set(_key(*place, "accepted"), tokens, REMEMBERED_SECONDS), None)
-    if learned.window is not None and tokens > learned.window:
+    if tokens > (window or learned.window or tokens):
         forget([place])
 
 

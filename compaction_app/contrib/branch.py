@@ -121,7 +121,7 @@ class FrameworkBranch:
             at = next(end for end in range(at, len(path)) if path[end + 1].role != Role.TOOL)
             self.tip = path[at]
 
-    def store(self, given: Sequence[Mapping[str, Any]], *, key: str = "", **reply: Any) -> None:
+    def store(self, given: Sequence[Mapping[str, Any]], *, key: OwnKey | None = None, **reply: Any) -> None:
         """Store messages in any format below the tip, all of them or none.
 
         With the first one of the model its context is recorded, and ``reply``: its usage and its name. ``key``: by
@@ -129,7 +129,7 @@ class FrameworkBranch:
         """
         messages = [one for _, message in items_joined(given) for one in messages_of(message, "host")]
         at = next((at for at, one in enumerate(messages) if one["role"] == Role.ASSISTANT), len(messages))
-        own, rows = {"idempotency_key": OwnKey(key)} if key else {}, [self.tip]
+        own, rows = {"idempotency_key": key} if key else {}, [self.tip]
         with atomic(self.session):
             if at < len(messages) and self._shown:
                 answer = {**messages[at], "model": self._model or "", **reply}
@@ -157,8 +157,8 @@ class FrameworkBranch:
         if not (raised and overflow and overflow.window and self._shown) or overflow.is_rate:
             return False
         self._endpoint = windows.endpoint_of_request(str(raised.request.url))
-        place = (self._endpoint, self._shown.model)
-        windows.remember_window(place, overflow.window, windows.learned_of(place))
+        place, learned = windows.learned_at(self._endpoint, self._shown.model)
+        windows.remember_window(place, overflow.window, learned)
         # It may count more tokens than we do.
         self._window = int(overflow.window / max(1.0, (overflow.sent or 0) / max(1, self._shown.tokens)))
         self.compact()

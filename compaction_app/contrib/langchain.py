@@ -19,6 +19,7 @@ from typing import Any, NotRequired
 from uuid import uuid4
 
 from asgiref.sync import sync_to_async
+from django.conf import settings as django_settings
 from django.utils.crypto import salted_hmac
 
 from compaction_app.contrib import INSTALL
@@ -188,7 +189,7 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
                 data = row.original["data"]
                 known[str(data["data"].get("id"))] = (above, row.pk, _says(data))
             elif row.redacted_at:
-                same = (one for one in messages if row.idempotency_key == OwnKey(_key_of(one, above)))
+                same = (one for one in messages if row.idempotency_key in _keys_of(one, above))
                 known |= {str(one.id): (above, row.pk, _says(one)) for one in same}
         if rows and is_whole and not any(one.id in known for one in messages):
             raise InvalidMessage(
@@ -210,14 +211,14 @@ class TreeMiddleware(AgentMiddleware[Any, Any, Any]):
         with atomic(branch.session):
             for one in new:
                 above, says = branch.path[-1], _says(one)
-                key = _key_of(one, above)
+                keys = _keys_of(one, above)
                 # A middleware around this one asks again, or the run before this one failed.
-                if before := rows.filter(session_id=self._session.pk, idempotency_key=OwnKey(key)).first():
+                if before := rows.filter(session_id=self._session.pk, idempotency_key__in=keys).first():
                     branch.tip = before
                 elif (one.id, says) in kept and not rows.filter(pk=kept[one.id, says]).exists():
                     continue
                 else:
-                    branch.store([message_to_dict(one)], key=key, **reply)
+                    branch.store([message_to_dict(one)], key=keys[0], **reply)
                 known[str(one.id)] = (above, branch.path[-1], says)
                 kept[one.id, says] = branch.path[-1]
         self._kept = kept
@@ -263,10 +264,15 @@ def _says(message: AnyMessage | Mapping[str, Any]) -> str:
     return made_id(json.dumps([given["type"], kept], sort_keys=True))
 
 
-def _key_of(message: AnyMessage, above: int) -> str:
-    """What a stored message is found by, also where its text was erased: its id, its words, and where it is."""
-    named = salted_hmac(__name__, f"{message.id} {_says(message)}", algorithm="sha256")
-    return f"langchain-{above}-{named.hexdigest()}"
+def _keys_of(message: AnyMessage, above: int) -> list[OwnKey]:
+    """What a stored message is found by, also where its text was erased: its id, its words, and where it is.
+
+    The first is stored; the others are those of ``SECRET_KEY_FALLBACKS``.
+    """
+    secrets = [django_settings.SECRET_KEY, *django_settings.SECRET_KEY_FALLBACKS]
+    said = f"{message.id} {_says(message)}"
+    made = (salted_hmac(__name__, said, secret=secret, algorithm="sha256") for secret in secrets)
+    return [OwnKey(f"langchain-{above}-{one.hexdigest()}") for one in made]
 
 
 def messages_of(shown: Sequence[ContextMessage]) -> list[AnyMessage]:

@@ -27,13 +27,15 @@ from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.models.columns import checks_of, everything, names
 from compaction_app.models.database import atomic, database_of, locked_message
 from compaction_app.tree.branches import check_instance
-from compaction_app.values import BESIDE_A_TEXT, ChatContext, MessageFields, Role
+from compaction_app.values import BESIDE_A_TEXT, ChatContext, Contents, MessageFields, Role
 
 _MESSAGE_KEYS = names(ChatMessage, exported=True)
 #: Begins the idempotency keys that this app makes. A client's key may not, or its message would be taken for ours.
 _OWN_KEYS = "compaction_app:"
 #: Metadata of what a client says that the model, a tool or the host wrote.
 BY_CLIENT = {"written_by": "client"}
+#: What an original says where none of these is given beside it.
+_READ_FROM_ORIGINAL = {*Contents.__annotations__, "tool_call_id"} - {"original", "attachments"}
 #: All that can still be compared on a redacted message.
 _KEPT_BY_REDACTION = names(ChatMessage, exported=True, leaves=everything)
 
@@ -311,7 +313,7 @@ def _nodes(session: ChatSession, message: Mapping[str, Any], writer: Writer = "h
     if writer == "host":
         message = with_known_keys(message, _MESSAGE_KEYS)
     original = message.get("original")
-    if original and not any(message.get(key) for key in ("content", "tool_calls", "reasoning", "tool_call_id")):
+    if original and not any(message.get(key) for key in _READ_FROM_ORIGINAL):
         validation.check_original(original)
         data = original["data"]
         came = {"content": data} if isinstance(data, list) else data if isinstance(data, Mapping) else {}

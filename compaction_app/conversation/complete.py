@@ -278,8 +278,8 @@ def start_turn(question: Question) -> AskedTurn:
         declared = resolved.settings.provider_context_management
         record_double_configured(tip, params, declared)
     redact = redactor_of(resolved.settings)
-    request = replace(request, **redact_parameters({"tools": request.tools}, redact))
-    params = redact_parameters(params, redact)
+    params = redact_parameters({**params, "tools": request.tools}, redact)
+    request = replace(request, tools=params.pop("tools"))
     give_back_connection(tip)
     ends = question.is_last
     return AskedTurn(tip=tip, request=request, resolved=resolved, params=params, context=context, ends_searches=ends)
@@ -413,7 +413,7 @@ def finish_turn(turn: AskedTurn, reply: chat_model.ModelReply, finish_reason: st
         resolved = resolve_request_at(stored, turn.request)
         # Some gateways report the sum of several prompts.
         taken = min((stored.sent_context or {}).get("provider_tokens", 0), 2 * turn.context.tokens)
-        windows.remember_accepted(resolved.place, taken, resolved.learned)
+        windows.remember_accepted(resolved.place, taken, resolved.learned, turn.request.window)
         open_and_enqueue(CompactionRequest(tip=stored, trigger=Trigger.THRESHOLD, resolved=resolved))
     except Exception as error:
         # The reply is stored; the next turn asks for the compaction again.

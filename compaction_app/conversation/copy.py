@@ -12,7 +12,6 @@ from itertools import islice
 from typing import Any
 
 from django.db import models
-from django.db.models import Q
 from django.db.models.expressions import RawSQL
 
 from compaction_app.conf import get_token_counter
@@ -102,6 +101,5 @@ def copies_of(message: ChatMessage) -> list[ChatMessage]:
     the one that was copied. One query, which reads no texts.
     """
     check_instance(message, ChatMessage, "message")
-    first = message.copy_of or message.pk
-    rows = ChatMessage.objects.in_database_of(message).messages().exclude(pk=message.pk)
-    return list(lean(rows.filter(Q(pk=first) | Q(copy_of=first)).select_related("session").order_by("id")))
+    rows = ChatMessage.objects.in_database_of(message).same_as(message).exclude(pk=message.pk)
+    return list(lean(rows.select_related("session").order_by("id")))

@@ -55,7 +55,7 @@ from compaction_app.models.database import (
     locked_message,
     send_after_commit,
 )
-from compaction_app.models.managers import calls_unanswered_before
+from compaction_app.models.managers import ALIKE, calls_unanswered_before
 from compaction_app.models.runs import record_event
 from compaction_app.spending import keep_used
 from compaction_app.telemetry import log
@@ -362,20 +362,19 @@ def delete_session(session: ChatSession) -> None:
         session.delete(using=database_of(session))
 
 
-def delete_contents(instance: ChatSession, using: str, **kwargs: Any) -> None:
+def lock_contents(instance: ChatSession, using: str, **kwargs: Any) -> None:
     """Before a session is deleted by any way: with its user, say, or in a queryset. Sessions come in their order."""
-    if using != database_of(instance):
-        # Of a copy, in a restored backup for example: the conversation itself, which the router names, stays.
-        for model in (CompactionEvent, CompactionRun, ChatMessage):
-            model._base_manager.using(using).filter(session=instance.pk).delete()
-        return
-    with suppress(MessageNotFound):
-        _lock_to_delete(instance)
-    keep_used(instance)
-    for root in ChatMessage.objects.get_root_nodes(instance):
-        ChatMessage.objects.delete_subtree(root)
-    for rows in (CompactionEvent.objects, CompactionRun.objects):
-        rows.in_database_of(instance).filter(session=instance).delete()
+    # Not of a copy, in a restored backup for example: the conversation itself, which the router names, stays.
+    if using == database_of(instance):
+        with suppress(MessageNotFound):
+            _lock_to_delete(instance)
+        keep_used(instance)
+
+
+def delete_contents(instance: ChatSession, using: str, **kwargs: Any) -> None:
+    """After that, when what refers to them is gone: it was collected with the session."""
+    for model in (MessagePin, CompactionEvent, CompactionRun, ChatMessage):
+        model._base_manager.using(using).filter(session=instance.pk)._raw_delete(using)  # noqa: SLF001  # no row is read
 
 
 def _lock_to_delete(session: ChatSession) -> None:
@@ -404,11 +403,14 @@ def delete_owner(user: Any) -> list[ChatSession]:
                 with suppress(MessageNotFound):
                     _lock_to_delete(session)
             list(users._base_manager.using(using).filter(pk=user.pk).select_for_update())
-        of_others = messages.filter(pk=OuterRef("copy_of")).exclude(session__in=own)
+        alike = {name: OuterRef(name) for name in ALIKE}
+        of_others = messages.filter(pk=OuterRef("copy_of"), **alike).exclude(session__in=own)
         first = messages.filter(~Exists(of_others), session__in=own).values(
             first=Coalesce("copy_of", Cast("pk", BigIntegerField()))
         )
-        copies = messages.filter(copy_of__in=first).exclude(session__in=own)
+        same = Q(pk=OuterRef("copy_of")) | Q(copy_of=OuterRef("copy_of"))
+        theirs = messages.filter(same, session__in=own, **alike)
+        copies = messages.filter(Exists(theirs), copy_of__in=first).exclude(session__in=own)
         copied = list(sessions.filter(pk__in=copies.values("session")).order_by("pk"))
         user.delete(using=using)
     return copied

@@ -41,8 +41,7 @@ def copy_title(source: ChatSession, copy: ChatSession) -> None:
     if source.title_of is None:
         is_kept = bool(_messages_of(source.title, rows(copy.pk)) or not _messages_of(source.title, rows(source.pk)))
     else:
-        first = source.title_of.copy_of or source.title_of_id
-        copy.title_of = rows(copy.pk).messages().filter(copy_of=first).first()
+        copy.title_of = rows(copy.pk).same_as(source.title_of).first()
         is_kept = copy.title_of is not None
     copy.title = source.title if is_kept else ""
     copy.save(using=copy._state.db, update_fields=["title", "title_of"])

@@ -122,12 +122,8 @@ def sent_context(context: ChatContext, counted: int | None, calibrations: Mappin
     kept = {name: getattr(context, name) for name in _SENT}
     if not counted:
         return kept
-    return kept | {"provider_tokens": counted, "estimate_error": _estimate_error(context, calibrations, counted)}
-
-
-def _estimate_error(context: ChatContext, calibrations: Mapping[str, Any], counted: int) -> float:
     estimate = calibration_of(calibrations, name_of((context.endpoint, context.model))).of(context.tokens)
-    return round((estimate - counted) / counted, 4)
+    return kept | {"provider_tokens": counted, "estimate_error": round((estimate - counted) / counted, 4)}
 
 
 def record_reply(
@@ -154,7 +150,11 @@ def record_reply(
             record_event(reply, EventKind.DOUBLE_RAN, message_id=reply.pk, payload=compaction)
             log(logger, logging.WARNING, "double", session=reply.session_id, message=reply.pk, **compaction)
     if context is not None and counted:
-        _calibrate(session, counted, context)
+        error = (reply.sent_context or {}).get("estimate_error")
+        values = {"session": session.pk, "model": context.model, "counted": counted, "estimated": context.tokens}
+        log(logger, logging.DEBUG, "estimate", **values, error=error)
+        if context.tokens > 0 and context.attachment_tokens <= _MOST_ATTACHED * context.tokens:
+            _calibrate(session, counted, context)
 
 
 def _calibrate(session: ChatSession, counted: int, context: ChatContext) -> None:
@@ -162,14 +162,9 @@ def _calibrate(session: ChatSession, counted: int, context: ChatContext) -> None
     # Under the lock of the append.
     stored = ChatSession.objects.in_database_of(session).filter(pk=session.pk)
     row = stored.only("token_calibration").get()
-    model, name = context.model, name_of((context.endpoint, context.model))
-    error = _estimate_error(context, row.token_calibration, counted)
-    values = {"session": session.pk, "model": model, "counted": counted, "estimated": context.tokens, "error": error}
-    log(logger, logging.DEBUG, "estimate", **values)
-    if context.tokens > 0 and context.attachment_tokens <= _MOST_ATTACHED * context.tokens:
-        calibration = observe_calibration(row.token_calibration, name, counted, context.tokens)
-        stored.update(token_calibration=calibration)
-        session.token_calibration = calibration
+    name = name_of((context.endpoint, context.model))
+    session.token_calibration = observe_calibration(row.token_calibration, name, counted, context.tokens)
+    stored.update(token_calibration=session.token_calibration)
 
 
 def record_double_configured(tip: ChatMessage, params: Mapping[str, Any], declared: bool) -> None:

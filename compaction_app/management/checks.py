@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
+from itertools import product
 from typing import Any
 
 from django.apps import AppConfig, apps
@@ -95,14 +96,13 @@ def check_earlier_tables(
 
     It is a database check: ``migrate`` runs it, and ``check`` with ``--database``.
     """
-    replaced = import_module("compaction_app.migrations.0001_initial").Migration.replaces
+    ours = [app for app in apps.get_app_configs() if app.name.startswith("compaction_app") and app.models_module]
     found: list[CheckMessage] = []
-    for alias in databases or ():
-        applied = {
-            key for key in MigrationRecorder(connections[alias]).applied_migrations() if key[0] == "compaction_app"
-        }
+    for alias, app in product(databases or (), ours):
+        replaced = import_module(f"{app.name}.migrations.0001_initial").Migration.replaces
+        applied = {key for key in MigrationRecorder(connections[alias]).applied_migrations() if key[0] == app.label}
         if applied and (missing := {*replaced} - applied):
-            error = f"Database {alias!r} has tables of a state before 0.1.0, without {min(missing)[1]}."
+            error = f"Database {alias!r} has tables of {app.label} before 0.1.0, without {min(missing)[1]}."
             hint = f"Install the last state of the main branch that has {max(replaced)[1]}, migrate with it, come back."
             found.append(Error(error, hint=hint, id="compaction_app.E025"))
     return found

@@ -17,8 +17,6 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError
 from django.db import DEFAULT_DB_ALIAS, connections
 
-from compaction_app.conf import AskedModel, Choice, Settings
-
 FAILED = 1
 
 _MAX_LINES = 20
@@ -62,21 +60,6 @@ def at_least(low: int) -> Callable[[str], int]:
         return int(text)
 
     return number
-
-
-def with_entry(settings: Settings, name: str | None) -> Settings:
-    """The settings with another entry of ``SUMMARIZERS`` in use."""
-    if name is None:
-        return settings
-    if name not in settings.summarizers:
-        raise WrongCall(f"SUMMARIZERS has {', '.join(settings.summarizers)}, and no {name!r}.")
-    return settings.but(summarizer=Choice.model_validate({"NAME": name}))
-
-
-def with_model(settings: Settings, asked: AskedModel) -> Settings:
-    """The settings with this model alone in the entry in use: otherwise the next model would answer if it fails."""
-    alone = settings.summarizer_entry.model_copy(update={"models": (asked,), "chat_models": ()})
-    return settings.but(summarizers={**settings.summarizers, settings.summarizer.name: alone})
 
 
 def progress(items: Iterable[Any] | None = None, **options: Any) -> Any:

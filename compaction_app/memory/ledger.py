@@ -20,7 +20,7 @@ from compaction_app.memory.extractive import read_replaced
 from compaction_app.memory.score import Told, share_kept
 from compaction_app.memory.statements import Statement
 from compaction_app.memory.writing import compose
-from compaction_app.messages.transcript import count_summary, largest_saving_summary, leaks_wrapper
+from compaction_app.messages.transcript import count_summary, leaks_wrapper
 from compaction_app.redaction import apply_redactor, redactor_of
 from compaction_app.tokens import Count
 from compaction_app.values import (
@@ -111,8 +111,7 @@ def _lost(statements: Sequence[Statement], told: Told, nonce: str, *, is_prose: 
 
 def _extract_target(plan: CompactionPlan, budget: Budget, settings: Settings) -> int:
     """The summary's target, and what ``LEDGER_TOKENS`` adds to it where the branch's target leaves room."""
-    most = largest_saving_summary(plan.replaced_tokens, settings.min_saving_ratio)
-    spare = min(budget.target - _staying(plan), most) - plan.target_tokens
+    spare = min(budget.target - _staying(plan), plan.most_tokens) - plan.target_tokens
     return plan.target_tokens + max(0, min(settings.ledger_tokens or 0, spare))
 
 
@@ -128,7 +127,6 @@ def _room(prose: str, size: int, plan: CompactionPlan, budget: Budget, settings:
     wanted = plan.target_tokens - sum(count([prose])) - heading
     if settings.ledger_tokens is not None:
         wanted = min(settings.ledger_tokens - heading, max(wanted, budget.target - _staying(plan) - size))
-    saving = largest_saving_summary(plan.replaced_tokens, settings.min_saving_ratio) - size
     # More would leave the whole summary out of the prompt.
     shown = pins_and_room(plan.kept, plan.turn_request, budget.available, plan.pins)[1] - size
-    return min(wanted, saving, shown)
+    return min(wanted, plan.most_tokens - size, shown)

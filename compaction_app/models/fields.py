@@ -1,5 +1,5 @@
 """The fields that several tables have, the one behind ``ChatMessage.parent``, and what becomes of a title whose message
-is deleted."""
+is deleted, and of hosts' rows that refer to a session's contents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from django.db import models
-from django.db.models.deletion import Collector
+from django.db.models.deletion import CASCADE, DO_NOTHING, Collector, get_candidate_relations_to_delete
 
 from compaction_app.models.columns import Column
 from compaction_app.models.words import lazy_words
@@ -38,9 +38,9 @@ def to_message(
 
 
 def of_session(is_: Column, related_name: str, **options: Any) -> models.ForeignKey[ChatSession, ChatSession]:
-    """``delete_contents`` deletes these before their session, by whatever that is deleted, and under its lock. Django
+    """``delete_contents`` deletes these with their session, by whatever that is deleted, and under its lock. Django
     collects none of them, in memory or on the admin's page before a user is deleted."""
-    return is_(models.ForeignKey("ChatSession", on_delete=models.DO_NOTHING, related_name=related_name, **options))
+    return is_(models.ForeignKey("ChatSession", on_delete=collect_referring, related_name=related_name, **options))
 
 
 def json_field(
@@ -57,3 +57,28 @@ def clear_title(collector: Collector, field: Any, sessions: Any, using: str) -> 
     """``on_delete`` of the message that a title was made of: the words go with it."""
     collector.add_field_update(field, None, sessions)
     collector.add_field_update(field.model._meta.get_field("title"), "", sessions)
+
+
+def collect_referring(collector: Collector, field: Any, contents: Any, using: str) -> None:
+    """``on_delete`` of what is in a session: whatever refers to it follows its own rule, in the one collection with all
+    that is deleted. The contents themselves are left to ``delete_contents``."""
+    # Deleted before the session is, after which its contents are.
+    collector.add_dependency(field.remote_field.model, field.model)
+    related: Any
+    for related in get_candidate_relations_to_delete(field.model._meta):
+        model, on_delete = related.related_model, related.field.remote_field.on_delete
+        is_ours = model.__module__.startswith("compaction_app.")
+        if on_delete == DO_NOTHING or (is_ours and hasattr(model, "session")):
+            continue
+        found = collector.related_objects(model, [related.field], contents)
+        if on_delete is CASCADE and is_ours:
+            # Of any number, and nobody's but ours: the admin's page does not list them.
+            collector.fast_deletes.append(found)
+        elif on_delete is CASCADE:
+            # Without the attribute, by which the admin would ask for the message of each row.
+            collector.collect(found, source=field.model, nullable=related.field.null, fail_on_restricted=False)
+        elif getattr(on_delete, "lazy_sub_objs", False) or found:
+            on_delete(collector, related.field, found, using)
+
+
+collect_referring.lazy_sub_objs = True  # type: ignore[attr-defined]  # Django's own: no message is read

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from compaction_app.models import ChatMessage, ChatSession, CompactionRun  # noqa: F401  # named in a string
     from compaction_app.models.database import Near
 
+#: What a message and its copy have in common, and nothing changes.
+ALIKE = ("created_at", "depth", "role")
 #: The columns that say where a message is in its tree.
 _PLACE = frozenset({"parent_message_id", "lane_id", "depth", "sib_order", "path_tokens"})
 
@@ -66,6 +68,16 @@ class ChatMessageQuerySet(RowQuerySet["ChatMessage"]):
         """Messages that no message follows."""
         following = self.model._base_manager.filter(parent=models.OuterRef("pk"), kind=Kind.MESSAGE)
         return self.messages().filter(~models.Exists(following))
+
+    def same_as(self, message: ChatMessage) -> ChatMessageQuerySet:
+        """A message, its copies, and of a copy the one that was copied.
+
+        After ``loaddata``, or when SQLite makes the table anew, the id of a deleted one may be used again: by a message
+        that was written at another time, or is in another place.
+        """
+        first = message.copy_of or message.pk
+        written = {name: getattr(message, name) for name in ALIKE}
+        return self.messages().filter(models.Q(pk=first) | models.Q(copy_of=first), **written)
 
     def in_session(self, session_id: Any) -> ChatMessageQuerySet:
         """A session's nodes in the order of their ids, in a form that only the index on (session, id) serves.

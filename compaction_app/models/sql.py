@@ -422,7 +422,7 @@ SELECT {_PLACE} FROM ends JOIN {MESSAGES} m ON m.id = ends.id
 ORDER BY m.depth
 """
 
-#: Of many tips and many messages the pairs of a message and a tip at or below it. It walks from lane to lane.
+#: Of many tips those at or below a message. It walks from lane to lane.
 TIPS_AT_OR_BELOW = f"""
 WITH RECURSIVE up(tip, lane, depth) AS (
     SELECT t.id, {_LANE.format(row="t")}, t.depth FROM {MESSAGES} t WHERE t.id IN ({{tips}})
@@ -430,8 +430,8 @@ WITH RECURSIVE up(tip, lane, depth) AS (
     SELECT up.tip, {_LANE.format(row="p")}, p.depth
     FROM up JOIN {MESSAGES} l ON l.id = up.lane JOIN {MESSAGES} p ON p.id = l.parent_message_id
 )
-SELECT m.id, up.tip FROM up JOIN {MESSAGES} m ON up.lane = {_LANE.format(row="m")} AND up.depth >= m.depth
-WHERE m.id IN ({{messages}})
+SELECT up.tip FROM up JOIN {MESSAGES} m ON up.lane = {_LANE.format(row="m")} AND up.depth >= m.depth
+WHERE m.id = %s
 """
 
 #: Ids of the path root → node, as a subquery with one positional parameter for ``RawSQL``.

@@ -271,7 +271,7 @@ class ChatMessage(AL_Node):
     retired_at = SHOWN(models.DateTimeField(_("retired at"), null=True, blank=True))
     retired_reason = NOTED(models.CharField(_("retired reason"), max_length=255, blank=True, default=""))
     redacted_at = replace(SHOWN, copied=True)(models.DateTimeField(_("redacted at"), null=True, blank=True))
-    # No foreign key: it is known when the first one is gone, or a copy between. Ids are never used again.
+    # No foreign key: it is known when the first one is gone, or a copy between. ``same_as`` reads it.
     copy_of = OURS(
         models.BigIntegerField(
             _("copy of"), null=True, blank=True, editable=False, help_text=_("The message that was copied first.")

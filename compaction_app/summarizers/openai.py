@@ -12,7 +12,7 @@ import asyncio
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -20,8 +20,7 @@ from urllib.parse import urlsplit
 
 from celery.exceptions import SoftTimeLimitExceeded
 
-from compaction_app import telemetry
-from compaction_app.conf import AskedModel, Settings, find_address_error, load_function
+from compaction_app.conf import AskedModel, Settings, SummarizerEntry, find_address_error, load_function
 from compaction_app.context import windows
 from compaction_app.context.budget import window_of, window_or_default
 from compaction_app.context.overflow import (
@@ -120,15 +119,15 @@ def model_entries(settings: Settings, session_model: str = "") -> tuple[ModelEnt
     with a key, that the host did not choose for it.
     """
     listed = settings.summarizer_entry
+    # CONTEXT_WINDOW is the window of the session's chat model; a summarizer has its own.
+    without = settings.but(context_window=None)
     own = [asked for asked in listed.chat_models if asked.model == session_model]
     # Each once: the host may name the same model, at the same address, in both.
-    return tuple(dict.fromkeys(_entry(asked, settings) for asked in (*listed.models, *own)))
+    return tuple(dict.fromkeys(_entry(asked, listed, without) for asked in (*listed.models, *own)))
 
 
-def _entry(asked: AskedModel, settings: Settings) -> ModelEntry:
-    of_all, stated = settings.summarizer_entry, asked.max_input_tokens or 0
-    # CONTEXT_WINDOW is the window of the session's chat model; a summarizer has its own.
-    own = settings.but(context_window=None)
+def _entry(asked: AskedModel, of_all: SummarizerEntry, own: Settings) -> ModelEntry:
+    stated = asked.max_input_tokens or 0
     # A window that is larger than the stated input may belong to another model of that name: then the provider says so.
     smallest = stated + stated // (OUTPUT_SHARE - 1)
     window = max(window_of(asked.model, own) or 0, smallest) if stated else window_or_default(asked.model, own)
@@ -172,16 +171,13 @@ class Candidate:
 
 def _candidates(entries: Sequence[ModelEntry]) -> Iterator[Candidate]:
     """The models of a cascade, with what is remembered of them."""
-    known: Mapping[ModelPlace, Capacity] = {}
-    remembered: Mapping[ModelPlace, Habits] = {}
     # The cache may be a database, which an event loop must not wait for.
-    if not is_loop_running():
-        places = [entry.place for entry in entries]
-        known, remembered = windows.recall_windows(places), windows.recall_habits(places)
+    remembered = {} if is_loop_running() else windows.learned_of([entry.place for entry in entries])
     for stated in entries:
-        habits = remembered.get(stated.place, Habits())
+        learned = remembered.get(stated.place, windows.NOTHING)
+        habits = learned.habits
         entry = replace(stated, max_input_tokens=max(1, int(stated.max_input_tokens / habits.ratio)))
-        entry = entry.limited_to(known.get(stated.place, entry.capacity))
+        entry = entry.limited_to(learned.capacity or entry.capacity)
         yield Candidate(stated=stated, entry=entry, former_habits=habits, habits=habits)
 
 
@@ -220,10 +216,9 @@ class OpenAISummarizer(Summarizer):
         if error_code == ErrorCode.INPUT_TOO_LARGE:
             windows.forget([one.stated.place for one in self.candidates])
             return
-        if learned := {one.stated.place: one.learned for one in self.candidates if one.learned}:
-            windows.remember(learned)
-        if habits := {one.stated.place: one.habits for one in self.candidates if one.habits != one.former_habits}:
-            windows.remember_habits(habits)
+        learned = {one.stated.place: one.learned for one in self.candidates if one.learned}
+        habits = {one.stated.place: one.habits for one in self.candidates if one.habits != one.former_habits}
+        windows.remember(learned, habits)
 
     def summarize(self, request: SummaryRequest) -> SummaryDraft:
         return without_waiting(ask_summarizer(self, request, way=BLOCKING, steps=self.cascade))
@@ -316,24 +311,17 @@ async def call_model(entry: ModelEntry, request: SummaryRequest, clients: Client
     if wrong := _misconfigured(entry, clients):
         return wrong
     limit = min(request.max_output_tokens, entry.max_output_tokens)
-    with telemetry.model_call(entry.model, entry.url, max_tokens=limit) as call:
-        answer: Answer
-        try:
-            client = (clients or make_client)(entry)
-            # A client's own read time-out starts again with each byte, so a server that drips could block for ever.
-            # Cancelling closes the connection, and the provider stops writing. The client is used for this call only:
-            # its connections belong to the running event loop.
-            async with asyncio.timeout(entry.timeout), client:
-                completion, limit = await _create(client, _parameters(entry, request))
-            answer = _read(entry, completion, limit)
-        except Exception as error:
-            prompt = f"{request.system}\n{request.user}"
-            answer = failure_of_error(error, model=entry.model, prompt=prompt, seconds=entry.timeout)
-        if isinstance(answer, SummarizerError):
-            call.failed(answer.error_code)
-        else:
-            call.answered(answer.paid_calls[0], finish_reason=answer.finish_reason)
-        return answer
+    try:
+        client = (clients or make_client)(entry)
+        # A client's own read time-out starts again with each byte, so a server that drips could block for ever.
+        # Cancelling closes the connection, and the provider stops writing. The client is used for this call only: its
+        # connections belong to the running event loop.
+        async with asyncio.timeout(entry.timeout), client:
+            completion, limit = await _create(client, _parameters(entry, request))
+        return _read(entry, completion, limit)
+    except Exception as error:
+        prompt = f"{request.system}\n{request.user}"
+        return failure_of_error(error, model=entry.model, prompt=prompt, seconds=entry.timeout)
 
 
 def make_client(entry: ModelEntry) -> openai.AsyncOpenAI:

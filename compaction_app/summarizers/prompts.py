@@ -22,7 +22,7 @@ from typing import Any
 
 from compaction_app.conf import Settings
 from compaction_app.memory.ledger_text import LEDGER_NAME
-from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS, largest_saving_summary, marker, render_messages
+from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS, marker, render_messages
 from compaction_app.redaction import Redact, apply_redactor, redact_summary
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count
 from compaction_app.values import CompactionPlan, Message, Summary, SummaryRequest
@@ -143,6 +143,7 @@ class Prompt:
     redact: Redact | None = None
 
     def __post_init__(self) -> None:
+        self.entry = self.settings.summarizer_entry
         # Cut after the redactor has read them whole: it would not recognize half a key.
         clean = self.redact or str
         self.instructions = clean(self.instructions).strip()[:MAX_INSTRUCTIONS]
@@ -157,8 +158,7 @@ class Prompt:
             prose = base.tokens * len(base.content) // len(base.text)
             hint = next(hint for share, hint in _HINTS.items() if prose < share * plan.target_tokens)
         # The longest draft that is accepted; the plan's target is always allowed.
-        most = largest_saving_summary(plan.replaced_tokens, self.settings.min_saving_ratio)
-        saving = most - SUMMARY_WRAPPER_TOKENS - 1
+        saving = plan.most_tokens - SUMMARY_WRAPPER_TOKENS - 1
         ceiling = max(plan.target_tokens, min(int(OVERSIZE_FACTOR * plan.target_tokens), saving))
         (system, *before), after = self.around(base, plan.turn_request, limits)
         user = [
@@ -173,7 +173,7 @@ class Prompt:
             system=system,
             user="\n".join(user),
             target_tokens=plan.target_tokens,
-            max_output_tokens=self.settings.summarizer_entry.max_output_tokens,
+            max_output_tokens=self.entry.max_output_tokens,
             previous_summary=base.text if base else "",
             previous_ledger=base.ledger if base else "",
             previous_is_extract=base is not None and base.is_extract,
@@ -202,7 +202,7 @@ class Prompt:
         # How to read the material cannot be overridden.
         rules = f"{RULES}\n{RULES_GOING_ON.format(ledger=LEDGER_NAME)}" if goes_on else RULES
         policy = [f"A rule of this application: {self.policy_line}"] if self.policy_line else []
-        writing = how_to_write(self.settings.summarizer_entry.prompt, goes_on=goes_on)
+        writing = how_to_write(self.entry.prompt, goes_on=goes_on)
         before = ["\n\n".join([writing, rules, *policy])]
         if base and base.text:
             before.append(f"<previous-summary>\n{_escape(base.text)}\n</previous-summary>")

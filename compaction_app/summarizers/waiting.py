@@ -72,7 +72,7 @@ def run_in_loop(coroutine: Coroutine[Any, Any, Result]) -> Result:
         return asyncio.run(coroutine)
     # Called synchronously from asynchronous code, such as a notebook, where a second loop needs a second thread.
     with threads.ThreadPoolExecutor(max_workers=1) as pool:
-        # In a copy of this context, so that the call's span is a child of the run's.
+        # In a copy of this context, so that a span of the client is a child of the task's.
         result: Result = pool.submit(copy_context().run, asyncio.run, coroutine).result()
     return result
 

@@ -1,5 +1,4 @@
-"""Tools for the tests of this app and of apps that use it. The app itself imports none of them.
+"""For the tests of this app and of apps that use it: the app itself imports nothing of it.
 
-``server`` is a real HTTP server with OpenAI's chat API that follows a script of ``steps``. ``summarizers`` has a
-summarizer that needs no network, and ``builders`` makes branches from a short notation.
+``server`` is a real HTTP server with OpenAI's chat API that follows a script of ``steps``.
 """

@@ -15,7 +15,6 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,8 @@ from pydantic import TypeAdapter
 
 from compaction_app.exceptions import BundleError
 from compaction_app.messages.transcript import leaks_wrapper, render_messages
+from compaction_app.models import CompactionRun
+from compaction_app.models.columns import names
 from compaction_app.summarizers.prompts import how_to_write
 from compaction_app.transfer.rebuild import Rebuilt
 from compaction_app.values import SummaryRequest, with_ledger
@@ -46,8 +47,6 @@ class Bundle:
     request: SummaryRequest
     #: The text of the summary without its ledger: what the summarizer wrote.
     written: str
-    #: The model that wrote it.
-    model: str
     #: The target of the first request; the request's own target is lower if it was the tighter retry.
     target_tokens: int
     #: Tokens that the summary replaced.
@@ -83,14 +82,9 @@ def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
     covered, shown, goes_on = plan.covered, plan.lookahead, bool(rebuilt.request.previous_summary)
     return {
         "format": FORMAT,
-        "reworded": rebuilt.is_reworded,
         "ids": {
-            "session": str(run.session_id),
             "run": run.pk,
             "summary": summary.pk,
-            "base": run.base_id,
-            "previous_run": run.previous_run_id,
-            "tip": run.tip_id,
             "anchor": plan.anchor_id,
             "cutoff": plan.cutoff.id,
             "pinned": plan.turn_request.id if plan.turn_request else None,
@@ -114,8 +108,6 @@ def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
             "replaced_tokens": plan.replaced_tokens,
             "summary_tokens": summary.token_count,
             "ledger_characters": len(summary.ledger),
-            "tokens_before": run.tokens_before,
-            "tokens_after": run.tokens_after,
         },
         "budget": {
             **run.budget,
@@ -127,26 +119,14 @@ def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
         },
         "acceptance": {"min_saving_ratio": settings.min_saving_ratio, "nonce": run.nonce},
         "title": run.session.title,
-        "generation": run.generation,
-        "trigger": run.trigger,
         "tightened": run.request["tightened"],
-        "attempts": run.attempts,
         "summarizer": settings.summarizer_entry.backend,
-        "model": run.summarizer_model,
-        "prompt_version": run.prompt_version,
         "reasoning": settings.reasoning,
         # The part of the system prompt that another prompt replaces. The rules of reading follow it.
         "writing_characters": len(how_to_write(settings.summarizer_entry.prompt, goes_on=goes_on)),
-        "usage": {
-            "input_tokens": run.input_tokens,
-            "output_tokens": run.output_tokens,
-            "cached_tokens": run.cached_tokens,
-            "cost": None if run.cost is None else format(run.cost, "f"),
-        },
-        "retention": {"before_ledger": run.retention_before, "after_ledger": run.retention_after},
+        # Its ids, figures, codes and dates as they are stored.
+        "run": {name: getattr(run, name) for name in names(CompactionRun, listed=True)},
         "files": {name: {"characters": len(text), "bytes": len(text.encode())} for name, text in texts.items()},
-        "created_at": run.created_at,
-        "finished_at": run.finished_at,
         "retired_at": summary.retired_at,
         "leaks": leaks_wrapper(texts[OUTPUT], run.nonce),
     }
@@ -166,7 +146,7 @@ def private(path: str, flags: int) -> int:
 
 
 def as_json(content: Any) -> str:
-    return json.dumps(content, indent=2, ensure_ascii=False, default=datetime.isoformat) + "\n"
+    return json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n"
 
 
 def find_bundles(folder: Path) -> list[Path]:
@@ -191,7 +171,6 @@ def read_bundle(folder: Path) -> Bundle:
             folder=folder,
             request=_REQUEST.validate_python({**parts, "system": _read(folder, SYSTEM), "user": _read(folder, USER)}),
             written=output.removesuffix(with_ledger("", ledger)),
-            model=str(metadata["model"]),
             target_tokens=int(metadata["budget"]["target_tokens"]),
             replaced_tokens=int(metadata["counts"]["replaced_tokens"]),
             min_saving_ratio=float(metadata["acceptance"]["min_saving_ratio"]),

@@ -43,8 +43,6 @@ class Entry:
     generation: int
     run: int
     summary: int | None
-    #: The wording has changed since: the prompt is not what was sent.
-    reworded: bool = False
     #: :class:`rebuild.NotRebuilt`, or "" if it was.
     reason: str = ""
     #: The summary contains a tag of the wrapper, or the marker.
@@ -82,14 +80,13 @@ def export_sessions(sessions: QuerySet[ChatSession], folder: Path) -> Iterator[E
                 texts = bundles.texts_of(rebuilt)
                 metadata = bundles.metadata_of(rebuilt, texts)
                 bundles.write_texts(folder / place, {**texts, bundles.METADATA: bundles.as_json(metadata)})
-                yield Entry(**of_run, folder=place, reworded=rebuilt.is_reworded, leaks=metadata["leaks"])
+                yield Entry(**of_run, folder=place, leaks=metadata["leaks"])
 
 
 def index_of(entries: Sequence[Entry]) -> dict[str, Any]:
     return {
         "format": bundles.FORMAT,
         "bundles": sum(entry.folder is not None for entry in entries),
-        "reworded": sum(entry.reworded for entry in entries),
         "not_rebuilt": sum(entry.folder is None for entry in entries),
         "leaks": sum(entry.leaks for entry in entries),
         "summaries": [asdict(entry) for entry in entries],

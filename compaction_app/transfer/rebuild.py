@@ -2,7 +2,7 @@
 
 Messages and summaries do not change, so the rows still show what a summarizer was sent. What they do not show (the
 target size, where the look-ahead began, the byte limit of shortened messages, whether the tighter retry was accepted)
-the commit stores in ``CompactionRun.request``. Both go through :func:`compaction.execute.request_of`, which made the
+the commit stores in ``CompactionRun.request``. Both go through :func:`compaction.execute.prompt_of`, which made the
 prompt: it is what was sent, unless the wording, the host's redactor or the host's tool markers have changed since.
 """
 
@@ -15,11 +15,12 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from compaction_app.compaction.execute import request_of
+from compaction_app.compaction.execute import prompt_of
 from compaction_app.compaction.planning import covered_messages
 from compaction_app.conf import Settings, settings_from_snapshot, site_setting
+from compaction_app.messages.transcript import largest_saving_summary
 from compaction_app.models import CompactionRun
-from compaction_app.summarizers.prompts import prompt_version, tighter
+from compaction_app.summarizers.prompts import tighter
 from compaction_app.tree import branches
 from compaction_app.values import CompactionPlan, SummaryRequest
 
@@ -51,8 +52,6 @@ class Rebuilt:
     request: SummaryRequest
     #: Bytes that messages were shortened to, by their id.
     limits: Mapping[int, int]
-    #: This version's wording, or the host's ``PROMPT``, is another one than the run's.
-    is_reworded: bool
 
 
 def rebuild(run: CompactionRun) -> Rebuilt | NotRebuilt:
@@ -69,14 +68,13 @@ def rebuild(run: CompactionRun) -> Rebuilt | NotRebuilt:
         settings = settings.but(redactor=site_setting("REDACTOR"))
         if settings.redactor is None:
             return NotRebuilt.REDACTOR_MISSING
-    plan = _plan(run, settings.time_zone)
+    plan = _plan(run, settings)
     if plan is None:
         return NotRebuilt.SOURCES_MISSING
     limits = dict.fromkeys(run.shortened_inputs, run.request["shown_bytes"]) if run.shortened_inputs else {}
-    request = request_of(run, settings, plan, limits)
+    request = prompt_of(run, settings).request(plan, run.nonce, limits)
     request = tighter(request) if run.request["tightened"] else request
-    reworded = prompt_version(settings.summarizer_entry.prompt) != run.prompt_version
-    return Rebuilt(run=run, settings=settings, plan=plan, request=request, limits=limits, is_reworded=reworded)
+    return Rebuilt(run=run, settings=settings, plan=plan, request=request, limits=limits)
 
 
 def succeeded_runs(near: QuerySet[Any]) -> QuerySet[CompactionRun]:
@@ -89,9 +87,9 @@ def succeeded_runs(near: QuerySet[Any]) -> QuerySet[CompactionRun]:
     )
 
 
-def _plan(run: CompactionRun, zone: str | None) -> CompactionPlan | None:
+def _plan(run: CompactionRun, settings: Settings) -> CompactionPlan | None:
     """The run's plan, from the summary's pointers; None if rows are missing."""
-    summary, previous, base = run.summary, run.base, None
+    summary, previous, base, zone = run.summary, run.base, None, settings.time_zone
     assert summary is not None
     assert summary.parent_message_id is not None
     if previous is not None and previous.last_summarized_message is not None:
@@ -111,6 +109,7 @@ def _plan(run: CompactionRun, zone: str | None) -> CompactionPlan | None:
     if cutoff is None or len(shown) != len(set(ends)) or (summary.pinned_message_id and request is None):
         return None
     covered = covered_messages([m for m in path if m.depth <= cutoff.depth], base, request)
+    replaced = (base.tokens if base else 0) + sum(message.tokens for message in covered)
     return CompactionPlan(
         covered=covered,
         lookahead=tuple(path[shown[0] : shown[-1] + 1]) if shown else (),
@@ -122,5 +121,6 @@ def _plan(run: CompactionRun, zone: str | None) -> CompactionPlan | None:
         anchor_id=summary.parent_message_id,
         anchor_depth=summary.depth - 1,
         target_tokens=run.request["target_tokens"],
-        replaced_tokens=(base.tokens if base else 0) + sum(message.tokens for message in covered),
+        replaced_tokens=replaced,
+        most_tokens=largest_saving_summary(replaced, settings.min_saving_ratio),
     )

@@ -20,7 +20,7 @@ from compaction_app.summarizers.base import Summarizer, run_summarizer
 from compaction_app.summarizers.drafts import refuse_draft
 from compaction_app.tokens import Count
 from compaction_app.transfer.bundles import OUTPUT, Bundle
-from compaction_app.values import ErrorCode, SummaryDraft, SummaryRequest
+from compaction_app.values import ErrorCode
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,22 +70,15 @@ def with_prompt(bundle: Bundle, text: str) -> Bundle:
     return replace(bundle, request=request)
 
 
-def ask_for_draft(summarizer: Summarizer, request: SummaryRequest) -> SummaryDraft | SummarizerError:
-    """A summarizer's first draft: nothing judges it, so nothing is requested twice."""
-    try:
-        return run_summarizer(summarizer, request)
-    except SummarizerError as error:
-        if error.error_code not in ErrorCode.__members__.values():
-            error.error_code = ErrorCode.PROVIDER_ERROR
-        return error
-
-
 def replay(bundle: Bundle, summarizer: Summarizer, count: Count) -> Replay:
     """Send a bundle again and compare the answers."""
     asked: dict[str, Any] = {"target_tokens": bundle.target_tokens, "before": score(bundle, bundle.written, count)}
-    answer = ask_for_draft(summarizer, bundle.request)
-    if isinstance(answer, SummarizerError):
-        return Replay(**asked, model=answer.model, code=answer.error_code, detail=str(answer))
+    try:
+        # Nothing judges it, so nothing is requested twice.
+        answer = run_summarizer(summarizer, bundle.request)
+    except SummarizerError as error:
+        code = error.error_code if error.error_code in ErrorCode.__members__.values() else ErrorCode.PROVIDER_ERROR
+        return Replay(**asked, model=error.model, code=code, detail=str(error))
     draft = prose_draft(answer, bundle.request.previous_ledger)
     # A draft with a lone surrogate is refused, and can be neither counted nor written as it is.
     text = make_storable(draft.text)

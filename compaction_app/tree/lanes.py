@@ -86,15 +86,10 @@ def newest_tip_below(message: ChatMessage) -> ChatMessage | None:
 
 def tips_at_or_below(message_id: int, tip_ids: Collection[int], near: Near) -> set[int]:
     """Those of the tips whose branch contains a message, in one query from lane to lane."""
-    return {tip for _, tip in _tips_at_or_below([message_id], tip_ids, near)}
-
-
-def _tips_at_or_below(message_ids: Collection[int], tip_ids: Collection[int], near: Near) -> set[tuple[int, int]]:
-    """(message, tip) of each tip whose branch contains the message."""
-    if not tip_ids or not message_ids:
+    if not tip_ids:
         return set()
-    statement = sql.TIPS_AT_OR_BELOW.format(tips=sql.places(tip_ids), messages=sql.places(message_ids))
-    return set(fetch(statement, [*tip_ids, *message_ids], near))
+    statement = sql.TIPS_AT_OR_BELOW.format(tips=sql.places(tip_ids))
+    return {tip for (tip,) in fetch(statement, [*tip_ids, message_id], near)}
 
 
 def newest_branches(session: ChatSession) -> dict[int, tuple[Lane, TipHistory]]:
@@ -108,23 +103,3 @@ def longest_with(newest: Mapping[int, tuple[Lane, TipHistory]], summary_ids: Col
     """Of the branches that use one of these summaries, the tip of the one with the most tokens; None: none does."""
     losing = [tip for tip, (_, history) in newest.items() if history.summary_id in summary_ids]
     return max(losing, key=lambda tip: (newest[tip][0].end_path_tokens, tip), default=None)
-
-
-def borrowers(
-    newest: Mapping[int, tuple[Lane, TipHistory]], summaries: Collection[ChatMessage], available: int
-) -> list[int]:
-    """Tips of the branches that are shown the extract of one of these summaries of a session, in one query.
-
-    These contain its cutoff and not its anchor, and have more than ``available`` tokens with the summary in use there.
-    """
-    of_live = [one for one in summaries if one.retired_at is None]
-    if not of_live:
-        return []
-    too_long = [tip for tip, (_, history) in newest.items() if history.tokens > available]
-    spans = [(one.last_summarized_message_id or 0, one.parent_message_id or 0) for one in of_live]
-    below = _tips_at_or_below({pk for span in spans for pk in span}, too_long, of_live[0])
-    return sorted(
-        tip
-        for tip in too_long
-        if any((cutoff, tip) in below and (anchor, tip) not in below for cutoff, anchor in spans)
-    )

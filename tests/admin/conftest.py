@@ -5,23 +5,14 @@ from functools import partial
 import pytest
 from django.contrib.auth import get_user_model
 
-from compaction_app.admin import health
 from tests.admin.pages import VIEW, log_in
 from tests.admin.records import run_for
-from tests.small import small
 from tests.trees import chain, start_session, summarize
 
 
 @pytest.fixture
 def window_of_4000(settings):
     settings.COMPACTION = {"CONTEXT_WINDOW": 4000, "SUMMARIZER": "extractive"}
-
-
-@pytest.fixture
-def answering_broker(monkeypatch, settings):
-    """The small world, where the broker answers: no look that another test had at it is believed."""
-    settings.COMPACTION = small()
-    monkeypatch.setattr(health, "knock", lambda: None)
 
 
 @pytest.fixture

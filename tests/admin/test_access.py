@@ -1,5 +1,7 @@
 """Who may see what in the admin, and that it edits nothing but a session's title and settings."""
 
+import re
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -80,6 +82,29 @@ def test_a_title_that_is_erased_while_settings_are_saved_stays_erased(login, mon
     client.post(page_of(session), {"title": "A harbour", "settings": '{"MODE": "off"}'})
     session.refresh_from_db()
     assert (session.title, session.title_of, session.settings) == ("", None, {"MODE": "off"})
+
+
+@pytest.mark.parametrize("typed", ["A harbour", "A harbour at night"])
+def test_a_page_from_before_an_erasure_does_not_bring_a_title_back(login, typed):
+    session = start_session(title="A harbour")
+    asked = chat.append_message(session, None, role="user", content="A harbour, please")
+    client = login("view_chatsession", "change_chatsession")
+
+    def opened():
+        page = client.get(page_of(session)).text
+        return {"title": typed, "settings": "{}", "erased": re.search(r'name="erased" value="(\d+)"', page)[1]}
+
+    before = opened()
+    chat.redact_message(asked)
+    for given in (before, {"title": typed, "settings": '{"MODE": "off"}'}):
+        answer = client.post(page_of(session), given)
+        assert (answer.status_code, "was erased since" in answer.text) == (200, True)
+        session.refresh_from_db()
+        assert (session.title, session.settings) == ("", {})
+    # Of their own accord, on a page that shows what is so.
+    assert client.post(page_of(session), opened()).status_code == 302
+    session.refresh_from_db()
+    assert session.title == typed
 
 
 @pytest.mark.parametrize("overrides", ['{"NO_SUCH_KEY": 1}', '{"TRIGGER_RATIO": 7}', "[1]", "{"])

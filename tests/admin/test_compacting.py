@@ -4,7 +4,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 
 from compaction_app import chat
-from compaction_app.models import ChatSession, CompactionRun
+from compaction_app.models import CompactionRun
 from compaction_app.values import RunStatus
 from tests.admin.pages import MODELS, page_of, told, url
 from tests.admin.records import compacted, conversation, run_at
@@ -16,24 +16,20 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 @pytest.mark.parametrize(
     "codename",
     some(
-        "compact_chatsession retire_summary redact_chatmessage change_chatsession delete_chatmessage "
-        "change_chatmessage add_chatsession".split(),
+        "compact_chatsession retire_summary redact_chatmessage change_chatsession delete_chatmessage".split(),
         *("compact_chatsession", "redact_chatmessage", "change_chatsession"),
     ),
 )
 def test_actions_have_permissions_of_their_own(login, codename):
     """As buttons and as pages: who may not, sees no button and gets no page."""
-    session, nodes, summary, *_ = compacted()
+    _, nodes, summary, *_ = compacted()
     failed = run_at(nodes[-2], status="failed")
     client = login(*(f"view_{model}" for model in MODELS), codename)
     for needed, record, page in (
-        ("compact_chatsession", session, url("chatsession_compact", session.pk)),
         ("compact_chatsession", nodes[-1], url("chatmessage_compact", nodes[-1].pk)),
         ("compact_chatsession", failed, url("compactionrun_retry", failed.pk)),
         ("retire_summary", summary, url("chatmessage_retire", summary.pk)),
         ("redact_chatmessage", nodes[0], url("chatmessage_redact", nodes[0].pk)),
-        ("change_chatmessage", nodes[0], url("chatmessage_pin", nodes[0].pk)),
-        ("add_chatsession", nodes[0], url("chatmessage_copy", nodes[0].pk)),
         ("delete_chatmessage", nodes[0], url("chatmessage_delete", nodes[0].pk)),
     ):
         allowed, given = codename == needed, {"reason": "x", "replacement": "x", "post": "yes"}
@@ -57,29 +53,6 @@ def test_compact_now_and_retry_open_a_manual_run_with_the_instructions(operator,
     [entry] = LogEntry.objects.all()
     assert (entry.object_id, str(run.pk) in entry.change_message) == (str(about.pk), True)
     assert set(session.runs.exclude(pk=run.pk).values_list("status", flat=True)) <= {RunStatus.FAILED}
-
-
-# -- whole sessions --------------------------------------------------------------------------------------------
-
-
-def asked_for(client, session):
-    return told(client.post(url("chatsession_compact", session.pk)))
-
-
-@pytest.mark.parametrize(("is_taken", "said"), [(True, "Every branch over its"), (False, "The message broker did not")])
-def test_a_session_is_told_what_becomes_of_it(operator, monkeypatch, is_taken, said):
-    session, taken = conversation(turns=1)[0], []
-    monkeypatch.setattr("compaction_app.tasks.enqueue_session", lambda row: taken.append(row.pk) or is_taken)
-    assert asked_for(operator, session).startswith(said)
-    assert taken == [session.pk]
-    assert [one.object_id for one in LogEntry.objects.all()] == [str(session.pk)] * is_taken
-
-
-def test_a_session_with_invalid_settings_is_told_why_nothing_is_compacted(operator):
-    wrong, _ = conversation(turns=1)
-    ChatSession.objects.filter(pk=wrong.pk).update(settings={"TRIGGER_RATIO": 7})
-    assert "TRIGGER_RATIO" in asked_for(operator, wrong)
-    assert not LogEntry.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)

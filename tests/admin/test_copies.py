@@ -1,62 +1,30 @@
-"""Copying a branch from the admin, and redacting the copies of a message with it."""
+"""What the admin says of copies, and redacting the copies of a message with it."""
 
 import re
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth import get_user_model
 
 from compaction_app import chat
 from compaction_app.admin.display import link
 from compaction_app.admin.messages import ChatMessageAdmin
 from compaction_app.models import ChatMessage, ChatSession
-from tests.admin.pages import VIEW, page_of, url
+from tests.admin.pages import page_of, url
 from tests.admin.records import summarized
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
 
-@pytest.fixture
-def copier(login):
-    return login(*VIEW, "add_chatsession")
-
-
-def test_a_branch_becomes_a_session_of_the_same_owner(copier):
+def test_a_copy_names_its_source_and_has_its_summary(viewer):
     nodes, summary = summarized(8)
-    owner = get_user_model().objects.create_user("ann")
-    ChatSession.objects.update(owner=owner)
-    address = url("chatmessage_copy", nodes[5].pk)
-    assert address in copier.get(page_of(nodes[5])).text
-    assert url("chatmessage_copy", nodes[-1].pk) in copier.get(page_of(nodes[0].session)).text
-    assert copier.get(address).status_code == 200
-    assert ChatSession.objects.count() == 1, "a look copies nothing"
-    assert copier.post(url("chatmessage_copy", summary.pk)).status_code == 404, "a summary ends no branch"
-    answer = copier.post(address)
-    copy = ChatSession.objects.get(copied_from=nodes[5])
-    assert copy.owner == owner
-    assert answer.headers["Location"] == page_of(copy)
-    assert LogEntry.objects.get().change_message == f"Branch copied: session {copy.pk}."
+    copy = chat.copy_branch(nodes[5])
     came_along = copy.messages.get(kind="summary")
-    assert came_along.content == summary.content
     source = f'<a href="{page_of(nodes[5])}">Message {nodes[5].pk}</a>'
     # The summary that came along has no generation.
     for page, shown in ((copy, link(page_of(came_along), f"Summary {came_along.pk}")), (came_along, summary.content)):
-        text = copier.get(page_of(page)).text
+        text = viewer.get(page_of(page)).text
         assert source in text
         assert shown in text
-
-
-@pytest.mark.parametrize(
-    "permissions", [("view_chatmessage", "add_chatsession"), ("view_chatsession", "add_chatsession")]
-)
-def test_who_may_not_see_or_add_copies_nothing(login, permissions):
-    nodes, _summary = summarized(4)
-    client, address = login(*permissions), url("chatmessage_copy", nodes[-1].pk)
-    for page in (page_of(nodes[-1]), page_of(nodes[-1].session)):
-        shown = client.get(page)
-        assert shown.status_code == 403 or address not in shown.text
-    assert client.post(address).status_code in (403, 404)
-    assert ChatSession.objects.count() == 1
 
 
 class TestRedacting:

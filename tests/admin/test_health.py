@@ -1,9 +1,7 @@
-"""The admin says what is wrong with the background work and the broker, since when and what to do."""
+"""The admin says what is wrong with the background work, since when and what to do."""
 
 import html
 import re
-import socket
-import time
 from datetime import timedelta
 from types import SimpleNamespace
 
@@ -12,14 +10,12 @@ from django.db import connection
 from django.urls import reverse
 from django.utils import timezone
 
-from compaction_app.admin import health
 from compaction_app.models import CompactionRun
 from compaction_app.tasks import recover_compactions
-from project.celery import app as celery_app
 from tests.admin.pages import queries_of, url
 from tests.admin.records import run_at
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("answering_broker")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small_window")]
 
 
 def ago(**span):
@@ -101,18 +97,7 @@ def test_a_claim_that_died_and_was_not_swept_up_is_told(viewer, tips):
     assert (said["kind"], said["count"], said["since"]) == ("running", 1, run.lease_expires_at)
 
 
-# -- what failed lately, and to whom it is shown ------------------------------------------------------------
-
-
-def test_failures_are_counted_apart(viewer, tips, monkeypatch):
-    ready(tips[0], created_at=ago(seconds=5))
-    late, later, _ = (run_at(tips[2], created_at=ago(days=days)) for days in (1, 2, 8))
-    found = health_on(viewer)
-    assert (found.problems, [(one["kind"], one["count"]) for one in found.lately]) == ([], [("failed", 2)])
-    # A list that is narrowed to the newest is in the order of the index of the date.
-    assert runs_of("failed", viewer) == [[late.pk, later.pk]]
-    monkeypatch.setattr(health, "MOST_RECENT", 1)
-    assert block(viewer).endswith("At least 1 run failed in the last 7 days.")
+# -- what models wrote, and to whom it is shown --------------------------------------------------------------
 
 
 def test_a_model_that_writes_no_summary_is_a_problem_though_no_run_fails(viewer, tips):
@@ -121,8 +106,7 @@ def test_a_model_that_writes_no_summary_is_a_problem_though_no_run_fails(viewer,
     run_at(tips[0], status="skipped")
     found = health_on(viewer)
     assert found.kinds == ["extract"]
-    assert [(one["kind"], one["count"]) for one in found.lately] == [("extracts", 2)]
-    assert runs_of("succeeded", viewer) == [[run.pk for run in reversed(stored)]] * 2
+    assert runs_of("succeeded", viewer) == [[run.pk for run in reversed(stored)]]
     run_at(tips[0], status="succeeded", generation=3)
     assert health_on(viewer).kinds == []
 
@@ -148,48 +132,3 @@ def test_open_runs_are_found_by_their_own_index(viewer, tips):
         assert "compaction_open_runs" in CompactionRun.objects.open().filter(status=status)[:10].explain()
     listed = viewer.get(url("compactionrun_changelist", status__exact="ready")).context["cl"].queryset
     assert "compaction_open_runs" in listed.order_by()[:10].explain()
-
-
-# -- the broker ------------------------------------------------------------------------------------------------
-
-
-#: Before a fixture replaces it.
-PRISTINE_KNOCK = health.knock
-
-
-def refused():
-    raise ConnectionRefusedError("redis://user:secret@host")
-
-
-def test_a_broker_that_does_not_answer_is_told_without_its_address(viewer, monkeypatch):
-    monkeypatch.setattr(health, "knock", refused)
-    assert health_on(viewer).problems == [{"kind": "broker", "error": "ConnectionRefusedError"}]
-    assert "secret" not in viewer.get(INDEX).text
-
-
-def test_where_nothing_is_enqueued_no_broker_is_missed(viewer, monkeypatch, settings):
-    monkeypatch.setattr(health, "knock", refused)
-    for mode, is_eager in (("off", False), ("deterministic", False), ("standard", True)):
-        settings.COMPACTION |= {"MODE": mode}
-        monkeypatch.setitem(celery_app.conf, "task_always_eager", is_eager)
-        assert health_on(viewer).problems == []
-
-
-@pytest.mark.pure
-def test_a_port_that_accepts_and_says_nothing_is_no_broker(monkeypatch):
-    """A page waits for it as long as an enqueueing does, and not for the server's patience."""
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        monkeypatch.setitem(celery_app.conf, "broker_url", f"redis://127.0.0.1:{silent.getsockname()[1]}/0")
-        begun = time.monotonic()
-        with pytest.raises(Exception, match=r"(?i)time"):
-            PRISTINE_KNOCK()
-    assert time.monotonic() - begun < 10
-
-
-def test_a_port_where_nobody_listens_is_no_broker_and_one_that_is_there_answers(monkeypatch, request):
-    with monkeypatch.context() as nobody:
-        nobody.setitem(celery_app.conf, "broker_url", "redis://127.0.0.1:1/0")
-        with pytest.raises(Exception, match="refused"):
-            PRISTINE_KNOCK()
-    request.getfixturevalue("broker")
-    PRISTINE_KNOCK()

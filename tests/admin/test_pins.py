@@ -1,38 +1,14 @@
-"""Pinning from the admin, and where its pages say that a message is pinned."""
+"""Where the admin's pages say that a message is pinned."""
 
 import pytest
-from django.contrib.admin.models import LogEntry
 
 from compaction_app import chat
-from compaction_app.models import MessagePin
-from compaction_app.testing.builders import grow, words
-from tests.admin.pages import VIEW, page_of, told, url
+from tests.admin.pages import page_of, url
+from tests.builders import grow, words
 from tests.small import anchored_summary, small
 from tests.trees import start_session
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small_window")]
-
-
-@pytest.fixture
-def messages():
-    messages = grow(start_session(), None, "u a " * 5)
-    anchored_summary(messages[7], messages[7])
-    return messages
-
-
-def test_it_is_pinned_and_unpinned_by_who_may_change_messages(login, messages):
-    client, message = login(*VIEW, "change_chatmessage"), messages[2]
-    pin = url("chatmessage_pin", message.pk)
-    assert f'href="{pin}">Pin<' in client.get(page_of(message)).text
-    assert not MessagePin.objects.exists()
-    assert client.post(pin).headers["Location"] == page_of(message)
-    page = client.get(page_of(message)).text
-    assert f'href="{pin}">Unpin<' in page
-    assert client.post(pin).status_code == 302
-    assert not MessagePin.objects.exists()
-    assert [entry.change_message for entry in LogEntry.objects.order_by("pk")] == ["Pinned.", "Unpinned."]
-    too_large = grow(message.session, messages[-1], "u(2001)")[0]
-    assert "2000 are allowed" in told(client.post(url("chatmessage_pin", too_large.pk)))
 
 
 def test_table_and_transcript_tell_the_pin_from_the_request_of_the_turn(viewer):

@@ -7,10 +7,9 @@ import re
 import pytest
 
 from compaction_app import chat
-from compaction_app.admin.display import link
 from compaction_app.models import ChatMessage
-from compaction_app.testing.builders import grow
 from tests.admin.pages import ids, page_of, queries_of, table_of, url
+from tests.builders import grow
 from tests.small import anchored_summary, small
 from tests.trees import chain, summarize
 
@@ -132,17 +131,6 @@ def borrowed(session, settings, monkeypatch):
     return path, summary, forks
 
 
-def test_before_a_summary_goes_the_branches_that_borrow_its_extract_are_named(eraser, borrowed):
-    path, summary, (fork, *_) = borrowed
-    assert chat.get_context(fork).strategy == "shared_extract"
-    for way, record in (("retire", summary), ("redact", path[100]), ("delete", path[153])):
-        page, _ = before(eraser, way, record)
-        assert list(page.context["borrowed"]) == [fork]
-        assert f"<li>{link(page_of(fork), fork)}</li>" in page.text
-    # With the fork itself nothing is lost.
-    assert not before(eraser, "delete", path[152])[0].context["borrowed"]
-
-
 def test_many_forks_cost_the_page_no_more_queries(eraser, session, settings):
     settings.COMPACTION = small(CONTEXT_WINDOW=2_100)
     path = chain(session, 20)
@@ -152,7 +140,6 @@ def test_many_forks_cost_the_page_no_more_queries(eraser, session, settings):
         for _ in range(more):
             chat.append_message(session, path[12], role="user", content="x " * 1_700)
         queries.append(len(queries_of(eraser, url("chatmessage_retire", summary.pk))))
-    assert len(before(eraser, "retire", summary)[0].context["borrowed"]) == 50
     assert queries[0] == queries[1]
 
 

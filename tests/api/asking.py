@@ -7,8 +7,8 @@ from django.contrib.auth.models import Permission
 from django.test import Client
 
 from compaction_app import chat
-from compaction_app.testing.builders import grow
 from tests.admin.records import run_for
+from tests.builders import grow
 from tests.small import anchored_summary
 
 MOUNT = "/api/v1/"

@@ -18,7 +18,6 @@ ROWS = {
     "GET messages/{message_id}": (None, 200, Action.READ),
     "GET messages/{message_id}/branch": (None, 200, Action.READ),
     "GET messages/{message_id}/context": (None, 200, Action.READ),
-    "PATCH messages/{message_id}": ({"feedback": "up"}, 200, Action.ANNOTATE),
     "DELETE messages/{message_id}": (None, 204, Action.ERASE),
     "POST messages/{message_id}/pin": (None, 204, Action.PIN),
     "DELETE messages/{message_id}/pin": (None, 204, Action.PIN),

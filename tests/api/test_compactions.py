@@ -9,9 +9,9 @@ from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.models.runs import CompactionRunQuerySet
-from compaction_app.testing.builders import grow
-from compaction_app.testing.summarizers import FakeSummarizer
 from tests.api.asking import MOUNT, Asker, World, problem, user
+from tests.builders import grow
+from tests.fake_summarizer import FakeSummarizer
 from tests.small import small
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("quiet_world")]

@@ -6,9 +6,9 @@ import pytest
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage
-from compaction_app.testing.builders import grow, words
 from compaction_app.values import ChatContext, ContextMessage
 from tests.api.asking import World, problem
+from tests.builders import grow, words
 from tests.small import small
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small_window")]

@@ -11,8 +11,8 @@ import pytest
 from django.core.cache import cache
 
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.testing.summarizers import FakeSummarizer
 from tests.conforming import MOUNT, served
+from tests.fake_summarizer import FakeSummarizer
 from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -10,8 +10,8 @@ import pytest
 from compaction_app import chat
 from compaction_app.messages.validation import MAX_REPORTED
 from compaction_app.models import ChatMessage
-from compaction_app.testing.builders import grow, words
 from tests.api.asking import Asker, World, problem, user
+from tests.builders import grow, words
 from tests.models.test_concurrent_writes import at_once
 
 pytestmark = pytest.mark.usefixtures("quiet_world")
@@ -185,19 +185,6 @@ class TestRead:
 
 
 class TestErase:
-    def test_feedback_is_all_that_can_be_set_later(self, ask, world):
-        path = f"messages/{world.tip.pk}"
-        before = ask.get(path).json()
-        said = ask("patch", path, {"feedback": {"rating": "up"}}).json()
-        assert said == ask.get(path).json()
-        assert said == {**before, "metadata": {**before["metadata"], "feedback": {"rating": "up"}}}
-        assert ask("patch", path, {"feedback": None}).json() == before
-        problem(ask("patch", path, {"feedback": "x" * 9_999}), 422, "invalid")
-        for body in ({}, {"content": "changed"}, {"feedback": "up", "metadata": {}}):
-            problem(ask("patch", path, body), 422, "invalid")
-        assert ask.get(path).json() == before
-        problem(ask("patch", f"messages/{world.summary.pk}", {"feedback": "up"}), 422, "invalid_message")
-
     def test_a_redaction_takes_the_copies_of_whoever_may_redact_them(self, ask, world):
         bob = user("bob")
         own, other = chat.copy_branch(world.tip), chat.copy_branch(world.tip, owner=bob)

@@ -3,8 +3,8 @@
 import pytest
 
 from compaction_app.models import MessagePin
-from compaction_app.testing.builders import grow
 from tests.api.asking import problem
+from tests.builders import grow
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("quiet_world")]
 

@@ -10,10 +10,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
-from compaction_app.testing.builders import grow
 from tests.admin.records import run_for
 from tests.api.asking import Asker, World, user
 from tests.api.operations import OPERATIONS, ROWS, send
+from tests.builders import grow
 from tests.small import anchored_summary
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("quiet_world")]

@@ -11,8 +11,8 @@ from django.core.cache import cache
 from django.db import connections
 
 from compaction_app import chat
-from compaction_app.testing.builders import grow
 from tests.api.asking import World
+from tests.builders import grow
 from tests.conforming import MOUNT, TOKEN, Tally, problems_of, run_schemathesis, served
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.long, pytest.mark.contract]

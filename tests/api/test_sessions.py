@@ -4,8 +4,8 @@ import pytest
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.testing.builders import grow
 from tests.api.asking import Asker, problem, user
+from tests.builders import grow
 from tests.small import small
 from tests.trees import analyze
 

@@ -29,9 +29,9 @@ PLAIN_TEXTS = {"chatmessage_context", "chatmessage_text"}
 def pages(h: Harbour) -> dict[str, tuple[Model, ...]]:
     """Name of a pattern → rows whose pages show what such a page can show."""
     return {
-        **{f"chatsession_{page}": (h.session,) for page in ("change", "history", "delete", "compact")},
+        **{f"chatsession_{page}": (h.session,) for page in ("change", "history", "delete")},
         "chatmessage_change": (h.tip, h.generations[1], h.retired),
-        **{f"chatmessage_{page}": (h.tip,) for page in ("transcript", "delete", "compact", "copy", "pin")},
+        **{f"chatmessage_{page}": (h.tip,) for page in ("transcript", "delete", "compact")},
         "chatmessage_redact": (h.first,),
         "chatmessage_retire": (h.generations[0],),
         "compactionrun_change": (h.run, h.failed),

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from compaction_app import chat
-from compaction_app.admin import health
 from compaction_app.models import ChatMessage, ChatSession
 from tests.browser import admin_pages, conversations
 from tests.browser.conftest import PHONE
@@ -39,12 +36,6 @@ def long_conversation(owner: Any) -> ChatMessage:
         chat.compact(tip)
     assert tip is not None
     return tip
-
-
-@pytest.fixture
-def answering_broker(monkeypatch):
-    """Without the warning that there is none."""
-    monkeypatch.setattr(health, "knock", lambda: None)
 
 
 def cut_out(page: Any, name: str, address: str, first: str, last: str, most: int = 1100) -> None:
@@ -81,7 +72,7 @@ def lighthouse() -> ChatSession:
     return session
 
 
-def test_pictures_of_the_documents(open_page, answering_broker):
+def test_pictures_of_the_documents(open_page):
     """Of the demo's lighthouse, and of runs; copied to docs/ when they are good."""
     admin = conversations.superuser()
     session = lighthouse()

@@ -18,10 +18,10 @@ from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed, CompactionRefused, SummarizerError
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.summarizers import Summarizer
-from compaction_app.testing.builders import WordTokenCounter
-from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.values import SummaryDraft
+from tests.builders import WordTokenCounter
 from tests.compaction.world import kinds
+from tests.fake_summarizer import FakeSummarizer
 from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -21,7 +21,7 @@ from compaction_app.conf import get_settings
 from compaction_app.exceptions import CompactionRefused
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing import steps
-from compaction_app.testing.summarizers import FakeSummarizer
+from tests.fake_summarizer import FakeSummarizer
 from tests.summarizers.summarizing import KEY, KEY_VARIABLE, entry
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -11,9 +11,9 @@ from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import CompactionRun
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow
 from compaction_app.testing.server import ScriptedOpenAIServer
-from compaction_app.testing.summarizers import FakeSummarizer
+from tests.builders import grow
+from tests.fake_summarizer import FakeSummarizer
 from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)

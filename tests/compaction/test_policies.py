@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from compaction_app import chat, tasks
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
-from compaction_app.testing.builders import grow
 from compaction_app.values import Budget, PolicyDecision
+from tests.builders import grow
 from tests.compaction.world import suppressed
 from tests.small import small
 

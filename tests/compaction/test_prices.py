@@ -14,10 +14,10 @@ from compaction_app.messages.transcript import count_summary
 from compaction_app.models import CompactionRun
 from compaction_app.spending import add_spending, cost_of, session_spending
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow, words
 from compaction_app.testing.server import ScriptedOpenAIServer
-from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.values import ModelCall, SummaryDraft
+from tests.builders import grow, words
+from tests.fake_summarizer import FakeSummarizer
 from tests.small import anchored_summary, small
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -16,13 +16,13 @@ from compaction_app.exceptions import CompactionRefused
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.spending import find_overspending
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow
 from compaction_app.testing.server import ScriptedOpenAIServer
-from compaction_app.testing.summarizers import FakeSummarizer
 from tests.admin.pages import page_of
 from tests.api.asking import Asker, problem
+from tests.builders import grow
 from tests.compaction.world import suppressed
 from tests.conversation.asking import completed
+from tests.fake_summarizer import FakeSummarizer
 from tests.models.test_concurrent_writes import at_once
 from tests.small import small
 

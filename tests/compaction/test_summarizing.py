@@ -13,9 +13,9 @@ from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import CompactionFailed, CompactionRefused
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.models.runs import CompactionRunQuerySet
-from compaction_app.testing.builders import grow, words
-from compaction_app.testing.summarizers import FakeSummarizer
+from tests.builders import grow, words
 from tests.compaction.world import Interfering, kinds
+from tests.fake_summarizer import FakeSummarizer
 from tests.models.test_concurrent_writes import at_once
 from tests.small import anchored_summary, small
 

@@ -1,7 +1,7 @@
 """What the tests of compactions look at, and how they get in between."""
 
 from compaction_app.models import CompactionEvent
-from compaction_app.testing.summarizers import FakeSummarizer
+from tests.fake_summarizer import FakeSummarizer
 
 
 def kinds(session):

@@ -6,8 +6,8 @@ import pytest
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent
-from compaction_app.testing.builders import grow, words
 from compaction_app.values import ChatContext
+from tests.builders import grow, words
 from tests.small import anchored_summary, small, tool_call
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]

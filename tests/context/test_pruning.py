@@ -1,16 +1,18 @@
 """Shortening what is shown: prune and fit."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from compaction_app.context.pruning import call_groups, fit, micro_compact, protected_from, prune
+from compaction_app.context.pruning import call_groups, collapse_blanks, fit, protected_from, prune
 from compaction_app.exceptions import ContextOverflow
-from compaction_app.testing.builders import WordTokenCounter
+from compaction_app.messages.truncate import shorten
 from compaction_app.tokens import ExactTokenCounter, count_messages
 from compaction_app.values import Branch, Message, Role, Summary
+from tests.builders import WordTokenCounter
 from tests.small import messages_of
 
 pytestmark = pytest.mark.pure
@@ -53,7 +55,7 @@ def conversation(*texts, sizes=(1,), every=1):
 class TestPrune:
     def pruned(self, text, limit=4_096):
         messages = conversation(text, "b", "c", "d")
-        return messages[2], prune(messages, keep_turns=3, max_bytes=limit, count=ExactTokenCounter())[2]
+        return messages[2], prune(messages, partial(shorten, limit=limit), keep_turns=3, count=ExactTokenCounter())[2]
 
     def test_a_limit_smaller_than_the_notice_still_shortens(self):
         _, after = self.pruned("y" * 101, limit=100)
@@ -80,11 +82,11 @@ class TestPrune:
 
     def behind(self, turns, rooms):
         messages = conversation(*["z " * 300] * turns)
-        return prune(messages, keep_turns=3, max_bytes=100, count=ExactTokenCounter(), rooms=rooms)
+        return prune(messages, partial(shorten, limit=100), keep_turns=3, count=ExactTokenCounter(), rooms=rooms)
 
     def test_white_space_is_collapsed_in_old_results_only(self):
         messages = conversation("a   b\n\n\n c", "a   b", "c", "d")
-        collapsed = micro_compact(messages, keep_turns=3, count=ExactTokenCounter())
+        collapsed = prune(messages, collapse_blanks, keep_turns=3, count=ExactTokenCounter())
         assert [collapsed[i].content for i in (2, 5)] == ["a b\nc", "a   b"]
 
 
@@ -228,8 +230,9 @@ RESULTS = st.lists(st.one_of(st.text(max_size=60), LARGE_RESULTS, LARGE_RESULTS)
 def test_no_result_gets_larger_or_invalid_and_no_pair_is_split(results, sizes, limit, keep_turns, share, preserve):
     exact = ExactTokenCounter()
     messages = conversation(*results, sizes=sizes, every=3)
-    pruned = prune(messages, keep_turns=keep_turns, max_bytes=limit, count=exact)
-    collapsed = micro_compact(pruned, keep_turns=keep_turns, count=exact)
+    to_limit = partial(shorten, limit=limit)
+    pruned = prune(messages, to_limit, keep_turns=keep_turns, count=exact)
+    collapsed = prune(pruned, collapse_blanks, keep_turns=keep_turns, count=exact)
     protected = protected_from(messages, keep_turns)
     for before, after, last in zip(messages, pruned, collapsed, strict=True):
         assert is_valid(before, after)
@@ -243,6 +246,6 @@ def test_no_result_gets_larger_or_invalid_and_no_pair_is_split(results, sizes, l
         else:
             assert after == before
     assert pruned[protected:] == tuple(messages[protected:]) == collapsed[protected:]
-    assert prune(pruned, keep_turns=keep_turns, max_bytes=limit, count=exact) == pruned
+    assert prune(pruned, to_limit, keep_turns=keep_turns, count=exact) == pruned
     available = max(1, int(sum(message.tokens for message in messages) * share))
     assert_fits(collapsed, available, preserve=preserve, max_bytes=limit, count=exact)

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from compaction_app import chat
 from compaction_app.messages.transcript import summary_message
 from compaction_app.models import ChatMessage, CompactionEvent, sql
-from compaction_app.testing.builders import grow, words
+from tests.builders import grow, words
 from tests.small import anchored_summary, small
 from tests.trees import analyze, chain, deep_chain, start_session
 

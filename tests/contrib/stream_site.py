@@ -19,7 +19,7 @@ COMPACTION = {
     "CONTEXT_WINDOW": 3_000,
     "RESERVED_TOKENS": 200,
     # The exact one takes a process seconds to load.
-    "TOKEN_COUNTER": "compaction_app.testing.builders.WordTokenCounter",
+    "TOKEN_COUNTER": "tests.builders.WordTokenCounter",
 }
 FILES = "django.core.cache.backends.filebased.FileBasedCache"
 CACHES = {"default": {"BACKEND": FILES, "LOCATION": os.environ["STREAM_CACHE"]}}

@@ -20,7 +20,7 @@ from django.http import Http404, JsonResponse
 from compaction_app import chat
 from compaction_app.models import ChatSession
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow
+from tests.builders import grow
 from tests.databases import failing
 from tests.plugin import NO_FRAMEWORKS
 

@@ -22,8 +22,8 @@ from compaction_app.exceptions import DurableTransactionRequired
 from compaction_app.models import CompactionRun
 from compaction_app.tasks import compact_branch
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow
 from compaction_app.testing.exchange import Exchange
+from tests.builders import grow
 from tests.contrib.drivers import AgentsSDK, LangChain, PydanticAI, Turn, calls, framework
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -271,7 +271,7 @@ def test_a_prompt_that_the_provider_finds_too_long_is_sent_once_more(
     first, second = (len(one["messages"]) for one in server.requests)
     assert second < first
     assert [one.content for one in chat.get_branch(tip)[-2:]] == ["Ready?", "Aye."]
-    assert windows.learned_of((windows.endpoint_of(server.url), "house-model")).window == 4_000
+    assert windows.learned_at(windows.endpoint_of(server.url), "house-model")[1].window == 4_000
     assert chat.get_context(tip, model="house-model").window > 4_000, "the default endpoint said nothing"
     server.script([steps.reply("Aye.")])
     tip = turn(framework, session, tip, "And?")

@@ -20,10 +20,10 @@ from compaction_app import chat
 from compaction_app.contrib import histories
 from compaction_app.contrib.histories import files
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.testing.builders import grow
 from compaction_app.transfer import importing
 from compaction_app.transfer.formats import Conversation, read_moment
 from compaction_app.tree.verify import verify_session
+from tests.builders import grow
 from tests.conftest import REPOSITORY, live_database_url
 from tests.transfer.bundling import run
 

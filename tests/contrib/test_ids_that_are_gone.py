@@ -18,7 +18,7 @@ from compaction_app.contrib.stream.asked import Asking, find_or_append
 from compaction_app.exceptions import InvalidParent, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow
+from tests.builders import grow
 from tests.plugin import NO_FRAMEWORKS
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -316,14 +316,20 @@ def test_a_list_that_is_given_whole(server, session):
     assert session.messages.count() == 4
 
 
-def test_a_run_that_failed_is_gone_on_with_in_another_process(server, session):
+@pytest.mark.parametrize("is_redacted", [False, True])
+def test_a_run_that_failed_is_gone_on_with_in_another_process(is_redacted, server, session, settings):
+    """Also after a change of ``SECRET_KEY``, and where what it stored was redacted."""
     saver = InMemorySaver()
     agent, _ = turns(server, session, steps.server_error(), checkpointer=saver)
     with pytest.raises(Exception, match="server had an error"):
         agent.invoke(ask("a"), THREAD)
+    settings.SECRET_KEY_FALLBACKS, settings.SECRET_KEY = [settings.SECRET_KEY], "another key"
+    if is_redacted:
+        chat.redact_message(session.messages.get())
     agent, tree = turns(server, session, steps.reply("one"), checkpointer=saver)
     agent.invoke(ask("b"), THREAD)
-    assert said(tree) == texts(agent) == ["a", "b", "one"]
+    assert said(tree) == ["[redacted]" if is_redacted else "a", "b", "one"]
+    assert texts(agent) == ["a", "b", "one"]
     assert session.messages.count() == 3
 
 

@@ -19,7 +19,7 @@ from compaction_app.contrib.stream.asked import Asking, find_or_append
 from compaction_app.messages.transcript import RECALL_TOOL
 from compaction_app.models import ChatMessage, ReplyClaim
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow
+from tests.builders import grow
 from tests.contrib.drivers import calls
 from tests.contrib.streaming import Page, addresses, branches, processes, provider, reset_provider, soon, text_of, until  # noqa: F401
 from tests.databases import failing
@@ -153,14 +153,21 @@ def test_what_a_page_says_of_a_call_that_the_server_runs_is_refused(page, server
 
 @pytest.mark.parametrize("tool", ["weather", "slow"])
 def test_a_reload_in_the_loop_of_the_servers_tools_has_each_call_once(serve, owner, server, session, tool):
-    """While the model is asked again, and while the tool runs; at this process and at another one."""
+    """While the model is asked again, and while the tool runs; at this process and at another one.
+
+    Sent again, there or here, it runs no tool and asks no model once more.
+    """
     pages = [Page(serve(kind), owner, session) for kind in ("asgi", "wsgi")]
     server.script([calls(("c1", tool, {})), steps.stream_of(*HANGING, then=steps.hang())])
     pages[0].messages = [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": "When?"}]}]
     with pages[0].asked(hostsTools=True) as events:
         next(one for one in events if one["type"] == "tool-input-available")
+        pages[1].messages = pages[0].messages
         if tool == "weather":
             until(events, "is in")
+        else:
+            soon(ReplyClaim.objects.exists)
+            assert pages[1].problem(hostsTools=True)[1]["code"] == "reply_under_way"
         for page in pages:
             # Another process learns of it half a second later.
             loaded = soon(lambda at=page: (found := at.http.get("repository").json())["messages"][1:] == [] and found)
@@ -174,6 +181,8 @@ def test_a_reload_in_the_loop_of_the_servers_tools_has_each_call_once(serve, own
         loaded = soon(lambda at=page: (found := at.http.get("repository").json())["underWay"] == [] and found)
         kinds = [part["type"] for part in loaded["messages"][1]["message"]["parts"]]
         assert kinds == ["step-start", f"tool-{tool}", "step-start", "text"]
+        assert text_of(page.ask(hostsTools=True)) == "The tide is in "
+    assert (len(server.requests), session.messages.count()) == (2, 4)
 
 
 @WSGI_TOO

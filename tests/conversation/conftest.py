@@ -5,8 +5,8 @@ import pytest
 
 from compaction_app import chat
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow
 from compaction_app.testing.server import ScriptedOpenAIServer
+from tests.builders import grow
 
 
 @pytest.fixture

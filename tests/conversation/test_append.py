@@ -15,7 +15,7 @@ from compaction_app import chat
 from compaction_app.conversation import append
 from compaction_app.exceptions import DuplicateExternalId, InvalidMessage, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.testing.builders import grow
+from tests.builders import grow
 from tests.models.test_concurrent_writes import at_once
 from tests.small import small
 

@@ -25,8 +25,8 @@ from compaction_app.exceptions import InvalidMessage, MessageNotFound, ReplyNotS
 from compaction_app.models import ChatMessage, ChatSession, ReplyClaim
 from compaction_app.models.runs import LEASE_SECONDS
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow
 from compaction_app.testing.exchange import Exchange, Step
+from tests.builders import grow
 from tests.conversation.asking import EACH, aclient_of, client_of, closing, completed
 from tests.databases import failing
 

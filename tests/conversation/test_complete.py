@@ -14,7 +14,7 @@ from compaction_app import chat
 from compaction_app.exceptions import EmptyReply, InvalidMessage, InvalidReply
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.testing import steps
-from compaction_app.testing.builders import WordTokenCounter, grow, words
+from tests.builders import WordTokenCounter, grow, words
 from tests.conversation.asking import EACH, aclient_of, acompleted, astreamed, completed, streamed
 from tests.small import small, tool_call
 from tests.steps import llama_overflow

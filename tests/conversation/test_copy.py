@@ -12,8 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from compaction_app import chat
 from compaction_app.exceptions import InvalidMessage, InvalidParent, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin
-from compaction_app.testing.builders import grow
 from compaction_app.tree.verify import verify_session
+from tests.builders import grow
 from tests.small import anchored_summary, small, tool_call, turns_with_results
 from tests.trees import deep_chain, summarize
 
@@ -303,6 +303,22 @@ class TestCopiesOf:
         chat.append_messages(copied[0].session, copied[0], written[1:])
         assert chat.copies_of(branch[0]) == [copied[0]]
         assert chat.copies_of(branch[1]) == chat.copies_of(branch[2]) == []
+
+    def test_a_strangers_message_with_the_id_of_one_that_is_gone_is_none(self, session):
+        """As ``loaddata`` brings it from another database. The copies still know each other."""
+        branch = grow(session, None, "u a u a")
+        copied = [branch_of(chat.copy_branch(branch[-1])) for _ in range(2)]
+        chat.delete_session(session)
+        stranger = get_user_model().objects.create_user("ann")
+        other = chat.start_session(owner=stranger)
+        at = ChatMessage(id=branch[0].pk, session=other, role="user", content="Mine.")
+        ChatMessage.objects.add_root(instance=at)
+        assert chat.copies_of(at) == []
+        assert chat.copies_of(copied[0][0]) == [copied[1][0]]
+        chat.redact_message(at, copies=lambda copy: True)
+        chat.redact_message(copied[0][1], copies=lambda copy: True)
+        assert [one.redacted_at is None for one in branch_of(copied[1][0].session)] == [True, False, True, True]
+        assert chat.delete_owner(stranger) == []
 
     @pytest.mark.parametrize("which", ["first", "middle"])
     @pytest.mark.parametrize("gone", GOING, ids=lambda way: way.__name__)

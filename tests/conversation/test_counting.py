@@ -9,7 +9,7 @@ import pytest
 from compaction_app import chat
 from compaction_app.conversation.append import append_once
 from compaction_app.messages.originals import fields_of
-from compaction_app.testing.builders import grow, words
+from tests.builders import grow, words
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -24,7 +24,7 @@ class TestCalibration:
     """vellum-ai/vellum-assistant#27111"""
 
     def test_a_greeting_does_not_make_a_long_message_overflow(self, settings):
-        settings.COMPACTION = {"TOKEN_COUNTER": "compaction_app.testing.builders.WordTokenCounter"}
+        settings.COMPACTION = {"TOKEN_COUNTER": "tests.builders.WordTokenCounter"}
         session = chat.start_session(model="gpt-4o")
         tip = replied(session, chat.append_message(session, role="user", content="Hi"), 35)
         tip = chat.append_message(session, tip, role="user", content=words(87_000))

@@ -9,7 +9,10 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.db import connection
 from django.db.models import ProtectedError, RestrictedError
+from django.db.models.signals import pre_delete
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 
 from compaction_app import chat
 from compaction_app.exceptions import InvalidMessage, MessageNotFound
@@ -133,6 +136,58 @@ def test_deleting_a_session_or_its_owner_leaves_nothing_behind(delete: Callable[
     assert [ticket.message for ticket in Ticket.objects.all()] == [None]
     assert not Bookmark.objects.exists()
     connection.check_constraints()
+
+
+@pytest.fixture
+def restricted(db: Any) -> ChatSession:
+    """A conversation that a host's rows refer to in every way that lets it go with its owner."""
+    session = full_session(owner=get_user_model().objects.create(username="ann"))
+    *_, last = session.messages.messages()
+    Quotation.objects.create(message=last, by=session.owner)
+    Quotation.objects.create(message=last, bookmark=Bookmark.objects.create(message=last))
+    Folder.objects.create().messages.add(last)
+    BookmarkNote.objects.create(bookmark=Bookmark.objects.create(message=last))
+    return session
+
+
+@pytest.mark.parametrize("delete", [chat.delete_owner, lambda user: user.delete()], ids=["delete_owner", "delete"])
+def test_a_hosts_rows_that_go_with_the_owner_do_not_stop_it(restricted: ChatSession, delete: Any) -> None:
+    """RESTRICT is checked in the one collection that has both; each row is deleted once."""
+    deleted = list[Any]()
+    listen = lambda instance, **_: deleted.append(instance.pk)  # noqa: E731
+    pre_delete.connect(listen, sender=Bookmark)
+    marked = set(Bookmark.objects.values_list("pk", flat=True))
+    delete(restricted.owner)
+    pre_delete.disconnect(listen, sender=Bookmark)
+    assert sorted(deleted) == sorted(marked)
+    for model in (ChatSession, ChatMessage, CompactionRun, CompactionEvent, Bookmark, BookmarkNote, Quotation):
+        assert not model.objects.exists(), model
+    assert [list(folder.messages.all()) for folder in Folder.objects.all()] == [[]]
+    connection.check_constraints()
+
+
+ABOUT = {"user": "auth_user", "session": "compaction_app_chatsession", "message": "compaction_app_chatmessage"}
+
+
+@pytest.mark.parametrize("about", ABOUT)
+def test_what_a_host_protects_is_named(restricted: ChatSession, admin_client: Client, about: str) -> None:
+    """By the error, on the admin's page, and in what the API answers."""
+    *_, last = restricted.messages.messages()
+    receipt = Receipt.objects.create(message=last)
+    obj: Any = {"user": restricted.owner, "session": restricted, "message": last}[about]
+    delete = {"user": chat.delete_owner, "session": chat.delete_session, "message": chat.delete_message}[about]
+    with pytest.raises(ProtectedError) as raised:
+        delete(obj)
+    assert raised.value.protected_objects == {receipt}
+    page = reverse(f"admin:{ABOUT[about]}_delete", args=[obj.pk])
+    assert admin_client.get(page).status_code == 200
+    answer = admin_client.post(page, {"post": "yes"}, follow=True)
+    assert (answer.status_code, "receipt" in answer.content.decode().lower()) == (200, True)
+    if about != "user":
+        answer = admin_client.delete(f"/api/v1/{about}s/{obj.pk}")
+        assert (answer.status_code, answer.json()["code"]) == (409, "protected")
+    for model in (ChatSession, Bookmark, Quotation, CompactionRun):
+        assert model.objects.exists(), model
 
 
 def test_a_person_goes_with_all_conversations_in_as_many_queries_at_any_length() -> None:

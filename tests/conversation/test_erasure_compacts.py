@@ -7,7 +7,7 @@ from django.db import transaction
 
 from compaction_app import chat, tasks
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.testing.builders import grow
+from tests.builders import grow
 from tests.small import small, talk
 
 pytestmark = pytest.mark.django_db(transaction=True)

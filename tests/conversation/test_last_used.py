@@ -9,8 +9,8 @@ from compaction_app import chat
 from compaction_app.compaction.leases import Claim
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import ChatSession
-from compaction_app.testing.builders import grow
-from compaction_app.testing.summarizers import FakeSummarizer
+from tests.builders import grow
+from tests.fake_summarizer import FakeSummarizer
 from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)

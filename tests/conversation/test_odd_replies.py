@@ -13,9 +13,9 @@ from compaction_app.exceptions import EmptyReply, InvalidReply
 from compaction_app.models import ChatMessage
 from compaction_app.tasks import compact_branch
 from compaction_app.testing import steps
-from compaction_app.testing.builders import words
 from compaction_app.testing.exchange import Exchange, Step
 from compaction_app.tree.verify import verify_session
+from tests.builders import words
 from tests.conversation.asking import drained_whole
 from tests.small import small
 from tests.small import tool_call as call

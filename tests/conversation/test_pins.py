@@ -10,9 +10,9 @@ from django.test.utils import CaptureQueriesContext
 from compaction_app import chat
 from compaction_app.exceptions import InvalidMessage, MessageNotFound, PinsTooLarge
 from compaction_app.models import ChatMessage, MessagePin
-from compaction_app.testing.builders import grow, words
-from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.tree.branches import histories_at
+from tests.builders import grow, words
+from tests.fake_summarizer import FakeSummarizer
 from tests.small import anchored_summary, shown_ids, small
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]

@@ -19,7 +19,7 @@ from compaction_app.memory.words import UNSPACED_SIGN
 from compaction_app.messages.transcript import RECALL_TOOL
 from compaction_app.models import ChatMessage, ChatSession, SearchEntry, sql
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow
+from tests.builders import grow
 from tests.conversation.asking import BOTH_STREAMS, EACH, completed, text_of
 from tests.small import anchored_summary, small
 

@@ -15,9 +15,9 @@ from compaction_app import chat
 from compaction_app.conversation import erase
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
-from compaction_app.testing.builders import grow
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import TextFound
+from tests.builders import grow
 from tests.small import tool_call
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]

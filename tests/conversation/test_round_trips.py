@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from benchmarks.speed.network import Network, network
 from compaction_app import chat
 from compaction_app.models import ChatMessage
-from compaction_app.testing.builders import grow
+from tests.builders import grow
 from tests.small import anchored_summary
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]

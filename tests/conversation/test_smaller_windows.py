@@ -16,11 +16,12 @@ from compaction_app.conversation.chat_model import endpoint_of_client
 from compaction_app.exceptions import ContextOverflow
 from compaction_app.models import CompactionRun
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow, words
 from compaction_app.testing.exchange import Exchange, Step
 from compaction_app.testing.server import ScriptedOpenAIServer
-from compaction_app.testing.summarizers import FakeSummarizer
+from compaction_app.values import Capacity
+from tests.builders import grow, words
 from tests.conversation.asking import EACH
+from tests.fake_summarizer import FakeSummarizer
 from tests.small import small
 from tests.steps import small_window
 from tests.summarizers.summarizing import KEY, KEY_VARIABLE, entry
@@ -95,7 +96,7 @@ class TestRecovery:
         said = "Request too large for gpt-4o on tokens per min (TPM): Limit {window}, Requested {sent}."
         server.script(default=takes(3_000, said, status=429, code="rate_limit_exceeded"))
         chat.complete(long_branch(session), client=client)
-        assert windows.learned_of((endpoint_of_client(client), "house-model")).window is None
+        assert windows.learned_at(endpoint_of_client(client), "house-model")[1].window is None
 
     def test_only_a_newest_turn_that_is_too_large_is_an_overflow_with_the_providers_numbers(
         self, session, client, server
@@ -138,7 +139,7 @@ class TestLearned:
         for _ in range(2):
             server.script([steps.bad_request("prompt is too long: 9000 tokens > 2000 maximum")])
             chat.complete(tip, client=client, regenerate=True)
-        assert windows.learned_of((endpoint_of_client(client), "house-model")).window > 7_000
+        assert windows.learned_at(endpoint_of_client(client), "house-model")[1].window > 7_000
 
     def test_a_request_with_too_many_bytes_shortens_nobody_elses_prompt(self, session, client, server):
         """A server in between refuses a picture, and names no number of tokens."""
@@ -156,10 +157,10 @@ class TestLearned:
 
     def test_what_a_larger_accepted_prompt_disproves_is_forgotten(self):
         windows.remember_window(self.PLACE, 3_000, windows.NOTHING)
-        windows.remember_accepted(self.PLACE, 2_900, windows.learned_of(self.PLACE))
-        assert windows.learned_of(self.PLACE) == windows.Learned(3_000, 2_900)
-        windows.remember_accepted(self.PLACE, 4_000, windows.learned_of(self.PLACE))
-        assert windows.learned_of(self.PLACE) == windows.Learned(None, 4_000)
+        windows.remember_accepted(self.PLACE, 2_900, windows.learned_at(*self.PLACE)[1])
+        assert windows.learned_at(*self.PLACE)[1] == windows.Learned(3_000, Capacity(2_250, 750), 2_900)
+        windows.remember_accepted(self.PLACE, 4_000, windows.learned_at(*self.PLACE)[1])
+        assert windows.learned_at(*self.PLACE)[1] == windows.Learned(accepted=4_000)
 
     def test_a_learned_window_in_which_nothing_fits_is_asked_again(self, session, client, server):
         windows.remember_window((endpoint_of_client(client), "house-model"), 1_000, windows.NOTHING)

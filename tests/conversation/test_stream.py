@@ -24,9 +24,9 @@ from compaction_app.exceptions import (
 )
 from compaction_app.models import ChatMessage, CompactionRun, ReplyClaim
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow
 from compaction_app.testing.exchange import Exchange, Step
 from compaction_app.testing.server import ScriptedOpenAIServer
+from tests.builders import grow
 from tests.conversation.asking import BOTH_STREAMS, aclient_of, client_of, closing, text_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]

@@ -14,9 +14,9 @@ import pytest
 
 from compaction_app import chat
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow
 from compaction_app.testing.exchange import Exchange
 from compaction_app.testing.server import ScriptedOpenAIServer
+from tests.builders import grow
 from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -15,10 +15,10 @@ from django.utils import timezone
 from compaction_app import chat, tasks
 from compaction_app.exceptions import CompactionRefused, InvalidMessage, NotASummary
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
-from compaction_app.testing.builders import grow
-from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.tree.verify import verify_session
+from tests.builders import grow
 from tests.compaction.world import Interfering
+from tests.fake_summarizer import FakeSummarizer
 from tests.small import shown_ids, small
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -35,7 +35,7 @@ COMPACTION = {}
 RUNS = """
 from compaction_app import chat, tasks
 from compaction_app.models import CompactionRun
-from compaction_app.testing.builders import grow
+from tests.builders import grow
 from django_tasks_db.models import DBTaskResult
 tips = [grow(chat.start_session(), None, "u a " * 40)[-1] for _ in range(3)]
 lost, gone = (chat.request_compaction(tip) for tip in tips[:2])

@@ -14,7 +14,7 @@ from compaction_app import chat
 from compaction_app.conf import DEFAULTS, SITE_ONLY, find_problems
 from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import CompactionEvent, CompactionRun
-from compaction_app.testing.builders import grow
+from tests.builders import grow
 from tests.conftest import REPOSITORY
 
 TEXT = (REPOSITORY / "docs" / "hooks.md").read_text()

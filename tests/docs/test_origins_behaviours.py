@@ -10,8 +10,8 @@ from compaction_app import chat
 from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.compaction.planning import get_messages_to_summarize
 from compaction_app.models import ChatMessage, CompactionRun
-from compaction_app.testing.builders import grow
-from compaction_app.testing.summarizers import FakeSummarizer
+from tests.builders import grow
+from tests.fake_summarizer import FakeSummarizer
 from tests.small import messages_of, small
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]

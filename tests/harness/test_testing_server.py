@@ -12,9 +12,9 @@ import pytest
 from compaction_app.summarizers.base import run_summarizer
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
-from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.tokens import ExactTokenCounter
 from compaction_app.values import SummaryDraft
+from tests.fake_summarizer import FakeSummarizer
 from tests.summarizers.summarizing import ACCEPT, request
 
 pytestmark = pytest.mark.pure

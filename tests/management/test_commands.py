@@ -16,13 +16,13 @@ from compaction_app import chat, tasks
 from compaction_app.context.reading import is_over_threshold, resolve_request
 from compaction_app.exceptions import SummarizerError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.testing.builders import grow
-from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.transfer import importing
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import RunStatus
 from project.demo.loading import read_conversations
+from tests.builders import grow
 from tests.conftest import StartWorker
+from tests.fake_summarizer import FakeSummarizer
 from tests.small import small
 from tests.transfer.bundling import run
 

@@ -8,6 +8,7 @@ from typing import Any
 from compaction_app.conf import settings_from_snapshot
 from compaction_app.memory.ledger import complete_draft
 from compaction_app.memory.ledger_text import prose_draft
+from compaction_app.messages.transcript import largest_saving_summary
 from compaction_app.tokens import ExactTokenCounter
 from compaction_app.values import Budget, CompactionPlan, Message, Role, SummaryDraft, with_ledger
 from tests.summarizers.summarizing import NONCE
@@ -55,6 +56,7 @@ def keep(
     """The draft completed by what must survive of these messages. ``previous``: one like it, or nothing but prose."""
     before = previous if isinstance(previous, Completed) else made_of(previous)
     covered = tuple(message(n, text) if isinstance(text, str) else text for n, text in enumerate(told, start=1))
+    settings = settings_from_snapshot(changes)
     plan = CompactionPlan(
         covered=covered,
         lookahead=(),
@@ -66,6 +68,7 @@ def keep(
         anchor_depth=anchor_depth,
         target_tokens=target,
         replaced_tokens=replaced,
+        most_tokens=largest_saving_summary(replaced, settings.min_saving_ratio),
     )
     asked = request(
         covered=covered,
@@ -88,7 +91,7 @@ def keep(
         recent_cap=40_000,
     )
     written = prose_draft(SummaryDraft(text=draft) if isinstance(draft, str) else draft)
-    kept = complete_draft(written, asked, plan, allowances, settings_from_snapshot(changes), COUNT)
+    kept = complete_draft(written, asked, plan, allowances, settings, COUNT)
     summary = made_of(written.text, kept.ledger, kept.extract, is_extract=written.is_extract)
     summary.before, summary.after = kept.before, kept.after
     return summary

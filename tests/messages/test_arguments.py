@@ -16,9 +16,9 @@ from compaction_app.exceptions import ConfigurationError, InvalidMessage, Messag
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.plain import apply_tool_result_budget, check_and_compact, extract
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.values import Role
+from tests.builders import grow
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 

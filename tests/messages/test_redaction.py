@@ -18,9 +18,9 @@ from compaction_app.messages.openai_format import made_id
 from compaction_app.messages.secrets import FORMATS
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.redaction import UNREADABLE, apply_redactor, redact_secrets
-from compaction_app.testing.builders import grow, words
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.values import Message, Role
+from tests.builders import grow, words
 from tests.small import anchored_summary, small, tool_call
 from tests.steps import echoing_validation_error
 

@@ -25,10 +25,10 @@ from django.utils import timezone
 from rich.console import Console
 
 from compaction_app import chat
-from compaction_app.testing.builders import grow
 from project.demo import loading, places
 from project.demo.watching import Watch
 from project.embedded import free_port
+from tests.builders import grow
 from tests.conftest import REPOSITORY
 from tests.small import small
 

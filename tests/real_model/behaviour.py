@@ -131,8 +131,7 @@ def test_a_request_that_the_server_refuses_for_its_length_is_asked_again_smaller
     run = carried_out(talk(session, turns=60)[-1])
     assert run.error_code == "" or run.error_code in REFUSED, "not for its length"
     assert run.input_tokens > 0
-    [known] = windows.recall_windows([(model.url, MODEL)]).values()
-    assert known.input_tokens + known.output_tokens <= WINDOW
+    assert windows.learned_at(model.url, MODEL)[1].window <= WINDOW
     assert "exceeds the available context size" in model.log.read_text()
 
 

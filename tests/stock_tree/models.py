@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.db import models
 from treebeard.al_tree import AL_Node
 
@@ -52,10 +53,11 @@ class Receipt(Row):
 
 
 class Quotation(Row):
-    """Forbids that the message goes, unless the bookmark goes too and takes this along."""
+    """Forbids that the message goes, unless the bookmark or the person goes too and takes this along."""
 
     message = models.ForeignKey(ChatMessage, models.RESTRICT)
     bookmark = models.ForeignKey(Bookmark, models.CASCADE, null=True)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, null=True)
 
 
 class Folder(Row):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from compaction_app.conf import AskedModel, Settings, settings_from_snapshot
+from compaction_app.messages.transcript import largest_saving_summary
 from compaction_app.summarizers.drafts import refuse_draft
 from compaction_app.summarizers.openai import OpenAISummarizer
 from compaction_app.summarizers.prompts import Prompt, SummarizerLimit
@@ -70,6 +71,7 @@ def request_of(
     **options: Any,
 ) -> SummaryRequest:
     """The request of a plan with these parts; ``options`` are those of :class:`Prompt`."""
+    asked = settings(MAX_OUTPUT_TOKENS=5000, REASONING=reasoning, PROMPT=summary_prompt)
     plan = CompactionPlan(
         covered=tuple(covered),
         lookahead=tuple(lookahead),
@@ -81,8 +83,8 @@ def request_of(
         anchor_depth=1,
         target_tokens=target_tokens,
         replaced_tokens=replaced_tokens,
+        most_tokens=largest_saving_summary(replaced_tokens, asked.min_saving_ratio),
     )
-    asked = settings(MAX_OUTPUT_TOKENS=5000, REASONING=reasoning, PROMPT=summary_prompt)
     return Prompt(asked, **options).request(plan, nonce)
 
 

@@ -15,8 +15,8 @@ from compaction_app.models import CompactionRun
 from compaction_app.summarizers.base import run_summarizer
 from compaction_app.summarizers.openai import OpenAISummarizer
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow
 from compaction_app.testing.server import ScriptedOpenAIServer
+from tests.builders import grow
 from tests.summarizers.summarizing import ACCEPT, GOOD, KEY, KEY_VARIABLE, cascade, request, settings
 
 

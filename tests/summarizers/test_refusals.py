@@ -25,12 +25,12 @@ from compaction_app.models.runs import MAX_ATTEMPTS
 from compaction_app.summarizers import ExtractiveSummarizer
 from compaction_app.summarizers.waiting import AWAITED
 from compaction_app.testing import steps
-from compaction_app.testing.builders import grow
 from compaction_app.testing.exchange import Body, Step, content_text
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.transfer.rebuild import rebuild, succeeded_runs
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import ErrorCode
+from tests.builders import grow
 from tests.compaction.world import kinds, suppressed
 from tests.steps import fill_target
 from tests.summarizers.summarizing import GOOD, KEY, KEY_VARIABLE

@@ -141,12 +141,15 @@ class TestMemory:
 
     def test_what_was_learned_is_recalled_until_it_is_forgotten(self):
         windows.remember({self.PLACE: Capacity(6144, 2048)})
-        assert windows.recall_windows([self.PLACE, ("http://there/v1", "m")]) == {self.PLACE: Capacity(6144, 2048)}
+        assert windows.learned_of([self.PLACE, ("http://there/v1", "m")]) == {
+            self.PLACE: windows.Learned(8192, Capacity(6144, 2048)),
+            ("http://there/v1", "m"): windows.NOTHING,
+        }
         windows.forget([self.PLACE])
-        assert windows.recall_windows([self.PLACE]) == {}
+        assert windows.learned_at(*self.PLACE)[1] == windows.NOTHING
 
     def test_a_ratio_is_recalled_until_it_is_forgotten_and_all_is_planned_with_it(self):
-        windows.remember_habits({self.PLACE: Habits(2.0)})
+        windows.remember({}, {self.PLACE: Habits(2.0)})
         asked = settings_of({"model": self.PLACE[1], "base_url": self.PLACE[0]}, MAX_OUTPUT_TOKENS=8_000)
         summarizer = OpenAISummarizer(asked)
         assert (summarizer.max_input_tokens, summarizer.max_output_tokens) == (60_000, 4_000)
@@ -162,11 +165,9 @@ class TestMemory:
         windows.remember({self.PLACE: Capacity(6144, 2048)})
         windows.forget([self.PLACE])
         windows.remember_window(self.PLACE, 3_000, windows.NOTHING)
-        assert windows.recall_windows([self.PLACE]) == {}
-        windows.remember_habits({self.PLACE: Habits(2.0)})
-        assert windows.recall_habits([self.PLACE]) == {}
-        assert windows.learned_of(self.PLACE) == windows.NOTHING
-        assert caplog.text.count("step=") == 7
+        assert windows.learned_at(*self.PLACE)[1] == windows.NOTHING
+        windows.remember({}, {self.PLACE: Habits(2.0)})
+        assert caplog.text.count("step=") == 5
 
     def test_an_event_loop_does_not_wait_for_the_cache(self):
         windows.remember({self.PLACE: Capacity(6144, 2048)})
@@ -237,9 +238,7 @@ class TestAtRest:
             settings.COMPACTION = asking(server)
             _, tip = self.history(6_800)
             assert chat.compact(tip).status == "succeeded"
-            assert (
-                windows.recall_windows([(server.url, "house-small")])[(server.url, "house-small")].input_tokens < 7_000
-            )
+            assert windows.learned_at(server.url, "house-small")[1].capacity.input_tokens < 7_000
 
     def test_a_tokenizer_that_makes_three_times_as_many_is_refused_nothing_once_it_was_asked(self, settings):
         """As small models do of Russian: a third of the window is all that may be asked for."""
@@ -256,7 +255,7 @@ class TestAtRest:
         with ScriptedOpenAIServer(default=thrice) as server:
             settings.COMPACTION = asking(server, MODELS={"house-small": {"window": 2 * WINDOW}})
             assert chat.compact(self.history(1_600)[1]).status == "succeeded"
-            assert windows.recall_habits([(server.url, "house-small")])[server.url, "house-small"].ratio == 3.0
+            assert windows.learned_at(server.url, "house-small")[1].habits.ratio == 3.0
             assert chat.compact(self.history(14_000)[1]).status == "succeeded"
             assert len(server.requests) > 2, "it covers a part at a time"
             assert refused == []
@@ -269,13 +268,13 @@ class TestAtRest:
         with ScriptedOpenAIServer(default=capped) as server:
             assert self.refused(server, settings, 14_000) == "truncated"
             assert len(server.requests) <= 3
-            assert windows.recall_windows([(server.url, "house-small")]) == {}
+            assert windows.learned_at(server.url, "house-small")[1].capacity is None
 
     def test_a_message_that_no_window_holds_fails_for_good(self, settings):
         with ScriptedOpenAIServer(default=llama_overflow(n_ctx=1_000)) as server:
             assert self.refused(server, settings, 4_000, CONTEXT_WINDOW=None) == "input_too_large"
             assert len(server.requests) <= 8
-            assert windows.recall_windows([(server.url, "house-small")]) == {}, "the next run starts anew"
+            assert windows.learned_at(server.url, "house-small")[1].capacity is None, "the next run starts anew"
 
     def test_a_prompt_that_was_made_smaller_can_be_built_again(self, settings):
         """The record is of the request that was answered, a message shown head-and-tail included."""
@@ -310,12 +309,10 @@ class TestAtRest:
             _, tip = self.history(40_000)
             assert chat.compact(tip).status == "succeeded"
             assert len(server.requests) == 2
-            assert windows.recall_windows([(server.url, "house-small")]) == {}
+            assert windows.learned_at(server.url, "house-small")[1].capacity is None
 
     def test_what_an_overflow_taught_is_kept_where_the_run_is_tried_again(self, settings):
         refusing = small_window(WINDOW, then=steps.rate_limited())
         with ScriptedOpenAIServer(default=refusing) as server:
             assert self.refused(server, settings, 24_000) == "provider_error"
-            assert (
-                windows.recall_windows([(server.url, "house-small")])[server.url, "house-small"].input_tokens <= 6_144
-            )
+            assert windows.learned_at(server.url, "house-small")[1].capacity.input_tokens <= 6_144

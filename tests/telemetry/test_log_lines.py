@@ -11,8 +11,8 @@ from compaction_app.compaction.execute import compact_chat_history
 from compaction_app.exceptions import SummarizerError
 from compaction_app.models import CompactionRun
 from compaction_app.telemetry import log, log_line
-from compaction_app.testing.builders import grow
-from compaction_app.testing.summarizers import FakeSummarizer
+from tests.builders import grow
+from tests.fake_summarizer import FakeSummarizer
 from tests.small import small
 from tests.telemetry.world import SECRET, over_threshold
 

@@ -1,14 +1,11 @@
 """What the tests of telemetry tell the app and must not find again, and what a real SDK collected of it."""
 
-from opentelemetry import metrics, trace
+from opentelemetry import metrics
 from opentelemetry.sdk.metrics import Counter, Histogram, MeterProvider
 from opentelemetry.sdk.metrics.export import AggregationTemporality, InMemoryMetricReader
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from compaction_app import chat
-from compaction_app.testing.builders import grow
+from tests.builders import grow
 
 SECRET = "pelican"
 GOOD = f"## Recap\n\nThe {SECRET} keeps the harbour's books, and you help with it."
@@ -24,22 +21,17 @@ class Collected:
     """What the SDK of this process has collected since the last look."""
 
     def __init__(self):
-        self.spans = InMemorySpanExporter()
         delta = AggregationTemporality.DELTA
         self._reader = InMemoryMetricReader(preferred_temporality={Counter: delta, Histogram: delta})
-        self._tracers, self._meters = TracerProvider(), MeterProvider([self._reader])
-        self._tracers.add_span_processor(SimpleSpanProcessor(self.spans))
+        self._meters = MeterProvider([self._reader])
         # Set once a process, as in a host's: what the app made before it is bound to it now.
-        trace.set_tracer_provider(self._tracers)
         metrics.set_meter_provider(self._meters)
 
     def clear(self):
-        self.spans.clear()
         self._reader.get_metrics_data()
 
     def shut_down(self):
         """The tests that follow collect nothing more."""
-        self._tracers.shutdown()
         self._meters.shutdown()
 
     def metrics(self):
@@ -57,7 +49,3 @@ class Collected:
 def over_threshold(session=None):
     session = session or chat.start_session(title=SECRET)
     return grow(session, None, "u a " * 35, word=SECRET)
-
-
-def telling_redactor(text):
-    raise UnicodeError(text)

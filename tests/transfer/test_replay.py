@@ -12,15 +12,15 @@ from compaction_app import chat
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
-from compaction_app.testing.summarizers import FakeSummarizer
 from compaction_app.transfer.bundles import FILES, USER, read_bundle
+from tests.fake_summarizer import FakeSummarizer
 from tests.steps import fill_target
 from tests.transfer.bundling import SUMMARY, Export, export, loop, prose, run, site, talk
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 OTHER = "## Recap\n\nThe user plans a garden & a <shed>; plant no. 1 stands behind the wall, and no. 2 costs 14 €."
-FAKE = "compaction_app.testing.summarizers.FakeSummarizer"
+FAKE = "tests.fake_summarizer.FakeSummarizer"
 EXTRACT = "compaction_app.summarizers.ExtractiveSummarizer"
 
 

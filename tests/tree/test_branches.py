@@ -8,8 +8,8 @@ from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.testing.builders import grow
 from compaction_app.tree import branches
+from tests.builders import grow
 from tests.small import anchored_summary, shown_ids
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small_window")]

@@ -17,9 +17,9 @@ from django.utils import timezone
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin
-from compaction_app.testing.builders import grow
 from compaction_app.tree import verify
 from compaction_app.tree.verify import Finding, verify_session
+from tests.builders import grow
 from tests.small import small
 from tests.transfer.bundling import run
 

@@ -125,15 +125,19 @@ def test_copies_are_known_by_the_first_one_afterwards(old_database: str) -> None
     assert list(rows.all()) == before
 
 
-@pytest.mark.parametrize("newest", ["0001_initial", "0007_pins"])
-def test_an_early_state_of_the_main_branch_is_refused(newest: str, old_database: str) -> None:
+@pytest.mark.parametrize(
+    ("app", "newest"), [(APP, "0001_initial"), (APP, "0007_pins"), ("compaction_gateway", "0001_initial")]
+)
+def test_an_early_state_of_the_main_branch_is_refused(app: str, newest: str, old_database: str) -> None:
     """Django would find nothing to migrate: it takes 0001 for what was applied under that name."""
     migrate("0001", old_database)
-    call_command("migrate", APP, "0001", database=old_database, verbosity=0, skip_checks=False)
-    recorded = MigrationRecorder(connections[old_database]).migration_qs.filter(app=APP)
+    call_command("migrate", app, "0001", database=old_database, verbosity=0, skip_checks=False)
+    recorded = MigrationRecorder(connections[old_database]).migration_qs.filter(app=app)
     recorded.filter(name__gt=newest).delete()
-    with pytest.raises(SystemCheckError, match=r"E025.* without 000\d_\w+\.\n.*HINT: Install the last state"):
-        call_command("migrate", APP, database=old_database, verbosity=0, skip_checks=False)
+    with pytest.raises(
+        SystemCheckError, match=rf"E025.*{app} before.* without 000\d_\w+\.\n.*HINT: Install the last state"
+    ):
+        call_command("migrate", app, database=old_database, verbosity=0, skip_checks=False)
     assert recorded.count() == int(newest[:4])
 
 
@@ -142,6 +146,7 @@ LANDED = {
     "0001_initial.py": "79ee1582e0b0cbad1f4b638c665245de69725737275a19de89c1b614b59c91f2",
     "0002_copies_of_copies.py": "30b9e4e113e5a2dc1d69b7fb1747c6c5a20d460c5ddb84be3f204e7c31b4a8b7",
     "0003_contents_of_sessions.py": "cf5e073de488bcc2f6c64245b41387eb1561085bfffc91295fa0b5d793fc0930",
+    "0004_rows_of_hosts.py": "29a8df5a3cc5cf4f872a92683de1af2b0aba8915c88dab715db6bdec19e2b554",
 }
 
 

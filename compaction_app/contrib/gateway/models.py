@@ -40,6 +40,10 @@ class BranchDigest(models.Model):
 
 
 @receiver(text_erased)
-def forget(message_ids: Sequence[int], using: str, **_: Any) -> None:
-    for start in range(0, len(message_ids), _BATCH):
-        BranchDigest.objects.using(using).filter(pk__in=message_ids[start : start + _BATCH]).delete()
+def forget(session_id: Any, message_ids: Sequence[int], using: str, **_: Any) -> None:
+    """Under the session's lock: of many messages that may be below the erased one, those that have a digest are few."""
+    stored, erased = BranchDigest.objects.using(using), set(message_ids)
+    known = stored.filter(message__session=session_id).values_list("pk", flat=True)
+    gone = [pk for pk in known if pk in erased]
+    for start in range(0, len(gone), _BATCH):
+        stored.filter(pk__in=gone[start : start + _BATCH]).delete()

@@ -37,10 +37,12 @@ from compaction_app.conversation.recall import other_calls
 from compaction_app.conversation.stream import STOPPED
 from compaction_app.exceptions import DuplicateExternalId, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, sql
+from compaction_app.models.columns import names
 from compaction_app.models.database import atomic, database_of, fetch, locked, locked_message
 from compaction_app.values import Role
 
-_COPIED = ("role", "content", "tool_calls", "tool_call_id", "name", "attachments", "metadata")
+#: Of a message that is stored once more.
+_COPIED = {*names(ChatMessage, exported=True)} - {"external_id", "created_at"}
 #: Messages at the end of a list that are looked up first; replies of it that are looked for by themselves.
 _LAST_TURN = 16
 _LAST_REPLIES = 8

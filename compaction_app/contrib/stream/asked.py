@@ -113,7 +113,7 @@ class _Tree:
         named = (told | set(filter(None, ids))) - {""}
         self.rows = ChatMessage.objects.in_database_of(session).messages().filter(session=session)
         found = self.rows.filter(Q(pk__in=[int(one) for one in named if _is_key(one)]) | Q(external_id__in=named))
-        rows = list(found.select_related("session", "parent").defer("original", "reasoning", "sent_context"))
+        rows = list(found.select_related("session", "parent").defer("original", "reasoning"))
         # A number is always an id of the tree.
         self._known = {one.external_id: one for one in rows if one.external_id} | {str(one.pk): one for one in rows}
 

@@ -22,13 +22,14 @@ from compaction_app.messages.tool_calls import name_and_arguments
 from compaction_app.messages.transcript import reasoning_text
 from compaction_app.messages.validation import storable
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, ReplyClaim
+from compaction_app.models.columns import names
 from compaction_app.models.database import now_of
 from compaction_app.tree.branches import is_on_branch
 from compaction_app.values import Role
 
 Part = dict[str, Any]
 
-_COLUMNS = "id parent role content tool_calls tool_call_id reasoning attachments model finish_reason created_at".split()
+_COLUMNS = ("id", "parent", "reasoning", *names(ChatMessage, client=True, copied=True))
 _SENT = ("summary_id", "cutoff_id", "dropped", "tokens", "available_tokens")
 #: The SDK refuses any other word.
 _ENDINGS = {"stop": "stop", "length": "length", "content_filter": "content-filter", "tool_calls": "tool-calls"}

@@ -4,7 +4,9 @@ What came so far is kept in memory, and every half second in the host's default 
 this process or to another one. A stop comes the same way. A cache that each process has for itself is none between
 processes. Where a process is killed, its replies are lost: its readers are told so when its entries expire.
 
-A reply whose question is erased is not asked for any longer: nothing of it is stored, and it leaves the cache.
+Whether one may begin is decided in the database: its question is claimed while a model is asked and while a tool runs.
+The cache has what came, and no more. A reply whose question is erased is not asked for any longer: nothing of it is
+stored, and it leaves the cache.
 """
 
 from __future__ import annotations
@@ -27,9 +29,10 @@ from django.http import HttpRequest, StreamingHttpResponse
 from compaction_app import chat
 from compaction_app.api.codes import SENTENCES, TOO_LONG, Problem, problem_of
 from compaction_app.api.errors import logger
-from compaction_app.compaction.leases import is_under_way
+from compaction_app.compaction.leases import Claim, is_under_way
 from compaction_app.contrib import sse
 from compaction_app.contrib.stream.parts import END, Part, compaction_part, finish, parts_of_chunks, parts_of_reply
+from compaction_app.conversation.append import OwnKey, append_once
 from compaction_app.conversation.recall import other_calls
 from compaction_app.conversation.stream import STOPPED, ReplyStream
 from compaction_app.exceptions import ContextOverflow, ReplyUnderWay
@@ -180,13 +183,9 @@ class Reply:
                 self._say(part)
             goes_on = stream.message and self._run_tool and step < _MOST_STEPS and not self._is_stopped
             calls = other_calls(tip) if goes_on else []
-            ours = [call for call in calls if not self._is_of_page(call)]
-            tip = (chat.answer_recalls(tip) or tip) if ours else tip
-            for call in ours:
-                result = self._run_tool(call)
-                tip = chat.append_message(tip.session, tip, role="tool", tool_call_id=call["id"], content=result)
-                self._tip = tip
-                self._say({"type": "tool-output-available", "toolCallId": call["id"], "output": result})
+            ours = {number: call for number, call in enumerate(calls) if not self._is_of_page(call)}
+            if ours:
+                self._run_tools(tip, ours)
             self._say({"type": "finish-step"})
             # The page asks again with the results of its own.
             if not ours or len(ours) < len(calls) or self._is_stopped:
@@ -194,6 +193,27 @@ class Reply:
             stream, step = self._open(), step + 1
         self._say_compaction(stream)
         self._say_end()
+
+    def _run_tools(self, reply: ChatMessage, calls: Mapping[int, Mapping[str, Any]]) -> None:
+        """Answer the calls of a reply, by their places in it, each once: another process does not run the tools.
+
+        Not meanwhile, since the question is claimed as while a model is asked; and not afterwards, since each result
+        has a key.
+        """
+        tip, claim = chat.answer_recalls(reply) or reply, Claim(self.question)
+        rows = ChatMessage.objects.in_database_of(reply).filter(session=reply.session_id).select_related("session")
+        claim.take(regenerate=True)
+        try:
+            for number, call in calls.items():
+                key = OwnKey(f"result-{reply.pk}-{number}")
+                found = rows.filter(idempotency_key=key).first()
+                if found is None:
+                    fields = {"role": "tool", "tool_call_id": call["id"], "content": self._run_tool(call)}
+                    found = append_once(tip.session, tip, fields, idempotency_key=key).message
+                self._tip = tip = found
+                self._say({"type": "tool-output-available", "toolCallId": call["id"], "output": tip.content})
+        finally:
+            claim.release()
 
     def _say_compaction(self, stream: ReplyStream) -> None:
         try:

@@ -71,15 +71,10 @@ class Command(BaseCommand):
 
     def _write_text(self, entries: Sequence[Entry], out: Path) -> None:
         written = [entry for entry in entries if entry.folder is not None]
-        lines = [f"{entry.folder}  {_describe(entry)}".rstrip() for entry in written]
+        lines = [f"{entry.folder}{'  leaks' if entry.leaks else ''}" for entry in written]
         write_some(self.stdout.write, lines, f"; {bundles.INDEX} lists all of them.")
         for entry in entries:
             if entry.folder is None:
                 name = f"compaction {entry.generation} of session {entry.session}"
                 self.stdout.write(f"  not rebuilt: {name}: {entry.reason}")
         self.stdout.write(f"{len(written):,} of {len(entries):,} summaries written to {out}.")
-
-
-def _describe(entry: Entry) -> str:
-    notes = {"the wording has changed since": entry.reworded, "leaks": entry.leaks}
-    return ", ".join(note for note, is_true in notes.items() if is_true)

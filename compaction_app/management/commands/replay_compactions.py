@@ -10,7 +10,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from compaction_app.conf import AskedModel, get_settings, get_token_counter
+from compaction_app.conf import AskedModel, Choice, get_settings, get_token_counter
 from compaction_app.exceptions import BundleError, ConfigurationError
 from compaction_app.management.console import (
     FAILED,
@@ -19,8 +19,6 @@ from compaction_app.management.console import (
     at_least,
     printable,
     progress,
-    with_entry,
-    with_model,
 )
 from compaction_app.summarizers import ExtractiveSummarizer
 from compaction_app.summarizers.base import Summarizer, make_summarizer
@@ -93,10 +91,17 @@ def _bundles(folder: Path, limit: int | None, prompt: Path | None) -> list[Bundl
 
 
 def _summarizer(name: str | None, model: str | None) -> Summarizer:
-    settings = with_entry(get_settings(), name)
+    settings = get_settings()
+    if name is not None:
+        if name not in settings.summarizers:
+            raise WrongCall(f"SUMMARIZERS has {', '.join(settings.summarizers)}, and no {name!r}.")
+        settings = settings.but(summarizer=Choice.model_validate({"NAME": name}))
     if model:
-        first = settings.summarizer_entry.models[:1] or (AskedModel(model=model),)
-        settings = with_model(settings, first[0].model_copy(update={"model": model, "max_input_tokens": None}))
+        first, *_ = settings.summarizer_entry.models or [AskedModel(model=model)]
+        asked = first.model_copy(update={"model": model, "max_input_tokens": None})
+        # Alone: otherwise the next model would answer if it fails.
+        alone = settings.summarizer_entry.model_copy(update={"models": (asked,), "chat_models": ()})
+        settings = settings.but(summarizers={**settings.summarizers, settings.summarizer.name: alone})
     return make_summarizer(settings)
 
 

@@ -165,9 +165,9 @@ class TestMetadata:
         assert figures["indices"]["anchor_depth"] == made.anchor.depth
         assert figures["counts"]["summary_tokens"] == made.summary.token_count
         assert figures["budget"]["window"] == 4_000
-        assert figures["usage"]["input_tokens"] == made.input_tokens > 0
-        assert (figures["model"], figures["prompt_version"]) == ("scripted", made.prompt_version)
-        assert figures["generation"] == 1
+        assert figures["run"]["input_tokens"] == made.input_tokens > 0
+        own = ("scripted", made.prompt_version, 1)
+        assert tuple(figures["run"][name] for name in ("summarizer_model", "prompt_version", "generation")) == own
         text = (tmp_path / "out" / "001-A-garden" / "compaction-001" / "user-message.md").read_bytes()
         assert figures["files"]["user-message.md"] == {"bytes": len(text), "characters": len(text.decode())}
 

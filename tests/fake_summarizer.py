@@ -12,7 +12,7 @@ from compaction_app.values import SummaryDraft, SummaryRequest
 
 
 class FakeSummarizer(Summarizer):
-    """``SUMMARIZERS = {"default": {"BACKEND": "compaction_app.testing.summarizers.FakeSummarizer"}}``.
+    """``SUMMARIZERS = {"default": {"BACKEND": "tests.fake_summarizer.FakeSummarizer"}}``.
 
     The app makes a new instance for each run, so its behavior is set on the class: use ``monkeypatch.setattr``, or call
     :meth:`reset` afterwards. That does not reach another process, such as a Celery worker: give that

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("compaction_app", "0003_contents_of_sessions"),
+        ("compaction_app", "0004_rows_of_hosts"),
     ]
 
     operations = [
