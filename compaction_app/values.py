@@ -310,6 +310,8 @@ class Summary:
     is_extract: bool = False
     #: What is quoted of the covered messages, told without sight of anything after the cutoff; read for summarizers.
     extract: str = ""
+    #: The state of the working memory beside the extract.
+    memory: str = ""
     #: Its anchor is on another branch: only the extract is shown, and stands in ``content``.
     is_shared: bool = False
     #: The user message of the turn that the cutoff lies in, shown verbatim after the summary.
@@ -460,6 +462,8 @@ class SummaryRequest:
     previous_is_extract: bool = False
     #: The base's own extract, which its text need not have been made of.
     previous_extract: str = ""
+    #: The state of its working memory.
+    previous_memory: str = ""
     covered: tuple[Message, ...] = ()
     lookahead: tuple[Message, ...] = ()
     instructions: str = ""

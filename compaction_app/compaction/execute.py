@@ -443,6 +443,7 @@ class Attempt:
             role=Role.USER,
             content=draft.text,
             extract=kept.extract,
+            memory=kept.memory,
             ledger=kept.ledger,
             is_extract=draft.is_extract,
             last_summarized_message_id=plan.cutoff.id,

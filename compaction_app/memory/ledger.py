@@ -18,7 +18,6 @@ from compaction_app.conf import Settings
 from compaction_app.context.pruning import pins_and_room
 from compaction_app.exceptions import RedactionFailed
 from compaction_app.memory.extractive import Material, read_replaced
-from compaction_app.memory.named_values import NamedValues, values_of
 from compaction_app.memory.score import Told, share_kept
 from compaction_app.memory.statements import Statement
 from compaction_app.memory.writing import EDGE, compose
@@ -48,6 +47,7 @@ class Kept:
     """What is stored beside a draft, and the share of facts kept without and with the ledger: 0–1, None if off."""
 
     extract: str
+    memory: str
     ledger: str
     before: float | None
     after: float | None
@@ -95,7 +95,7 @@ class Remembered:
         """What is stored beside a draft. Never fails one that was accepted."""
         prose, self.material = draft.text, draft.material or self.material
         if self.settings.ledger_tokens == 0:
-            return Kept(self.extract, "", None, None)
+            return Kept(self.extract, self.material.working.state(), "", None, None)
         before = share_kept(self.material.statements, Told([prose]))
         size = count_summary(with_ledger(prose, "\n"), self.count)
         room = _room(prose, size, self.plan, self.budget, self.settings, self.count)
@@ -105,7 +105,7 @@ class Remembered:
             room -= over
             ledger = self._ledger(draft, room)
         after = share_kept(self.material.statements, Told([prose, ledger])) if ledger else before
-        return Kept(self.extract, ledger, before, after)
+        return Kept(self.extract, self.material.working.state(), ledger, before, after)
 
     def _ledger(self, draft: SummaryDraft, room: int) -> str:
         """What was shown, and in more room what else the draft lost."""
@@ -117,9 +117,9 @@ class Remembered:
         statements, said = self.material.of_text(self.extract), [prose, *self.following]
         told = Told(said)
         lost = _lost(statements, told, self.request.nonce, is_prose=is_prose)
-        values = NamedValues(values_of(self.extract)).without("\n".join(said))
         first = {id(one) for one in self.material.of_text(self.shown)}
-        return compose(lost, values, room, count, told=told.stems, first=first)
+        working = self.material.working
+        return compose(lost, working, room, count, told=told.stems, said="\n".join(said), first=first)
 
 
 def ledger_room(target_tokens: int, settings: Settings) -> int:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from compaction_app.memory import word_tables as known
 from compaction_app.memory.dates import resolve_dates
-from compaction_app.memory.named_values import read_records
 from compaction_app.memory.quoting import QUOTED, SEPARATOR, harmless, split_quoted
 from compaction_app.memory.sentences import split_sentences
 from compaction_app.memory.statements import NOBODY, Speaker, Statement, demand_of, early, is_question, level_rows
+from compaction_app.memory.symbols import read_records
 from compaction_app.memory.words import count_words
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.tool_calls import call_name, tool_marker

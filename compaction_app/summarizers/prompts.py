@@ -183,6 +183,7 @@ class Prompt:
             previous_ledger=base.ledger if base else "",
             previous_is_extract=base is not None and base.is_extract,
             previous_extract=base.extract if base else "",
+            previous_memory=base.memory if base else "",
             covered=covered,
             lookahead=lookahead,
             instructions=self.instructions,
