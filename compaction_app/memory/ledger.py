@@ -87,8 +87,8 @@ class Remembered:
 
     def show(self) -> tuple[str, int]:
         """What stands beside any draft, counted as its model is shown it, and what it takes of the target."""
-        escaped: Count = lambda texts: self.count([escape(text) for text in texts])  # noqa: E731
-        self.shown = self._composed("", self.room - 2 * EDGE, escaped)
+        room = self.room - 2 * EDGE
+        self.shown = self._composed("", room, lambda texts: self.count([escape(text) for text in texts]))
         return self.shown, self.count([with_ledger("", self.shown)])[0] if self.shown else 0
 
     def kept(self, draft: SummaryDraft) -> Kept:

@@ -50,6 +50,7 @@ _WIDEST_NONCE = "0a" * 8
 _WIDEST_TARGET = 999_999
 _AMPERSAND = re.compile(r"&(?!(?:lt|gt|amp);)")
 
+#: The part of the system message that a host's ``PROMPT`` replaces.
 WRITING = """\
 You keep the memory of a conversation between a user and an assistant. The assistant will soon no longer see the older \
 part of it, and your summary takes the place of that part. Write what the assistant needs to go on as if it had seen \
@@ -224,7 +225,7 @@ class Prompt:
         """What comes before the messages, the system message first, and what comes after them, but for the closing."""
         # How to read the material cannot be overridden.
         policy = [f"A rule of this application: {self.policy_line}"] if self.policy_line else []
-        before = ["\n\n".join([how_to_write(self.entry.prompt), RULES, *policy])]
+        before = ["\n\n".join([self.entry.prompt or WRITING, RULES, *policy])]
         if base and base.text:
             before.append(f"<previous-summary>\n{_escape(base.text)}\n</previous-summary>")
         if pinned:
@@ -255,11 +256,6 @@ def tighter(request: SummaryRequest, tokens: int) -> SummaryRequest:
 def count_request(request: SummaryRequest, count: Count) -> int:
     """Tokens of a request as it is sent."""
     return sum(count([request.system, request.user])) + 2 * TOKENS_PER_MESSAGE
-
-
-def how_to_write(prompt: str | None) -> str:
-    """The part of the system message that a host's ``PROMPT`` replaces."""
-    return prompt or WRITING
 
 
 def _escape(text: str) -> str:

@@ -24,7 +24,7 @@ from compaction_app.exceptions import BundleError
 from compaction_app.messages.transcript import leaks_wrapper, render_messages
 from compaction_app.models import CompactionRun
 from compaction_app.models.columns import names
-from compaction_app.summarizers.prompts import how_to_write
+from compaction_app.summarizers.prompts import WRITING
 from compaction_app.transfer.rebuild import Rebuilt
 from compaction_app.values import SummaryRequest, with_ledger
 
@@ -123,7 +123,7 @@ def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
         "summarizer": settings.summarizer_entry.backend,
         "reasoning": settings.reasoning,
         # The part of the system prompt that another prompt replaces. The rules of reading follow it.
-        "writing_characters": len(how_to_write(settings.summarizer_entry.prompt)),
+        "writing_characters": len(settings.summarizer_entry.prompt or WRITING),
         # Its ids, figures, codes and dates as they are stored.
         "run": {name: getattr(run, name) for name in names(CompactionRun, listed=True)},
         "files": {name: {"characters": len(text), "bytes": len(text.encode())} for name, text in texts.items()},
