@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from compaction_app.memory.choosing import mark_names
 from compaction_app.memory.ledger_text import EXTRACT_HEADING
@@ -25,6 +25,8 @@ class Material:
     statements: Sequence[Statement]
     working: WorkingMemory
     covered: Sequence[Message] = ()
+    #: Extracts that were made of it, by target and instructions.
+    made: dict[tuple[int, str], str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, reader: Reader, working: WorkingMemory, covered: Sequence[Message] = ()) -> Material:
@@ -39,10 +41,13 @@ class Material:
         return [one for one in self.statements if (one.speaker.label, one.text) in told]
 
     def extract(self, target_tokens: int, count: Count, instructions: str = "") -> str:
+        if (found := self.made.get((target_tokens, instructions))) is not None:
+            return found
         room = target_tokens - sum(count([EXTRACT_HEADING])) - EDGE
         focus = frozenset(map(stem, read_words(instructions).content))
         text = compose(self.statements, self.working, room, count, day_mark="### ", focus=focus)
-        return f"{EXTRACT_HEADING}\n{text}" if text else self._smallest(target_tokens, count)
+        text = f"{EXTRACT_HEADING}\n{text}" if text else self._smallest(target_tokens, count)
+        return self.made.setdefault((target_tokens, instructions), text)
 
     def _smallest(self, target: int, count: Count) -> str:
         """Where there is no room for a heading: the last statement that fits alone and needs no other."""

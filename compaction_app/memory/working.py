@@ -12,7 +12,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from compaction_app.memory import word_tables as known
@@ -37,10 +37,12 @@ _PATH, _BARE = 1.5, 0.25
 #: Symbols of a state.
 _MOST = 3_000
 #: Words of an earlier request that are told where there is room, characters of any and of how it ended.
-_WORDS, _LONGEST, _ENDED = 40, 1_200, 120
+_WORDS, _FEW, _LONGEST, _ENDED = 40, 18, 1_200, 100
+#: So many of the newest are told with how they ended.
+_ENDS = 3
 #: In less room than this there are symbols alone; of what is more the most that each part may take.
 _LEAST = 250
-_SHARES = {"plan": 0.25, "open": 0.2, "where": 0.12, "files": 0.4, "asked": 0.3}
+_SHARES = {"plan": 0.25, "open": 0.2, "where": 0.12, "files": 0.4, "asked": 0.4}
 _CHANGES = ("edited", "created", "deleted")
 _DOES = {
     "edited": re.compile(r"edit|replace|patch|modif|update|insert|append|apply", re.IGNORECASE),
@@ -78,6 +80,10 @@ class _Request:
     state: str = "open"
     ended: str = ""
 
+    def line(self, words: int, is_ended: bool) -> str:
+        end = f" → {self.ended}" if is_ended and self.ended else ""
+        return f"asked, {self.state}: {_first(self.text, words)}{end}"
+
 
 @dataclass
 class WorkingMemory:
@@ -96,7 +102,8 @@ class WorkingMemory:
     @classmethod
     def of(cls, state: str, text: str = "") -> WorkingMemory:
         """From its state, or where there is none from a text that it wrote."""
-        if given := parsed(state):
+        if state.startswith("{"):
+            given = json.loads(state)
             memory = cls(**{**given, "symbols": {}, "asked": [_Request(*one) for one in given["asked"]]})
             memory.symbols = {value: _Symbol(*one) for value, *one in given["symbols"]}
             return memory
@@ -119,20 +126,13 @@ class WorkingMemory:
         return memory
 
     def state(self) -> str:
-        kept = sorted(self.symbols, key=self._worth, reverse=True)[:_MOST]
-        symbols = [[value, *astuple(self.symbols[value])] for value in kept]
-        rest = {
-            "plan": self.plan,
-            "last": self.last,
-            "failed": self.failed,
-            "messages": self.messages,
-            "calls": self.calls,
-            "done": self.done,
-            "said": self.said,
-        }
-        return json.dumps(
-            {"symbols": symbols, "asked": [astuple(one) for one in self.asked], **rest}, ensure_ascii=False
+        kept = (
+            sorted(self.symbols, key=self._worth, reverse=True)[:_MOST] if len(self.symbols) > _MOST else self.symbols
         )
+        found = ((value, self.symbols[value]) for value in kept)
+        symbols = [[value, one.often, one.place, one.name, one.changes] for value, one in found]
+        asked = [[one.text, one.state, one.ended] for one in self.asked]
+        return json.dumps({**vars(self), "symbols": symbols, "asked": asked}, ensure_ascii=False)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -279,8 +279,8 @@ class WorkingMemory:
             left -= sum(count(taken[part])) + len(taken[part])
         done = [one for one in reversed(self.asked) if one.state != "open"]
         most = min(left, int(_SHARES["asked"] * spare))
-        for shorter in (_WORDS, 16):
-            entries = [[f"asked, {one.state}: {_first(one.text, shorter)}"] for one in done]
+        for full in (len(done), len(done) // 3, 2, 0):
+            entries = [[one.line(_WORDS if n < full else _FEW, n < _ENDS)] for n, one in enumerate(done)]
             taken["asked"] = _fitting(entries, most, count)
             if len(taken["asked"]) == len(entries):
                 break

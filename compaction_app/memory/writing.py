@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
 
 from compaction_app.memory.choosing import choose
 from compaction_app.memory.quoting import NAME_AND_COLON, SEPARATOR
 from compaction_app.memory.statements import NOBODY, Speaker, Statement
-from compaction_app.memory.words import read_words
+from compaction_app.memory.words import read_words, stem
 from compaction_app.memory.working import HEADING, WorkingMemory
 from compaction_app.tokens import Count
 from compaction_app.values import Role
@@ -25,7 +26,7 @@ _JOINED = re.compile(rf" \((?:{'|'.join(Role)}){NAME_AND_COLON}.*")
 #: How the share of the working memory grows with the square of what it names, and its most; what ends may cost.
 _SPEECH, _MOST_NAMED, EDGE = 0.1, 0.92, 2
 #: A room of so many tokens is for symbols, all but a little; of more the working memory has at most this share.
-_SMALL, _MOST_WORK = 250, 0.8
+_SMALL, _MOST_WORK = 250, 0.86
 #: More is chosen than has room: together, statements cost less than one by one.
 _OVERFULL = 1.3
 #: A heading stands over so many statements at least, if they were said within so many days; a block has so many.
@@ -52,8 +53,10 @@ def compose(
     named = working.text(_room_of(working, statements, room, count), count, said)
     left = room - (count([named])[0] + EDGE if named else 0)
     costs = count([one.text + SEPARATOR for one in statements])
+    # What the working memory tells is worth less in a statement.
+    told = Counter(told or {}) + Counter(map(stem, read_words(named).content))
     places = {i for i, one in enumerate(statements) if id(one) in first}
-    groups = choose(statements, costs, int(_OVERFULL * left), told=told or {}, focus=focus, first=places)
+    groups = choose(statements, costs, int(_OVERFULL * left), told=told, focus=focus, first=places)
 
     def written(number: int) -> str:
         return write([statements[i] for i in sorted(i for group in groups[:number] for i in group)], day_mark)
