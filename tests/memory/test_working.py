@@ -1,13 +1,14 @@
-"""Named values: what tools were called with and gave back stands below what was said, each once, under its name."""
+"""The working memory: what an agent's next step needs of the work before it stands below what was said."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import pytest
 
-from compaction_app.memory.named_values import HEADING, NamedValues, values_of
-from compaction_app.memory.writing import read_back
+from compaction_app.memory.working import HEADING, WorkingMemory
+from compaction_app.memory.writing import read_back, work_of
 from compaction_app.values import Message, Role
 from tests.memory.telling import COUNT, message, size, summarize, turns
 
@@ -22,21 +23,25 @@ def call(number: int, name: str, result: object = None, **arguments: object) -> 
     return [asks, message(number + 1, Role.TOOL, given, tool_call_id=f"c{number}", name=name)]
 
 
+def working(messages: Sequence[Message], state: str = "", earlier: str = "") -> WorkingMemory:
+    memory = WorkingMemory.of(state, work_of(earlier))
+    memory.read(messages)
+    return memory
+
+
 def listed(messages: list[Message], earlier: str = "", room: int = 300) -> str:
-    values = NamedValues(values_of(earlier))
-    values.read(messages)
-    return values.text(room, COUNT)
+    return working(messages, "", earlier).text(room, COUNT)
 
 
 def named(text: str) -> list[str]:
-    return values_of(text).splitlines()
+    return work_of(text).splitlines()
 
 
 BOOKED = call(1, "book_flight", {"flight_id": "HAT-271", "seat_id": "A-17"}, user_id="anna_berg_4711")
 
 
 def test_values_stand_under_the_names_that_they_came_with() -> None:
-    lines = [HEADING, "user_id: anna_berg_4711", "Others:", "flight_id: HAT-271", "seat_id: A-17"]
+    lines = [HEADING, "user_id: anna_berg_4711", "flight_id: HAT-271", "seat_id: A-17"]
     assert listed(BOOKED) == "\n".join(lines)
     # In an extract those that no statement tells.
     assert named(summarize(BOOKED)) == []
@@ -50,7 +55,9 @@ def test_a_value_is_told_once_wherever_it_came_up() -> None:
 
 
 def test_an_identifier_is_read_behind_any_sign() -> None:
-    text = listed(turns("Ticket #QX-4711 of @mira_k7: run it with --dry_run2 (see .env_local3), call +4790000017."))
+    text = listed(
+        BOOKED + turns("Ticket #QX-4711 of @mira_k7: run it with --dry_run2 (see .env_local3), call +4790000017.")
+    )
     assert all(one in text for one in ("QX-4711", "mira_k7", "dry_run2", "env_local3", "+4790000017"))
 
 
@@ -72,9 +79,10 @@ def test_what_people_and_calls_used_comes_before_what_is_newer() -> None:
 
 
 def test_they_outlast_generations() -> None:
-    text = listed(BOOKED)
+    state = working(BOOKED).state()
     for number in range(5):
-        text = listed(call(10 + 2 * number, "look", {"row_id": f"R-{number}00"}, table="orders_2024"), text)
+        memory = working(call(10 + 2 * number, "look", {"row_id": f"R-{number}00"}, table="orders_2024"), state)
+        state, text = memory.state(), memory.text(300, COUNT)
     assert "user_id: anna_berg_4711" in named(text)
     assert "flight_id: HAT-271" in named(text)
     assert "row_id: R-400, R-300, R-200, R-100, R-000" in text
