@@ -44,7 +44,7 @@ def compose(
     said: str = "",
     focus: frozenset[str] = frozenset(),
 ) -> str:
-    """Statements and working memory in at most ``room`` tokens. ``told``: stems told elsewhere, ``said``: in this text."""
+    """Statements and working memory in ``room`` tokens at most. ``told``: stems told elsewhere; ``said``: that text."""
     named = working.text(_room_of(working, statements, room, count), count, said)
     left = room - (count([named])[0] + EDGE if named else 0)
     costs = count([one.text + SEPARATOR for one in statements])
@@ -63,8 +63,7 @@ def compose(
 
 
 def _room_of(working: WorkingMemory, statements: Sequence[Statement], room: int, count: Count) -> int:
-    """What the working memory may take: the more tools did and named beside what was said, the more; of a small room all
-    but a little."""
+    """What the working memory may take: the more that tools did, the more; of a small room nearly all."""
     if not working.calls:
         return 0
     size = working.size(count)
