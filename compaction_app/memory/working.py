@@ -160,14 +160,15 @@ class WorkingMemory:
                 self._read_call(call, result)
 
     def _mention(self, given: Any, weight: float) -> None:
-        """Count each symbol of a text, or of what JSON holds, once."""
-        named: dict[str, str] = {}
+        """Count each symbol of a text once, and each value of JSON wherever it stands under a name."""
+        found: list[tuple[str, str]] = []
+        others: dict[str, None] = {}
         for name, text in [("", given)] if isinstance(given, str) else leaves(given):
             if name and is_symbol(text):
-                named[text] = name
+                found.append((text, name))
             else:
-                named = dict.fromkeys(symbols_in(text), "") | named
-        for value, name in named.items():
+                others |= symbols_in(text)
+        for value, name in [*found, *((value, "") for value in others)]:
             one = self.symbols.setdefault(value, _Symbol())
             one.often, one.place = one.often + weight, self.messages
             if name and one.name not in _CHANGES:
