@@ -24,7 +24,7 @@ from compaction_app.values import RunStatus
 
 #: Open runs of each status that are counted.
 MOST_OPEN = 1000
-#: An older extract is no problem of now.
+#: An older failure is no problem of now.
 RECENT = timedelta(days=7)
 
 
@@ -37,11 +37,13 @@ def health_of(request: HttpRequest) -> dict[str, Any] | None:
     if user is None or not user.has_perm("compaction_app.view_compactionrun"):
         return None
     problems = list(_open_runs(timezone.now()))
-    # A key that is missing or a model that is gone fails no run: an extract is stored instead.
-    succeeded = CompactionRun.objects.filter(status=RunStatus.SUCCEEDED, created_at__gte=timezone.now() - RECENT)
-    if code := succeeded.order_by("-created_at").values_list("error_code", flat=True).first():
-        extracts = f"status__exact={RunStatus.SUCCEEDED}&error_code__isempty=0"
-        problems.append({"kind": "extract", "why": why_it_failed(code) or words(code), "runs": extracts})
+    # A key that is missing or a model that is gone fails no run: an extract is stored instead. A model that hangs does.
+    ended = CompactionRun.objects.filter(status__in=(RunStatus.SUCCEEDED, RunStatus.FAILED))
+    newest = ended.filter(created_at__gte=timezone.now() - RECENT).order_by("-created_at")
+    status, code = newest.values_list("status", "error_code").first() or ("", "")
+    if code:
+        alike = f"status__exact={status}&error_code__isempty=0"
+        problems.append({"kind": status, "why": why_it_failed(code) or words(code), "runs": alike})
     return {"problems": problems}
 
 

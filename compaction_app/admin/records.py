@@ -306,15 +306,14 @@ class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
         """
 
         @wraps(view)
-        def answer(request: HttpRequest, **parts: Any) -> HttpResponse:
-            is_allowed = not permission or self.links(request).may(permission)
-            if not (is_allowed and self.has_view_permission(request)):
+        def answer(request: HttpRequest, pk: int, **parts: Any) -> HttpResponse:
+            obj, is_allowed = self.get_object(request, str(pk)), not permission or self.links(request).may(permission)
+            # A host's class may ask about each record.
+            if not (is_allowed and self.has_view_permission(request, obj)):
                 raise PermissionDenied
-            if "pk" in parts:
-                parts["obj"] = self.get_object(request, str(parts.pop("pk")))
-                if parts["obj"] is None:
-                    raise Http404(f"There is no such {self.opts.verbose_name}.")
-            return view(request, self.links(request), **parts)
+            if obj is None:
+                raise Http404(f"There is no such {self.opts.verbose_name}.")
+            return view(request, self.links(request), obj=obj, **parts)
 
         name = f"{self.opts.app_label}_{self.opts.model_name}_{view.__name__.removesuffix('_view')}"
         return path(route, self.admin_site.admin_view(answer), name=name)

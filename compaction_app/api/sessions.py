@@ -123,7 +123,10 @@ def change_session(request: HttpRequest, session_id: UUID, body: SessionPatch) -
     """Fields that are left out stay unchanged. Messages are not affected."""
     session = find_session(request, session_id, Action.CHANGE)
     given = body.model_dump(exclude_unset=True)
-    if "title" in given:
+    if given.get("title") == session.title:
+        # It stays its message's, with which it may just be erased.
+        del given["title"]
+    elif "title" in given:
         given["title_of"] = None
     try:
         with locked(session):

@@ -96,7 +96,7 @@ def check_earlier_tables(
 
     It is a database check: ``migrate`` runs it, and ``check`` with ``--database``.
     """
-    ours = [app for app in apps.get_app_configs() if app.name.startswith("compaction_app") and app.models_module]
+    ours = [app for app in apps.get_app_configs() if f"{app.name}.".startswith("compaction_app.") and app.models_module]
     found: list[CheckMessage] = []
     for alias, app in product(databases or (), ours):
         replaced = import_module(f"{app.name}.migrations.0001_initial").Migration.replaces

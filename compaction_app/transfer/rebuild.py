@@ -58,7 +58,7 @@ def rebuild(run: CompactionRun) -> Rebuilt | NotRebuilt:
     """The prompt of one of :func:`succeeded_runs`, which have their relations loaded; two or three queries."""
     if run.summary is None:
         return NotRebuilt.DELETED
-    if run.summary.redacted_at is not None:
+    if run.summary.redacted_at or (run.base and run.base.redacted_at):
         return NotRebuilt.REDACTED
     if not run.request:
         return NotRebuilt.NOT_RECORDED

@@ -91,3 +91,5 @@ class TitleForm(forms.Form):
     title = forms.CharField(
         label="Title", max_length=255, widget=forms.TextInput(attrs={"dir": "auto", "autocomplete": "off"})
     )
+    #: How often something had been erased when the page was made.
+    erased = forms.IntegerField(required=False, widget=forms.HiddenInput)

@@ -158,11 +158,13 @@ def new_session(request: HttpRequest) -> HttpResponse:
 def rename(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
     found = _own_session(request, session_id)
     form = TitleForm(request.POST)
-    if form.is_valid():
-        found.title, found.title_of = form.cleaned_data["title"], None
-        found.save(update_fields=["title", "title_of"])
-    else:
+    if not form.is_valid():
         messages.error(request, "A title has 1 to 255 characters.")
+    elif (title := form.cleaned_data["title"]) != found.title:
+        # An older page may still have the words of an erased title.
+        as_shown = ChatSession.objects.filter(pk=found.pk, erasures=form.cleaned_data["erased"] or 0)
+        if not as_shown.update(title=title, title_of=None):
+            messages.error(request, "Something was erased since this page was opened. Rename the conversation again.")
     return redirect("chat:session", session_id)
 
 
@@ -252,7 +254,7 @@ def _branch_page(
         "stream": f"{reverse('compaction_api:get_session', args=[session.pk])}/stream",
         "state": page.state,
         "form": form or MessageForm(auto_id="message-%s"),
-        "title_form": TitleForm(initial={"title": session.title}, auto_id="session-%s"),
+        "title_form": TitleForm(initial={"title": session.title, "erased": session.erasures}, auto_id="session-%s"),
         "editing": editing,
         "generations": reading.read_generations(session, tip, page.state) if shows_generations else None,
         "generations_shown": reading.GENERATIONS_SHOWN,

@@ -105,8 +105,12 @@ def test_a_model_that_writes_no_summary_is_a_problem_though_no_run_fails(viewer,
     stored = [run_at(tips[n], generation=n, created_at=ago(hours=9 - n), **extract) for n in (1, 2)]
     run_at(tips[0], status="skipped")
     found = health_on(viewer)
-    assert found.kinds == ["extract"]
+    assert found.kinds == ["succeeded"]
     assert runs_of("succeeded", viewer) == [[run.pk for run in reversed(stored)]]
+    failed = run_at(tips[0], status="failed", error_code="time_limit")
+    assert health_on(viewer).kinds == ["failed"]
+    assert "The newest run failed: " in block(viewer)
+    assert runs_of("failed", viewer) == [[failed.pk]]
     run_at(tips[0], status="succeeded", generation=3)
     assert health_on(viewer).kinds == []
 

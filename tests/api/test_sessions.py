@@ -77,6 +77,16 @@ class TestChange:
         )
         assert ask("PATCH", f"sessions/{session.pk}", {}).json() == response.json()
 
+    @pytest.mark.parametrize(("given", "left"), [("About boats", ""), ("Boats, again", "Boats, again")])
+    def test_a_title_that_is_sent_back_goes_with_its_message_and_a_new_one_is_ones_own(self, ask, ann, given, left):
+        """A model made it: the message does not begin with it, so nothing else tells that it quotes it."""
+        session = chat.start_session(owner=ann, title="About boats")
+        session.title_of = chat.append_message(session, None, role="user", content="Which boat is mine?")
+        session.save()
+        assert ask("PATCH", f"sessions/{session.pk}", {"title": given}).json()["title"] == given
+        chat.redact_message(session.title_of)
+        assert ChatSession.objects.get(pk=session.pk).title == left
+
     def test_what_can_not_be_stored_leaves_it_as_it_was(self, ask, ann):
         session = chat.start_session(owner=ann, title="Tides")
         other = chat.start_session(owner=ann, external_id="crm-7")

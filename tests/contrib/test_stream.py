@@ -125,6 +125,20 @@ def result(key, output="Paid."):
     return {"toolCallId": key, "state": "output-available", "output": output}
 
 
+@BY_WSGI
+def test_a_stop_while_a_tool_runs_runs_no_other_one(page, server, session):
+    server.script([calls(("c1", "slow", {}), ("c2", "weather", {}))])
+    page.messages = [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": "When?"}]}]
+    with page.asked(hostsTools=True) as events:
+        next(one for one in events if one["type"] == "tool-input-available")
+        soon(lambda: session.messages.filter(role="assistant").exists() and ReplyClaim.objects.exists())
+        page.http.post("stream/stop")
+        seen = list(events)
+    assert [one["toolCallId"] for one in seen if one["type"] == "tool-output-available"] == ["c1"]
+    assert seen[-1]["messageMetadata"]["finishReason"] == "stopped"
+    assert session.messages.filter(role="tool").count() == 1
+
+
 @WSGI_TOO
 def test_what_a_page_says_of_a_call_that_the_server_runs_is_refused(page, server, session):
     """The server stopped before it ran the tool: a result of the page's would be one that the model believes."""

@@ -39,6 +39,14 @@ def test_all_checks_are_registered_once() -> None:
     assert sorted(map(id, registered)) == sorted(map(id, [*checks.ALL, checks.check_earlier_tables]))
 
 
+@pytest.mark.django_db
+def test_a_hosts_app_whose_name_begins_like_this_one_is_not_taken_for_a_part_of_it(monkeypatch) -> None:
+    """``migrate`` ended with ModuleNotFoundError, for want of its migrations."""
+    hosts = SimpleNamespace(name="compaction_app_tickets", label="tickets", models_module=object())
+    monkeypatch.setattr(checks.apps, "get_app_configs", lambda: [hosts])
+    assert checks.check_earlier_tables([], ["default"]) == []
+
+
 # -- settings --------------------------------------------------------------------------------------------
 
 

@@ -173,7 +173,7 @@ class TestManual:
 
 class TestBackground:
     def carried_out(self, run):
-        async_to_sync(carry_out)(run.pk, "default", AWAITED)
+        async_to_sync(carry_out)(CompactionRun.objects.all(), run.pk, AWAITED)
         run.refresh_from_db()
         return run
 

@@ -205,6 +205,9 @@ class Reply:
         claim.take(regenerate=True)
         try:
             for number, call in calls.items():
+                if self._is_stopped:
+                    # What a tool does may not be undone.
+                    break
                 key = OwnKey(f"result-{reply.pk}-{number}")
                 found = rows.filter(idempotency_key=key).first()
                 if found is None:

@@ -39,6 +39,28 @@ class TestConversations:
         browser.post(url("delete", session))
         assert not ChatSession.objects.exists()
 
+    def test_a_page_from_before_an_erasure_does_not_bring_a_title_back(self, browser, session):
+        asked = chat.append_message(session, None, role=Role.USER, content="A harbour, please")
+        browser.post(url("rename", session), {"title": "A harbour"})
+        before, erased = ({"title": "A harbour", "erased": times} for times in (0, 1))
+        assert 'name="erased" value="0"' in text_of(browser.get(url("session", session), follow=True))
+        chat.redact_message(asked)
+        assert "was erased since" in text_of(browser.post(url("rename", session), before, follow=True))
+        session.refresh_from_db()
+        assert session.title == ""
+        # Of their own accord, on a page that shows what is so.
+        browser.post(url("rename", session), erased)
+        session.refresh_from_db()
+        assert session.title == "A harbour"
+
+    def test_a_title_that_is_sent_as_it_is_stays_its_messages(self, browser, session):
+        session.title, session.title_of = "Boats", chat.append_message(session, None, role=Role.USER, content="Which?")
+        session.save()
+        browser.post(url("rename", session), {"title": "Boats"})
+        chat.redact_message(session.title_of)
+        session.refresh_from_db()
+        assert session.title == ""
+
     def test_the_list_shows_ones_own_newest_first(self, browser, marit, stranger):
         for title in ("First", "Second"):
             chat.start_session(owner=marit, title=title)

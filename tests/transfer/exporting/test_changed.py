@@ -84,3 +84,13 @@ class TestErased:
         exported = export(tmp_path / "out")
         assert exported.reasons == ["redacted", "redacted"]
         assert [path.name for path in exported.folder.rglob("*")] == ["index.json"]
+
+    def test_a_summary_that_was_written_of_an_erased_one_is_not_shown_as_if_of_none(self, server, session, tmp_path):
+        """The text was in the first summary alone, of which the second one says nothing: that stays in use."""
+        messages = self.two_generations(session)
+        first, second = session.messages.summaries().order_by("pk")
+        type(first).objects.filter(pk=first.pk).update(content="Anna lives in Husum.")
+        chat.redact_text(messages[0].session, "Husum")
+        second.refresh_from_db()
+        assert second.redacted_at is None
+        assert export(tmp_path / "out").reasons == ["redacted", "redacted"]
