@@ -152,7 +152,7 @@ def difference(before: str, after: str) -> list[tuple[str, str]]:
 
 
 def entries_of(quoted: str) -> list[tuple[str, list[str]]]:
-    """(who said it, and when, entries) of each line of a summary's ledger or extract, and its named values."""
+    """(who said it, and when, entries) of each line of a summary's ledger or extract, and its working memory."""
     told = islice(read_back(quoted), _MOST_ENTRIES)
     found = [
         (", ".join(filter(None, who)), [one.text for one in entries])

@@ -83,7 +83,7 @@ def read_replaced(request: SummaryRequest) -> Material:
 
 
 def read_earlier(text: str, state: str = "", *, is_extract: bool = False) -> tuple[Reader, WorkingMemory]:
-    """A reader that has read an earlier summary, and its named values.
+    """A reader that has read an earlier summary, and its working memory.
 
     What stands under our heading in a model's text may be its own, so nobody's.
     """

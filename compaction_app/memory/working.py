@@ -12,6 +12,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,8 +35,8 @@ _SAID = "said"
 _CALLED, _WRITTEN, _RETURNED, _EARLIER = 2.0, 1.0, 0.5, 2.0
 #: Of a path, and of a bare number, a factor on that.
 _PATH, _BARE = 1.5, 0.25
-#: Symbols of a state.
-_MOST = 3_000
+#: Symbols, requests and failures of a state.
+_MOST, _MOST_ASKED, _MOST_FAILED = 2_000, 200, 20
 #: Words of an earlier request that are told where there is room, characters of any and of how it ended.
 _WORDS, _FEW, _LONGEST, _ENDED = 40, 18, 1_200, 100
 #: So many of the newest are told with how they ended.
@@ -102,7 +103,8 @@ class WorkingMemory:
     @classmethod
     def of(cls, state: str, text: str = "") -> WorkingMemory:
         """From its state, or where there is none from a text that it wrote."""
-        if state.startswith("{"):
+        # A redactor may have left anything of it.
+        with suppress(ValueError, TypeError, KeyError):
             given = json.loads(state)
             memory = cls(**{**given, "symbols": {}, "asked": [_Request(*one) for one in given["asked"]]})
             memory.symbols = {value: _Symbol(*one) for value, *one in given["symbols"]}
@@ -126,13 +128,17 @@ class WorkingMemory:
         return memory
 
     def state(self) -> str:
-        kept = (
-            sorted(self.symbols, key=self._worth, reverse=True)[:_MOST] if len(self.symbols) > _MOST else self.symbols
-        )
-        found = ((value, self.symbols[value]) for value in kept)
-        symbols = [[value, one.often, one.place, one.name, one.changes] for value, one in found]
-        asked = [[one.text, one.state, one.ended] for one in self.asked]
-        return json.dumps({**vars(self), "symbols": symbols, "asked": asked}, ensure_ascii=False)
+        """What the next generation counts on from, with a bound; "" where there was no work."""
+        if not self.calls:
+            return ""
+        kept = sorted(self.symbols, key=self._worth, reverse=True)[:_MOST]
+        symbols = [
+            (value, one.often, one.place, one.name, one.changes) for value in kept for one in [self.symbols[value]]
+        ]
+        asked = [(_first(one.text, _WORDS), one.state, one.ended) for one in self.asked[:-1]][-_MOST_ASKED:]
+        asked += [(one.text, one.state, one.ended) for one in self.asked[-1:]]
+        failed = dict([*self.failed.items()][-_MOST_FAILED:])
+        return json.dumps({**vars(self), "symbols": symbols, "asked": asked, "failed": failed}, ensure_ascii=False)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -140,48 +146,39 @@ class WorkingMemory:
         results = calls_and_results(messages).results
         for message, answers in zip(messages, results, strict=True):
             self.messages += 1
-            if message.role == Role.TOOL:
-                self.done += len(message.content)
-            else:
-                self.said += len(message.content)
+            is_result = message.role == Role.TOOL
+            self.done += is_result * len(message.content)
+            self.said += (not is_result) * len(message.content)
             if message.role == Role.USER:
                 self._ask(message.content)
             elif message.role == Role.ASSISTANT and message.content and not message.tool_calls:
                 self._close(message.content)
-            given = parsed(message.content) if message.role == Role.TOOL else None
-            weight = _RETURNED if message.role == Role.TOOL else _WRITTEN
-            if given is None:
-                self._mention(symbols_in(message.content), weight)
-            else:
-                self._mention_leaves(given, weight)
+            given = parsed(message.content) if is_result else None
+            self._mention(message.content if given is None else given, _RETURNED if is_result else _WRITTEN)
             for call, result in zip(message.tool_calls, answers, strict=True):
                 self.calls += 1
                 self._read_call(call, result)
 
-    def _mention(self, symbols: Mapping[str, None], weight: float, name: str = "") -> None:
-        for value in symbols:
+    def _mention(self, given: Any, weight: float) -> None:
+        """Count each symbol of a text once, and each value of JSON wherever it stands under a name."""
+        found: list[tuple[str, str]] = []
+        others: dict[str, None] = {}
+        for name, text in [("", given)] if isinstance(given, str) else leaves(given):
+            if name and is_symbol(text):
+                found.append((text, name))
+            else:
+                others |= symbols_in(text)
+        for value, name in [*found, *((value, "") for value in others)]:
             one = self.symbols.setdefault(value, _Symbol())
             one.often, one.place = one.often + weight, self.messages
             if name and one.name not in _CHANGES:
                 one.name = name
 
-    def _mention_leaves(self, given: Any, weight: float) -> None:
-        others: dict[str, None] = {}
-        for name, value in leaves(given):
-            if is_symbol(value):
-                self._mention({value: None}, weight, name)
-            else:
-                others |= symbols_in(value)
-        self._mention(others, weight)
-
     def _read_call(self, call: Mapping[str, Any], result: str | None) -> None:
         name, raw = call_name(call), name_and_arguments(call)[1]
         self.done += len(str(raw))
         given = parsed(raw)
-        if given is None:
-            self._mention(symbols_in(str(raw)), _CALLED)
-        else:
-            self._mention_leaves(given, _CALLED)
+        self._mention(str(raw) if given is None else given, _CALLED)
         texts = [value for _, value in leaves(given)] if given is not None else [str(raw)]
         if plan := _plan_in(given, texts):
             self.plan = plan if any(not _is_done(item) for item in plan) else []
@@ -218,7 +215,7 @@ class WorkingMemory:
                 one.changes += does != "read"
         self.failed.pop(tried, None)
         if error:
-            self.failed[tried] = line if error in line else f"{line} {one_line(str(error), 160)}"
+            self.failed[tried] = line if error in line else f"{line} {harmless(one_line(str(error), 160))}"
 
     def _ask(self, content: str) -> None:
         said = [

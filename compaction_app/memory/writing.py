@@ -1,4 +1,4 @@
-"""Statements as text, and the text as statements: a line a speaker, under the days; below them the named values.
+"""Statements as text, and the text as statements: a line a speaker, under the days; below them the working memory.
 
 The text is all that the next generation has. So it is read back as what it was: whose words, on which day, in which
 order.
@@ -45,10 +45,8 @@ def compose(
     focus: frozenset[str] = frozenset(),
     first: Collection[int] = (),
 ) -> str:
-    """Statements and named values in at most ``room`` tokens. ``told``: stems that are told elsewhere, ``said``: where;
-    ``first``: the ``id`` of those that come before any other.
-
-    The more named values there are beside what was said, the larger their share.
+    """Statements and working memory in ``room`` tokens at most. ``told``: stems told elsewhere; ``said``: that text;
+    ``first``: the ``id`` of statements that come before any other.
     """
     named = working.text(_room_of(working, statements, room, count), count, said)
     left = room - (count([named])[0] + EDGE if named else 0)
@@ -69,16 +67,14 @@ def compose(
 
 
 def _room_of(working: WorkingMemory, statements: Sequence[Statement], room: int, count: Count) -> int:
-    """What the working memory may take: the more of it there is beside what was said, the more; all but a little of a
-    small room."""
+    """What the working memory may take: the more that tools did, the more; of a small room nearly all."""
     if not working.calls:
         return 0
     size = working.size(count)
     said = sum(count([one.text for one in statements if one.speaker.role != Role.TOOL]))
-    most = _SMALL * _MOST_NAMED + _MOST_WORK * (room - _SMALL) if room > _SMALL else _MOST_NAMED * room
+    most = _MOST_NAMED * min(room, _SMALL) + _MOST_WORK * max(0, room - _SMALL)
     did, talked = working.done * working.calls, working.said * len(working.asked)
-    acted = did**3 / (did**3 + talked**3 + 1)
-    share = max(acted, size**2 / (size**2 + _SPEECH * said**2 + 1))
+    share = max(did**3 / (did**3 + talked**3 + 1), size**2 / (size**2 + _SPEECH * said**2 + 1))
     return int(min(most, room * share))
 
 
