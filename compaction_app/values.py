@@ -212,7 +212,7 @@ class Origin(StrEnum):
 
 
 class Contents(TypedDict, total=False):
-    """What a message may hold."""
+    """What a message says: where none of it is given, it is read from ``original``."""
 
     content: str | Sequence[Mapping[str, Any]]
     tool_calls: Sequence[Mapping[str, Any]] | None
