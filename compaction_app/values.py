@@ -480,7 +480,7 @@ class ModelCall:
     model: str = ""
     input_tokens: int = 0
     output_tokens: int = 0
-    #: The input tokens that the provider read from its cache.
+    #: Those of the input tokens that the provider read from its cache.
     cached_tokens: int = 0
 
 
@@ -493,7 +493,7 @@ class SummaryDraft(ModelCall):
     finish_reason: str = "stop"
     #: Tokens that the reply might have had; 0: unknown.
     limit: int = 0
-    #: The provider's refusal field was set.
+    #: The model declined, by a field or a finish reason of the provider's.
     refused: bool = False
     #: The model called a tool instead of writing.
     tool_called: bool = False
