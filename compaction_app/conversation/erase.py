@@ -277,7 +277,7 @@ def _compact_below(near: Any, message_id: int | None) -> None:
             request_compaction(tip)
 
 
-def _batches(ids: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+def _batches(ids: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
     return (ids[start : start + size] for start in range(0, len(ids), size))
 
 
