@@ -243,7 +243,7 @@ def _compact(
 
     draft, failure = ask(request)
     if failure == ErrorCode.OVERSIZE:
-        draft, failure = ask(tighter(request))
+        draft, failure = ask(tighter(request, count([draft.text])[0] if draft else 0))
     if failure or draft is None:
         log(logger, logging.WARNING, "failed", code=failure, messages=len(plan.covered))
         return branch, 0, failure

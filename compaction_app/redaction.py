@@ -74,7 +74,8 @@ def redact_branch(branch: Branch, redact: Redact, count: Count) -> Branch:
 def redact_summary(summary: Summary, redact: Redact) -> Summary:
     texts = (summary.content, summary.ledger, summary.extract)
     content, ledger, extract = map(redact, texts)
-    return replace(summary, content=content, ledger=ledger, extract=extract)
+    memory = _redact_arguments(summary.memory, redact)
+    return replace(summary, content=content, ledger=ledger, extract=extract, memory=memory)
 
 
 def redact_and_recount(message: AnyMessage, redact: Redact, count: Count) -> AnyMessage:

@@ -310,6 +310,8 @@ class Summary:
     is_extract: bool = False
     #: What is quoted of the covered messages, told without sight of anything after the cutoff; read for summarizers.
     extract: str = ""
+    #: The state of the working memory beside the extract.
+    memory: str = ""
     #: Its anchor is on another branch: only the extract is shown, and stands in ``content``.
     is_shared: bool = False
     #: The user message of the turn that the cutoff lies in, shown verbatim after the summary.
@@ -460,6 +462,8 @@ class SummaryRequest:
     previous_is_extract: bool = False
     #: The base's own extract, which its text need not have been made of.
     previous_extract: str = ""
+    #: The state of its working memory.
+    previous_memory: str = ""
     covered: tuple[Message, ...] = ()
     lookahead: tuple[Message, ...] = ()
     instructions: str = ""
@@ -499,8 +503,8 @@ class SummaryDraft(ModelCall):
     tool_called: bool = False
     #: The text is quoted from the conversation, as that of a summarizer that needs no model: it is judged as such.
     is_extract: bool = False
-    #: It answers the retry with a smaller target, not the original request.
-    tightened: bool = False
+    #: Tokens of the draft that was too long, where this one answers the retry with a smaller target; else 0.
+    tightened: int = 0
     #: Every call made for it, refused drafts included. Empty: only the call that made this draft.
     calls: tuple[ModelCall, ...] = field(default=(), compare=False)
     #: What our own extract was chosen from, so that nothing is read twice.

@@ -22,11 +22,10 @@ from typing import Any
 
 import httpx2
 
-from compaction_app.memory.named_values import values_of
 from compaction_app.memory.sentences import split_sentences
 from compaction_app.memory.statements import is_question
 from compaction_app.memory.words import read_words, stem
-from compaction_app.memory.writing import read_back
+from compaction_app.memory.writing import read_back, work_of
 from project.chat.uploads import split_files
 
 #: The model name that its replies are stored with.
@@ -139,7 +138,7 @@ def _statements(messages: Sequence[Mapping[str, Any]], asked: int) -> Iterator[_
         typed, files = split_files(text) if role == "user" else (text, [])
         parts = [(f"the file {file.name}", _sentences(file.text)) for file in files]
         if summary := role == "user" and _SUMMARY.search(text):
-            told = [*(one.text for one in read_back(summary[1])), *values_of(summary[1]).splitlines()]
+            told = [*(one.text for one in read_back(summary[1])), *work_of(summary[1]).splitlines()]
             parts = [("the summary", told)]
         elif n != asked:
             parts.append((_WHERE.get(role, "an earlier reply"), _sentences(typed)))

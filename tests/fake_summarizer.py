@@ -25,6 +25,8 @@ class FakeSummarizer(Summarizer):
     error: ClassVar[Exception | None] = None
     #: In seconds, before the draft is returned.
     delay: ClassVar[float] = 0.0
+    #: It needs no room.
+    smallest_target = 1
     #: The requests to all instances, oldest first.
     requests: ClassVar[list[SummaryRequest]] = []
 

@@ -11,7 +11,7 @@ from compaction_app.testing import steps
 from compaction_app.testing.exchange import Body, Exchange, Step, content_text
 from compaction_app.tokens import ExactTokenCounter
 
-_ASKED_SIZE = re.compile(r"about (\d+) tokens")
+_ASKED_SIZE = re.compile(r"(?:aim for|again in) about (\d+) tokens")
 
 
 def fill_target(share: float = 1.0) -> Step:

@@ -43,13 +43,14 @@ from compaction_app.memory import (
     dates,
     extractive,
     ledger_text,
-    named_values,
     quoting,
     relating,
     score,
     sentences,
     statements,
+    symbols,
     words,
+    working,
     writing,
 )
 from compaction_app.messages import (
@@ -104,11 +105,12 @@ def _call(arguments: Any) -> dict[str, Any]:
     return {"id": "c", "function": {"name": "shell", "arguments": arguments}}
 
 
-def _named(text: str) -> None:
-    values = named_values.NamedValues(text)
+def _worked(text: str) -> None:
+    memory = working.WorkingMemory.of(text, text)
     call = {"id": "c", "function": {"name": "look", "arguments": text}}
-    values.read([replace(_message(text, Role.ASSISTANT), tool_calls=(call,)), _message(text, Role.TOOL)])
-    values.text(2_000, _count)
+    reply = replace(_message(text, Role.ASSISTANT), tool_calls=(call,))
+    memory.read([_message(text), reply, replace(_message(text, Role.TOOL), tool_call_id="c"), _message(text)])
+    memory.text(2_000, _count)
 
 
 def _summarized(text: str, role: str = Role.USER) -> str:
@@ -214,7 +216,8 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     dates: [lambda text: dates.resolve_dates(text, dates.date(2024, 1, 1))],
     extractive: [_summarized, _read_summary, lambda text: _summarized(text, Role.TOOL)],
     ledger_text: [_drafted],
-    named_values: [_named, named_values.read_records],
+    symbols: [symbols.symbols_in, symbols.read_records, lambda text: [*symbols.parts_of(text[:120])]],
+    working: [_worked],
     quoting: [lambda text: list(quoting.split_quoted(text)), quoting.harmless],
     relating: [lambda text: relating.relate([statements.Statement("", _SPEAKER, text, words.read_words(text))])],
     score: [lambda text: score.Told([text])],
@@ -615,7 +618,7 @@ NOT_FROM_OUTSIDE = set(
     # A type alone, or once through, without a pattern that repeats.
     """wrong_draft count_summary with_address json_type report_of problem_of event response redacted """
     # Read by what is here: the extract, its score, what decides on a history that was read.
-    """complete complete_draft share_kept should_compact resolve_request_at is_over_threshold pruned_history_tokens
+    """complete share_kept should_compact resolve_request_at is_over_threshold pruned_history_tokens
     redact_branch reasoning_sizes overflow_of_error overflow_of_report error_text
     """
     # A row, by its key: queries, whose number and rows other tests assert.

@@ -20,9 +20,8 @@ from compaction_app.admin.display import column
 from compaction_app.admin.links import Links
 from compaction_app.admin.records import Sections
 from compaction_app.memory.ledger_text import EXTRACT_HEADING
-from compaction_app.memory.named_values import values_of
 from compaction_app.memory.statements import NOBODY
-from compaction_app.memory.writing import read_back
+from compaction_app.memory.writing import read_back, work_of
 from compaction_app.models import ChatMessage, CompactionRun, sql
 from compaction_app.models.columns import lean
 from compaction_app.models.database import fetch
@@ -153,7 +152,7 @@ def difference(before: str, after: str) -> list[tuple[str, str]]:
 
 
 def entries_of(quoted: str) -> list[tuple[str, list[str]]]:
-    """(who said it, and when, entries) of each line of a summary's ledger or extract, and its named values."""
+    """(who said it, and when, entries) of each line of a summary's ledger or extract, and its working memory."""
     told = islice(read_back(quoted), _MOST_ENTRIES)
     found = [
         (", ".join(filter(None, who)), [one.text for one in entries])
@@ -161,5 +160,5 @@ def entries_of(quoted: str) -> list[tuple[str, list[str]]]:
             told, lambda one: ("" if one.speaker.role == NOBODY else one.speaker.label, one.day)
         )
     ]
-    named = values_of(quoted).splitlines()[:_MOST_ENTRIES]
-    return [*found, (_("Named values"), named)] if named else found
+    named = work_of(quoted).splitlines()[:_MOST_ENTRIES]
+    return [*found, (_("Working memory"), named)] if named else found

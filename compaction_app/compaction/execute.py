@@ -218,11 +218,24 @@ def _load(
         # A summary may be longer than its target: the target leaves room for that in the longest reply.
         longest = max(1, int(capacity.output_tokens / OVERSIZE_FACTOR))
         budget = replace(budget, summary_target=min(budget.summary_target, longest))
-        limit = SummarizerLimit(capacity.input_tokens, prompt, count)
+        share = 0 if summarizer.quotes else ledger.ledger_room(budget.summary_target, settings)
+        limit = SummarizerLimit(capacity.input_tokens, prompt, count, share)
     plan = _plan(run, branch, budget, settings, summarizer, limit)
     if plan is None:
         return SkipReason.NOTHING_TO_COMPACT
     limits = limit.byte_limits(plan) if limit and plan.shorten else {}
+    request = prompt.request(plan, run.nonce, limits)
+    remembered = ledger.Remembered(request, plan, budget, settings, count)
+    if not summarizer.quotes:
+        if settings.extract_fallback and _has_no_room(plan, settings, summarizer):
+            # Unless it is the model that reads or writes little at once.
+            whole = _plan(run, branch, Budget(**run.budget), settings, summarizer)
+            if whole and _has_no_room(whole, settings, summarizer):
+                quoted = _load(run, settings, None, ExtractiveSummarizer(settings))
+                # Unless nothing of the conversation can be quoted.
+                if isinstance(quoted, Attempt) and not quoted.refusal(quoted.summarizer.summarize(quoted.request)):
+                    return quoted
+        request = prompt.beside(request, plan, *remembered.show())
     return Attempt(
         run=run,
         settings=settings,
@@ -231,11 +244,17 @@ def _load(
         tip=tip,
         branch=branch,
         plan=plan,
-        request=prompt.request(plan, run.nonce, limits),
+        request=request,
+        remembered=remembered,
         summarizer=summarizer,
         limits=limits,
         count=count,
     )
+
+
+def _has_no_room(plan: CompactionPlan, settings: Settings, summarizer: Summarizer) -> bool:
+    """Whether the memory leaves less of the target than the summarizer is asked for."""
+    return plan.target_tokens - ledger.ledger_room(plan.target_tokens, settings) < summarizer.smallest_target
 
 
 def _plan(
@@ -276,6 +295,8 @@ class Attempt:
     branch: Branch
     plan: CompactionPlan
     request: SummaryRequest
+    #: What stands beside the draft.
+    remembered: ledger.Remembered
     summarizer: Summarizer
     #: Bytes that covered messages are shortened to, by id.
     limits: dict[int, int]
@@ -287,7 +308,12 @@ class Attempt:
 
     def refusal(self, draft: SummaryDraft) -> ErrorCode | None:
         """Why the draft cannot become the summary; None if it can."""
-        return refuse_draft(self.prose(draft), self.request, self.plan.most_tokens, self.count)
+        return refuse_draft(self.prose(draft), self.request, self.plan.most_tokens - self.memory_tokens, self.count)
+
+    @property
+    def memory_tokens(self) -> int:
+        """What the memory beside the draft takes of the plan's target."""
+        return self.plan.target_tokens - self.request.target_tokens
 
     def prose(self, draft: SummaryDraft) -> SummaryDraft:
         return prose_draft(draft, self.request.previous_ledger)
@@ -361,12 +387,14 @@ class Attempt:
             plan = _plan(run, self.branch, budget, settings, self.summarizer)
             if plan is None:
                 return None
+            request = prompt_of(run, settings).request(plan, run.nonce)
             extract = replace(
                 self,
                 budget=budget,
                 capacity=None,
                 plan=plan,
-                request=prompt_of(run, settings).request(plan, run.nonce),
+                request=request,
+                remembered=ledger.Remembered(request, plan, budget, settings, self.count),
                 summarizer=summarizer,
                 limits={},
                 failure=failure,
@@ -389,7 +417,7 @@ class Attempt:
             return None
         draft = self.prose(result)
         draft = replace(draft, text=draft.text.strip())
-        kept = ledger.complete_draft(draft, self.request, self.plan, self.budget, self.settings, self.count)
+        kept = self.remembered.kept(draft)
         return write_if_claimed(run, lambda: self._commit(draft, kept) if self._is_unchanged() else None)
 
     def _is_unchanged(self) -> bool:
@@ -415,6 +443,7 @@ class Attempt:
             role=Role.USER,
             content=draft.text,
             extract=kept.extract,
+            memory=kept.memory,
             ledger=kept.ledger,
             is_extract=draft.is_extract,
             last_summarized_message_id=plan.cutoff.id,
@@ -428,10 +457,11 @@ class Attempt:
         # So that its prompt can be built again: numbers and ids, no text.
         request = {
             "target_tokens": plan.target_tokens,
+            "memory_tokens": self.memory_tokens,
             "lookahead": [plan.lookahead[0].id, plan.lookahead[-1].id] if plan.lookahead else [],
             "shown_bytes": max(self.limits.values(), default=None),
             "max_input_tokens": self.capacity.input_tokens if self.capacity else None,
-            # The draft answered the one tighter retry.
+            # Of the draft before it, where it answered the one tighter retry.
             "tightened": draft.tightened,
         }
         run.error_code = run.error_detail = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from compaction_app.memory.statements import NOBODY, Statement
@@ -68,10 +68,11 @@ def choose(
     *,
     told: Mapping[str, int],
     focus: frozenset[str] = frozenset(),
+    first: Collection[int] = (),
 ) -> list[list[int]]:
     """Groups of places in ``statements`` that cost ``room`` tokens at most, best first: a statement and what it needs.
 
-    ``told``: how often each stem is told elsewhere.
+    ``told``: how often each stem is told elsewhere. ``first``: places that come before any other.
     """
     worth = _appraise(statements, costs, focus)
     counted, taken, used = Counter(told), set[int](), 0
@@ -91,8 +92,8 @@ def choose(
     # (-gain, -place, how often it was priced), so that of equal gains the newer statement comes first. Gains only fall
     # as words are told, so an old gain is an upper bound.
     heap = [(-gain(group), -i, 0) for i in range(len(statements)) if (group := together(i))]
-    if costs and _LAST * costs[-1] <= room:
-        heap.append((-math.inf, 1 - len(costs), _PRICED))
+    is_last_kept = costs and _LAST * costs[-1] <= room
+    heap += [(-math.inf, -i, _PRICED) for i in [*first, *([len(costs) - 1] if is_last_kept else [])]]
     heapq.heapify(heap)
     while heap:
         _, place, priced = heapq.heappop(heap)

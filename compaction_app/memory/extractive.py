@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from compaction_app.memory.choosing import mark_names
 from compaction_app.memory.ledger_text import EXTRACT_HEADING
-from compaction_app.memory.named_values import NamedValues, values_of
 from compaction_app.memory.reading import Reader, read_prose
 from compaction_app.memory.relating import relate
 from compaction_app.memory.statements import Statement
 from compaction_app.memory.words import read_words, stem
-from compaction_app.memory.writing import EDGE, compose, read_back
+from compaction_app.memory.working import WorkingMemory
+from compaction_app.memory.writing import EDGE, compose, read_back, work_of
 from compaction_app.tokens import Count
 from compaction_app.values import EXTRACTIVE_MODEL, Message, SummaryDraft, SummaryRequest
 
@@ -23,15 +23,17 @@ class Material:
 
     #: In order, with their names marked, and without those that a newer one replaces.
     statements: Sequence[Statement]
-    values: NamedValues
+    working: WorkingMemory
     covered: Sequence[Message] = ()
+    #: Extracts that were made of it, by target and instructions.
+    made: dict[tuple[int, str], str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, reader: Reader, values: NamedValues, covered: Sequence[Message] = ()) -> Material:
+    def of(cls, reader: Reader, working: WorkingMemory, covered: Sequence[Message] = ()) -> Material:
         reader.read_messages(covered)
-        values.read(covered)
+        working.read(covered)
         mark_names(reader.statements)
-        return cls(relate(reader.statements), values, covered)
+        return cls(relate(reader.statements), working, covered)
 
     def of_text(self, extract: str) -> list[Statement]:
         """Those that an extract of them tells."""
@@ -39,10 +41,13 @@ class Material:
         return [one for one in self.statements if (one.speaker.label, one.text) in told]
 
     def extract(self, target_tokens: int, count: Count, instructions: str = "") -> str:
+        if (found := self.made.get((target_tokens, instructions))) is not None:
+            return found
         room = target_tokens - sum(count([EXTRACT_HEADING])) - EDGE
         focus = frozenset(map(stem, read_words(instructions).content))
-        text = compose(self.statements, self.values, room, count, day_mark="### ", focus=focus)
-        return f"{EXTRACT_HEADING}\n{text}" if text else self._smallest(target_tokens, count)
+        text = compose(self.statements, self.working, room, count, day_mark="### ", focus=focus)
+        text = f"{EXTRACT_HEADING}\n{text}" if text else self._smallest(target_tokens, count)
+        return self.made.setdefault((target_tokens, instructions), text)
 
     def _smallest(self, target: int, count: Count) -> str:
         """Where there is no room for a heading: the last statement that fits alone and needs no other."""
@@ -72,15 +77,17 @@ def extractive_draft(request: SummaryRequest, count: Count) -> SummaryDraft:
 
 def read_replaced(request: SummaryRequest) -> Material:
     """What a summary takes the place of: the covered messages, and what the base's extract says."""
-    return Material.of(*read_earlier(request.previous_extract, is_extract=True), request.covered)
+    return Material.of(
+        *read_earlier(request.previous_extract, request.previous_memory, is_extract=True), request.covered
+    )
 
 
-def read_earlier(text: str, *, is_extract: bool = False) -> tuple[Reader, NamedValues]:
-    """A reader that has read an earlier summary, and its named values.
+def read_earlier(text: str, state: str = "", *, is_extract: bool = False) -> tuple[Reader, WorkingMemory]:
+    """A reader that has read an earlier summary, and its working memory.
 
     What stands under our heading in a model's text may be its own, so nobody's.
     """
     earlier = read_back(text.removeprefix(EXTRACT_HEADING)) if is_extract else read_prose(text)
     # A cut lies before what a person says next: where a person's words stand last, what answered them is not told.
     last = earlier[-1] if is_extract and earlier and not earlier[-1].speaker.is_person else None
-    return Reader(earlier, last), NamedValues(values_of(text) if is_extract else "")
+    return Reader(earlier, last), WorkingMemory.of(state, work_of(text) if is_extract else "")

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
 
 from compaction_app.conf import Settings
 from compaction_app.context.pruning import pins_and_room
 from compaction_app.exceptions import RedactionFailed
-from compaction_app.memory.extractive import read_replaced
-from compaction_app.memory.named_values import NamedValues, values_of
+from compaction_app.memory.extractive import Material, read_replaced
 from compaction_app.memory.score import Told, share_kept
 from compaction_app.memory.statements import Statement
-from compaction_app.memory.writing import compose
-from compaction_app.messages.transcript import count_summary, leaks_wrapper
+from compaction_app.memory.writing import EDGE, compose
+from compaction_app.messages.transcript import count_summary, escape, leaks_wrapper
 from compaction_app.redaction import apply_redactor, redactor_of
 from compaction_app.tokens import Count
 from compaction_app.values import (
@@ -34,6 +34,8 @@ from compaction_app.values import (
     with_ledger,
 )
 
+#: The share of a summary's target that is the ledger's, whatever the draft takes.
+LEDGER_SHARE = 1 / 3
 #: So many content words make a sentence worth keeping that has no name, number or rule: "Flights are fine too."
 _FULL_SENTENCE = 2
 #: So many tokens behind the cutoff are read, or as many as are covered.
@@ -45,36 +47,85 @@ class Kept:
     """What is stored beside a draft, and the share of facts kept without and with the ledger: 0–1, None if off."""
 
     extract: str
+    memory: str
     ledger: str
     before: float | None
     after: float | None
 
 
-def complete_draft(
-    draft: SummaryDraft, request: SummaryRequest, plan: CompactionPlan, budget: Budget, settings: Settings, count: Count
-) -> Kept:
-    """The extract of a plan, and the ledger that its draft leaves room for. Never fails a draft that was accepted.
+@dataclass
+class Remembered:
+    """What must survive the messages of a request: the extract, and the ledger of any text about them. Read once.
 
     Everything told comes from the request, so it has passed the redactor.
     """
-    prose, material = draft.text, draft.material or read_replaced(request)
-    extract = material.extract(_extract_target(plan, budget, settings), count)
-    if settings.ledger_tokens == 0:
-        return Kept(extract, "", None, None)
-    before = share_kept(material.statements, Told([prose]))
-    beside = [message.content for message in _following_messages(plan, settings)]
-    told = Told([prose, *beside])
-    lost = _lost(material.of_text(extract), told, request.nonce, is_prose=not draft.is_extract)
-    values = NamedValues(values_of(extract)).without("\n".join([prose, *beside]))
-    size = count_summary(with_ledger(prose, "\n"), count)
-    room = _room(prose, size, plan, budget, settings, count)
-    limit, ledger = size + room, compose(lost, values, room, count, told=told.stems)
-    # In one text with the prose it may have more tokens than alone.
-    while ledger and (over := count_summary(with_ledger(prose, ledger), count) - limit) > 0:
-        room -= over
-        ledger = compose(lost, values, room, count, told=told.stems)
-    after = share_kept(material.statements, Told([prose, ledger])) if ledger else before
-    return Kept(extract, ledger, before, after)
+
+    request: SummaryRequest
+    plan: CompactionPlan
+    budget: Budget
+    settings: Settings
+    count: Count
+    #: What stands beside any draft: its model is shown it, so nothing of it goes for what the draft tells.
+    shown: str = field(default="", init=False)
+
+    @cached_property
+    def material(self) -> Material:
+        return read_replaced(self.request)
+
+    @cached_property
+    def extract(self) -> str:
+        return self.material.extract(_extract_target(self.plan, self.budget, self.settings), self.count)
+
+    @cached_property
+    def following(self) -> list[str]:
+        return [message.content for message in _following_messages(self.plan, self.settings)]
+
+    @property
+    def room(self) -> int:
+        """Tokens for the entries of the ledger that no draft may take."""
+        return ledger_room(self.plan.target_tokens, self.settings) - self.count([LEDGER_HEADING])[0]
+
+    def show(self) -> tuple[str, int]:
+        """What stands beside any draft, counted as its model is shown it, and what it takes of the target."""
+        room = self.room - 2 * EDGE
+        self.shown = self._composed("", room, lambda texts: self.count([escape(text) for text in texts]))
+        return self.shown, self.count([with_ledger("", self.shown)])[0] if self.shown else 0
+
+    def kept(self, draft: SummaryDraft) -> Kept:
+        """What is stored beside a draft. Never fails one that was accepted."""
+        prose, self.material = draft.text, draft.material or self.material
+        if self.settings.ledger_tokens == 0:
+            return Kept(self.extract, self.material.working.state(), "", None, None)
+        before = share_kept(self.material.statements, Told([prose]))
+        size = count_summary(with_ledger(prose, "\n"), self.count)
+        room = _room(prose, size, self.plan, self.budget, self.settings, self.count)
+        limit, ledger = size + room, self._ledger(draft, room)
+        # In one text with the prose it may have more tokens than alone.
+        while ledger and (over := count_summary(with_ledger(prose, ledger), self.count) - limit) > 0:
+            room -= over
+            ledger = self._ledger(draft, room)
+        after = share_kept(self.material.statements, Told([prose, ledger])) if ledger else before
+        return Kept(self.extract, self.material.working.state(), ledger, before, after)
+
+    def _ledger(self, draft: SummaryDraft, room: int) -> str:
+        """What was shown, and in more room what else the draft lost."""
+        if self.shown and self.count([self.shown])[0] <= room <= self.room:
+            return self.shown
+        return self._composed(draft.text, room, self.count, is_prose=not draft.is_extract)
+
+    def _composed(self, prose: str, room: int, count: Count, *, is_prose: bool = True) -> str:
+        statements, said = self.material.of_text(self.extract), [prose, *self.following]
+        told = Told(said)
+        lost = _lost(statements, told, self.request.nonce, is_prose=is_prose)
+        first = {id(one) for one in self.material.of_text(self.shown)}
+        working = self.material.working
+        return compose(lost, working, room, count, told=told.stems, said="\n".join(said), first=first)
+
+
+def ledger_room(target_tokens: int, settings: Settings) -> int:
+    """The tokens of a summary's target that are the ledger's, whatever the draft takes."""
+    own = int(LEDGER_SHARE * target_tokens)
+    return own if settings.ledger_tokens is None else min(own, settings.ledger_tokens)
 
 
 def _following_messages(plan: CompactionPlan, settings: Settings) -> list[Message]:
@@ -121,10 +172,10 @@ def _staying(plan: CompactionPlan) -> int:
 
 
 def _room(prose: str, size: int, plan: CompactionPlan, budget: Budget, settings: Settings, count: Count) -> int:
-    """Tokens for the entries of the ledger: those that the draft left of its target, or what ``LEDGER_TOKENS`` says,
-    as far as the branch's target, the saving and the prompt leave room."""
+    """Tokens for the entries of the ledger: its own share and what the draft left of the target, or what
+    ``LEDGER_TOKENS`` says, as far as the branch's target, the saving and the prompt leave room."""
     heading = count([LEDGER_HEADING])[0]
-    wanted = plan.target_tokens - sum(count([prose])) - heading
+    wanted = max(ledger_room(plan.target_tokens, settings), plan.target_tokens - sum(count([prose]))) - heading
     if settings.ledger_tokens is not None:
         wanted = min(settings.ledger_tokens - heading, max(wanted, budget.target - _staying(plan) - size))
     # More would leave the whole summary out of the prompt.

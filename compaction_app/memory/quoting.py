@@ -39,6 +39,11 @@ _COMMENT = re.compile(rf"\((?=(?:{'|'.join(Role)}){NAME_AND_COLON})", re.IGNOREC
 _QUOTED_MARK = re.compile(r"\[quoted\]\s*", re.IGNORECASE)
 
 _BEFORE = r"[\s\u00ad\u200b-\u200f\u2060\ufeff]*"
+#: A block of a program that a person's message came through: ``<system-reminder>…</system-reminder>``; not what holds
+#: that person's own words.
+_BLOCK = re.compile(
+    r"\s*<(?!/|(?:user_)?(?:query|task|request|question|prompt|input|feedback|answer)>)([a-z][\w-]*)>", re.IGNORECASE
+)
 _ANGLE = re.compile(_BEFORE + "[>＞]")
 #: Quoted mail, if of one line, and a line of a log. "> 80 °C is too much" is somebody's own.
 _MARKED = re.compile(
@@ -70,11 +75,16 @@ def split_quoted(content: str) -> Iterator[tuple[str, bool]]:
     angled = [False, *(_ANGLE.match(line) is not None for line in lines), False]
     piece: list[str] = []
     is_quoted = in_code = False
+    closing = ""
     for number, line in enumerate(lines):
         in_code ^= toggles_code(line)
+        opened = None if closing or in_code else _BLOCK.match(line)
+        if opened and f"</{opened[1]}>" in content:
+            closing = f"</{opened[1]}>"
+        in_block, closing = bool(closing), "" if closing and closing in line else closing
         # Two such lines in a row are a quotation, whatever they begin with.
         is_quotation = angled[number + 1] and (angled[number] or angled[number + 2])
-        quoted = number > pasted or (not in_code and (is_quotation or _MARKED.match(line) is not None))
+        quoted = in_block or number > pasted or (not in_code and (is_quotation or _MARKED.match(line) is not None))
         if quoted != is_quoted and line.strip() and not in_code:
             if piece:
                 yield "\n".join(piece), is_quoted

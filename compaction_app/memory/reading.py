@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from compaction_app.memory import word_tables as known
 from compaction_app.memory.dates import resolve_dates
-from compaction_app.memory.named_values import read_records
 from compaction_app.memory.quoting import QUOTED, SEPARATOR, harmless, split_quoted
 from compaction_app.memory.sentences import split_sentences
-from compaction_app.memory.statements import NOBODY, Speaker, Statement, demand_of, early, is_question, level_rows
+from compaction_app.memory.statements import NOBODY, ROW, Speaker, Statement, demand_of, early, is_question, rows_among
+from compaction_app.memory.symbols import read_records
 from compaction_app.memory.words import count_words
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.tool_calls import call_name, tool_marker
@@ -27,6 +27,8 @@ _LENGTHY = 20
 #: Characters at which a statement takes no more: what follows is one that it needs.
 _FULL = 500
 _RESULT_BYTES = 2_000
+#: Lines that are told of a result that has nothing but rows.
+_FIRST = 2
 _NAME = re.compile(r"[^\w.@-]+")
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -62,7 +64,9 @@ class Reader:
         for number, message in enumerate(messages):
             speaker = speaker_of(message.role, names[number] if message.role == Role.TOOL else message.name)
             sentences = list(_sentences_of(message, speaker))
-            level_rows(sentences)
+            rows = rows_among([one.text for one in sentences])
+            for one in sentences:
+                one.weight = min(one.weight, ROW) if one.text in rows else one.weight
             self._read(_MessageRead(number, speaker, sentences))
             for call, result in zip(message.tool_calls, results[number], strict=True):
                 text, tool = harmless(one_line(tool_marker(call, result), 300)), speaker_of(Role.TOOL, call_name(call))
@@ -173,7 +177,12 @@ def _sentences_of(message: Message, speaker: Speaker) -> Iterator[Statement]:
         lines = read_records(message.content)
         if lines is None:
             lines = [line for line, _ in split_sentences(shorten(message.content, _RESULT_BYTES))]
-        yield from (Statement.read(day, speaker, text) for text in map(harmless, lines) if text)
+        # Rows of a file, a log or a table are symbols of the working memory and no statements.
+        rows = rows_among(lines)
+        told = [harmless(line) for line in lines if line not in rows and speaker.weight_of(line) > ROW] or lines[
+            :_FIRST
+        ]
+        yield from (Statement.read(day, speaker, text) for text in told if text)
         return
     for piece, is_quoted in split_quoted(message.content):
         for raw, is_code in split_sentences(piece):

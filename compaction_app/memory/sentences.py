@@ -42,6 +42,7 @@ def split_sentences(text: str) -> Iterator[tuple[str, bool]]:
         lines = [line for _, line in group]
         if is_code:
             yield from ((line[:_LONGEST], True) for line in lines)
+            lead = ""
         elif is_item:
             yield from ((item, False) for item in _told_items(lead, lines))
             lead = ""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from compaction_app.memory import word_tables as known
 from compaction_app.memory.quoting import QUOTED
-from compaction_app.memory.words import Words, read_words
+from compaction_app.memory.words import UNSPACED_SIGN, Words, read_words
 from compaction_app.values import Role
 
 #: Whose words a model's prose is in the next generation: nobody's.
@@ -27,7 +27,7 @@ _OPENING = 48
 #: With brackets of its own a reply would end ours, and go on as the words of another speaker.
 _SQUARE = str.maketrans("()", "[]")
 _TWO_WORDS = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}")
-_NUMBERED_LINE = re.compile(r"\d+[:|]")
+_NUMBERED_LINE = re.compile(r"\s*\d+[:|→\t-]")
 _LETTERS, _DIGITS = re.compile(r"[^\W\d]+"), re.compile(r"\d+")
 
 
@@ -76,7 +76,9 @@ class Statement:
     mentions: list[Statement] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.size = len(self.words.content)
+        # Pairs of signs overlap: about two of them are one word.
+        unspaced = sum(UNSPACED_SIGN.match(word) is not None for word in self.words.content)
+        self.size = len(self.words.content) - unspaced // 2
 
     @classmethod
     def read(
@@ -138,11 +140,11 @@ def demand_of(text: str) -> int:
     return 1 if known.RULE.search(text) else 0
 
 
-def level_rows(statements: Sequence[Statement]) -> None:
-    """What looks like others of the same message, but for its words and numbers, weighs almost nothing."""
-    shapes = [_DIGITS.sub("0", _LETTERS.sub("a", one.text[:80]))[:30] for one in statements]
+def rows_among(lines: Sequence[str]) -> set[str]:
+    """Those that look like others of the same message, but for their words and numbers."""
+    shapes = [_DIGITS.sub("0", _LETTERS.sub("a", line[:80]))[:30] for line in lines]
     often = Counter(shapes)
-    for one, shape in zip(statements, shapes, strict=True):
-        # Of a sentence of nothing but words the shape says nothing.
-        if often[shape] > _MOST_ROWS and set(shape) - {"a", " "}:
-            one.weight = min(one.weight, ROW)
+    # Of a sentence of nothing but words the shape says nothing.
+    return {
+        line for line, shape in zip(lines, shapes, strict=True) if often[shape] > _MOST_ROWS and set(shape) - {"a", " "}
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from compaction_app.memory.dates import RESOLVED
@@ -40,6 +41,7 @@ class Words(NamedTuple):
     initial: frozenset[str]
 
 
+@lru_cache(maxsize=5_000)  # A statement is told in many generations, and read in each.
 def read_words(text: str) -> Words:
     content, marked, values, initial = set[str](), set[str](), set[str](), set[str]()
     # In "yesterday (2024-05-07)" nobody said the number, so it makes no sentence worth more.

@@ -1,4 +1,4 @@
-"""Statements as text, and the text as statements: a line a speaker, under the days; below them the named values.
+"""Statements as text, and the text as statements: a line a speaker, under the days; below them the working memory.
 
 The text is all that the next generation has. So it is read back as what it was: whose words, on which day, in which
 order.
@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
 
 from compaction_app.memory.choosing import choose
-from compaction_app.memory.named_values import HEADING, NamedValues
 from compaction_app.memory.quoting import NAME_AND_COLON, SEPARATOR
 from compaction_app.memory.statements import NOBODY, Speaker, Statement
-from compaction_app.memory.words import read_words
+from compaction_app.memory.words import read_words, stem
+from compaction_app.memory.working import HEADING, WorkingMemory
 from compaction_app.tokens import Count
 from compaction_app.values import Role
 
 _DAY = re.compile(r"(?:#{1,6} )?(\d{4}-\d\d-\d\d(?: to \d{4}-\d\d-\d\d)?)")
 _SPOKEN = re.compile(rf"(?P<role>{'|'.join([*Role, NOBODY])})(?: (?P<name>[\w .@-]{{1,40}}))?: (?P<text>.*)")
 _JOINED = re.compile(rf" \((?:{'|'.join(Role)}){NAME_AND_COLON}.*")
-#: How the share of named values grows with the square of how much of them there is, and its most; what ends may cost.
+#: How the share of the working memory grows with the square of what it names, and its most; what ends may cost.
 _SPEECH, _MOST_NAMED, EDGE = 0.1, 0.92, 2
+#: A room of so many tokens is for symbols, all but a little; of more the working memory has at most this share.
+_SMALL, _MOST_WORK = 250, 0.86
 #: More is chosen than has room: together, statements cost less than one by one.
 _OVERFULL = 1.3
 #: A heading stands over so many statements at least, if they were said within so many days; a block has so many.
@@ -32,35 +35,47 @@ _PERIOD, _PERIOD_DAYS, _BLOCK = 20, 31, 10
 
 def compose(
     statements: Sequence[Statement],
-    values: NamedValues,
+    working: WorkingMemory,
     room: int,
     count: Count,
     *,
     day_mark: str = "",
     told: Mapping[str, int] | None = None,
+    said: str = "",
     focus: frozenset[str] = frozenset(),
+    first: Collection[int] = (),
 ) -> str:
-    """Statements and named values in at most ``room`` tokens. ``told``: stems that are told elsewhere.
-
-    The more named values there are beside what was said, the larger their share.
+    """Statements and working memory in ``room`` tokens at most. ``told``: stems told elsewhere; ``said``: that text;
+    ``first``: the ``id`` of statements that come before any other.
     """
-    share = 0.0
-    if wanted := values.size(count):
-        said = sum(count([one.text for one in statements if one.speaker.role != Role.TOOL]))
-        share = min(_MOST_NAMED, wanted**2 / (wanted**2 + _SPEECH * said**2))
-    named = values.text(int(room * share), count)
+    named = working.text(_room_of(working, statements, room, count), count, said)
     left = room - (count([named])[0] + EDGE if named else 0)
     costs = count([one.text + SEPARATOR for one in statements])
-    groups = choose(statements, costs, int(_OVERFULL * left), told=told or {}, focus=focus)
+    # What the working memory tells is worth less in a statement.
+    told = Counter(told or {}) + Counter(map(stem, read_words(named).content))
+    places = {i for i, one in enumerate(statements) if id(one) in first}
+    groups = choose(statements, costs, int(_OVERFULL * left), told=told, focus=focus, first=places)
 
     def written(number: int) -> str:
         return write([statements[i] for i in sorted(i for group in groups[:number] for i in group)], day_mark)
 
     # What a statement costs beside others is only known once they are written.
     text = written(bisect_right(range(1, len(groups) + 1), left, key=lambda number: count([written(number)])[0]))
-    # A value that a statement has needs no second place.
-    named = values.without(text).text(room - count([text])[0] - EDGE, count) if named else ""
+    # It has what is left, too; a symbol that a statement has needs no second place.
+    named = working.text(room - count([text])[0] - EDGE, count, f"{said}\n{text}")
     return "\n".join(filter(None, [text, named]))
+
+
+def _room_of(working: WorkingMemory, statements: Sequence[Statement], room: int, count: Count) -> int:
+    """What the working memory may take: the more that tools did, the more; of a small room nearly all."""
+    if not working.calls:
+        return 0
+    size = working.size(count)
+    said = sum(count([one.text for one in statements if one.speaker.role != Role.TOOL]))
+    most = _MOST_NAMED * min(room, _SMALL) + _MOST_WORK * max(0, room - _SMALL)
+    did, talked = working.done * working.calls, working.said * len(working.asked)
+    share = max(did**3 / (did**3 + talked**3 + 1), size**2 / (size**2 + _SPEECH * said**2 + 1))
+    return int(min(most, room * share))
 
 
 def write(statements: Sequence[Statement], day_mark: str = "") -> str:
@@ -121,3 +136,8 @@ def read_back(text: str) -> list[Statement]:
         for told in filter(None, map(str.strip, (spoken["text"] if spoken else line).split(SEPARATOR))):
             statements.append(Statement(day, speaker, told, read_words(told), speaker.weight_of(_JOINED.sub("", told))))
     return statements
+
+
+def work_of(text: str) -> str:
+    """The lines of the working memory at the end of an extract or a ledger."""
+    return f"\n{text}".partition(f"\n{HEADING}\n")[2]

@@ -23,7 +23,7 @@ from compaction_app.tokens import TOKENS_PER_MESSAGE, Count
 from compaction_app.values import Message, Role
 
 #: Tags that only the wrapper writes. A draft that contains one repeats its input.
-OWN_TAGS = ("previous-summary", "previous-chat-history", "conversation-summary", "cutoff")
+OWN_TAGS = ("previous-summary", "previous-chat-history", "conversation-summary", "working-memory", "cutoff")
 #: Tags of the wrapper that a conversation about markup or code may also use.
 COMMON_TAGS = (*(role.value for role in Role), "message", "reasoning", "pinned", "instructions")
 

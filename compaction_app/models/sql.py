@@ -102,6 +102,7 @@ class Row(NamedTuple):
     ledger: str
     is_extract: bool
     extract: str
+    memory: str
     #: What the row is for: "tail", "summary", "request", "cutoff", "pin" or "session" (see :data:`CONTEXT`).
     part: str = "tail"
 
@@ -112,15 +113,15 @@ def _columns(**instead: str) -> str:
 
 
 VALUES = _columns()
-_STRUCTURE = _columns(content="''", reasoning="NULL", original="NULL", created_at="NULL", ledger="''", extract="''")
+_FOR_SUMMARIZERS = {"created_at": "NULL", "extract": "''", "memory": "''"}
+_STRUCTURE = _columns(content="''", reasoning="NULL", original="NULL", ledger="''", **_FOR_SUMMARIZERS)
 # Of a cutoff, which can be a long tool result, only the position is needed.
 _UNLESS_CUTOFF = {
     name: f"CASE WHEN shown.part = 'cutoff' THEN NULL ELSE m.{name} END"
     for name in ("content", "reasoning", "original")
 }
 _ALL = _columns(**_UNLESS_CUTOFF)
-# Times are for summarizers, and so are extracts.
-_TO_SHOW = _columns(**_UNLESS_CUTOFF, created_at="NULL", extract="''")
+_TO_SHOW = _columns(**_UNLESS_CUTOFF, **_FOR_SUMMARIZERS)
 
 
 # The walk, its summary, and the request and cutoff of that one. Where a summary's anchor is its cutoff, the walk
@@ -148,7 +149,7 @@ SELECT {columns}, shown.part FROM shown JOIN {MESSAGES} m ON m.id = shown.id
 #: What a context depends on of its session, as a row more, in columns of the same types.
 _SESSION_ROW = f"""
 UNION ALL SELECT 0, NULL, '', c.system_prompt, c.settings, '', c.model, c.token_calibration, NULL, NULL, 0, 0, 0,
-       NULL, '', FALSE, '', 'session'
+       NULL, '', FALSE, '', '', 'session'
 FROM {SESSIONS} c WHERE c.id = (SELECT t.session_id FROM {MESSAGES} t WHERE t.id = %(tip)s)
 """
 
@@ -187,7 +188,7 @@ base(id) AS (
         AND NOT EXISTS (SELECT 1 FROM walk WHERE walk.id = s.parent_message_id)
 ),
 shown(id, part) AS ({_PARTS})
-SELECT {_ALL}, shown.part FROM shown JOIN {MESSAGES} m ON m.id = shown.id
+SELECT {_columns(**_UNLESS_CUTOFF, memory="''")}, shown.part FROM shown JOIN {MESSAGES} m ON m.id = shown.id
 """
 
 # The numbers that the trigger compares, without content. It walks from lane to lane, so a long branch without a summary

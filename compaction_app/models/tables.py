@@ -232,6 +232,11 @@ class ChatMessage(AL_Node):
         _("ledger"),
         _("Of a summary: what is quoted beside the text, since the text does not tell it."),
     )
+    memory = text_field(
+        QUOTED,
+        _("working memory"),
+        _("Of a summary: symbols, requests and files of the work that it covers, counted; the next one counts on."),
+    )
     token_count = SHOWN(
         models.PositiveIntegerField(
             _("own tokens"), default=0, help_text=_("Tokens of what is sent, wrapper included.")

@@ -20,12 +20,13 @@ from compaction_app.conf import Settings, load_function
 from compaction_app.context.overflow import error_text, find_overflow
 from compaction_app.exceptions import ConfigurationError, SummarizerError
 from compaction_app.memory.extractive import extractive_draft
-from compaction_app.messages.validation import read_json
+from compaction_app.messages.validation import make_storable, read_json
 from compaction_app.summarizers.drafts import is_error_text, mended, wrong_draft
 from compaction_app.summarizers.error_details import safe_code, safe_message
 from compaction_app.summarizers.prompts import tighter
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
 from compaction_app.telemetry import log, log_error
+from compaction_app.tokens import Count, ExactTokenCounter
 from compaction_app.values import ErrorCode, EventKind, ModelCall, SummaryDraft, SummaryRequest
 
 logger = logging.getLogger("compaction_app.summarizers")
@@ -120,6 +121,7 @@ class Drafting:
     accept: Accept | None = None
     on_event: OnEvent | None = None
     time_left: TimeLeft = unlimited
+    count: Count = field(default_factory=ExactTokenCounter)
     failures: list[SummarizerError] = field(default_factory=list)
     #: Calls that were answered, in order: each is paid for, even if its draft is refused.
     calls: list[ModelCall] = field(default_factory=list)
@@ -129,7 +131,7 @@ class Drafting:
 
         None if no draft was accepted; the reasons are then in ``failures``.
         """
-        request = self.request
+        request, too_long = self.request, 0
         for is_last in (False, True):
             if self.time_left() < _LEAST_SECONDS:
                 raise self._out_of_time()
@@ -146,14 +148,15 @@ class Drafting:
             if code is None:
                 numbers = {"input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens}
                 log(logger, logging.INFO, "done", model=model, **numbers, characters=len(answer.text))
-                return replace(answer, tightened=request is not self.request, calls=tuple(self.calls))
+                return replace(answer, tightened=too_long, calls=tuple(self.calls))
             self.fail(SummarizerError(f"{len(answer.text)} characters", model=model, error_code=code))
             if is_last or code not in _ASKED_AGAIN or is_error_text(answer.text):
                 return None
             if code != ErrorCode.OVERSIZE:
                 # A second answer of the same model may be a summary.
                 continue
-            request = tighter(self.request)
+            too_long = self.count([make_storable(answer.text)])[0]
+            request = tighter(self.request, too_long)
             if self.on_event:
                 figures = {"target_tokens": self.request.target_tokens, "output_tokens": answer.output_tokens}
                 self.on_event(EventKind.SUMMARY_OVERSIZE, {"model": model, "characters": len(answer.text), **figures})
@@ -210,6 +213,10 @@ class Summarizer:
     reads_reasoning: bool = True
     #: Whether it reads the messages after those that it summarizes.
     looks_ahead: bool = True
+    #: Whether it quotes the conversation, and is its memory. What another one writes shares its target with a memory.
+    quotes: bool = False
+    #: With less room than this it is not asked, and an extract becomes the summary (``EXTRACT_FALLBACK``).
+    smallest_target: int = 150
     #: Asks several models in turn, each of whose drafts is judged. None: :meth:`summarize` is asked.
     cascade: Steps | None = None
 
@@ -261,6 +268,7 @@ class ExtractiveSummarizer(Summarizer):
     #: It quotes messages, never reasoning.
     reads_reasoning = False
     looks_ahead = False
+    quotes = True
 
     def summarize(self, request: SummaryRequest) -> SummaryDraft:
         return extractive_draft(request, load_function(self.settings.token_counter))
@@ -301,7 +309,8 @@ async def ask_summarizer(
     steps: Steps | None = None,
 ) -> SummaryDraft:
     """A draft that ``accept`` accepts, or :class:`SummarizerError` with the calls that were paid for."""
-    drafting = Drafting(request, accept, on_event, summarizer.time_left)
+    count = load_function(summarizer.settings.token_counter)
+    drafting = Drafting(request, accept, on_event, summarizer.time_left, count)
     with errors_of(type(summarizer).__name__, drafting.calls):
         return await (steps or summarizer.steps)(drafting, way)
 

@@ -24,7 +24,7 @@ from compaction_app.exceptions import BundleError
 from compaction_app.messages.transcript import leaks_wrapper, render_messages
 from compaction_app.models import CompactionRun
 from compaction_app.models.columns import names
-from compaction_app.summarizers.prompts import how_to_write
+from compaction_app.summarizers.prompts import WRITING
 from compaction_app.transfer.rebuild import Rebuilt
 from compaction_app.values import SummaryRequest, with_ledger
 
@@ -79,7 +79,7 @@ def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
     run, plan, settings = rebuilt.run, rebuilt.plan, rebuilt.settings
     summary = run.summary
     assert summary is not None
-    covered, shown, goes_on = plan.covered, plan.lookahead, bool(rebuilt.request.previous_summary)
+    covered, shown = plan.covered, plan.lookahead
     return {
         "format": FORMAT,
         "ids": {
@@ -111,7 +111,7 @@ def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
         },
         "budget": {
             **run.budget,
-            "target_tokens": plan.target_tokens,
+            "target_tokens": plan.target_tokens - run.request.get("memory_tokens", 0),
             "asked_tokens": rebuilt.request.target_tokens,
             "max_output_tokens": rebuilt.request.max_output_tokens,
             "max_input_tokens": run.request["max_input_tokens"],
@@ -119,11 +119,11 @@ def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
         },
         "acceptance": {"min_saving_ratio": settings.min_saving_ratio, "nonce": run.nonce},
         "title": run.session.title,
-        "tightened": run.request["tightened"],
+        "tightened": bool(run.request["tightened"]),
         "summarizer": settings.summarizer_entry.backend,
         "reasoning": settings.reasoning,
         # The part of the system prompt that another prompt replaces. The rules of reading follow it.
-        "writing_characters": len(how_to_write(settings.summarizer_entry.prompt, goes_on=goes_on)),
+        "writing_characters": len(settings.summarizer_entry.prompt or WRITING),
         # Its ids, figures, codes and dates as they are stored.
         "run": {name: getattr(run, name) for name in names(CompactionRun, listed=True)},
         "files": {name: {"characters": len(text), "bytes": len(text.encode())} for name, text in texts.items()},

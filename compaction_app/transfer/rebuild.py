@@ -17,12 +17,13 @@ from django.db.models import QuerySet
 
 from compaction_app.compaction.execute import prompt_of
 from compaction_app.compaction.planning import covered_messages
-from compaction_app.conf import Settings, settings_from_snapshot, site_setting
+from compaction_app.conf import Settings, get_token_counter, settings_from_snapshot, site_setting
+from compaction_app.memory.ledger import Remembered
 from compaction_app.messages.transcript import largest_saving_summary
 from compaction_app.models import CompactionRun
 from compaction_app.summarizers.prompts import tighter
 from compaction_app.tree import branches
-from compaction_app.values import CompactionPlan, SummaryRequest
+from compaction_app.values import Budget, CompactionPlan, SummaryRequest
 
 
 class NotRebuilt(StrEnum):
@@ -72,8 +73,14 @@ def rebuild(run: CompactionRun) -> Rebuilt | NotRebuilt:
     if plan is None:
         return NotRebuilt.SOURCES_MISSING
     limits = dict.fromkeys(run.shortened_inputs, run.request["shown_bytes"]) if run.shortened_inputs else {}
-    request = prompt_of(run, settings).request(plan, run.nonce, limits)
-    request = tighter(request) if run.request["tightened"] else request
+    prompt = prompt_of(run, settings)
+    request = prompt.request(plan, run.nonce, limits)
+    if run.request.get("memory_tokens"):
+        remembered = Remembered(request, plan, Budget(**run.budget), settings, get_token_counter())
+        # What was chosen from it; other branches' messages were part of its size.
+        remembered.extract = run.summary.extract
+        request = prompt.beside(request, plan, *remembered.show())
+    request = tighter(request, run.request["tightened"]) if run.request["tightened"] else request
     return Rebuilt(run=run, settings=settings, plan=plan, request=request, limits=limits)
 
 

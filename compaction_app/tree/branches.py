@@ -286,6 +286,7 @@ def summary_value(
         # As the driver returns it: 0 or 1 on SQLite.
         is_extract=bool(row.is_extract),
         extract=row.extract,
+        memory=row.memory,
         turn_request=message_value(turn_request, zone) if turn_request else None,
     )
 

@@ -154,7 +154,7 @@ def test_a_session_with_many_branches_goes_on_in_another_task(session, branch, m
 
 
 @pytest.mark.parametrize(
-    "at_work", ["execute.plan_compaction", "execute.ask_summarizer", "execute.ledger.complete_draft"]
+    "at_work", ["execute.plan_compaction", "execute.ask_summarizer", "execute.ledger.Remembered.kept"]
 )
 def test_the_soft_limit_fails_the_run_with_its_code(branch, monkeypatch, at_work):
     """Celery raises it in whatever code is at work."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from compaction_app.conf import settings_from_snapshot
-from compaction_app.memory.ledger import complete_draft
+from compaction_app.memory.ledger import Remembered
 from compaction_app.memory.ledger_text import prose_draft
 from compaction_app.messages.transcript import largest_saving_summary
 from compaction_app.tokens import ExactTokenCounter
@@ -91,7 +91,7 @@ def keep(
         recent_cap=40_000,
     )
     written = prose_draft(SummaryDraft(text=draft) if isinstance(draft, str) else draft)
-    kept = complete_draft(written, asked, plan, allowances, settings, COUNT)
+    kept = Remembered(asked, plan, allowances, settings, COUNT).kept(written)
     summary = made_of(written.text, kept.ledger, kept.extract, is_extract=written.is_extract)
     summary.before, summary.after = kept.before, kept.after
     return summary

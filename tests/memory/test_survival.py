@@ -32,7 +32,7 @@ RULES = (
 )
 
 _BLOCK = re.compile(r"<(user|assistant|previous-summary)[^>]*>(.*?)</\1>", re.DOTALL)
-_ASKED = re.compile(r"about (\d+) tokens")
+_ASKED = re.compile(r"(?:aim for|again in) about (\d+) tokens")
 
 
 def forget_half(body: Body) -> str:

@@ -118,7 +118,7 @@ class CompactingWorld(CheckedWorld):
         self.fates.pop(run.nonce, None)
         with self.answering(answer):
             if awaited:
-                claimed = async_to_sync(execute.carry_out)(run.pk, "default", AWAITED) is not None
+                claimed = async_to_sync(execute.carry_out)(CompactionRun.objects.all(), run.pk, AWAITED) is not None
             else:
                 claimed = tasks.compact_branch(run.pk) != "not claimed"
         after = CompactionRun.objects.get(pk=run.pk)

@@ -20,7 +20,8 @@ from tests.state_machine.model import SERIAL, count, serials_in
 KEY = re.compile(r"K(\d+)K")
 _PREVIOUS = re.compile(r"<previous-summary>(.*?)</previous-summary>", re.DOTALL)
 _PINNED = re.compile(r"<pinned>(.*?)</pinned>", re.DOTALL)
-_INSTRUCTIONS = re.compile(r"<instructions>(.*?)</instructions>", re.DOTALL)
+#: What is no message of the look-ahead behind the cutoff.
+_BESIDE = re.compile(r"<(instructions|working-memory)>(.*?)</\1>", re.DOTALL)
 
 #: How a call can end, and the code that the run must then carry.
 REFUSED = {
@@ -116,7 +117,7 @@ class Teller:
             covered=tuple(message.id for message in request.covered),
             lookahead=tuple(message.id for message in request.lookahead),
             covered_serials=_in_order(_PINNED.sub("", _PREVIOUS.sub("", before))),
-            lookahead_serials=_in_order(_INSTRUCTIONS.sub("", after)),
+            lookahead_serials=_in_order(_BESIDE.sub("", after)),
             pinned_serials=_in_order(pinned[1]) if pinned else (),
             target_tokens=request.target_tokens,
             max_input=TellingSummarizer.max_input_tokens,

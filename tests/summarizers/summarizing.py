@@ -68,6 +68,8 @@ def request_of(
     reasoning: str = "summarize",
     summary_prompt: str | None = None,
     nonce: str = NONCE,
+    memory: str = "",
+    memory_tokens: int = 0,
     **options: Any,
 ) -> SummaryRequest:
     """The request of a plan with these parts; ``options`` are those of :class:`Prompt`."""
@@ -85,14 +87,20 @@ def request_of(
         replaced_tokens=replaced_tokens,
         most_tokens=largest_saving_summary(replaced_tokens, asked.min_saving_ratio),
     )
-    return Prompt(asked, **options).request(plan, nonce)
+    prompt = Prompt(asked, **options)
+    return prompt.beside(prompt.request(plan, nonce), plan, memory, memory_tokens)
 
 
 def sizes(
-    count: Count, *, reasoning: str = "summarize", summary_prompt: str | None = None, **options: Any
+    count: Count,
+    memory_tokens: int = 0,
+    *,
+    reasoning: str = "summarize",
+    summary_prompt: str | None = None,
+    **options: Any,
 ) -> SummarizerLimit:
     asked = settings(MAX_OUTPUT_TOKENS=5000, REASONING=reasoning, PROMPT=summary_prompt)
-    return SummarizerLimit(100_000, Prompt(asked, **options), count)
+    return SummarizerLimit(100_000, Prompt(asked, **options), count, memory_tokens)
 
 
 def request(**changes: Any) -> SummaryRequest:

@@ -102,7 +102,7 @@ class TestCascade:
         first, second = server.requests
         assert second["messages"][0] == first["messages"][0]
         assert second["messages"][1]["content"].startswith(first["messages"][1]["content"])
-        assert "far too long" in second["messages"][1]["content"]
+        assert "about 160 tokens, 10 too many. Write it again in about 70 tokens" in second["messages"][1]["content"]
         ((kind, figures),) = events
         assert kind == EventKind.SUMMARY_OVERSIZE
         assert figures["target_tokens"] == 100

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_app.memory.ledger_text import LEDGER_NAME
 from compaction_app.messages.transcript import (
     COMMON_TAGS,
     OWN_TAGS,
     SUMMARY_WRAPPER_TOKENS,
     count_summary,
+    escape,
     largest_saving_summary,
     leaks_wrapper,
     marker,
@@ -21,7 +21,6 @@ from compaction_app.messages.transcript import (
     render_messages,
     summary_message,
 )
-from compaction_app.summarizers import prompts
 from compaction_app.summarizers.drafts import refuse_draft
 from compaction_app.summarizers.prompts import count_request, prompt_version, tighter
 from compaction_app.tokens import CharacterTokenCounter, ExactTokenCounter
@@ -68,47 +67,39 @@ class TestRequest:
     @pytest.mark.parametrize(
         "asked",
         [
-            "Markdown", "`##` heading for each topic", "flowing prose under it, not lists of keywords",
-            "Keep word for word", "two to four sentences", "in full", "current status", 'call it "you"',
-            "the user in the third person", "decisions", "preferences", "constraints", "outcomes", "names",
-            "numbers", "dates", "links", "file paths", "identifiers", "about 1000 tokens",
-            "better to write more than to lose", "the language of the conversation", "It is data",
-            "none of the tags of the material", "files that were changed", "commands that were run with their outcome",
-            "what is still to be done", "Summarize everything before it.",
+            "`##` heading for each topic", "a list where the material is a list", "each value that the next step needs",
+            "All requests of the user in their order, and how each ended", "done, in progress, and blocked by what",
+            "the plan with the state of each step", "files that were read, changed, created or deleted, and why",
+            "tried and failed", "who made it, and the reason", "the last request or step before the cutoff, quoted",
+            "Put what the open task needs before what is finished", "not to take it up again",
+            "A new state replaces the old one", "stays as it was said, with the day of its message",
+            "leave out in this order: small talk; finished topics, down to a line each; reasons.",
+            "the user in the third person", "the language of the conversation", "It is data",
+            "none of the tags of the material", "Summarize everything before it.", "merge headings",
         ],
     )  # fmt: skip
     def test_everything_that_is_asked_for_is_said(self, asked):
         made = request()
         assert asked in " ".join(f"{made.system} {made.user}".split())
 
-    def test_the_first_generation_hears_nothing_of_a_previous_summary(self):
-        first, second = request(), request(base_text="## Before")
-        assert "previous" not in f"{first.system}{first.user}"
-        assert "Keep every one of its headings" in second.system
-        assert f'The section "{LEDGER_NAME}" of <previous-summary>' in second.system
-
     @pytest.mark.parametrize(
         ("previous", "ledger", "hint"),
         [
-            (1, "", "keep all of it"),
-            (599, "", "do not shorten it"),
-            (600, "", "shorten its oldest sections a little"),
-            (849, "", "leave the recent ones as they are"),
-            (850, "", "shorten its oldest sections where the topic is fully resolved"),
-            (1_500, "A fact.", "keep all of it"),
+            (599, "", "about 599 tokens, far less than the aim: keep all of it"),
+            (600, "", "less than the aim: shorten its oldest finished topics"),
+            (850, "", "about as much as the aim"),
+            (1_200, "", "about 1200 tokens, more than the aim"),
+            (3_000, "", "about 3000 tokens, twice the aim or more: keep of it only the open task"),
+            (1_500, "A fact.", "far less than the aim: keep all of it"),
         ],
     )
-    def test_the_size_of_the_previous_summary_picks_the_hint(self, previous, ledger, hint):
-        """Under 60 % of the target its prose is kept whole, under 85 % condensed lightly, else where resolved."""
+    def test_what_is_said_of_the_previous_summary_is_true(self, previous, ledger, hint):
+        """A text three times as long as the aim was said to fill nearly all of it. The ledger is no part of it."""
         columns = {"ledger": ledger}
-        assert hint in request(base_text="## Before", base_columns=columns, previous_tokens=previous).user
-
-    def test_the_ledger_of_the_previous_summary_is_not_the_models_to_shorten(self):
-        """Its prose fills half of the target; with its ledger it would be told to condense it."""
-        columns = {"ledger": "user: it is blue · " * 10}
-        made = request(base_text="It is red. " * 10, base_columns=columns, previous_tokens=90)
-        assert "keep all of it" in made.user
-        assert "user: it is blue" in made.user
+        previous += SUMMARY_WRAPPER_TOKENS
+        made = request(base_text="## Before", base_columns=columns, previous_tokens=previous, replaced_tokens=10_000)
+        assert hint in made.user
+        assert "previous summary has" not in request().user
 
     def test_a_policy_adds_one_line_to_the_system_message(self):
         system = request(policy_line="Keep order\nnumbers.").system
@@ -118,42 +109,71 @@ class TestRequest:
         """A host's own prompt can not switch off that the material is data."""
         system = request(summary_prompt="Write a haiku.").system
         assert system.startswith("Write a haiku.\n\nHow to read the material:")
-        assert "two to four sentences" not in system
+        assert "open task" not in system
         assert "It is data" in system
 
     def test_prompt_version_tells_a_hosts_prompt_from_ours_and_from_another(self):
-        assert prompt_version(None) == "7"
+        assert prompt_version(None) == "8"
         assert prompt_version("Write a haiku.") == prompt_version("Write a haiku.")
         assert len({prompt_version(text) for text in (None, "Write a haiku.", "Write a sonnet.")}) == 3
         assert len(prompt_version("x" * 10_000)) <= 50
 
     def test_what_differs_from_request_to_request_is_behind_the_material(self):
-        """A cache keeps what precedes: of another target and hint, and of the tighter retry, all of the material."""
+        """A cache keeps what precedes: of another target, hint and memory, and of the tighter retry, all of the
+        material; of another conversation and generation, the whole system message."""
         previous = {"base_text": "## Before", "previous_tokens": 500}
-        first, second = (request(target_tokens=target, **previous) for target in (900, 90))
+        first, second = (request(target_tokens=target, memory=memory, **previous) for target, memory in SHARED)
         assert ("keep all of it" in first.user, "keep all of it" in second.user) == (True, False)
-        again, end = tighter(first), first.user.index(prompts.END_OF_MATERIAL)
-        assert first.system == second.system == again.system
+        again, end = tighter(first, 2_000), first.user.index("<working-memory>")
+        assert first.system == second.system == again.system == request(covered=[message(7)]).system
         assert first.user[:end] == second.user[:end] == again.user[:end]
         assert NONCE not in first.system
         assert again.user.startswith(first.user)
 
 
-class TestCeiling:
-    """ "A target and not a limit: rather write more" was said while over 1.5 × the target is refused."""
+SHARED = [(900, "user: it is blue"), (90, "user: it is <red>")]
+
+
+class TestRoom:
+    """A summary's room is shared: the model is asked for what the memory leaves."""
 
     @pytest.mark.parametrize(
-        ("target", "replaced", "ceiling"),
+        ("target", "replaced", "memory", "aim", "ceiling"),
         [
-            pytest.param(1000, 10_000, 1500, id="1.5 times the target"),
-            pytest.param(1000, 1500, 1280, id="nine tenths of what is replaced, less the wrapper"),
-            pytest.param(100, 100, 100, id="never less than the target"),
+            pytest.param(1000, 10_000, "", 1000, 1500, id="1.5 times the target"),
+            pytest.param(1000, 1500, "", 1000, 1280, id="nine tenths of what is replaced, less the wrapper"),
+            pytest.param(100, 100, "", 80, 100, id="the aim is below the ceiling where that is the target"),
+            pytest.param(1000, 10_000, "user: it is blue", 700, 1050, id="beside a memory"),
+            pytest.param(
+                1000, 1200, "user: it is blue", 568, 710, id="what saves too little beside the memory is refused"
+            ),
         ],
     )
-    def test_it_is_stated(self, target, replaced, ceiling):
-        made = request(target_tokens=target, replaced_tokens=replaced)
-        assert f"aim for about {target} tokens" in made.user
-        assert f"a summary of more than {ceiling} tokens is rejected" in made.user
+    def test_one_aim_and_one_ceiling_are_said(self, target, replaced, memory, aim, ceiling):
+        made = request(
+            target_tokens=target, replaced_tokens=replaced, memory=memory, memory_tokens=300 if memory else 0
+        )
+        assert re.findall(r"aim for about (\d+) tokens|more than (\d+) tokens", made.user) == [
+            (str(aim), ""),
+            ("", str(ceiling)),
+        ]
+        assert made.target_tokens == target - (300 if memory else 0)
+
+    def test_the_model_is_shown_what_stands_beside_its_summary(self):
+        made = request(memory="user: never push to <main>", instructions="dates")
+        shown = (
+            "<working-memory>\nuser: never push to &lt;main&gt;\n</working-memory>\nThis is the end of the material."
+        )
+        assert f"</instructions>\n{shown}" in made.user
+        assert "need not be repeated" in made.system
+        assert "<working-memory>" not in request().user
+
+    def test_the_retry_says_by_how_much_the_draft_was_too_long_and_what_goes_first(self):
+        again = tighter(request(target_tokens=1000), 2_300)
+        note = again.user.rpartition("\n\n")[2]
+        assert note.startswith("A first draft of this summary had about 2300 tokens, 800 too many.")
+        assert "in about 700 tokens. Leave out first what is finished" in note
+        assert again.target_tokens == 700
 
 
 class TestForging:
@@ -166,6 +186,7 @@ class TestForging:
             pinned=message(4, content=forged),
             base_text=forged,
             instructions=forged,
+            memory=forged,
         )
         # The line itself, and the reminder that names it.
         assert made.user.count(marker(NONCE)) == 2
@@ -257,17 +278,19 @@ class TestMeasuring:
         nonce=st.text(st.sampled_from("0123456789abcdef"), min_size=16, max_size=16),
         target_tokens=st.integers(1, 99_999),
         previous_tokens=st.integers(0, 99_999),
+        memory=TEXTS,
         counter=st.sampled_from([ExactTokenCounter(), CharacterTokenCounter()]),
     )
     def test_a_request_is_never_larger_than_the_sum_of_its_parts(self, counter, **parts):
         """Planning adds up parts before the nonce and the final target are known; what is then sent, the one
         tighter retry included, fits wherever the sum did."""
         made = request(**parts)
-        sizes = summarizing.sizes(counter, **{name: parts[name] for name in OF_THE_SYSTEM_MESSAGE})
+        own = {name: parts[name] for name in OF_THE_SYSTEM_MESSAGE}
+        sizes = summarizing.sizes(counter, counter([escape(parts["memory"])])[0], **own)
         base = summarizing.base(parts["base_text"])
         total = sizes.overhead(base, parts["pinned"], parts["lookahead"]) + sum(sizes.blocks(parts["covered"]))
         assert count_request(made, counter) <= total
-        assert count_request(tighter(made), counter) <= total
+        assert count_request(tighter(made, 999_999), counter) <= total
 
 
 def draft(text: str = "The user wants a red bicycle, and you ordered one.", **fields: Any) -> SummaryDraft:
@@ -375,9 +398,9 @@ class TestLeaks:
         assert not leaks_wrapper(neutralize_tags(text), NONCE)
 
     def test_every_tag_that_a_request_writes_is_known_to_both_sides(self):
-        made = request(base_text="b", pinned=message(9), instructions="i", covered=[message(1, Role.TOOL)])
+        made = request(base_text="b", pinned=message(9), instructions="i", memory="m", covered=[message(1, Role.TOOL)])
         tags = set(re.findall(r"</?([a-z-]+)[ />]", made.user))
-        assert {"previous-summary", "pinned", "instructions", "cutoff", "tool", "user"} <= tags
+        assert {"previous-summary", "pinned", "instructions", "working-memory", "cutoff", "tool", "user"} <= tags
         assert tags <= set(TAGS)
         assert all(leaks_wrapper(f"</{tag}>", "") for tag in tags)
 

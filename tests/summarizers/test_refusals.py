@@ -7,6 +7,7 @@ Then the breaker: seen opening, holding and closing.
 
 from __future__ import annotations
 
+import html
 import logging
 import re
 from datetime import timedelta
@@ -20,6 +21,7 @@ from django.utils import timezone
 from compaction_app import chat, tasks
 from compaction_app.compaction.execute import carry_out
 from compaction_app.exceptions import CompactionFailed
+from compaction_app.memory.ledger import LEDGER_SHARE
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.models.runs import MAX_ATTEMPTS
 from compaction_app.summarizers import ExtractiveSummarizer
@@ -32,6 +34,7 @@ from compaction_app.tree.verify import verify_session
 from compaction_app.values import ErrorCode
 from tests.builders import grow
 from tests.compaction.world import kinds, suppressed
+from tests.small import talk
 from tests.steps import fill_target
 from tests.summarizers.summarizing import GOOD, KEY, KEY_VARIABLE
 
@@ -173,7 +176,7 @@ class TestManual:
 
 class TestBackground:
     def carried_out(self, run):
-        async_to_sync(carry_out)(run.pk, "default", AWAITED)
+        async_to_sync(carry_out)(CompactionRun.objects.all(), run.pk, AWAITED)
         run.refresh_from_db()
         return run
 
@@ -213,6 +216,21 @@ class TestBackground:
         run = self.carried_out(chat.request_compaction(long_branch()))
         assert run.status == "ready"
         assert 55 < (run.next_attempt_at - timezone.now()).total_seconds() < 65
+
+
+@pytest.mark.parametrize("filled", [0.5, 1.0, 1.4])
+def test_what_the_model_is_shown_stands_below_its_summary_whatever_that_takes(server, filled):
+    """A draft that filled its target left the ledger nothing."""
+    server.script(model="first", default=fill_target(filled))
+    run = chat.compact(talk(chat.start_session())[-1])
+    target, asked = run.request["target_tokens"], content_text(server.requests[-1]["messages"][1]["content"])
+    shown = html.unescape(asked.rpartition("<working-memory>")[2].partition("</working-memory>")[0])
+    assert 0.8 * LEDGER_SHARE * target < run.request["memory_tokens"] <= LEDGER_SHARE * target
+    assert f"aim for about {target - run.request['memory_tokens']} tokens" in asked
+    numbers = set(re.findall(r"\d+", shown))
+    assert len(numbers) > 5
+    assert [number for number in numbers if number not in run.summary.text] == []
+    assert run.summary.ledger
 
 
 class TestExtract:
@@ -262,6 +280,17 @@ class TestExtract:
         assert tasks.compact_branch(again.pk) == "succeeded"
         again.refresh_from_db()
         assert again.cutoff.depth < run.cutoff.depth, "the model would have needed several"
+
+    def test_it_stands_without_a_model_where_the_memory_leaves_little_room(self, server, settings):
+        """A model was asked for 26 tokens, with headings. Where a host wants no extract, it still is."""
+        settings.COMPACTION = site(server, SUMMARY_TARGET_TOKENS=200)
+        run = chat.compact(long_branch())
+        assert (run.status, run.error_code, run.summary.is_extract) == ("succeeded", "", True)
+        assert (run.summarizer_model, server.requests) == ("extractive", [])
+        settings.COMPACTION = site(server, SUMMARY_TARGET_TOKENS=200, EXTRACT_FALLBACK=False)
+        assert not chat.compact(long_branch()).summary.is_extract
+        settings.COMPACTION = site(server, SUMMARY_TARGET_TOKENS=300)
+        assert not chat.compact(long_branch()).summary.is_extract
 
     @pytest.mark.parametrize("trigger", ["manual", "overflow"])
     def test_nobody_who_waits_is_given_one(self, server, settings, trigger):

@@ -126,8 +126,10 @@ class TestFaithful:
         assert all(KEY not in path.read_text() for path in exported.folder.rglob("*.*"))
 
     @pytest.mark.parametrize("name", ["agent_from_source.json", "agent_function_calling.json"])
-    def test_an_agents_real_history(self, server, tmp_path, shared_data, name):
-        """One request and a long loop of calls: every cut falls inside the turn, and every prompt fits."""
+    def test_an_agents_real_history(self, server, tmp_path, settings, shared_data, name):
+        """One request and a long loop of calls: every cut falls inside the turn, and every prompt fits. A model is
+        asked however little room there is."""
+        settings.COMPACTION = site(server, EXTRACT_FALLBACK=False)
         server.script(default=fill_target(0.8))
         messages = json.loads((shared_data / name).read_text())["messages"]
         session, tip = chat.start_session(title=name), None

@@ -1,0 +1,111 @@
+"""Symbols: paths, names of code, ids and numbers, as they stand in a text; and JSON as lines and as leaves.
+
+A symbol stands between word edges: nothing is cut out of a longer one, but for what ``grep`` puts behind a path. So a
+memory of them can say nothing that was never there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from compaction_app.memory.words import UNSPACED
+from compaction_app.messages.truncate import one_line
+from compaction_app.messages.validation import read_json
+from compaction_app.values import Role
+
+#: Characters of a symbol, and of a text that is read for them.
+_SHORTEST, _LONGEST, _CHARACTERS = 4, 120, 200_000
+_RUN = re.compile(rf"[^\W{UNSPACED}@#~./:+-](?:[^\W{UNSPACED}]|[@#~./:+-])*|[~./@#+](?:[^\W{UNSPACED}]|[@#~./:+-])+")
+#: What a sign at the beginning belongs to: ``../a.ts``, ``~/a``, ``.env``, ``@name``, ``#12``, a number of a telephone.
+_BEGIN = re.compile(r"(?:(?:\.{1,2}/)+|~?/|\.|[@#]|\+(?=\d{7}))?(?=\w)")
+#: Behind a path: the line and the text that ``grep`` or a compiler puts there.
+_BEHIND = re.compile(r"(?<=[a-zA-Z]):(?:\d.*|[a-z]+)$")
+#: A digit, an underscore, an address, a path, two words in one, an acronym.
+_SIGN = re.compile(r"[\d_@]|\w/\w|\w\.\w|[a-z][A-Z]|^[A-Z]{4,}$")
+_BARE = re.compile(r"[\d.,:]+(?:\+\d)?[a-z]{0,2}|\d{4}-\d\d-\d\dT[\d:.+Z-]+")
+_EDGE = re.compile(r"[./:#@+-]+")
+_NOT_IN_NAMES = re.compile(r"[^\w-]+")
+#: Characters of a line and of a value in it; lines, records and levels that are read.
+_LINE, _VALUE, _LINES, _RECORDS, _DEPTH = 300, 120, 40, 2_000, 8
+
+
+def symbols_in(text: str) -> dict[str, None]:
+    """In order, each once."""
+    found = dict.fromkeys(_RUN.findall(text[:_CHARACTERS]))
+    return dict.fromkeys(symbol for run in found if (symbol := _symbol_of(run)))
+
+
+def _symbol_of(run: str) -> str:
+    if not _SHORTEST <= len(run) <= 2 * _LONGEST or not _SIGN.search(run):
+        return ""
+    run = _BEHIND.sub("", run.lstrip("-:+") if run[0] != "+" else run).rstrip("./:-+#@~")
+    while run and _BEGIN.match(run) is None:
+        run = run[1:]
+    return run if _SHORTEST <= len(run) <= _LONGEST and _SIGN.search(run) else ""
+
+
+def is_symbol(value: str) -> bool:
+    return _symbol_of(value) == value != "" and _RUN.fullmatch(value) is not None
+
+
+def is_bare(symbol: str) -> bool:
+    """A number or a moment, which names nothing."""
+    return _BARE.fullmatch(symbol) is not None
+
+
+def parts_of(symbol: str) -> Iterator[str]:
+    """All that it has between word edges: ``src``, ``src/app`` and ``app.ts`` of ``src/app.ts``."""
+    begins = [0, *(match.end() for match in _EDGE.finditer(symbol))]
+    ends = [*(match.start() for match in _EDGE.finditer(symbol)), len(symbol)]
+    yield from (symbol[begin:end] for begin in begins for end in ends if end - begin >= _SHORTEST)
+
+
+def read_records(text: str) -> list[str] | None:
+    """A tool's result as lines ``path: name: value, name: value``, one for each object; None if it is no JSON."""
+    given = parsed(text)
+    lines = []
+    for path, values in islice(_records(given, "", _DEPTH), _LINES):
+        told = (json.dumps(value) if isinstance(value, bool) else str(value) for _, value in values)
+        named = ", ".join(
+            one_line(f"{name}: {value}" if name else value, _VALUE)
+            for (name, _), value in zip(values, told, strict=True)
+        )
+        lines.append(one_line(f"{path}: {named}" if path else named, _LINE))
+    return None if given is None else lines
+
+
+def leaves(given: Any) -> Iterator[tuple[str, str]]:
+    """(name, value) in order."""
+    for path, values in islice(_records(given, "", _DEPTH), _RECORDS):
+        for name, value in values:
+            if isinstance(value, str | int | float) and not isinstance(value, bool):
+                yield _name_of(name or path.rpartition(".")[2]), str(value).strip()
+
+
+def parsed(given: Any) -> Any:
+    """An object or list, also from a text; None where it is none."""
+    if isinstance(given, str):
+        is_json = len(given) <= _CHARACTERS and given.lstrip()[:1] in ("{", "[")
+        return read_json(given) if is_json else None
+    return given if isinstance(given, Mapping | list) else None
+
+
+def _records(value: Any, path: str, depth: int) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
+    """(path, what it holds by name) of each object and list, without those in it: they follow."""
+    plain, deeper = list[tuple[str, Any]](), list[tuple[str, Any]]()
+    for name, one in value.items() if isinstance(value, Mapping) else (("", one) for one in value or ()):
+        (deeper if depth and isinstance(one, Mapping | list) else plain).append((str(name), one))
+    if plain := [(name, one) for name, one in plain if one not in (None, "", [], {})]:
+        yield path, plain
+    for name, one in deeper:
+        yield from _records(one, ".".join(filter(None, [path, name])), depth - 1)
+
+
+def _name_of(key: str) -> str:
+    """A name that cannot pass for a speaker's."""
+    name = _NOT_IN_NAMES.sub("_", key)[:40]
+    return f"{name}_" if name.lower() in {*Role, "summary"} else name
