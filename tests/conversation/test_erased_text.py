@@ -154,7 +154,7 @@ def marked_reply(session: ChatSession, parent: ChatMessage) -> ChatMessage:
 EVERYWHERE = {
     *(
         f"{MESSAGES}.{c}"
-        for c in "content extract ledger name reasoning original attachments usage metadata tool_calls".split()
+        for c in "content extract ledger memory name reasoning original attachments usage metadata tool_calls".split()
     ),
     f"{MESSAGES}.retired_reason",
     *(f"{RUNS}.{c}" for c in ("instructions", "error_detail", "policy_line")),
