@@ -136,12 +136,13 @@ def insufficient_quota() -> Step:
 
 def unauthorized() -> Step:
     """401 that quotes the API key, as some providers do."""
-    return lambda exchange: exchange.send_error(
-        401,
-        message=f"Incorrect API key provided: {exchange.api_key}.",
-        type="invalid_request_error",
-        code="invalid_api_key",
-    )
+
+    def answer(exchange: Exchange) -> None:
+        key = exchange.handler.headers["Authorization"].removeprefix("Bearer ")
+        message = f"Incorrect API key provided: {key}."
+        exchange.send_error(401, message=message, type="invalid_request_error", code="invalid_api_key")
+
+    return answer
 
 
 def late(seconds: float, then: Step | None = None) -> Step:

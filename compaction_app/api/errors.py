@@ -81,7 +81,6 @@ _ALWAYS = {
     *(Code.MALFORMED, Code.UNAUTHENTICATED, Code.FORBIDDEN, Code.TOO_LARGE),
     *(Code.INVALID, Code.CONFIGURATION, Code.INTERNAL, Code.UNAVAILABLE),
 }
-_RETRY = {"headers": {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}}}
 
 
 def operation(
@@ -97,9 +96,7 @@ def operation(
     described: dict[int, dict[str, Any]] = {}
     for code in Code:
         if code in possible:
-            entry = described.setdefault(
-                code.status, {"description": ""} | (_RETRY if code.status in (429, 503) else {})
-            )
+            entry = described.setdefault(code.status, {"description": ""})
             entry["description"] = f"{entry['description']} `{code}`: {code.meaning}".strip()
     response = {**success, **dict.fromkeys(described, ProblemOut)}
     return router.api_operation([method], path, response=response, openapi_extra={"responses": described})

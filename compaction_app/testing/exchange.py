@@ -32,17 +32,13 @@ class Exchange:
         self.number = number
         #: The client closed the connection before the response was complete.
         self.client_left = False
-        self._handler = handler
+        self.handler = handler
         self._stopping = stopping
         self._is_streaming = False
 
     @property
     def model(self) -> str:
         return str(self.body.get("model", ""))
-
-    @property
-    def api_key(self) -> str:
-        return str(self._handler.headers.get("Authorization", "")).removeprefix("Bearer ")
 
     def wait(self, seconds: float) -> bool:
         """Sleep. Return False at once if the client leaves or the server stops."""
@@ -57,7 +53,7 @@ class Exchange:
 
     def _is_client_gone(self) -> bool:
         # A peek consumes nothing. It returns no bytes on a closed connection and would block on a silent one.
-        connection = self._handler.connection
+        connection = self.handler.connection
         connection.setblocking(False)
         try:
             return not connection.recv(1, socket.MSG_PEEK)
@@ -80,23 +76,23 @@ class Exchange:
         self.send_json(status, {"error": {"param": None, "code": None, **error}}, headers)
 
     def start(self, status: int, content_type: str, headers: Mapping[str, str]) -> None:
-        self._handler.send_response(status)
-        self._handler.send_header("Content-Type", content_type)
+        self.handler.send_response(status)
+        self.handler.send_header("Content-Type", content_type)
         for name, value in headers.items():
-            self._handler.send_header(name, value)
-        self._handler.end_headers()
+            self.handler.send_header(name, value)
+        self.handler.end_headers()
 
     def write(self, data: bytes) -> None:
         try:
-            self._handler.wfile.write(data)
-            self._handler.wfile.flush()
+            self.handler.wfile.write(data)
+            self.handler.wfile.flush()
         except OSError:
             # Some scripts are about clients that give up, so this is not an error of the server.
             self.client_left = True
 
     def hang_up(self) -> None:
         """Close the connection, even if the client still waits."""
-        self._handler.close_connection = True
+        self.handler.close_connection = True
 
     def send_message(
         self, message: Mapping[str, Any], *, finish_reason: str, usage: Mapping[str, Any] | None = None
@@ -133,7 +129,7 @@ class Exchange:
         self._is_streaming = True
         # In chunks, like real servers, so that a client can tell a broken connection from the end of the body.
         self.start(200, "text/event-stream", {"Connection": "close", "Transfer-Encoding": "chunked"})
-        self._handler.close_connection = True
+        self.handler.close_connection = True
 
     def send_delta(self, delta: Mapping[str, Any], *, finish_reason: str | None = None) -> None:
         """Send one piece of the reply, as the first choice."""

@@ -126,7 +126,6 @@ def metadata_of(rebuilt: Rebuilt, texts: Mapping[str, str]) -> dict[str, Any]:
         "writing_characters": len(settings.summarizer_entry.prompt or WRITING),
         # Its ids, figures, codes and dates as they are stored.
         "run": {name: getattr(run, name) for name in names(CompactionRun, listed=True)},
-        "files": {name: {"characters": len(text), "bytes": len(text.encode())} for name, text in texts.items()},
         "retired_at": summary.retired_at,
         "leaks": leaks_wrapper(texts[OUTPUT], run.nonce),
     }

@@ -20,10 +20,10 @@ NO_PAGES = {
     *("compactionrun_delete", "compactionevent_delete"),
     *(f"{model}_history" for model in MODELS if model != "chatsession"),
 }
-#: Parts of a message that have an address of their own. They and its context are answers of plain text, which is no
-#: page to look at; what they show must still do nothing.
+#: Parts of a message that have an address of their own. They are answers of plain text, which is no page to look at;
+#: what they show must still do nothing.
 TEXTS = ("content", "tool_calls", "reasoning", "attachments", "metadata")
-PLAIN_TEXTS = {"chatmessage_context", "chatmessage_text"}
+PLAIN_TEXTS = {"chatmessage_text"}
 
 
 def pages(h: Harbour) -> dict[str, tuple[Model, ...]]:
@@ -55,8 +55,7 @@ def unknown(harbour: Harbour) -> set[str]:
 
 
 def plain_texts(h: Harbour) -> list[str]:
-    parts = [url("chatmessage_text", message.pk, part) for message in (h.tip, h.first) for part in TEXTS]
-    return [url("chatmessage_context", h.tip.pk), *parts]
+    return [url("chatmessage_text", message.pk, part) for message in (h.tip, h.first) for part in TEXTS]
 
 
 def addresses(h: Harbour) -> list[str]:

@@ -170,8 +170,6 @@ class TestMetadata:
         assert figures["run"]["input_tokens"] == made.input_tokens > 0
         own = ("scripted", made.prompt_version, 1)
         assert tuple(figures["run"][name] for name in ("summarizer_model", "prompt_version", "generation")) == own
-        text = (tmp_path / "out" / "001-A-garden" / "compaction-001" / "user-message.md").read_bytes()
-        assert figures["files"]["user-message.md"] == {"bytes": len(text), "characters": len(text.decode())}
 
     def test_a_summary_that_leaks(self, server, session, tmp_path):
         """What no draft could do, a row can: written before this app refused it, or by hand."""
