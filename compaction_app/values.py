@@ -212,7 +212,7 @@ class Origin(StrEnum):
 
 
 class Contents(TypedDict, total=False):
-    """What a message may hold."""
+    """What a message says: where none of it is given, it is read from ``original``."""
 
     content: str | Sequence[Mapping[str, Any]]
     tool_calls: Sequence[Mapping[str, Any]] | None
@@ -484,7 +484,7 @@ class ModelCall:
     model: str = ""
     input_tokens: int = 0
     output_tokens: int = 0
-    #: The input tokens that the provider read from its cache.
+    #: Those of the input tokens that the provider read from its cache.
     cached_tokens: int = 0
 
 
@@ -497,7 +497,7 @@ class SummaryDraft(ModelCall):
     finish_reason: str = "stop"
     #: Tokens that the reply might have had; 0: unknown.
     limit: int = 0
-    #: The provider's refusal field was set.
+    #: The model declined, by a field or a finish reason of the provider's.
     refused: bool = False
     #: The model called a tool instead of writing.
     tool_called: bool = False

@@ -216,7 +216,13 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     dates: [lambda text: dates.resolve_dates(text, dates.date(2024, 1, 1))],
     extractive: [_summarized, _read_summary, lambda text: _summarized(text, Role.TOOL)],
     ledger_text: [_drafted],
-    symbols: [symbols.symbols_in, symbols.read_records, lambda text: [*symbols.parts_of(text[:120])]],
+    symbols: [
+        symbols.symbols_in,
+        symbols.read_records,
+        symbols.is_bare,
+        lambda text: [*symbols.parts_of(text[:120])],
+        lambda text: [*symbols.leaves({"path": text})],
+    ],
     working: [_worked],
     quoting: [lambda text: list(quoting.split_quoted(text)), quoting.harmless],
     relating: [lambda text: relating.relate([statements.Statement("", _SPEAKER, text, words.read_words(text))])],
@@ -263,7 +269,6 @@ OWN = {
     "telemetry.py": "one value of a log line, a class of characters",
     "summarizers/openai.py": "the name of a host's model, and a provider's complaint of 2,000 characters",
     "spending.py": "the limits of a host's settings",
-    "testing/builders.py": "tests",
     "testing/steps.py": "tests",
 }
 

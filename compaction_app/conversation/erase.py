@@ -22,6 +22,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.db import router, transaction
 from django.db.models import BigIntegerField, Exists, F, OuterRef, Q, QuerySet, TextField
+from django.db.models.expressions import RawSQL
 from django.db.models.functions import Cast, Coalesce
 from django.utils import timezone
 
@@ -276,7 +277,7 @@ def _compact_below(near: Any, message_id: int | None) -> None:
             request_compaction(tip)
 
 
-def _batches(ids: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+def _batches(ids: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
     return (ids[start : start + size] for start in range(0, len(ids), size))
 
 
@@ -329,7 +330,9 @@ def _blank_runs(near: Any, ids: Collection[int]) -> None:
 def delete_message(message: ChatMessage) -> int:
     """Delete a message and everything below it, summaries included; returns the number of deleted rows."""
     _require_message(message, "deleted")
-    with locked(message):
+    below = RawSQL(sql.NODE_AND_BELOW, [message.pk])  # noqa: S611  # names of tables, never a value
+    with atomic(message):
+        _lock_to_delete([message], ChatMessage.objects.in_database_of(message).filter(pk__in=below))
         ids = ids_below(message)
         if not ids:
             raise MessageNotFound(f"Message {message.pk} does not exist any more.")
@@ -358,7 +361,7 @@ def delete_session(session: ChatSession) -> None:
     if session.pk is None:
         raise MessageNotFound("The session has not been stored yet, or was deleted by this very object.")
     with atomic(session):
-        _lock_to_delete(session)
+        _lock_to_delete([session], ChatMessage.objects.in_database_of(session).filter(session=session.pk))
         session.delete(using=database_of(session))
 
 
@@ -367,7 +370,7 @@ def lock_contents(instance: ChatSession, using: str, **kwargs: Any) -> None:
     # Not of a copy, in a restored backup for example: the conversation itself, which the router names, stays.
     if using == database_of(instance):
         with suppress(MessageNotFound):
-            _lock_to_delete(instance)
+            _lock_to_delete([instance], ChatMessage.objects.using(using).filter(session=instance.pk))
         keep_used(instance)
 
 
@@ -377,10 +380,15 @@ def delete_contents(instance: ChatSession, using: str, **kwargs: Any) -> None:
         model._base_manager.using(using).filter(session=instance.pk)._raw_delete(using)  # noqa: SLF001  # no row is read
 
 
-def _lock_to_delete(session: ChatSession) -> None:
-    """Nothing that refers to the session is stored any more, by those either who do not lock it."""
-    list(ChatSession.objects.in_database_of(session).filter(pk=session.pk).select_for_update().values_list("pk"))
-    lock_session(session)
+def _lock_to_delete(own: Sequence[ChatSession | ChatMessage], gone: QuerySet[ChatMessage]) -> None:
+    """Lock the sessions of these, and those that were copied from what is gone, which are written to, in the order of
+    their ids, as a redaction does. Nothing that refers to one is stored any more, by who does not lock it either."""
+    sessions = ChatSession.objects.using(gone.db)
+    copies = sessions.filter(copied_from__in=gone).values_list("pk", flat=True)
+    for batch in _batches(sorted({*copies, *(one.session_id for one in own)}), _BATCH):
+        list(sessions.filter(pk__in=batch).order_by("pk").select_for_update().values_list("pk"))
+    for one in own:
+        lock_session(one)
 
 
 def delete_owner(user: Any) -> list[ChatSession]:
@@ -398,10 +406,9 @@ def delete_owner(user: Any) -> list[ChatSession]:
         # Twice: until the user is locked, another request may begin a conversation.
         for _ in range(2):
             own = list(sessions.filter(owner=user).order_by("pk"))
-            for session in own:
-                # Before anything is deleted: who has one of them may wait for another.
-                with suppress(MessageNotFound):
-                    _lock_to_delete(session)
+            # Before anything is deleted: who has one of them may wait for another.
+            with suppress(MessageNotFound):
+                _lock_to_delete(own, messages.filter(session__in=own))
             list(users._base_manager.using(using).filter(pk=user.pk).select_for_update())
         alike = {name: OuterRef(name) for name in ALIKE}
         of_others = messages.filter(pk=OuterRef("copy_of"), **alike).exclude(session__in=own)

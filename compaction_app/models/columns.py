@@ -1,7 +1,7 @@
 """What each column is: its field says it, and every list of columns is made of that.
 
 A column that is said to be one thing is erased, copied, exported, checked and left out of lists as such, without
-another line. ``tests/models/test_columns.py`` fails for one that says nothing, and tells what to say.
+another line. One that says nothing stops the import; ``tests/models/test_columns.py`` tells what else to write by hand.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ OURS, SHOWN = Column(), Column(client=True)
 #: What is said in a conversation, and what is made of that in a summary.
 SAID = Column(said=True, leaves=nothing, copied=True, exported=True, client=True)
 QUOTED = Column(said=True, leaves=nothing, copied=True)
-#: What somebody wrote about a conversation, and what is kept beside a message.
+#: What somebody wrote about a conversation, for the admin alone; what a host keeps beside a message, for clients too.
 NOTED = Column(said=True, leaves=nothing)
 BESIDE = Column(said=True, leaves=nothing, exported=True, client=True)
 #: Names and dates that a host gives, and its own ids and settings.
@@ -95,9 +95,9 @@ OF_HOST = Column(exported=True, client=True)
 
 
 def said_of(field: models.Field[Any, Any]) -> Column:
-    if field.auto_created:
-        return OURS
-    found: Column = vars(field)["is_"]
+    found: Column | None = OURS if field.auto_created else vars(field).get("is_")
+    if found is None:
+        raise TypeError(f"{field} does not say what it is. Wrap it: SAID(models.TextField()). {__name__} has more.")
     return found
 
 

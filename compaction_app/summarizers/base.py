@@ -206,7 +206,7 @@ class Summarizer:
     An instance is made for each run, from the run's ``settings``; its own entry is ``settings.summarizer_entry``.
     """
 
-    #: Tokens of the largest request, by the site's counter, and of the longest draft; None: no limit.
+    #: Tokens of the largest request, by the site's counter, and of the longest reply; None: no limit of its own.
     max_input_tokens: int | None = None
     max_output_tokens: int | None = None
     #: Whether it reads the reasoning of messages. If it does not, its runs report none as summarized.
@@ -247,15 +247,15 @@ class Summarizer:
         own = next(own for own in map(vars, type(self).__mro__) if own.keys() & {"cascade", "summarize", "asummarize"})
         if self.cascade and "cascade" in own:
             return await self.cascade(drafting, way)
-        name = type(self).__name__
+        name, most = type(self).__name__, self.max_output_tokens
         awaited = self.asummarize if "asummarize" in own else partial(Summarizer.asummarize, self)
 
         async def ask(request: SummaryRequest) -> SummaryDraft:
-            draft = await way.call(awaited if way.is_awaited else self.summarize, request)
+            limited = replace(request, max_output_tokens=min(filter(None, (request.max_output_tokens, most))))
+            draft: SummaryDraft = await way.call(awaited if way.is_awaited else self.summarize, limited)
             if wrong := wrong_draft(draft):
                 raise SummarizerError(f"{name} must return a SummaryDraft, not {wrong}.", model=name)
-            accepted: SummaryDraft = draft
-            return accepted
+            return draft
 
         if draft := await drafting.request_draft(ask, name):
             return draft

@@ -199,8 +199,8 @@ class TestSeen:
         events = admin_client.get("/admin/compaction_app/compactionevent/").text
         assert "reason spend" in events
 
-    def test_compacting_from_the_admin_says_why_nothing_started(self, session, admin_client):
-        address = f"/admin/compaction_app/chatsession/{session.pk}/compact/"
+    def test_compacting_from_the_admin_says_why_nothing_started(self, session, branch, admin_client):
+        address = f"/admin/compaction_app/chatmessage/{branch[-1].pk}/compact/"
         for given in ({}, {"instructions": "Keep the times."}):
             page = admin_client.post(address, given, follow=True).text
             assert "nothing was started" in page

@@ -5,25 +5,38 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sys
+import time
+from contextlib import suppress
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
+from importlib.util import find_spec
 from threading import Thread
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import openai
 import pytest
+from celery import current_app
 from celery.signals import worker_process_init
 from django.contrib.auth import get_user_model
+from django.db.models import F
 from django.test import AsyncClient
 from django.urls import path
 
 from compaction_app import chat
 from compaction_app.contrib import histories
-from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.exceptions import CompactionFailed
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
+from compaction_app.tasks import compact_branch
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.transfer import importing
+from tests.builders import grow
 from tests.conftest import REPOSITORY
+from tests.fake_summarizer import FakeSummarizer
+from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -40,6 +53,8 @@ def examples(page: str) -> list[str]:
 @pytest.fixture
 def known(monkeypatch):
     """What the recipes define; lines at the top of an example that ask a model are run by the tests that need them."""
+    if find_spec("httpx") is None:
+        monkeypatch.setitem(sys.modules, "httpx", import_module("httpx2"))  # the newest openai brings it
     with ScriptedOpenAIServer(default=steps.reply("Rain.")) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "none")
@@ -55,6 +70,7 @@ def known(monkeypatch):
             exec(example, names)
         worker_process_init.receivers = pushed
         yield names
+        current_app.tasks.pop("mysite.views.compact_quiet_chats", None)
 
 
 @pytest.fixture
@@ -66,12 +82,17 @@ def provider():
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            body = json.dumps(answers.pop(0)).encode()
-            self.send_response(200)
+            answer = answers.pop(0)
+            body = json.dumps(answer).encode()
+            self.send_response(answer.get("http_status", 200))
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            with suppress(OSError):  # a client that gives up
+                for _ in range(answer.get("drips", 0)):
+                    self.wfile.write(b" ")
+                    time.sleep(0.1)
+                self.wfile.write(body)
 
         def log_message(self, *args: Any) -> None:
             pass
@@ -172,6 +193,121 @@ def test_items_of_the_responses_api_go_back_as_they_came(known, provider):
         FUNCTION,
         {"type": "function_call_output", "call_id": "call_1", "output": "dry"},
     ]
+
+
+class TestASummarizerAtAnthropic:
+    @pytest.fixture
+    def compact(self, known, provider, settings, monkeypatch):
+        url, answers, _ = provider
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-none")
+        monkeypatch.setattr(known["ClaudeSummarizer"], "url", url)
+        module = ModuleType("recipe")
+        vars(module)["ClaudeSummarizer"] = known["ClaudeSummarizer"]
+        monkeypatch.setitem(sys.modules, "recipe", module)
+        entry = {"BACKEND": "recipe.ClaudeSummarizer", "TIMEOUT": 1}
+        settings.COMPACTION = small(SUMMARIZERS={"default": entry})
+
+        def compact(**answer: Any) -> CompactionRun:
+            answers[:] = [answer] * 20
+            try:
+                return chat.compact(grow(chat.start_session(), None, "u a " * 40)[-1])
+            except CompactionFailed as failed:
+                return CompactionRun.objects.get(pk=failed.run_id)
+
+        return compact
+
+    def said(self, **parts: Any) -> dict[str, Any]:
+        text = "## Recap\n\nAll that was asked was answered, and nothing of it is open."
+        usage = {"input_tokens": 900, "output_tokens": 20, "service_tier": "standard"}
+        return {"content": [{"type": "text", "text": text}], "stop_reason": "end_turn", "usage": usage} | parts
+
+    def test_a_summary_is_stored_with_what_it_used(self, compact, provider):
+        run = compact(**self.said())
+        assert (run.status, run.summarizer_model) == ("succeeded", "claude-haiku-4-5")
+        assert (run.input_tokens, run.output_tokens) == (900, 20)
+        assert run.cost is not None
+        assert provider[2][0]["max_tokens"] == 8_000, "no more than the class takes"
+
+    @pytest.mark.parametrize(
+        ("status", "kind", "message", "code"),
+        [
+            (401, "authentication_error", "invalid x-api-key", "authentication"),
+            (402, "billing_error", "No credit.", "quota"),
+            (400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum", "input_too_large"),
+            (413, "request_too_large", "Request exceeds the maximum size", "input_too_large"),
+            (404, "not_found_error", "model: claude", "bad_request"),
+            (529, "overloaded_error", "Overloaded", "provider_error"),
+        ],
+    )
+    def test_its_errors_have_our_codes(self, compact, status, kind, message, code):
+        run = compact(http_status=status, error={"type": kind, "message": message})
+        assert (run.error_code, run.error_detail[:8]) == (code, f"HTTP {status}")
+
+    @pytest.mark.parametrize(
+        ("ended", "code"), [("max_tokens", "truncated"), ("refusal", "refused"), ("pause_turn", "truncated")]
+    )
+    def test_only_a_complete_reply_counts(self, compact, ended, code):
+        assert compact(**self.said(stop_reason=ended)).error_code == code
+
+    def test_a_server_that_drips_is_given_up_in_time(self, compact):
+        began = time.monotonic()
+        assert compact(**self.said(drips=50)).error_code == "timeout"
+        assert time.monotonic() - began < 4
+
+    def test_a_server_that_is_not_there_is_asked_later(self, compact, known, settings):
+        known["ClaudeSummarizer"].url = "http://127.0.0.1:9"
+        run = chat.request_compaction(grow(chat.start_session(), None, "u a " * 40)[-1])
+        compact_branch(run.pk)
+        run.refresh_from_db()
+        assert (run.error_code, run.status, run.next_attempt_at is None) == ("provider_error", "ready", False)
+
+
+class TestQuietChats:
+    @pytest.fixture
+    def tip(self, known, settings):
+        settings.COMPACTION = small(CONTEXT_WINDOW=100_000)
+        FakeSummarizer.reset()
+        return grow(chat.start_session(), None, "u a " * 150)[-1]
+
+    def wait(self, minutes: int) -> None:
+        """As if everything had been written so much earlier."""
+        past = timedelta(minutes=minutes)
+        ChatSession.objects.update(updated_at=F("updated_at") - past)
+        ChatMessage.objects.update(created_at=F("created_at") - past)
+        CompactionRun.objects.update(created_at=F("created_at") - past, finished_at=F("finished_at") - past)
+
+    def test_once_in_each_pause(self, known, tip):
+        ask, runs = known["compact_quiet_chats"], CompactionRun.objects
+        self.wait(9)
+        ask()
+        assert runs.count() == 0
+        self.wait(2)
+        ask()
+        ask()
+        assert runs.get().trigger == "manual"
+        compact_branch(runs.get().pk)
+        assert runs.get().status == "succeeded"
+        self.wait(11)
+        ask()
+        assert runs.count() == 1, "nobody has written since"
+
+    def test_not_while_runs_fail(self, known, tip):
+        ask, runs = known["compact_quiet_chats"], CompactionRun.objects
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(FakeSummarizer, "error", ValueError("broken"))
+            for _ in range(3):
+                with pytest.raises(CompactionFailed):
+                    chat.compact(tip)
+        tip = chat.append_message(tip.session, tip, role="user", content="Hello?")
+        past = timedelta(minutes=11)
+        ChatSession.objects.update(updated_at=F("updated_at") - past)
+        ChatMessage.objects.update(created_at=F("created_at") - past)
+        runs.update(created_at=F("created_at") - 2 * past)
+        ask()
+        assert runs.count() == 3, "the breaker is open"
+        runs.update(finished_at=F("finished_at") - past)
+        ask()
+        assert runs.count() == 4
 
 
 def test_litellm_and_a_cache_key(known):

@@ -17,7 +17,7 @@ from compaction_app.contrib.histories import document_of
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.messages.validation import validate_message
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
-from compaction_app.models.columns import Column, checks_of, erased, names
+from compaction_app.models.columns import Column, checks_of, erased, names, said_of
 from compaction_app.transfer.formats import Conversation
 from compaction_app.values import Contents, MessageFields
 
@@ -33,24 +33,15 @@ SCHEMAS: dict[type[models.Model], tuple[Any, ...]] = {
 }
 
 
-def what_to_say(field: Any) -> str:
-    asked = ", ".join(f"{one.name}={one.default}" for one in fields(Column) if one.name != "leaves")
-    return (
-        f"{field} does not say what it is. Wrap it: SAID(models.TextField()), OURS(…), Column(…)(…), as the fields "
-        f"beside it in models/tables.py do. models/columns.py has what to say: leaves=nothing or everything (what a "
-        f"redaction leaves of it), {asked}."
-    )
-
-
 def test_every_column_says_what_it_is() -> None:
-    columns = [field for table in TABLES for field in table._meta.concrete_fields if not field.auto_created]
-    assert [what_to_say(field) for field in columns if "is_" not in vars(field)] == []
+    for field in (field for table in TABLES for field in table._meta.concrete_fields):
+        said_of(field)
 
 
 def test_a_column_that_says_nothing_is_told_what_to_say() -> None:
-    field = models.TextField(name="translation")
-    assert "Wrap it" in what_to_say(field)
-    assert "copied=False" in what_to_say(field)
+    """Of a message it stops Django itself, before any test runs: the error alone can say it."""
+    with pytest.raises(TypeError, match=r"translation> does not say what it is\. Wrap it: .*models\.columns has more"):
+        said_of(models.TextField(name="translation"))
 
 
 def test_migrations_do_not_see_what_a_column_is() -> None:
@@ -92,12 +83,18 @@ def test_the_api_has_what_clients_are_shown(table: type[models.Model]) -> None:
     assert shown & columns - {"id"} == {*names(table, client=True)} - {"id"}, told
 
 
+#: Words beside what a message says: with nothing else it is empty, and its ``original`` is read all the same.
+NOT_CONTENTS = {"name", "metadata"}
+
+
 def test_a_message_dict_has_the_keys_that_are_exported() -> None:
     """It is typed for hosts; what is read as said is what is said, but for what is kept beside it."""
     exported = {*names(ChatMessage, exported=True)}
-    assert set(MessageFields.__annotations__) == exported, "MessageFields in values.py has their types"
-    said = {*names(ChatMessage, exported=True, said=True)} - {"name", "metadata"}
-    assert set(Contents.__annotations__) == said, "Contents in values.py has their types"
+    told = "MessageFields in values.py has the types of what is exported, and append_message's docstring tells of it"
+    assert set(MessageFields.__annotations__) == exported, told
+    said = {*names(ChatMessage, exported=True, said=True)} - NOT_CONTENTS
+    told = "Contents in values.py has what an original may be read for; what is beside that goes to NOT_CONTENTS here"
+    assert set(Contents.__annotations__) == said, told
 
 
 def test_an_import_reads_all_that_is_exported_of_a_session() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.db import connection
 
 from compaction_app import chat
@@ -72,3 +74,26 @@ def test_an_append_that_meets_a_deletion_stands_or_is_told() -> None:
         assert {type(error) for error in raised} <= {MessageNotFound}
         assert list(session.messages.all()) == [root]
         connection.check_constraints()
+
+
+ERASURES: dict[str, Callable[[ChatMessage], Any]] = {
+    "a person": lambda tip: chat.delete_owner(tip.session.owner),
+    "a session": lambda tip: chat.delete_session(tip.session),
+    "a message": lambda tip: chat.delete_message(chat.get_branch(tip)[0]),
+    "copies": lambda tip: chat.redact_message(tip, copies=lambda copy: True),
+}
+
+
+@pytest.mark.parametrize(("one", "other"), [("a person", "a person"), ("a session", "copies"), ("a message", "copies")])
+def test_erasures_of_what_was_copied_lock_sessions_in_one_order(one: str, other: str) -> None:
+    """A deletion writes to the sessions that were copied, too: on PostgreSQL each try ended in a deadlock."""
+    users = get_user_model().objects
+    for number in range(3):
+        ann, ben = (users.create_user(f"{name}{number}") for name in ("ann", "ben"))
+        first, second = (chain(start_session(owner=owner), 100)[-1] for owner in (ann, ben))
+        for _ in range(4):
+            chat.copy_branch(first, owner=ben)
+            chat.copy_branch(second, owner=ann)
+        meeting = [(ERASURES[one], first), (ERASURES[other], second if one == other else first)]
+        raised = at_once([lambda erase=erase, tip=tip: erase(tip) and None for erase, tip in meeting])
+        assert [error for error in raised if not isinstance(error, MessageNotFound)] == []

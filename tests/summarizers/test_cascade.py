@@ -247,7 +247,18 @@ class Rewritten(Awaited):
         return replace(super().summarize(request), model="rewritten")
 
 
+class Short(Plain):
+    max_output_tokens = 100
+
+    def summarize(self, request: SummaryRequest) -> Any:
+        return SummaryDraft(text=GOOD, limit=request.max_output_tokens)
+
+
 class TestHostSummarizers:
+    def test_it_is_asked_for_no_longer_reply_than_it_can_write(self, summarize):
+        assert summarize(Short(), request(), ACCEPT).limit == 100
+        assert summarize(Short(), replace(request(), max_output_tokens=7), ACCEPT).limit == 7
+
     def test_a_plain_one_does_not_hold_an_event_loop(self):
         plain = Plain(SummaryDraft(text=GOOD))
         asyncio.run(ask_summarizer(plain, request(), ACCEPT))
