@@ -42,7 +42,8 @@ _BEFORE = r"[\s\u00ad\u200b-\u200f\u2060\ufeff]*"
 #: A block of a program that a person's message came through: ``<system-reminder>…</system-reminder>``; not what holds
 #: that person's own words.
 _BLOCK = re.compile(
-    r"\s*<(?!/|(?:user_)?(?:query|task|request|question|prompt|input|feedback|answer)>)([a-z][\w-]*)>", re.IGNORECASE
+    r"\s*<(?!/|(?:user_)?(?:query|task|request|question|prompt|input|feedback|answer)>)([a-z][\w-]*)(?: [^>]*)?>",
+    re.IGNORECASE,
 )
 _ANGLE = re.compile(_BEFORE + "[>＞]")
 #: Quoted mail, if of one line, and a line of a log. "> 80 °C is too much" is somebody's own.

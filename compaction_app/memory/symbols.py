@@ -19,7 +19,11 @@ from compaction_app.values import Role
 
 #: Characters of a symbol, and of a text that is read for them.
 _SHORTEST, _LONGEST, _CHARACTERS = 4, 120, 200_000
-_RUN = re.compile(rf"[^\W{UNSPACED}@#~./:+-](?:[^\W{UNSPACED}]|[@#~./:+-])*|[~./@#+](?:[^\W{UNSPACED}]|[@#~./:+-])+")
+#: What follows the sign of a format or an escape may begin with its letter, as in ``%shttps://…`` and ``\nname``.
+_RUN = re.compile(
+    r"(?:%(?=[a-z])|\\(?=[bfnrtuvx]))?"
+    rf"(?:[^\W{UNSPACED}@#~./:+-](?:[^\W{UNSPACED}]|[@#~./:+-])*|[~./@#+](?:[^\W{UNSPACED}]|[@#~./:+-])+)"
+)
 #: What a sign at the beginning belongs to: ``../a.ts``, ``~/a``, ``.env``, ``@name``, ``#12``, a number of a telephone.
 _BEGIN = re.compile(r"(?:(?:\.{1,2}/)+|~?/|\.|[@#]|\+(?=\d{7}))?(?=\w)")
 #: Behind a path: the line and the text that ``grep`` or a compiler puts there.
@@ -40,7 +44,7 @@ def symbols_in(text: str) -> dict[str, None]:
 
 
 def _symbol_of(run: str) -> str:
-    if not _SHORTEST <= len(run) <= 2 * _LONGEST or not _SIGN.search(run):
+    if run[:1] in ("%", "\\") or not _SHORTEST <= len(run) <= 2 * _LONGEST or not _SIGN.search(run):
         return ""
     run = _BEHIND.sub("", run.lstrip("-:+") if run[0] != "+" else run).rstrip("./:-+#@~")
     while run and _BEGIN.match(run) is None:

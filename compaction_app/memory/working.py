@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from compaction_app.memory import word_tables as known
@@ -27,23 +28,18 @@ from compaction_app.messages.truncate import one_line
 from compaction_app.tokens import Count
 from compaction_app.values import Message, Role
 
-#: The line above it, and the one above values under a name that no tool was called with.
-HEADING = "Work so far:"
-#: What stands under no name.
-_SAID = "said"
+#: The line above it, and the one above what stands under no name.
+HEADING, _SAID = "Work so far:", "said"
 #: What a mention is worth: by a call, by what somebody wrote, in a tool's result. And of what an earlier text tells.
 _CALLED, _WRITTEN, _RETURNED, _EARLIER = 2.0, 1.0, 0.5, 2.0
-#: Of a path, and of a bare number, a factor on that.
-_PATH, _BARE = 1.5, 0.25
+#: Of a path, a factor on that.
+_PATH = 1.5
 #: Symbols, requests and failures of a state.
 _MOST, _MOST_ASKED, _MOST_FAILED = 2_000, 200, 20
-#: Words of an earlier request that are told where there is room, characters of any and of how it ended.
-_WORDS, _FEW, _LONGEST, _ENDED = 40, 18, 1_200, 100
-#: So many of the newest are told with how they ended.
-_ENDS = 3
-#: In less room than this there are symbols alone; of what is more the most that each part may take.
-_LEAST = 250
-_SHARES = {"plan": 0.25, "open": 0.2, "where": 0.12, "files": 0.4, "asked": 0.4}
+#: Words of an earlier request that are told, and characters of any.
+_WORDS, _LONGEST = 40, 1_200
+#: In less room than this there are symbols alone; of what is more, the most that one kind of lines may take.
+_LEAST, _SHARE = 250, 0.4
 _CHANGES = ("edited", "created", "deleted")
 _DOES = {
     "edited": re.compile(r"edit|replace|patch|modif|update|insert|append|apply", re.IGNORECASE),
@@ -51,15 +47,18 @@ _DOES = {
     "deleted": re.compile(r"delet|remov", re.IGNORECASE),
     "read": re.compile(r"read|view|open|cat|get", re.IGNORECASE),
 }
+#: Of what these create and update no path is a file that they change.
+_NO_FILES = re.compile(r"task|todo|plan|issue|ticket|agent", re.IGNORECASE)
+_COMMAND = ("command", "cmd", "script")
 _STATUS = ("status", "state", "done", "completed", "checked")
 _TITLE = ("content", "text", "title", "step", "task", "subject", "name", "description")
 _CHECKBOX = re.compile(r"\s*(?:[-*]|\d+\.) \[(.?)\] +\S.*")
 _IS_DONE = re.compile(r"(?:completed?|done|finished|closed|cancell?ed|skipped|true|x|✓|✔|✅)$", re.IGNORECASE)
+_IS_OPEN = re.compile(r"pending|false|todo|open", re.IGNORECASE)
 _PATHLIKE = re.compile(r"\w/[\w.]|\w\.[A-Za-z]\w{0,4}$")
 _COMMAND_ENDS = re.compile(r"\s*(?:\||\d?>|;|&&)")
-_LOOKS = re.compile(
-    r"^(?:\w+=\S+ )*(?:cat|ls|find|grep|rg|sed|head|tail|git (?:log|diff|show|status|blame)|wc|tree|jq|less|awk)\b"
-)
+#: Code that a person pasted without a fence.
+_CODE = re.compile(r"(?:import|from|export|const|let|var|package|using|#include)\b[^.!?]*[;{}()'\"<>=]")
 _ANYTHING_ELSE = re.compile(r"\b(?:any|some)thing else|further|would you like|let me know|want me to", re.IGNORECASE)
 
 
@@ -79,11 +78,6 @@ class _Request:
     text: str
     #: "open", "done", "changed" or "refused".
     state: str = "open"
-    ended: str = ""
-
-    def line(self, words: int, is_ended: bool) -> str:
-        end = f" → {self.ended}" if is_ended and self.ended else ""
-        return f"asked, {self.state}: {_first(self.text, words)}{end}"
 
 
 @dataclass
@@ -102,7 +96,7 @@ class WorkingMemory:
 
     @classmethod
     def of(cls, state: str, text: str = "") -> WorkingMemory:
-        """From its state, or where there is none from a text that it wrote."""
+        """From its state, or where there is none from the requests and symbols of a text that it wrote."""
         # A redactor may have left anything of it.
         with suppress(ValueError, TypeError, KeyError):
             given = json.loads(state)
@@ -110,21 +104,12 @@ class WorkingMemory:
             memory.symbols = {value: _Symbol(*one) for value, *one in given["symbols"]}
             return memory
         memory = cls()
-        for line in text.splitlines():
-            name, _, told = line.partition(": ")
-            if _CHECKBOX.fullmatch(line):
-                memory.plan.append(line)
-            elif name.startswith("asked, "):
-                memory.asked.append(_Request(*told.partition(" → ")[::2]))
-                memory.asked[-1] = _Request(memory.asked[-1].text, name[7:], memory.asked[-1].state)
-            elif name in ("last", "failed"):
-                memory.last, memory.failed = (told, memory.failed) if name == "last" else (memory.last, {told: told})
-            else:
-                for value, _, changes in (one.partition(" ×") for one in filter(None, told.split(", "))):
-                    number = int(changes) if changes.isdecimal() else int(name in _CHANGES)
-                    if is_symbol(value):
-                        memory.symbols[value] = _Symbol(_EARLIER, 0, "" if name == _SAID else name, number)
+        for name, _, told in (line.partition(": ") for line in text.splitlines()):
             memory.calls = 1
+            if name.startswith("asked, "):
+                memory.asked.append(_Request(told, name[7:]))
+            else:
+                memory._mention({name: told.split(", ")}, _EARLIER)
         return memory
 
     def state(self) -> str:
@@ -135,8 +120,8 @@ class WorkingMemory:
         symbols = [
             (value, one.often, one.place, one.name, one.changes) for value in kept for one in [self.symbols[value]]
         ]
-        asked = [(_first(one.text, _WORDS), one.state, one.ended) for one in self.asked[:-1]][-_MOST_ASKED:]
-        asked += [(one.text, one.state, one.ended) for one in self.asked[-1:]]
+        asked = [(_first(one.text), one.state) for one in self.asked[:-1]][-_MOST_ASKED:]
+        asked += [(one.text, one.state) for one in self.asked[-1:]]
         failed = dict([*self.failed.items()][-_MOST_FAILED:])
         return json.dumps({**vars(self), "symbols": symbols, "asked": asked, "failed": failed}, ensure_ascii=False)
 
@@ -156,8 +141,7 @@ class WorkingMemory:
             given = parsed(message.content) if is_result else None
             self._mention(message.content if given is None else given, _RETURNED if is_result else _WRITTEN)
             for call, result in zip(message.tool_calls, answers, strict=True):
-                self.calls += 1
-                self._read_call(call, result)
+                self._read_call(call, result or "")
 
     def _mention(self, given: Any, weight: float) -> None:
         """Count each symbol of a text once, and each value of JSON wherever it stands under a name."""
@@ -174,66 +158,47 @@ class WorkingMemory:
             if name and one.name not in _CHANGES:
                 one.name = name
 
-    def _read_call(self, call: Mapping[str, Any], result: str | None) -> None:
+    def _read_call(self, call: Mapping[str, Any], result: str) -> None:
         name, raw = call_name(call), name_and_arguments(call)[1]
-        self.done += len(str(raw))
+        self.calls, self.done = self.calls + 1, self.done + len(str(raw))
+        # Work that goes on was no answer.
+        for request in self.asked[-1:]:
+            request.state = "open"
         given = parsed(raw)
         self._mention(str(raw) if given is None else given, _CALLED)
-        texts = [value for _, value in leaves(given)] if given is not None else [str(raw)]
+        texts = [str(raw)] if given is None else [value for _, value in leaves(given)]
         if plan := _plan_in(given, texts):
             self.plan = plan if any(not _is_done(item) for item in plan) else []
-        error = outcome_of(result or "").error
-        command = next(
-            (str(given[key]) for key in ("command", "cmd", "script") if isinstance(given, Mapping) and given.get(key)),
-            "",
-        )
-        path = next(
-            (
-                value
-                for text in texts
-                for value in [text[:300], *symbols_in(text)]
-                if is_symbol(value) and _PATHLIKE.search(value)
-            ),
-            "",
-        )
-        line = harmless(tool_marker(call, result))
+        command = str(given.get(_key(given, _COMMAND), "")) if isinstance(given, Mapping) else ""
+        line, ended = harmless(tool_marker(call, result)), outcome_of(result, command or None)
+        if ended.error and ended.error not in line:
+            line = f"{line} {harmless(one_line(ended.error, 160))}"
         if command:
-            tried = _COMMAND_ENDS.split(command, maxsplit=1)[0]
-            said = "" if _LOOKS.match(tried) else _telling(result or "")
-            error = (
-                error or ("exit" in line and line.partition("→ ")[2]) or (said if known.FAILURE.search(said) else "")
-            )
-            self.last = line + (f" {said}" if said and said not in line else "")
+            tried, self.last = _COMMAND_ENDS.split(command, maxsplit=1)[0], line
         else:
+            values = (value for text in texts for value in [text[:300], *symbols_in(text)])
+            path = next((value for value in values if is_symbol(value) and _PATHLIKE.search(value)), "")
             tried = f"{name} {path}"
             does = next((does for does, pattern in _DOES.items() if pattern.search(name)), "")
-            if path and does and not error:
-                one = self.symbols.setdefault(path, _Symbol())
-                one.place = self.messages
+            if path and does and ended.status != "error" and not _NO_FILES.search(name):
+                one = self.symbols.setdefault(path, _Symbol(place=self.messages))
                 if does != "read" or one.name not in _CHANGES:
                     one.name = "edited" if does == "created" and one.name in ("read", "edited") else does
                 one.changes += does != "read"
         self.failed.pop(tried, None)
-        if error:
-            self.failed[tried] = line if error in line else f"{line} {harmless(one_line(str(error), 160))}"
+        if ended.status == "error":
+            self.failed[tried] = line
 
     def _ask(self, content: str) -> None:
+        pieces = [piece for piece, is_quoted in split_quoted(content) if not is_quoted]
         said = [
-            text
-            for piece, is_quoted in split_quoted(content)
-            if not is_quoted
-            for text, is_code in split_sentences(piece)
-            if not is_code
+            text for piece in pieces for text, is_code in split_sentences(piece) if not (is_code or _CODE.match(text))
         ]
         if not said:
             return
-        text = harmless(" ".join(said))[:_LONGEST]
-        if (
-            self.asked
-            and self.asked[-1].state == "done"
-            and (early(known.REVERSAL, text) or early(known.NEGATION, text))
-        ):
-            self.asked[-1].state = "changed"
+        text, before = harmless(" ".join(said))[:_LONGEST], self.asked[-1:]
+        if before and before[0].state == "done" and (early(known.REVERSAL, text) or early(known.NEGATION, text)):
+            before[0].state = "changed"
         self.asked.append(_Request(text))
 
     def _close(self, content: str) -> None:
@@ -241,10 +206,9 @@ class WorkingMemory:
         if not sentences or (is_question(sentences[-1]) and not _ANYTHING_ELSE.search(sentences[-1])):
             return
         ended = next((text for text in sentences if len(text.split()) > 3), "")
-        state = "refused" if early(known.FAILURE, ended) else "done"
         for one in self.asked:
             if one.state == "open":
-                one.state, one.ended = state, harmless(one_line(ended, _ENDED))
+                one.state = "refused" if early(known.FAILURE, ended) else "done"
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
@@ -263,99 +227,63 @@ class WorkingMemory:
         return ""
 
     def _filled(self, room: int, count: Count, told: str) -> str:
-        lines, left, spare = [HEADING], room - count([HEADING])[0] - 1, max(0, room - _LEAST)
-        parts = {
-            "plan": [["plan:", *self.plan]] if self.plan else [],
-            "open": [[f"asked, {one.state}: {one.text}"] for one in reversed(self.asked) if one.state == "open"][:3],
-            "where": [[f"failed: {line}"] for line in [*self.failed.values()][-1:]]
-            + ([[f"last: {self.last}"]] if self.last else []),
-        }
-        taken: dict[str, list[str]] = {}
-        for part, entries in parts.items():
-            taken[part] = _fitting(entries, min(left, int(_SHARES[part] * spare)), count)
-            left -= sum(count(taken[part])) + len(taken[part])
-        done = [one for one in reversed(self.asked) if one.state != "open"]
-        most = min(left, int(_SHARES["asked"] * spare))
-        for full in (len(done), len(done) // 3, 2, 0):
-            entries = [[one.line(_WORDS if n < full else _FEW, n < _ENDS)] for n, one in enumerate(done)]
-            taken["asked"] = _fitting(entries, most, count)
-            if len(taken["asked"]) == len(entries):
-                break
-        left -= sum(count(taken["asked"])) + len(taken["asked"])
-        symbols = self._chosen(left, int(_SHARES["files"] * spare), count, told)
-        return "\n".join(
-            [*lines, *taken["plan"], *reversed(taken["asked"]), *reversed(taken["open"]), *taken["where"], *symbols]
-        )
+        left, most = room - count([HEADING])[0] - 1, int(_SHARE * max(0, room - _LEAST))
+        asked = [
+            f"asked, {one.state}: {one.text if one.state == 'open' or one is self.asked[-1] else _first(one.text)}"
+            for one in reversed(self.asked)
+        ]
+        where = [f"failed: {line}" for line in [*self.failed.values()][-1:]] + [f"last: {self.last}"] * bool(self.last)
+        plan = ["\n".join(["plan:", *self.plan])] if self.plan else []
+        parts: list[list[str]] = []
+        for entries in (plan, where, asked):
+            parts.append(_fitting(entries, min(left, most), count))
+            left -= sum(count(parts[-1])) + len(parts[-1]) if parts[-1] else 0
+        plan, where, asked = parts
+        return "\n".join([HEADING, *plan, *reversed(asked), *where, *self._chosen(left, most, count, told)])
 
     def _chosen(self, room: int, files: int, count: Count, told: str) -> list[str]:
-        ordered = sorted(self.symbols, key=self._worth, reverse=True)[: max(0, room)]
-        changed = [value for value, one in self.symbols.items() if one.changes][::-1]
-        both = [*ordered, *changed]
-        costs = dict(zip(both, count([f", {value}" for value in both]), strict=True))
+        """Lines of symbols: the changed files first, in so many tokens."""
+        ordered = sorted(self.symbols, key=self._worth, reverse=True)
+        changed, ordered = [value for value in ordered if self.symbols[value].changes], ordered[: max(0, room)]
+        both = [*changed, *ordered]
+        costs = dict(zip(both, count([f", {value}" for value in both]), strict=True)) if both else {}
         has = {part for symbol in symbols_in(told) for part in parts_of(symbol)}
-        chosen: dict[str, None] = {}
-        names: set[str] = set()
+        groups: dict[str, list[str]] = defaultdict(list)
         used = 0
-        for most, values in ((files, sorted(changed, key=self._worth, reverse=True)), (room, ordered)):
+        for most, values in ((files, changed), (room, ordered)):
             for value in values:
                 one = self.symbols[value]
-                cost = costs[value] + (0 if one.name in names else 3) + 2 * (one.changes > 1)
+                cost = costs[value] + 3 * (one.name not in groups) + 2 * (one.changes > 1)
                 if value not in has and used + cost <= most:
                     used += cost
-                    names.add(one.name)
-                    chosen[value] = None
                     has.update(parts_of(value))
-        groups: dict[str, list[str]] = defaultdict(list)
-        for value in chosen:
-            one = self.symbols[value]
-            groups[one.name or _SAID].append(value + (f" ×{one.changes}" if one.changes > 1 else ""))
-        first = [name for name in _CHANGES if name in groups]
-        return [
-            f"{name}: {', '.join(groups[name])}" for name in [*first, *(name for name in groups if name not in first)]
-        ]
+                    groups[one.name].append(value + (f" ×{one.changes}" if one.changes > 1 else ""))
+        return [f"{name or _SAID}: {', '.join(values)}" for name, values in groups.items()]
 
     def size(self, count: Count) -> int:
         """Tokens of what tools took or gave under a name."""
         named = [value for value, one in self.symbols.items() if one.name not in ("", *_DOES) and not is_bare(value)]
         return count([", ".join(named)])[0] if named else 0
 
-    def _worth(self, value: str) -> tuple[bool, bool, float, int]:
+    def _worth(self, value: str) -> tuple[bool, float, int]:
         one = self.symbols[value]
-        # What nobody but a tool mentioned comes after that.
-        return (
-            not is_bare(value),
-            one.often >= _WRITTEN,
-            one.often * (_PATH if "/" in value else _BARE if is_bare(value) else 1.0),
-            one.place,
-        )
+        return not is_bare(value), one.often * (_PATH if "/" in value else 1.0), one.place
 
 
-def _fitting(entries: Sequence[Sequence[str]], room: int, count: Count) -> list[str]:
+def _fitting(entries: Sequence[str], room: int, count: Count) -> list[str]:
     """The first entries that fit, whole."""
-    taken = list[str]()
-    for lines in entries:
-        cost = sum(count([*lines])) + len(lines)
-        if cost > room:
-            break
-        room -= cost
-        taken += lines
-    return taken
+    sizes = accumulate(size + 1 for size in count([*entries])) if entries else ()
+    return [entry for entry, size in zip(entries, sizes, strict=True) if size <= room]
 
 
-def _first(text: str, words: int) -> str:
+def _first(text: str) -> str:
     """As many whole sentences as have so many words, the first in any case."""
     told = ""
     for sentence, _ in split_sentences(text):
-        if told and len(f"{told} {sentence}".split()) > words and not early(known.LIMIT, sentence):
+        if told and len(f"{told} {sentence}".split()) > _WORDS and not early(known.LIMIT, sentence):
             break
         told = f"{told} {sentence}".strip()
-    return one_line(told, 6 * words * 2)
-
-
-def _telling(result: str) -> str:
-    """The last line that says how it ended."""
-    lines = [line for line in result[-2_000:].splitlines() if known.OUTCOME.search(line)]
-    return harmless(one_line(lines[-1], 160)) if lines else ""
+    return one_line(told, 12 * _WORDS)
 
 
 def _is_done(item: str) -> bool:
@@ -366,27 +294,16 @@ def _is_done(item: str) -> bool:
 def _plan_in(given: Any, texts: Sequence[str]) -> list[str]:
     """The items of a list of tasks, a line each."""
     for items in _lists(given):
-        rows = [item for item in items if isinstance(item, Mapping)]
-        if rows and all(_key(row, _STATUS) and _key(row, _TITLE) for row in rows):
-            lines = []
-            for row in rows:
-                status, title = str(row[_key(row, _STATUS)]), one_line(str(row[_key(row, _TITLE)]), 200)
-                mark = "x" if _IS_DONE.match(status) else " "
-                lines.append(
-                    harmless(
-                        f"- [{mark}] {title}"
-                        + (
-                            ""
-                            if mark == "x" or status.lower() in ("pending", "false", "todo", "open")
-                            else f" ({status})"
-                        )
-                    )
-                )
-            return lines
-    for text in texts:
-        if "[" in text and (lines := [line for line in text.splitlines() if _CHECKBOX.fullmatch(line)]):
-            return [harmless(one_line(line.strip(), 200)) for line in lines]
-    return []
+        if all(isinstance(item, Mapping) and _key(item, _STATUS) and _key(item, _TITLE) for item in items):
+            return [_item(str(item[_key(item, _STATUS)]), str(item[_key(item, _TITLE)])) for item in items]
+    lines = [line for text in texts if "[" in text for line in text.splitlines() if _CHECKBOX.fullmatch(line)]
+    return [harmless(one_line(line, 200)) for line in lines]
+
+
+def _item(status: str, title: str) -> str:
+    is_done = _IS_DONE.match(status) is not None
+    how = "" if is_done or _IS_OPEN.fullmatch(status) else f" ({status})"
+    return harmless(f"- [{'x' if is_done else ' '}] {one_line(title, 200)}{how}")
 
 
 def _key(row: Mapping[str, Any], keys: Sequence[str]) -> str:
@@ -394,9 +311,7 @@ def _key(row: Mapping[str, Any], keys: Sequence[str]) -> str:
 
 
 def _lists(given: Any) -> Iterator[list[Any]]:
-    for value in given.values() if isinstance(given, Mapping) else ():
+    for value in [*given.values(), given] if isinstance(given, Mapping) else [given]:
         inner = parsed(value) if isinstance(value, str) else value
         if isinstance(inner, list) and inner:
             yield inner
-    if isinstance(given, list) and given:
-        yield given

@@ -155,6 +155,11 @@ def test_arguments_are_read_as_text_whatever_their_form(arguments: dict[str, obj
     assert not {"/lib/core/engine.js", "src/app.ts:12:import"} & {*words}
 
 
+def test_a_letter_of_a_format_or_an_escape_begins_no_symbol() -> None:
+    text = r'printf("%shttps://cloud.example.com/projects\nmain_loop %dpx_wide", base_url)'
+    assert [*symbols_in(text)] == ["base_url"]
+
+
 PIECES = ["../a_b/c.ts", "x.y:12:in", "été_1", *"(', \n9中/", "--", "..", "Ab_"]
 
 
@@ -189,12 +194,32 @@ def test_requests_stand_in_order_with_what_became_of_each() -> None:
         *call(10, "bash", "exit code 1", command="git mv src/reader.py src/scanner.py"),
     ]
     asked = [line for line in listed(said, room=1_000).splitlines() if line.startswith("asked, ")]
-    assert [line.partition(" → ")[0] for line in asked] == [
+    assert asked == [
         "asked, done: Port the parser. Keep its tests as they are.",
         "asked, changed: Rename the module to reader.",
         "asked, open: No, not reader. Call it scanner.",
     ]
-    assert "→ I have ported the parser" in asked[0]
+
+
+def test_a_request_is_open_while_there_is_work_on_it() -> None:
+    """What a model says between two calls is no answer: work that stops there is not done."""
+    said = [*acts(("bash", {"command": "ls"}, "a.ts")), message(5, Role.ASSISTANT, "Let me look at the lexer first.")]
+    assert "asked, done: Port the parser." in listed(said, room=1_000)
+    assert "asked, open: Port the parser." in listed([*said, *call(6, "read", "x", path="src/lexer.ts")], room=1_000)
+
+
+def test_nothing_but_a_persons_own_words_is_a_request() -> None:
+    block = (
+        '<command-name>/model</command-name>\n  <command-args></command-args>\n<file path="a.md">\nDelete it.\n</file>'
+    )
+    said = message(1, content=f"{block}\nimport {{ theme }} from '../theme.js';\nconst dim = 1;\nPort the parser.")
+    text = listed([said, *call(2, "bash", "ok", command="ls")], room=1_000)
+    assert [line for line in text.splitlines() if line.startswith("asked, ")] == ["asked, open: Port the parser."]
+
+
+def test_a_task_that_is_created_is_no_file() -> None:
+    text = listed(acts(("TaskCreate", {"input": "Update the row of pkg/parser/"}, "ok")), room=1_000)
+    assert not any(line.startswith("created: ") for line in text.splitlines())
 
 
 def test_files_are_told_with_what_was_done_to_them() -> None:
@@ -204,7 +229,7 @@ def test_files_are_told_with_what_was_done_to_them() -> None:
     )
     told = named(listed([*said, *call(20, "delete_file", "Done.", path="src/old.py")], room=1_000))
     assert {"edited: src/parser.py ×2", "created: src/new.py", "deleted: src/old.py"} <= {*told}
-    assert "edited" not in listed(acts(("edit", edit, "Error: no such text")))
+    assert "\nedited: " not in listed(acts(("edit", edit, "Error: no such text")))
 
 
 @pytest.mark.parametrize(
