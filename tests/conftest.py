@@ -29,6 +29,7 @@ from tests.databases import copy_migrated
 from tests.emptying import empty_databases
 from tests.fake_summarizer import FakeSummarizer
 from tests.plugin import DATA_VARIABLE, NO_SHARED_DATA
+from tests.responses import OpenAIServer
 from tests.small import small
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -103,7 +104,7 @@ def branch(session: ChatSession) -> list[ChatMessage]:
 @pytest.fixture
 def server() -> Iterator[ScriptedOpenAIServer]:
     """A provider whose every answer passes for a summary."""
-    with ScriptedOpenAIServer(default=steps.reply()) as running:
+    with OpenAIServer(default=steps.reply()) as running:
         yield running
 
 

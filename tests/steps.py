@@ -126,3 +126,61 @@ def small_window(window: int, dialect: str = "vllm", *, then: Step | None = None
         step(exchange)
 
     return answer
+
+
+def insufficient_quota() -> Step:
+    """429 for a quota: waiting does not help."""
+    message = "You exceeded your current quota, please check your plan and billing details."
+    return steps.bad_request(message, status=429, type="insufficient_quota", code="insufficient_quota")
+
+
+def unauthorized() -> Step:
+    """401 that quotes the API key, as some providers do."""
+    return lambda exchange: exchange.send_error(
+        401,
+        message=f"Incorrect API key provided: {exchange.api_key}.",
+        type="invalid_request_error",
+        code="invalid_api_key",
+    )
+
+
+def late(seconds: float, then: Step | None = None) -> Step:
+    """Do ``then`` (by default a reply) after ``seconds``."""
+
+    def answer(exchange: Exchange) -> None:
+        if exchange.wait(seconds):
+            (then or steps.reply())(exchange)
+
+    return answer
+
+
+def malformed(data: bytes = b'{"id": "chatcmpl-1", "choices": [{"mess', content_type: str = "application/json") -> Step:
+    """200 with a body that is not a chat completion."""
+    return lambda exchange: exchange.send(200, data, content_type)
+
+
+def cut_off(text: str = steps.DEFAULT_TEXT) -> Step:
+    """A reply cut off by the limit that its request set."""
+
+    def send(exchange: Exchange) -> None:
+        limit = exchange.body.get("max_completion_tokens") or exchange.body.get("max_tokens")
+        usage = exchange.count_usage({"content": text})
+        usage |= {"completion_tokens": limit or usage["completion_tokens"]}
+        exchange.send_message({"content": text}, usage=usage, finish_reason="length")
+
+    return send
+
+
+def error_event(message: str = "The server had an error while processing your request.", **error: Any) -> Step:
+    """An error that ends a stream, as OpenAI and llama.cpp send it after status 200."""
+    return event({"error": {"message": message, "type": "server_error", "code": None, **error}})
+
+
+def event(payload: Any) -> Step:
+    """A stream of one event with any payload, and no reply."""
+
+    def answer(exchange: Exchange) -> None:
+        exchange.send_event(payload)
+        exchange.end_stream(None)
+
+    return answer

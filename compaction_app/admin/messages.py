@@ -22,7 +22,6 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from compaction_app import chat
 from compaction_app.admin import display, records, summaries
 from compaction_app.admin.compacting import CompactForm, is_off, request_branch_compaction
 from compaction_app.admin.contexts import context_here, context_then
@@ -30,7 +29,6 @@ from compaction_app.admin.display import column, number
 from compaction_app.admin.erasure import SEARCH, ErasingAdmin
 from compaction_app.admin.links import Links
 from compaction_app.admin.transcripts import goes_on, transcript_of
-from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.validation import canonical
 from compaction_app.models import ChatMessage
@@ -136,7 +134,7 @@ def _beginning(text: str, show: Callable[[str], str], url: str) -> str:
     return format_html('{}<p class="compaction-note">{}</p>', show(text[:SHOWN]), rest)
 
 
-def _plain_text(text: str, status: int = 200) -> HttpResponse:
+def _plain_text(text: str) -> HttpResponse:
     """No browser interprets it as anything but text, whatever it contains."""
     headers = {
         "X-Content-Type-Options": "nosniff",
@@ -146,7 +144,7 @@ def _plain_text(text: str, status: int = 200) -> HttpResponse:
     }
     # JSON can escape what no encoding can send: lone surrogates.
     body = text.encode("utf-8", "backslashreplace")
-    return HttpResponse(body, status=status, content_type="text/plain; charset=utf-8", headers=headers)
+    return HttpResponse(body, content_type="text/plain; charset=utf-8", headers=headers)
 
 
 @admin.register(ChatMessage)
@@ -300,7 +298,6 @@ class ChatMessageAdmin(ErasingAdmin):
     def get_urls(self) -> list[Any]:
         return [
             self.page("<int:pk>/text/<str:part>/", self.text_view),
-            self.page("<int:pk>/context/", self.context_view),
             self.page("<int:pk>/transcript/", self.transcript_view),
             self.page("<int:pk>/compact/", self.compact_view, "compact_chatsession"),
             *super().get_urls(),
@@ -313,14 +310,6 @@ class ChatMessageAdmin(ErasingAdmin):
         value: Any = obj.text if part == "content" else getattr(obj, part)
         is_text = isinstance(value, str) or not value
         return _plain_text(value or "" if is_text else json.dumps(canonical(value), indent=2, ensure_ascii=False))
-
-    def context_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
-        """The context as the ``openai`` client takes it, as JSON, or the reason why there is none."""
-        try:
-            sent = chat.get_context(obj).to_openai()
-        except CompactionError as error:
-            return _plain_text(str(error), status=409)
-        return _plain_text(json.dumps(sent, indent=2, ensure_ascii=False))
 
     def transcript_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
         """The branch that ends at a message, a page at a time."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from django.db.models import F, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from ninja import Path, Router, Schema, Status
 from pydantic import Field
@@ -130,11 +130,8 @@ class Retired(Schema):
     {200: CompactedOut, 202: RunOut},
     "open_run branch_gone base_changed invalid_message invalid_parent nothing_to_compact mode_off throttled spend "
     "compaction_failed",
-    header=("Location", "The address to poll the run at."),
 )
-def compact(
-    request: HttpRequest, response: HttpResponse, session_id: UUID, body: CompactIn | None = None
-) -> Status[CompactionRun]:
+def compact(request: HttpRequest, session_id: UUID, body: CompactIn | None = None) -> Status[CompactionRun]:
     """Compacts it whatever its size. With `wait` (the default) the response has the summary's figures, or the reason
     why there is none. Without it the response is 202 and a run to poll."""
     options = body or CompactIn()
@@ -158,8 +155,6 @@ def compact(
         raise CompactionRefused(reason=decision.reason, run_id=decision.open_run_id, numbers=decision.numbers)
     if decision.run.status == RunStatus.SKIPPED:
         raise Problem(Code(decision.run.skip_reason))
-    # Relative to the sessions, since a host may mount the API anywhere.
-    response["Location"] = f"{request.path.rpartition('/sessions/')[0]}/runs/{decision.run.pk}"
     return Status(202, decision.run)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from http.client import responses as reasons
 from typing import Any
 
@@ -85,11 +85,11 @@ _RETRY = {"headers": {"Retry-After": {"description": "Seconds.", "schema": {"typ
 
 
 def operation(
-    router: Router, method: str, path: str, success: Mapping[int, Any], codes: str = "", *, header: Sequence[str] = ()
+    router: Router, method: str, path: str, success: Mapping[int, Any], codes: str = ""
 ) -> Callable[[TCallable], TCallable]:
     """Add an operation that may return ``codes`` ("open_run spend") beside those that follow from its method and path.
 
-    ``success`` maps each status to its schema. ``header``: the name and the description of a header of its last one.
+    ``success`` maps each status to its schema.
     """
     possible = _ALWAYS | {Code(code) for code in codes.split()}
     possible |= {Code.NOT_FOUND} if "{" in path else set()
@@ -102,7 +102,4 @@ def operation(
             )
             entry["description"] = f"{entry['description']} `{code}`: {code.meaning}".strip()
     response = {**success, **dict.fromkeys(described, ProblemOut)}
-    if header:
-        described[max(success)] = {"headers": {header[0]: {"description": header[1], "schema": {"type": "string"}}}}
-    extra = {"responses": described}
-    return router.api_operation([method], path, response=response, openapi_extra=extra)
+    return router.api_operation([method], path, response=response, openapi_extra={"responses": described})

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from ninja import Header, Router, Schema, Status
 from pydantic import Field
 
@@ -44,8 +44,6 @@ PAGE_CHARACTERS = 1_000_000
 
 _LENGTHS = (f"COALESCE(length(CAST(m.{name} AS text)), 0)" for name in checks_of(ChatMessage).large)
 _PAGE = sql.PATH_PAGE.format(length=" + ".join(_LENGTHS))
-
-REPLAYED = "Idempotency-Replayed"
 
 
 class MessageIn(Body):
@@ -152,10 +150,9 @@ IdempotencyKey = Annotated[
     "/sessions/{uuid:session_id}/messages",
     {201: MessageCreated},
     "duplicate invalid_message invalid_parent idempotency_conflict",
-    header=(REPLAYED, "`true` if an earlier request with the same key stored the message."),
 )
 def append_message(
-    request: HttpRequest, response: HttpResponse, session_id: UUID, body: MessageIn, idempotency_key: IdempotencyKey
+    request: HttpRequest, session_id: UUID, body: MessageIn, idempotency_key: IdempotencyKey
 ) -> Status[dict[str, Any]]:
     """The message is stored first. If the branch then needs a compaction, one starts in the background."""
     session = find_session(request, session_id, Action.APPEND)
@@ -164,13 +161,8 @@ def append_message(
     parent, context = _parent(session, body.parent_id, body.context), None
     if body.context is not None:
         context = ChatContext(messages=(), **body.context.model_dump() | {"strategy": Strategy(body.context.strategy)})
-    appended = append_once(
-        session, parent, fields, context=context, idempotency_key=idempotency_key or "", writer="client"
-    )
-    message = appended.message
-    if not appended.is_new:
-        response[REPLAYED] = "true"
-    run = None
+    key, run = idempotency_key or "", None
+    message = append_once(session, parent, fields, context=context, idempotency_key=key, writer="client")
     # A message that is sent again may no longer be the tip of its branch.
     if not idempotency_key or message.is_leaf():
         try:

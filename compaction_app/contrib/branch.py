@@ -147,7 +147,7 @@ class FrameworkBranch:
         rows = chat.append_messages(self.session, tip, whole, lenient=True)
         for last in messages[len(whole) :]:
             above = rows[-1] if rows else tip
-            rows.append(append_once(self.session, above, last, lenient=True, **about_last).message)
+            rows.append(append_once(self.session, above, last, lenient=True, **about_last))
         return rows
 
     def is_too_long(self, error: Exception) -> bool:

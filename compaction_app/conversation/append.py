@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NoReturn, Unpack
 
 from django.conf import settings as django_settings
@@ -149,15 +149,7 @@ def append_message(
     ``external_id``.
     """
     key = idempotency_key
-    return append_once(session, parent, message, context=context, idempotency_key=key, lenient=lenient).message
-
-
-@dataclass(frozen=True, slots=True)
-class Appended:
-    """The result of an append; not new where the message was stored before with the same idempotency key."""
-
-    message: ChatMessage
-    is_new: bool
+    return append_once(session, parent, message, context=context, idempotency_key=key, lenient=lenient)
 
 
 def append_once(
@@ -169,8 +161,8 @@ def append_once(
     idempotency_key: str = "",
     lenient: bool = False,
     writer: Writer = "host",
-) -> Appended:
-    """:func:`append_message` of a dict with its keywords, for callers that need to know whether it was new."""
+) -> ChatMessage:
+    """:func:`append_message` of a dict with its keywords, whoever wrote it."""
     node, *others = _nodes(session, message, writer)
     if others:
         words = "The content has several results of tools: each is a message, so pass it to append_messages."
@@ -192,7 +184,7 @@ def append_once(
             raise InvalidMessage(f"Keys that begin with {_OWN_KEYS} are the app's own.", field="idempotency_key")
         node.idempotency_key = idempotency_key
         if (found := _stored_before(node, parent)) is not None:
-            return Appended(found, is_new=False)
+            return found
     try:
         # Where nothing else is written, an append is a transaction of its own, and waits less often for the database.
         is_recorded = bool(compaction) or (context is not None and bool(counted or context.fallback_used))
@@ -204,11 +196,11 @@ def append_once(
         # Sent twice at once: the other one got the session's lock first, and the database took one of them. Its
         # external_id is the same, but that is no conflict.
         if idempotency_key and (found := _stored_before(node, parent)) is not None:
-            return Appended(found, is_new=False)
+            return found
         rows = ChatMessage.objects.in_database_of(session)
         _raise_typed(error, rows.filter(session_id=node.session_id, external_id=node.external_id))
     session.created_at = min(session.created_at, stored.created_at)
-    return Appended(stored, is_new=True)
+    return stored
 
 
 def _stored_before(node: ChatMessage, parent: ChatMessage | None) -> ChatMessage | None:

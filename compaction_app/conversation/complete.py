@@ -400,7 +400,7 @@ def finish_turn(turn: AskedTurn, reply: chat_model.ModelReply, finish_reason: st
         "metadata": report_of(reply.context_management) or None,
     }
     try:
-        stored = append_once(turn.resolved.session, turn.tip, message, context=turn.context).message
+        stored = append_once(turn.resolved.session, turn.tip, message, context=turn.context)
     except Exception as error:
         # Whatever went wrong, the reply was paid for, and the error has it.
         if isinstance(error, DatabaseError | InterfaceError):

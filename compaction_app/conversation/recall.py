@@ -151,7 +151,7 @@ def answer_recalls(reply: ChatMessage) -> ChatMessage | None:
 
 def _append_result(tip: ChatMessage, call_id: str, key: OwnKey, text: str) -> ChatMessage:
     fields = {"role": Role.TOOL, "tool_call_id": call_id, "name": RECALL_TOOL, "content": text}
-    return append_once(tip.session, tip, fields, idempotency_key=key).message
+    return append_once(tip.session, tip, fields, idempotency_key=key)
 
 
 def recall_text(tip: ChatMessage, query: str) -> str:

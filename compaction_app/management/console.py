@@ -7,7 +7,7 @@ or an id that does not exist.
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Sequence
 from io import StringIO
 from typing import Any
@@ -49,17 +49,6 @@ def user_named(username: str | None, database: str) -> Any:
 
 def add_json(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON, for scripts")
-
-
-def at_least(low: int) -> Callable[[str], int]:
-    """Return the type of an argument that is a whole number from ``low`` on."""
-
-    def number(text: str) -> int:
-        if not (text.isascii() and text.isdecimal()) or int(text) < low:
-            raise ArgumentTypeError(f"must be a whole number, at least {low}")
-        return int(text)
-
-    return number
 
 
 def progress(items: Iterable[Any] | None = None, **options: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler
 from threading import Event
 from typing import Any
@@ -35,11 +35,6 @@ class Exchange:
         self._handler = handler
         self._stopping = stopping
         self._is_streaming = False
-
-    @property
-    def is_responses(self) -> bool:
-        """Whether the Responses API was asked."""
-        return self._handler.path.endswith("/responses")
 
     @property
     def model(self) -> str:
@@ -106,20 +101,11 @@ class Exchange:
     def send_message(
         self, message: Mapping[str, Any], *, finish_reason: str, usage: Mapping[str, Any] | None = None
     ) -> None:
-        """Send a reply in the form of the endpoint, streamed if the request asked for a stream.
+        """Send a reply, streamed if the request asked for a stream.
 
         ``usage`` is counted by default.
         """
         counted = dict(usage) if usage is not None else self.count_usage(message)
-        if self.is_responses:
-            response = response_of(message, counted, number=self.number, model=self.model)
-            if not self.body.get("stream"):
-                self.send_json(200, response)
-                return
-            for sequence, event in enumerate(events_of(response)):
-                self.send_event({"sequence_number": sequence, **event}, name=event["type"])
-            self.write(b"0\r\n\r\n")
-            return
         if self.body.get("stream"):
             for delta in [{"role": "assistant", "content": ""}, *_deltas(message)]:
                 self.send_delta(delta)
@@ -130,9 +116,7 @@ class Exchange:
 
     def count_usage(self, message: Mapping[str, Any]) -> Body:
         """Count the request and ``message`` exactly, so that calibration with this server stays near 1."""
-        given = self.body.get("messages") or self.body.get("input") or ()
-        given = [{"content": given}] if isinstance(given, str) else given
-        prompt = [content_text(m.get("content")) for m in given]
+        prompt = [content_text(m.get("content")) for m in self.body.get("messages") or ()]
         sent = sum(ExactTokenCounter()(prompt)) + TOKENS_PER_MESSAGE * len(prompt)
         # Some scripts send half a character, which no tokenizer accepts.
         content = str(message.get("content") or "").encode(errors="replace").decode()
@@ -165,13 +149,13 @@ class Exchange:
         self._send_event_text("[DONE]")
         self.write(b"0\r\n\r\n")
 
-    def send_event(self, payload: Any, *, name: str = "") -> None:
+    def send_event(self, payload: Any) -> None:
         """Send one server-sent event with any payload."""
-        self._send_event_text(json.dumps(payload), name)
+        self._send_event_text(json.dumps(payload))
 
-    def _send_event_text(self, text: str, name: str = "") -> None:
+    def _send_event_text(self, text: str) -> None:
         self.start_stream()
-        event = (f"event: {name}\n" * bool(name) + f"data: {text}\n\n").encode()
+        event = f"data: {text}\n\n".encode()
         self.write(b"%x\r\n%s\r\n" % (len(event), event))
 
 
@@ -191,49 +175,3 @@ def _deltas(message: Mapping[str, Any]) -> list[Body]:
         result.append({"tool_calls": [{"index": n, **call} for n, call in enumerate(calls)]})
     result += [{name: message[name]} for name in ("refusal", "reasoning", "reasoning_content") if message.get(name)]
     return result
-
-
-def response_of(message: Mapping[str, Any], usage: Mapping[str, Any], *, number: int, model: str) -> Body:
-    """A reply of the Responses API: the message's ``items`` as they are, its text and calls as items behind them."""
-    items = [dict(item) for item in message.get("items") or ()]
-    if text := message.get("content"):
-        part = {"type": "output_text", "text": text, "annotations": []}
-        items.append({"id": f"msg_{number}", "type": "message", "role": "assistant", "content": [part]})
-    for call in message.get("tool_calls") or ():
-        named = {"call_id": call["id"], **call["function"]}
-        items.append({"id": f"fc_{number}_{len(items)}", "type": "function_call", **named})
-    sent, written = usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)
-    return {
-        "id": f"resp_{number}",
-        "object": "response",
-        "created_at": 0,
-        "model": model,
-        "status": "completed",
-        "output": [{"status": "completed", **item} for item in items],
-        "parallel_tool_calls": True,
-        "tool_choice": "auto",
-        "tools": [],
-        "usage": {
-            "input_tokens": sent,
-            "output_tokens": written,
-            "total_tokens": sent + written,
-            "input_tokens_details": {"cached_tokens": 0},
-            "output_tokens_details": {"reasoning_tokens": 0},
-        },
-    }
-
-
-def events_of(response: Mapping[str, Any]) -> Iterator[Body]:
-    """The events that clients wait for: each item, the text in one piece, and the whole at the end."""
-    yield {"type": "response.created", "response": {**response, "status": "in_progress", "output": []}}
-    for index, item in enumerate(response["output"]):
-        place = {"output_index": index}
-        yield {"type": "response.output_item.added", **place, "item": item}
-        for part in item.get("content") or () if item["type"] == "message" else ():
-            of = {"item_id": item["id"], **place, "content_index": 0}
-            yield {"type": "response.content_part.added", **of, "part": {**part, "text": ""}}
-            yield {"type": "response.output_text.delta", **of, "delta": part["text"], "logprobs": []}
-            yield {"type": "response.output_text.done", **of, "text": part["text"], "logprobs": []}
-            yield {"type": "response.content_part.done", **of, "part": part}
-        yield {"type": "response.output_item.done", **place, "item": item}
-    yield {"type": "response.completed", "response": response}

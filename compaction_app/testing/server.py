@@ -1,4 +1,4 @@
-"""A real HTTP server with OpenAI's chat API, and its Responses API, that follows a script.
+"""A real HTTP server with OpenAI's chat API that follows a script.
 
 Point any OpenAI client at ``server.url``. Each request takes the next step of the script: a reply, a 429, a hang, a
 dropped connection (``steps``). With no step left it takes the default one. The server records the requests, so a test
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Condition, Event, Thread
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from compaction_app.testing import steps
 from compaction_app.testing.exchange import Body, Exchange, Step
@@ -26,7 +26,7 @@ from compaction_app.testing.exchange import Body, Exchange, Step
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Call:
-    """One request to ``/v1/chat/completions`` or ``/v1/responses``."""
+    """One request to ``/v1/chat/completions``."""
 
     body: Body
     #: With names in lower case.
@@ -41,6 +41,9 @@ class _Script:
 
 class ScriptedOpenAIServer:
     """The server (see the module). It is thread-safe. ``stop`` ends every request that still hangs."""
+
+    #: What answers at each path.
+    paths: ClassVar[dict[str, type[Exchange]]] = {"/v1/chat/completions": Exchange}
 
     def __init__(
         self, script: Iterable[Step] = (), *, default: Step | None = None, host: str = "127.0.0.1", port: int = 0
@@ -132,7 +135,7 @@ class ScriptedOpenAIServer:
             number = len(self._calls)
             step = self._next_step(str(body.get("model", "")))
             self._changed.notify_all()
-        exchange = Exchange(handler, body, number=number, stopping=self._stopping)
+        exchange = self.paths[handler.path](handler, body, number=number, stopping=self._stopping)
         step(exchange)
         if exchange.client_left:
             handler.close_connection = True
@@ -169,7 +172,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         exchange = Exchange(self, {}, number=0, stopping=Event())
         data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if self.path not in ("/v1/chat/completions", "/v1/responses"):
+        if self.path not in self.server.owner.paths:
             exchange.send_error(404, message=f"No such endpoint: {self.path}", type="invalid_request_error")
             return
         try:

@@ -45,24 +45,8 @@ def rate_limited(retry_after: float | str | None = None) -> Step:
     )
 
 
-def insufficient_quota() -> Step:
-    """429 for a quota: waiting does not help."""
-    message = "You exceeded your current quota, please check your plan and billing details."
-    return bad_request(message, status=429, type="insufficient_quota", code="insufficient_quota")
-
-
 def server_error(status: int = 500) -> Step:
     return bad_request("The server had an error while processing your request.", status=status, type="server_error")
-
-
-def unauthorized() -> Step:
-    """401 that quotes the API key, as some providers do."""
-    return lambda exchange: exchange.send_error(
-        401,
-        message=f"Incorrect API key provided: {exchange.api_key}.",
-        type="invalid_request_error",
-        code="invalid_api_key",
-    )
 
 
 def bad_request(message: str = "Bad request.", *, status: int = 400, **error: Any) -> Step:
@@ -80,16 +64,6 @@ def hang(seconds: float = 3600.0) -> Step:
     return answer
 
 
-def late(seconds: float, then: Step | None = None) -> Step:
-    """Do ``then`` (by default a reply) after ``seconds``."""
-
-    def answer(exchange: Exchange) -> None:
-        if exchange.wait(seconds):
-            (then or reply())(exchange)
-
-    return answer
-
-
 def drop() -> Step:
     """Close the connection in the middle of the reply."""
 
@@ -99,27 +73,6 @@ def drop() -> Step:
         exchange.hang_up()
 
     return answer
-
-
-def malformed(data: bytes = b'{"id": "chatcmpl-1", "choices": [{"mess', content_type: str = "application/json") -> Step:
-    """200 with a body that is not a chat completion."""
-    return lambda exchange: exchange.send(200, data, content_type)
-
-
-def empty() -> Step:
-    return reply("")
-
-
-def length(text: str = DEFAULT_TEXT) -> Step:
-    """A reply cut off by the limit that its request set."""
-
-    def send(exchange: Exchange) -> None:
-        limit = exchange.body.get("max_completion_tokens") or exchange.body.get("max_tokens")
-        usage = exchange.count_usage({"content": text})
-        usage |= {"completion_tokens": limit or usage["completion_tokens"]}
-        exchange.send_message({"content": text}, usage=usage, finish_reason="length")
-
-    return send
 
 
 def refusal() -> Step:
@@ -151,8 +104,7 @@ def stream_of(
 ) -> Step:
     """Stream exactly these pieces; a string is a piece of content. With ``finish_reason`` None none is sent.
 
-    ``then`` replaces the end of the stream: ``hang(0)`` closes the connection, ``hang()`` keeps it open and silent,
-    ``error_event()`` sends an error.
+    ``then`` replaces the end of the stream: ``hang(0)`` closes the connection, ``hang()`` keeps it open and silent.
     """
 
     def answer(exchange: Exchange) -> None:
@@ -165,20 +117,5 @@ def stream_of(
         said = "".join(delta if isinstance(delta, str) else str(delta.get("content") or "") for delta in deltas)
         counted = exchange.count_usage({"content": said}) if usage is None else usage
         exchange.end_stream(finish_reason, counted)
-
-    return answer
-
-
-def error_event(message: str = "The server had an error while processing your request.", **error: Any) -> Step:
-    """An error that ends a stream, as OpenAI and llama.cpp send it after status 200."""
-    return event({"error": {"message": message, "type": "server_error", "code": None, **error}})
-
-
-def event(payload: Any) -> Step:
-    """A stream of one event with any payload, and no reply."""
-
-    def answer(exchange: Exchange) -> None:
-        exchange.send_event(payload)
-        exchange.end_stream(None)
 
     return answer

@@ -1,17 +1,15 @@
 """What the model would be sent at a message, and what it was sent for a reply, on its page."""
 
-import json
 import random
 
 import pytest
 
 from compaction_app import chat
 from compaction_app.admin import contexts, messages
-from compaction_app.exceptions import ContextOverflow
 from compaction_app.messages.openai_format import NO_RESULT
 from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.values import Kind, Origin, Strategy
-from tests.admin.pages import figures_of, ids, page_of, queries_of, table_of, url
+from tests.admin.pages import figures_of, ids, page_of, queries_of, table_of
 from tests.admin.records import calls, long_words, reply_to, summarized, talk, with_tool_result
 from tests.trees import chain, deep_chain, start_session, summarize
 
@@ -70,23 +68,11 @@ def test_what_did_not_fit_is_a_row_with_its_messages_tokens_and_both_ends(viewer
     assert (found.rows[0].notes, ids(found.rows[0])[0]) == ([f"{found.context.dropped} messages"], nodes[0].pk)
 
 
-def test_the_list_can_be_had_exactly_as_it_would_be_sent(viewer):
-    nodes, _ = summarized()
-    answer = viewer.get(url("chatmessage_context", nodes[-1].pk))
-    assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
-    assert json.loads(answer.text) == chat.get_context(nodes[-1]).to_openai()
-
-
-def test_a_context_that_can_not_be_made_says_why_in_both_places(viewer, settings):
+def test_a_context_that_can_not_be_made_says_why(viewer, settings):
     tip = chat.append_message(start_session(), role="user", content=long_words("w", 4000))
     page = viewer.get(page_of(tip)).text
     assert "errornote" in page
     assert "redact the message that is too long" in page
-    answer = viewer.get(url("chatmessage_context", tip.pk))
-    assert answer.status_code == 409
-    with pytest.raises(ContextOverflow) as overflow:
-        chat.get_context(tip)
-    assert answer.text == str(overflow.value)
     settings.COMPACTION = {"NO_SUCH_KEY": 1}
     assert "NO_SUCH_KEY" in viewer.get(page_of(tip)).text
 

@@ -22,6 +22,7 @@ from compaction_app.exceptions import CompactionRefused
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing import steps
 from tests.fake_summarizer import FakeSummarizer
+from tests.steps import late
 from tests.summarizers.summarizing import KEY, KEY_VARIABLE, entry
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -117,7 +118,7 @@ def test_a_worker_that_lost_its_run_asks_no_other_model(branch, short_lease, set
 
     def lose(exchange):
         CompactionRun.objects.filter(pk=run.pk).update(claim_token=uuid.uuid4())
-        steps.late(0.5, steps.server_error())(exchange)
+        late(0.5, steps.server_error())(exchange)
 
     server.script([lose])
     compact_chat_history(run.pk)

@@ -22,9 +22,9 @@ from compaction_app.exceptions import DurableTransactionRequired
 from compaction_app.models import CompactionRun
 from compaction_app.tasks import compact_branch
 from compaction_app.testing import steps
-from compaction_app.testing.exchange import Exchange
 from tests.builders import grow
 from tests.contrib.drivers import AgentsSDK, LangChain, PydanticAI, Turn, calls, framework
+from tests.responses import ResponsesExchange
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -233,7 +233,7 @@ def test_reasoning_and_hosted_tools_of_responses_come_back_unchanged(framework, 
     search = {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": action}
     asked = {"id": "c1", "function": {"name": "weather", "arguments": '{"city": "Oslo"}'}}
     message = {"items": [hidden, search], "tool_calls": [asked]}
-    ask = functools.partial(Exchange.send_message, message=message, finish_reason="tool_calls")
+    ask = functools.partial(ResponsesExchange.send_message, message=message, finish_reason="tool_calls")
     server.script([ask, steps.reply("Wet."), steps.reply("Yes.")])
     how = {"tools": [weather], "responses": True, "stream": is_streamed}
     tip = turn(framework, session, None, "Weather?", **how)

@@ -23,7 +23,7 @@ from tests.builders import grow
 from tests.contrib.drivers import calls
 from tests.contrib.streaming import Page, addresses, branches, processes, provider, reset_provider, soon, text_of, until  # noqa: F401
 from tests.databases import failing
-from tests.steps import chunk_then
+from tests.steps import chunk_then, late, unauthorized
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -260,13 +260,13 @@ def test_errors_before_the_first_chunk_and_after_it(page, server, session):
     too_long = page.problem()[1]
     assert (too_long["code"], too_long["detail"][:29]) == ("context_overflow", "This message is too long for ")
     page.messages[-1] = {"id": "u3", "role": "user", "parts": [{"type": "text", "text": "Hi"}]}
-    server.script([steps.unauthorized()])
+    server.script([unauthorized()])
     assert "Tell the site's administrator." in page.problem()[1]["detail"]
 
 
 @WSGI_TOO
 def test_stop_keeps_what_came_and_a_reload_finds_the_rest(page, server, session):
-    server.script([steps.stream_of(*HANGING, then=steps.hang()), steps.stream_of(*HANGING, then=steps.late(2))])
+    server.script([steps.stream_of(*HANGING, then=steps.hang()), steps.stream_of(*HANGING, then=late(2))])
     page.messages = [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": "When?"}]}]
     with page.asked() as events:
         until(events, "is in")

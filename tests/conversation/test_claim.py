@@ -29,6 +29,7 @@ from compaction_app.testing.exchange import Exchange, Step
 from tests.builders import grow
 from tests.conversation.asking import EACH, aclient_of, client_of, closing, completed
 from tests.databases import failing
+from tests.steps import late
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -231,7 +232,7 @@ def test_one_that_is_deleted_while_it_is_taken_over(tip, monkeypatch):
 
 def test_many_at_once_buy_one(tip, server):
     """``complete(q)`` three times at once bought three replies."""
-    server.script([steps.late(0.5, steps.reply("Aye."))])
+    server.script([late(0.5, steps.reply("Aye."))])
 
     def ask() -> Any:
         try:
@@ -289,7 +290,7 @@ class TestRepliesAtOnce:
     def test_however_many_come_at_once(self, server):
         marit = get_user_model().objects.create_user("marit")
         questions = [question_of(marit) for _ in range(8)]
-        server.script([steps.late(2)] * 8)
+        server.script([late(2)] * 8)
 
         def ask(question: ChatMessage) -> bool:
             try:

@@ -17,7 +17,7 @@ from compaction_app.testing import steps
 from tests.builders import WordTokenCounter, grow, words
 from tests.conversation.asking import EACH, aclient_of, acompleted, astreamed, completed, streamed
 from tests.small import small, tool_call
-from tests.steps import llama_overflow
+from tests.steps import cut_off, llama_overflow
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -167,7 +167,7 @@ def test_the_compaction_after_a_reply_is_measured_with_its_contributions(session
     assert (run.trigger, run.reserved_tokens) == ("threshold", 4_000)
 
 
-@pytest.mark.parametrize(("step", "finish_reason"), [(steps.reply(" \n\t"), "stop"), (steps.length(""), "length")])
+@pytest.mark.parametrize(("step", "finish_reason"), [(steps.reply(" \n\t"), "stop"), (cut_off(""), "length")])
 def test_an_empty_reply_is_an_error_and_nothing_is_written(session, client, server, step, finish_reason):
     """A message without content and calls would be an empty message in every later prompt."""
     tip = grow(session, None, "u a " * 34 + "u")[-1]

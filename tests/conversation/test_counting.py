@@ -105,7 +105,7 @@ class TestReasoning:
         session, endpoint = chat.start_session(model="m"), "https://models.example/v1"
         came = {"role": "assistant", "content": words(100), "reasoning_content": words(900), "extra": "x"}
         fields = fields_of(came, source={"endpoint": endpoint, "model": "m"})
-        tip = append_once(session, grow(session, None, "u")[-1], {"role": "assistant", **fields}).message
+        tip = append_once(session, grow(session, None, "u")[-1], {"role": "assistant", **fields})
         assert tip.token_count == 4 + 96 + 896 + 1
         plain, whole = chat.get_context(tip), chat.get_context(tip, include_reasoning=True)
         assert plain.tokens == whole.tokens == 100 + tip.token_count

@@ -19,6 +19,7 @@ from tests.builders import words
 from tests.conversation.asking import drained_whole
 from tests.small import small
 from tests.small import tool_call as call
+from tests.steps import malformed
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -240,7 +241,7 @@ class TestNoReply:
     def test_an_error_in_a_200_is_not_stored(self, tip, client, server, choices):
         """BerriAI/litellm#21755."""
         body = json.dumps({"error": {"message": "Overloaded", "code": 502}, "choices": choices})
-        server.script([steps.malformed(body.encode())])
+        server.script([malformed(body.encode())])
         with pytest.raises(InvalidReply):
             chat.complete(tip, client=client)
         assert ChatMessage.objects.count() == 1

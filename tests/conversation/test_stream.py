@@ -28,6 +28,7 @@ from compaction_app.testing.exchange import Exchange, Step
 from compaction_app.testing.server import ScriptedOpenAIServer
 from tests.builders import grow
 from tests.conversation.asking import BOTH_STREAMS, aclient_of, client_of, closing, text_of
+from tests.steps import error_event, event, late, malformed, unauthorized
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -164,7 +165,7 @@ def test_each_choice_and_what_is_beside_its_text_is_whole(tip, server, drain):
 class TestTooLong:
     def test_what_stays_too_long_is_an_overflow(self, session, server, drain):
         """Also where it is an event of the stream that says so."""
-        server.script(default=steps.error_event("x", code="context_length_exceeded"))
+        server.script(default=error_event("x", code="context_length_exceeded"))
         tip = grow(session, None, "u a " * 20 + "u")[-1]
         with pytest.raises(ContextOverflow):
             drain(tip, server)
@@ -176,7 +177,7 @@ class TestTooLong:
 
     def test_too_late_to_say_so(self, session, server, drain):
         """After the first chunk nothing is sent again: the consumer has seen the beginning of this reply."""
-        late = steps.error_event("x", code="context_length_exceeded")
+        late = error_event("x", code="context_length_exceeded")
         server.script([steps.stream_of("Aye,", then=late)])
         with pytest.raises(StreamInterrupted):
             drain(grow(session, None, "u a " * 20 + "u")[-1], server)
@@ -186,11 +187,11 @@ class TestTooLong:
 
 BROKEN: list[Any] = [
     pytest.param(steps.stream_of("Aye,", " aye", then=steps.hang(0)), "Aye, aye", True, id="connection"),
-    pytest.param(steps.stream_of("Aye,", then=steps.error_event("Overloaded.")), "Aye,", True, id="error event"),
+    pytest.param(steps.stream_of("Aye,", then=error_event("Overloaded.")), "Aye,", True, id="error event"),
     pytest.param(steps.stream_of("Aye,", then=steps.hang(60)), "Aye,", True, id="silence"),
     pytest.param(steps.stream_of("Aye,", finish_reason=None), "Aye,", False, id="no finish_reason"),
-    pytest.param(steps.event({"nonsense": 1}), "", False, id="no chunk"),
-    pytest.param(steps.malformed(b'{"id": "x", "choices": []}'), "", False, id="not a stream"),
+    pytest.param(event({"nonsense": 1}), "", False, id="no chunk"),
+    pytest.param(malformed(b'{"id": "x", "choices": []}'), "", False, id="not a stream"),
 ]
 
 
@@ -345,7 +346,7 @@ class TestLeft:
 
     def test_errors_before_the_first_chunk_are_raised_where_it_is_opened(self, tip, server):
         """So a view can answer with a status: nothing of its response has gone out yet."""
-        server.script([steps.unauthorized(), steps.error_event("Overloaded."), steps.unauthorized()])
+        server.script([unauthorized(), error_event("Overloaded."), unauthorized()])
         with pytest.raises(openai.AuthenticationError):
             chat.stream(tip, client=client_of(server))
         with pytest.raises(openai.APIError, match="Overloaded"):
@@ -440,7 +441,7 @@ class TestClosedElsewhere:
         assert time.monotonic() - began < 15
 
     def test_while_it_is_being_opened(self, tip, server):
-        server.script([steps.late(1, steps.stream_of("Aye"))])
+        server.script([late(1, steps.stream_of("Aye"))])
         assert aclosed_elsewhere(tip, server, "keep", lambda: server.requests) == []
         assert replies() == []
 

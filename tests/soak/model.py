@@ -14,7 +14,7 @@ from collections import Counter
 from compaction_app.testing import steps
 from compaction_app.testing.exchange import Exchange, Step, content_text
 from compaction_app.testing.server import ScriptedOpenAIServer
-from tests.steps import echoing_validation_error
+from tests.steps import cut_off, echoing_validation_error, late, malformed
 
 CHAT_MODEL = "chat"
 MARKER = re.compile(r"mk\d+x\d+z")
@@ -25,18 +25,18 @@ SUMMARIZER_FAULTS: dict[str, tuple[int, Step]] = {
     "500": (30, steps.server_error()),
     "hang": (25, steps.hang(5)),
     "dropped connection": (20, steps.drop()),
-    "garbage": (20, steps.malformed()),
-    "empty": (10, steps.empty()),
+    "garbage": (20, malformed()),
+    "empty": (10, steps.reply("")),
     "refusal": (10, steps.refusal()),
-    "cut off": (10, steps.length("## Recap\n\nThis goes on and on and then suddenly")),
+    "cut off": (10, cut_off("## Recap\n\nThis goes on and on and then suddenly")),
     "422 that quotes the prompt": (10, echoing_validation_error()),
     "too-long context": (5, steps.context_overflow(n_prompt_tokens=4_000, n_ctx=3_000)),
 }
 CHAT_FAULTS: dict[str, tuple[int, Step]] = {
     "429": (40, steps.rate_limited(retry_after=1)),
     "500": (30, steps.server_error()),
-    "garbage": (20, steps.malformed()),
-    "empty": (20, steps.empty()),
+    "garbage": (20, malformed()),
+    "empty": (20, steps.reply("")),
     "too-long context": (60, steps.context_overflow()),
 }
 #: Markers that a summary quotes at most: more would be as long as what it replaces.
@@ -59,7 +59,7 @@ class Model:
             latency = self._random.choice((0.05, 0.1, 0.3, 0.5, 0.8))
             name, step = self._choose(CHAT_FAULTS if is_chat else SUMMARIZER_FAULTS)
             self.answers[name or "answered"] += 1
-        steps.late(latency, step or (reply if is_chat else recap))(exchange)
+        late(latency, step or (reply if is_chat else recap))(exchange)
 
     def _choose(self, faults: dict[str, tuple[int, Step]]) -> tuple[str, Step | None]:
         drawn = self._random.randrange(1000)

@@ -18,7 +18,7 @@ from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.tokens import Count, ExactTokenCounter
 from compaction_app.values import CompactionPlan, ErrorCode, Message, Role, Summary, SummaryRequest
 from tests.small import asks
-from tests.steps import echoing_validation_error
+from tests.steps import echoing_validation_error, insufficient_quota, malformed, unauthorized
 
 ENTRY_KEYS = {"BACKEND", "CHAT_MODELS", "TIMEOUT", "MAX_OUTPUT_TOKENS", "PROMPT"}
 NONCE = "1f2e3d4c5b6a7980"
@@ -116,16 +116,16 @@ ACCEPT = partial(refuse_draft, request=request(), most_tokens=1800, count=ExactT
 
 FAILURES: list[Any] = [
     pytest.param(steps.rate_limited(), ErrorCode.PROVIDER_ERROR, True, id="rate limited"),
-    pytest.param(steps.insufficient_quota(), ErrorCode.QUOTA, False, id="no quota"),
+    pytest.param(insufficient_quota(), ErrorCode.QUOTA, False, id="no quota"),
     pytest.param(steps.bad_request(status=402), ErrorCode.QUOTA, False, id="payment required"),
     pytest.param(steps.server_error(), ErrorCode.PROVIDER_ERROR, True, id="500"),
     pytest.param(steps.bad_request(status=408), ErrorCode.TIMEOUT, True, id="408"),
     pytest.param(steps.drop(), ErrorCode.PROVIDER_ERROR, True, id="dropped"),
-    pytest.param(steps.malformed(), ErrorCode.PROVIDER_ERROR, True, id="cut-off JSON"),
-    pytest.param(steps.malformed(b"<html>", "text/html"), ErrorCode.PROVIDER_ERROR, True, id="a page"),
-    pytest.param(steps.malformed(b"{}"), ErrorCode.PROVIDER_ERROR, True, id="no choices"),
-    pytest.param(steps.malformed(b'{"choices": [{}]}'), ErrorCode.PROVIDER_ERROR, True, id="no message"),
-    pytest.param(steps.unauthorized(), ErrorCode.AUTHENTICATION, False, id="401"),
+    pytest.param(malformed(), ErrorCode.PROVIDER_ERROR, True, id="cut-off JSON"),
+    pytest.param(malformed(b"<html>", "text/html"), ErrorCode.PROVIDER_ERROR, True, id="a page"),
+    pytest.param(malformed(b"{}"), ErrorCode.PROVIDER_ERROR, True, id="no choices"),
+    pytest.param(malformed(b'{"choices": [{}]}'), ErrorCode.PROVIDER_ERROR, True, id="no message"),
+    pytest.param(unauthorized(), ErrorCode.AUTHENTICATION, False, id="401"),
     pytest.param(steps.bad_request(), ErrorCode.BAD_REQUEST, False, id="400"),
     pytest.param(echoing_validation_error(), ErrorCode.BAD_REQUEST, False, id="422"),
     pytest.param(steps.context_overflow(), ErrorCode.INPUT_TOO_LARGE, False, id="overflow"),

@@ -18,7 +18,7 @@ from compaction_app.summarizers.openai import ModelEntry, make_client, model_ent
 from compaction_app.testing import steps
 from compaction_app.tokens import ExactTokenCounter
 from compaction_app.values import ErrorCode, EventKind, SummaryDraft, SummaryRequest
-from tests.steps import drip, fill_target, unsupported_parameter
+from tests.steps import drip, fill_target, insufficient_quota, late, unauthorized, unsupported_parameter
 from tests.summarizers.summarizing import ACCEPT, FAILURES, GOOD, KEY, NONCE, SECRET, cascade, entry, request, settings
 
 pytestmark = pytest.mark.pure
@@ -113,9 +113,9 @@ class TestCascade:
     @pytest.mark.parametrize(
         ("script", "code", "transient"),
         [
-            ([steps.unauthorized(), steps.server_error(), steps.refusal()], ErrorCode.PROVIDER_ERROR, True),
-            ([steps.unauthorized(), steps.refusal(), steps.bad_request()], ErrorCode.REFUSED, False),
-            ([steps.unauthorized(), steps.insufficient_quota(), steps.bad_request()], ErrorCode.AUTHENTICATION, False),
+            ([unauthorized(), steps.server_error(), steps.refusal()], ErrorCode.PROVIDER_ERROR, True),
+            ([unauthorized(), steps.refusal(), steps.bad_request()], ErrorCode.REFUSED, False),
+            ([unauthorized(), insufficient_quota(), steps.bad_request()], ErrorCode.AUTHENTICATION, False),
         ],
     )
     def test_a_cascade_is_transient_if_one_failure_was(self, server, summarize, script, code, transient):
@@ -194,7 +194,7 @@ class TestDeadline:
         server.wait_for_disconnects(1)
 
     def test_all_remedies_of_one_question_share_its_deadline(self, server):
-        server.script([steps.late(1.2, unsupported_parameter("temperature")), steps.hang()])
+        server.script([late(1.2, unsupported_parameter("temperature")), steps.hang()])
         with ThreadPoolExecutor(max_workers=1) as threads:
             asked = threads.submit(cascade(server, "first", timeout=2).summarize, request())
             server.wait_for(2)

@@ -17,6 +17,7 @@ from compaction_app.summarizers.openai import OpenAISummarizer
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from tests.builders import grow
+from tests.steps import late
 from tests.summarizers.summarizing import ACCEPT, GOOD, KEY, KEY_VARIABLE, cascade, request, settings
 
 
@@ -54,7 +55,7 @@ def test_eventlet_is_an_error_of_the_checks_and_of_the_run(replaced):
 @pytest.mark.long
 @pytest.mark.django_db(transaction=True)
 def test_a_worker_with_greenlets_makes_two_summaries_at_once(celery_worker, settings):
-    slow = steps.late(1, steps.reply("## Recap\n\n" + "All is on the board. " * 4))
+    slow = late(1, steps.reply("## Recap\n\n" + "All is on the board. " * 4))
     with ScriptedOpenAIServer(default=slow) as server:
         models = [{"model": "m", "base_url": server.url, "api_key_env": KEY_VARIABLE}]
         settings.COMPACTION = {"CONTEXT_WINDOW": 4_000, "SUMMARIZERS": {"default": {"MODELS": models}}}

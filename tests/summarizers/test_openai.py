@@ -13,7 +13,7 @@ from compaction_app.summarizers.base import run_summarizer
 from compaction_app.summarizers.openai import NO_KEY, ModelEntry, OpenAISummarizer, model_entries
 from compaction_app.testing import steps
 from compaction_app.values import ErrorCode
-from tests.steps import echoing_validation_error, unsupported_parameter
+from tests.steps import echoing_validation_error, unauthorized, unsupported_parameter
 from tests.summarizers.summarizing import ACCEPT, GOOD, KEY, SECRET, cascade, entry, request, settings
 
 pytestmark = pytest.mark.pure
@@ -109,7 +109,7 @@ class TestSecrets:
     @pytest.mark.parametrize(
         "step",
         [
-            steps.unauthorized(),
+            unauthorized(),
             echoing_validation_error(),
             steps.bad_request(f"Key {KEY} of {SECRET[4:28]}"),
             steps.bad_request("oops", type=SECRET, param=SECRET),

@@ -35,7 +35,7 @@ from compaction_app.values import ErrorCode
 from tests.builders import grow
 from tests.compaction.world import kinds, suppressed
 from tests.small import talk
-from tests.steps import fill_target
+from tests.steps import cut_off, fill_target, insufficient_quota, unauthorized
 from tests.summarizers.summarizing import GOOD, KEY, KEY_VARIABLE
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -51,12 +51,12 @@ def repeat_the_marker(body: Body) -> str:
 
 #: Code → what the model does each time that it is asked, and how often it is asked by one attempt.
 DRAFTS: dict[str, tuple[Step, int]] = {
-    "empty": (steps.empty(), 1),
+    "empty": (steps.reply(""), 1),
     "too_short": (steps.reply("x" * 29), 1),
     "error_text": (steps.reply("Error: Rate limit reached for gpt-4o on tokens per min. Try again in 20 s."), 2),
     "nothing_told": (steps.reply("## Recap\n\n" + "The user asked about it, and the assistant answered. " * 20), 2),
     "error_text of an apology": (steps.reply("I'm sorry, I can't help with that."), 1),
-    "truncated": (steps.length(), 1),
+    "truncated": (cut_off(), 1),
     "refused": (steps.refusal(), 1),
     "tool_call": (steps.tool_call(), 1),
     "invalid_text": (steps.reply(f"{GOOD} \x00"), 1),
@@ -67,8 +67,8 @@ DRAFTS: dict[str, tuple[Step, int]] = {
 }
 PASSING: dict[str, tuple[Step, int]] = {"provider_error": (steps.server_error(503), 1), "timeout": (steps.hang(), 1)}
 LASTING: dict[str, tuple[Step, int]] = {
-    "quota": (steps.insufficient_quota(), 1),
-    "authentication": (steps.unauthorized(), 1),
+    "quota": (insufficient_quota(), 1),
+    "authentication": (unauthorized(), 1),
     "bad_request": (steps.bad_request(), 1),
     # Asked again with less, as long as there is less to ask with.
     "input_too_large": (steps.context_overflow(), 3),
@@ -348,7 +348,7 @@ class TestBreaker:
     def test_it_is_the_branchs_own(self, server):
         session = chat.start_session()
         tip = long_branch(session)
-        self.fail(server, tip, steps.unauthorized(), 3)
+        self.fail(server, tip, unauthorized(), 3)
         assert chat.request_compaction(tip) is None
         assert chat.request_compaction(long_branch(session)) is not None
         shared = grow(session, tip, "u a")[-1]
@@ -356,10 +356,10 @@ class TestBreaker:
 
     def test_it_closes_after_its_seconds_and_one_more_failure_opens_it_again(self, server):
         tip = long_branch()
-        self.fail(server, tip, steps.unauthorized(), 3)
+        self.fail(server, tip, unauthorized(), 3)
         assert chat.request_compaction(tip) is None
         self.let_its_seconds_pass(tip)
-        self.fail(server, tip, steps.unauthorized(), 1)
+        self.fail(server, tip, unauthorized(), 1)
         assert chat.request_compaction(tip) is None
         assert suppressed(session=tip.session) == [{"reason": "breaker", "failures": n} for n in (3, 4)]
         self.let_its_seconds_pass(tip)

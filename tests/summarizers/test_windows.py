@@ -22,7 +22,7 @@ from compaction_app.testing.server import ScriptedOpenAIServer
 from compaction_app.transfer.rebuild import rebuild, succeeded_runs
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import Capacity, ErrorCode, Message, Role, SummaryDraft
-from tests.steps import fill_target, llama_overflow, small_window
+from tests.steps import fill_target, llama_overflow, malformed, small_window
 from tests.summarizers.summarizing import ACCEPT, GOOD, cascade, request, request_of
 from tests.summarizers.summarizing import settings as settings_of
 
@@ -82,7 +82,7 @@ def test_an_overflow_with_status_200_is_one(server):
     """It was taken for a broken body, and the same request was sent eight times."""
     words = "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens."
     body = {"error": {"message": words, "code": "context_length_exceeded"}, "choices": None}
-    server.script(default=steps.malformed(json.dumps(body).encode()))
+    server.script(default=malformed(json.dumps(body).encode()))
     summarizer = cascade(server, "m", max_input_tokens=100_000)
     with pytest.raises(SummarizerError) as caught:
         summarizer.summarize(

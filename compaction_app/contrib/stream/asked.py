@@ -175,7 +175,7 @@ def _append(session: ChatSession, parent: ChatMessage | None, message: UIMessage
         "attachments": [_attachment(part) for part in message.files] or None,
         "external_id": external_id,
     }
-    return append_once(session, parent, fields, idempotency_key=external_id, writer="client").message
+    return append_once(session, parent, fields, idempotency_key=external_id, writer="client")
 
 
 def _attachment(part: Mapping[str, Any]) -> dict[str, Any]:
@@ -225,7 +225,7 @@ def _append_results(
             text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
             fields = {"role": Role.TOOL, "tool_call_id": call["id"], "content": text, "metadata": BY_CLIENT}
             key = OwnKey(f"result-{row.pk}-{number}")
-            tip = append_once(tip.session, tip, fields, idempotency_key=key, writer="client").message
+            tip = append_once(tip.session, tip, fields, idempotency_key=key, writer="client")
     return tip
 
 

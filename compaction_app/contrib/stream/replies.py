@@ -212,7 +212,7 @@ class Reply:
                 found = rows.filter(idempotency_key=key).first()
                 if found is None:
                     fields = {"role": "tool", "tool_call_id": call["id"], "content": self._run_tool(call)}
-                    found = append_once(tip.session, tip, fields, idempotency_key=key).message
+                    found = append_once(tip.session, tip, fields, idempotency_key=key)
                 self._tip = tip = found
                 self._say({"type": "tool-output-available", "toolCallId": call["id"], "output": tip.content})
         finally:

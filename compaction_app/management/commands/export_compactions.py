@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand
 from django.db import DEFAULT_DB_ALIAS, DatabaseError
 
 from compaction_app.exceptions import BundleError, ConfigurationError
-from compaction_app.management.console import FAILED, WrongCall, add_json, at_least, progress, write_some
+from compaction_app.management.console import FAILED, WrongCall, add_json, progress, write_some
 from compaction_app.models import ChatSession
 from compaction_app.transfer import bundles
 from compaction_app.transfer.export import Entry, chosen_sessions, database_alias, export_sessions, index_of
@@ -37,7 +37,7 @@ class Command(BaseCommand):
         parser.add_argument("--session", type=UUID, metavar="ID", help="one conversation only")
         parser.add_argument(
             "--min-messages",
-            type=at_least(0),
+            type=int,
             default=0,
             metavar="N",
             help="only conversations with at least N messages, on all branches together",

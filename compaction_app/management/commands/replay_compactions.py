@@ -12,14 +12,7 @@ from django.core.management.base import BaseCommand
 
 from compaction_app.conf import AskedModel, Choice, get_settings, get_token_counter
 from compaction_app.exceptions import BundleError, ConfigurationError
-from compaction_app.management.console import (
-    FAILED,
-    WrongCall,
-    add_json,
-    at_least,
-    printable,
-    progress,
-)
+from compaction_app.management.console import FAILED, WrongCall, add_json, printable, progress
 from compaction_app.summarizers import ExtractiveSummarizer
 from compaction_app.summarizers.base import Summarizer, make_summarizer
 from compaction_app.transfer.bundles import Bundle, as_json, find_bundles, read_bundle
@@ -40,12 +33,11 @@ class Command(BaseCommand):
             "--model", metavar="NAME", help="a model to use in place of those of the entry, at the address of its first"
         )
         parser.add_argument("--prompt", type=Path, metavar="FILE", help="a prompt to try, as in PROMPT")
-        parser.add_argument("--limit", type=at_least(1), metavar="N", help="only the first N bundles")
         add_json(parser)
 
     def handle(self, *, folder: Path, as_json: bool, **options: Any) -> None:
         try:
-            found = _bundles(folder, options["limit"], options["prompt"])
+            found = _bundles(folder, options["prompt"])
             summarizer = _summarizer(options["summarizer"], options["model"])
             if isinstance(summarizer, ExtractiveSummarizer) and (options["prompt"] or options["model"]):
                 raise WrongCall("--prompt and --model need a model: the extract quotes sentences and uses no prompt.")
@@ -76,9 +68,9 @@ class Command(BaseCommand):
         return "\n".join(lines)
 
 
-def _bundles(folder: Path, limit: int | None, prompt: Path | None) -> list[Bundle]:
+def _bundles(folder: Path, prompt: Path | None) -> list[Bundle]:
     """Read every bundle before the first is sent: an invalid one should not show up after an hour of requests."""
-    found = [read_bundle(path) for path in find_bundles(folder)[:limit]]
+    found = [read_bundle(path) for path in find_bundles(folder)]
     if not found:
         raise BundleError(f"There is no bundle in {folder}; export_compactions writes them.")
     if prompt is None:

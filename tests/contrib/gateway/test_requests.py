@@ -14,6 +14,7 @@ from compaction_app.contrib.gateway.views import Gateway
 from compaction_app.models import ChatMessage, ChatSession, ReplyClaim
 from compaction_app.testing import steps
 from tests.contrib.gateway.site import FRONT_END, OurGateway, ask, post, talk
+from tests.steps import error_event, unauthorized
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls("tests.contrib.gateway.site")]
 
@@ -40,8 +41,8 @@ FAILING = [
     (steps.context_overflow(), 400, "context_length_exceeded"),
     (steps.bad_request("temperature must be at most 2."), 400, None),
     (steps.rate_limited(retry_after=0.1), 429, "rate_limit_exceeded"),
-    (steps.unauthorized(), 502, None),
-    (steps.empty(), 502, "empty_reply"),
+    (unauthorized(), 502, None),
+    (steps.reply(""), 502, "empty_reply"),
 ]
 
 
@@ -67,7 +68,7 @@ def test_an_error_says_what_the_provider_said_once_and_with_its_type(api, server
         ask(api, *talk("q"))
     assert refused.value.body["message"] == "Rate limit reached for requests."
     assert (refused.value.type, str(refused.value).count("Error code")) == ("requests", 1)
-    limit = steps.error_event("Rate limit reached", type="rate_limit_error", code=429)
+    limit = error_event("Rate limit reached", type="rate_limit_error", code=429)
     server.script([steps.stream_of("No", then=limit)])
     with pytest.raises(openai.APIError, match="Rate limit reached") as broken:
         ask(api, *talk("q"), stream=True)

@@ -22,7 +22,7 @@ from tests.contrib.drivers import calls
 from tests.contrib.gateway.site import BY_EITHER, MODELS, ask, branches, post, shown_before_a_stop, talk
 from tests.databases import failing
 from tests.small import anchored_summary
-from tests.steps import chunk_then
+from tests.steps import chunk_then, error_event, late, unauthorized
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls("tests.contrib.gateway.site")]
 
@@ -89,7 +89,7 @@ def test_a_reply_that_is_stopped_is_kept_and_found(api, server):
 
 
 def test_a_reply_that_breaks_off_is_not_stored(api, server):
-    server.script([steps.stream_of("No", then=steps.error_event())])
+    server.script([steps.stream_of("No", then=error_event())])
     with pytest.raises(openai.APIError, match="broke off"):
         ask(api, *talk("q1"), stream=True)
     assert branches() == [["q1"]]
@@ -139,7 +139,7 @@ def test_many_turns_fill_the_window(server, settings):
 
 
 def test_several_at_once_and_one_that_is_sent_again(server):
-    server.script(default=steps.late(0.3, steps.reply("one")))
+    server.script(default=late(0.3, steps.reply("one")))
     history = talk("q1", "one", "q2")
     post(*talk("q1"))
     with ThreadPoolExecutor(4) as pool:
@@ -154,14 +154,14 @@ def test_a_first_question_that_is_sent_again_is_stored_once(api, server):
     """Without a conversation's header, as any OpenAI client sends it where the provider fails."""
     server.script([steps.reply("Long ago.")])
     assert ask(api, *talk("q")) == "Long ago."
-    server.script([steps.unauthorized()] * 2, default=steps.reply("At last."))
+    server.script([unauthorized()] * 2, default=steps.reply("At last."))
     assert ask(api.with_options(max_retries=2), *talk("q")) == "At last."
     assert [branches(one) for one in ChatSession.objects.order_by("created_at")] == [
         [["q", "Long ago."]],
         [["q", "At last."]],
     ]
     # Two clients with one key and one question: neither waits for the other.
-    server.script([steps.unauthorized()] * 2, default=steps.late(0.5, steps.reply("Both.")))
+    server.script([unauthorized()] * 2, default=late(0.5, steps.reply("Both.")))
     with ThreadPoolExecutor(2) as pool:
         made = pool.map(lambda _: ask(api.with_options(max_retries=2), *talk("twice")), range(2))
         assert list(made) == ["Both.", "Both."]

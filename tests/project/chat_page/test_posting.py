@@ -14,6 +14,7 @@ from project import offline_assistant
 from project.chat import turns
 from project.chat.forms import MAX_CHARACTERS
 from tests.project.chat_page.pages import WINDOW, grow, newest, send, stored, text_of, url
+from tests.steps import malformed, unauthorized
 
 pytestmark = pytest.mark.django_db
 
@@ -60,9 +61,9 @@ class TestFailures:
         [
             (steps.server_error(), turns.REPLY_ERRORS[ErrorCode.PROVIDER_ERROR]),
             (steps.rate_limited(7), "try again in 7 seconds. Your message"),
-            (steps.unauthorized(), turns.REPLY_ERRORS[ErrorCode.AUTHENTICATION]),
+            (unauthorized(), turns.REPLY_ERRORS[ErrorCode.AUTHENTICATION]),
             (steps.hang(), turns.REPLY_ERRORS[ErrorCode.TIMEOUT]),
-            (steps.malformed(), turns.OWN_ERRORS[InvalidReply]),
+            (malformed(), turns.OWN_ERRORS[InvalidReply]),
             (steps.bad_request("Input is too long for requested model."), "The model finds the conversation too long."),
         ],
         ids=["500", "429", "401", "hang", "malformed", "a smaller window than configured"],
