@@ -10,7 +10,7 @@ from compaction_app.memory import word_tables as known
 from compaction_app.memory.dates import resolve_dates
 from compaction_app.memory.quoting import QUOTED, SEPARATOR, harmless, split_quoted
 from compaction_app.memory.sentences import split_sentences
-from compaction_app.memory.statements import NOBODY, ROW, Speaker, Statement, demand_of, early, is_question, rows_among
+from compaction_app.memory.statements import NOBODY, ROW, Speaker, Statement, demand_of, early, is_question
 from compaction_app.memory.symbols import read_records
 from compaction_app.memory.words import count_words
 from compaction_app.messages.openai_format import attachment_line
@@ -63,11 +63,7 @@ class Reader:
         self._names.update(part.lower() for one in messages if one.role != Role.TOOL for part in one.name.split())
         for number, message in enumerate(messages):
             speaker = speaker_of(message.role, names[number] if message.role == Role.TOOL else message.name)
-            sentences = list(_sentences_of(message, speaker))
-            rows = rows_among([one.text for one in sentences])
-            for one in sentences:
-                one.weight = min(one.weight, ROW) if one.text in rows else one.weight
-            self._read(_MessageRead(number, speaker, sentences))
+            self._read(_MessageRead(number, speaker, list(_sentences_of(message, speaker))))
             for call, result in zip(message.tool_calls, results[number], strict=True):
                 text, tool = harmless(one_line(tool_marker(call, result), 300)), speaker_of(Role.TOOL, call_name(call))
                 self.statements.append(Statement.read(_day_of(message), tool, text))
@@ -178,11 +174,8 @@ def _sentences_of(message: Message, speaker: Speaker) -> Iterator[Statement]:
         if lines is None:
             lines = [line for line, _ in split_sentences(shorten(message.content, _RESULT_BYTES))]
         # Rows of a file, a log or a table are symbols of the working memory and no statements.
-        rows = rows_among(lines)
-        told = [harmless(line) for line in lines if line not in rows and speaker.weight_of(line) > ROW] or lines[
-            :_FIRST
-        ]
-        yield from (Statement.read(day, speaker, text) for text in told if text)
+        told = [line for line in lines if speaker.weight_of(line) > ROW] or lines[:_FIRST]
+        yield from (Statement.read(day, speaker, text) for text in map(harmless, told) if text)
         return
     for piece, is_quoted in split_quoted(message.content):
         for raw, is_code in split_sentences(piece):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -18,17 +16,16 @@ from compaction_app.values import Role
 #: Whose words a model's prose is in the next generation: nobody's.
 NOBODY = "summary"
 PEOPLE = frozenset({Role.USER.value, Role.SYSTEM.value, Role.DEVELOPER.value})
-#: What is worth telling of each; people's words count whole. The last: of what a tool says of how its work ended.
-_ROLE_WEIGHTS, _OUTCOME = {Role.ASSISTANT.value: 0.5, Role.TOOL.value: 0.45}, 0.8
-#: Of more lines with one shape than this none says much: rows of logs, tables and code. And of any code.
-ROW, _MOST_ROWS, CODE = 0.03, 3, 0.2
+#: What is worth telling of each; people's words count whole.
+_ROLE_WEIGHTS = {Role.ASSISTANT.value: 0.5, Role.TOOL.value: 0.45}
+#: Of rows of logs and tables, and of code.
+ROW, CODE = 0.03, 0.2
 #: Characters of a sentence in which the cues of a brief reply are looked for.
 _OPENING = 48
 #: With brackets of its own a reply would end ours, and go on as the words of another speaker.
 _SQUARE = str.maketrans("()", "[]")
 _TWO_WORDS = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}")
 _NUMBERED_LINE = re.compile(r"\s*\d+[:|→\t-]")
-_LETTERS, _DIGITS = re.compile(r"[^\W\d]+"), re.compile(r"\d+")
 
 
 class Speaker(NamedTuple):
@@ -46,14 +43,13 @@ class Speaker(NamedTuple):
         return self.role in PEOPLE
 
     def weight_of(self, text: str, *, is_code: bool = False) -> float:
-        """How much what it says is worth: a tool's outcome more than the rest of its output, a row next to nothing."""
+        """How much what it says is worth: a tool's row next to nothing."""
         # A named assistant is somebody who takes part.
         weight = 1.0 if self.name and self.role == Role.ASSISTANT else _ROLE_WEIGHTS.get(self.role, 1.0)
         if self.role != Role.TOOL:
             return weight * (CODE if is_code or text.startswith("|") else 1.0)
-        ends = known.OUTCOME.search(text)
-        is_row = _NUMBERED_LINE.match(text) or not (ends or ":" in text or _TWO_WORDS.search(text))
-        return ROW if is_row else _OUTCOME if ends else weight
+        says = ":" in text or _TWO_WORDS.search(text) or known.OUTCOME.search(text)
+        return weight if says and not _NUMBERED_LINE.match(text) else ROW
 
 
 @dataclass(eq=False)
@@ -138,13 +134,3 @@ def demand_of(text: str) -> int:
     if known.FIRM.search(text) or sum(1 for _ in islice(known.NEGATION.finditer(text), 2)) == 2:
         return 2
     return 1 if known.RULE.search(text) else 0
-
-
-def rows_among(lines: Sequence[str]) -> set[str]:
-    """Those that look like others of the same message, but for their words and numbers."""
-    shapes = [_DIGITS.sub("0", _LETTERS.sub("a", line[:80]))[:30] for line in lines]
-    often = Counter(shapes)
-    # Of a sentence of nothing but words the shape says nothing.
-    return {
-        line for line, shape in zip(lines, shapes, strict=True) if often[shape] > _MOST_ROWS and set(shape) - {"a", " "}
-    }
