@@ -98,7 +98,9 @@ class Remembered:
             return Kept(self.extract, self.material.working.state(), "", None, None)
         before = share_kept(self.material.statements, Told([prose]))
         size = count_summary(with_ledger(prose, "\n"), self.count)
-        room = _room(prose, size, self.plan, self.budget, self.settings, self.count)
+        # An extract was made for the whole target.
+        own = 0 if draft.is_extract else ledger_room(self.plan.target_tokens, self.settings)
+        room = _room(own, prose, size, self.plan, self.budget, self.settings, self.count)
         limit, ledger = size + room, self._ledger(draft, room)
         # In one text with the prose it may have more tokens than alone.
         while ledger and (over := count_summary(with_ledger(prose, ledger), self.count) - limit) > 0:
@@ -171,11 +173,13 @@ def _staying(plan: CompactionPlan) -> int:
     return sum(message.tokens for message in (*plan.pins, *plan.kept)) + (request.tokens if request else 0)
 
 
-def _room(prose: str, size: int, plan: CompactionPlan, budget: Budget, settings: Settings, count: Count) -> int:
+def _room(
+    own: int, prose: str, size: int, plan: CompactionPlan, budget: Budget, settings: Settings, count: Count
+) -> int:
     """Tokens for the entries of the ledger: its own share and what the draft left of the target, or what
     ``LEDGER_TOKENS`` says, as far as the branch's target, the saving and the prompt leave room."""
     heading = count([LEDGER_HEADING])[0]
-    wanted = max(ledger_room(plan.target_tokens, settings), plan.target_tokens - sum(count([prose]))) - heading
+    wanted = max(own, plan.target_tokens - sum(count([prose]))) - heading
     if settings.ledger_tokens is not None:
         wanted = min(settings.ledger_tokens - heading, max(wanted, budget.target - _staying(plan) - size))
     # More would leave the whole summary out of the prompt.

@@ -205,6 +205,19 @@ class TestRoom:
         assert room - 40 <= self.ledger_tokens(kept) <= room
         assert COUNT([kept.extract])[0] <= 1000
 
+    def test_beside_an_extract_it_has_what_that_left_alone(self) -> None:
+        """An agent's extract tells some of its symbols; a share for others made it a third larger than its target."""
+        work = tuple(
+            message(n, f"Read {n}.", Role.ASSISTANT, tool_calls=(read | {"id": f"c{n}"},))
+            for n in range(1, 200)
+            for read in [
+                {"type": "function", "function": {"name": "read", "arguments": f'{{"path": "src/file_{n}.py"}}'}}
+            ]
+        )
+        extract = keep(*work, target=1000).extract
+        kept = keep(*work, draft=SummaryDraft(text=extract, is_extract=True), target=1000)
+        assert 900 < COUNT([kept.content])[0] + self.ledger_tokens(kept) <= 1000
+
     def test_nothing_turns_it_off(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Nothing is scored either. The extract is there for the branches that share the cutoff alone."""
         monkeypatch.setattr("compaction_app.memory.ledger.share_kept", None)
