@@ -1,6 +1,5 @@
 """The tables of ``tests/stock_tree/models.py``."""
 
-from django.conf import settings
 from django.db import migrations, models
 
 MESSAGE, BOOKMARK = "compaction_app.chatmessage", "stock_tree.bookmark"
@@ -13,7 +12,7 @@ def table(name, **fields):
 
 class Migration(migrations.Migration):
     initial = True
-    dependencies = [("compaction_app", "0001_initial"), migrations.swappable_dependency(settings.AUTH_USER_MODEL)]
+    dependencies = [("compaction_app", "0001_initial")]
     operations = [
         table("Bookmark", message=models.ForeignKey(MESSAGE, models.CASCADE, related_name="+")),
         table("BookmarkNote", bookmark=models.ForeignKey(BOOKMARK, models.CASCADE)),
@@ -22,7 +21,6 @@ class Migration(migrations.Migration):
             "Quotation",
             bookmark=models.ForeignKey(BOOKMARK, models.CASCADE, null=True),
             message=models.ForeignKey(MESSAGE, models.RESTRICT),
-            by=models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, null=True),
         ),
         table("Receipt", message=models.ForeignKey(MESSAGE, models.PROTECT)),
         table(
