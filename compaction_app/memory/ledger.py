@@ -86,7 +86,7 @@ class Remembered:
         return ledger_room(self.plan.target_tokens, self.settings) - self.count([LEDGER_HEADING])[0]
 
     def show(self) -> tuple[str, int]:
-        """What stands beside any draft, counted as its model is shown it, and what it takes of the target."""
+        """The ledger that a model is shown before it writes, and how many tokens of the target it takes."""
         room = self.room - 2 * EDGE
         self.shown = self._composed("", room, lambda texts: self.count([escape(text) for text in texts]))
         return self.shown, self.count([with_ledger("", self.shown)])[0] if self.shown else 0

@@ -36,7 +36,7 @@ _CALLED, _WRITTEN, _RETURNED, _EARLIER = 2.0, 1.0, 0.5, 2.0
 _PATH = 1.5
 #: Symbols, requests and failures of a state.
 _MOST, _MOST_ASKED, _MOST_FAILED = 2_000, 200, 20
-#: Words of an earlier request that are told, and characters of any.
+#: Words of an earlier request that are written, and characters of the newest.
 _WORDS, _LONGEST = 40, 1_200
 #: In less room than this there are symbols alone; of what is more, the most that one kind of lines may take.
 _LEAST, _SHARE = 250, 0.4
@@ -144,7 +144,7 @@ class WorkingMemory:
                 self._read_call(call, result or "")
 
     def _mention(self, given: Any, weight: float) -> None:
-        """Count each symbol of a text once, and each value of JSON wherever it stands under a name."""
+        """Count a mention of each symbol: once for a text, and of JSON once for each named value."""
         found: list[tuple[str, str]] = []
         others: dict[str, None] = {}
         for name, text in [("", given)] if isinstance(given, str) else leaves(given):
@@ -242,7 +242,7 @@ class WorkingMemory:
         return "\n".join([HEADING, *plan, *reversed(asked), *where, *self._chosen(left, most, count, told)])
 
     def _chosen(self, room: int, files: int, count: Count, told: str) -> list[str]:
-        """Lines of symbols: the changed files first, in so many tokens."""
+        """Lines of symbols in at most ``room`` tokens: first the changed files, in at most ``files`` of them."""
         ordered = sorted(self.symbols, key=self._worth, reverse=True)
         changed, ordered = [value for value in ordered if self.symbols[value].changes], ordered[: max(0, room)]
         both = [*changed, *ordered]
@@ -277,7 +277,7 @@ def _fitting(entries: Sequence[str], room: int, count: Count) -> list[str]:
 
 
 def _first(text: str) -> str:
-    """As many whole sentences as have so many words, the first in any case."""
+    """The first sentence, and whole ones after it while there are at most ``_WORDS`` words."""
     told = ""
     for sentence, _ in split_sentences(text):
         if told and len(f"{told} {sentence}".split()) > _WORDS and not early(known.LIMIT, sentence):

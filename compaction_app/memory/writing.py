@@ -25,7 +25,7 @@ _SPOKEN = re.compile(rf"(?P<role>{'|'.join([*Role, NOBODY])})(?: (?P<name>[\w .@
 _JOINED = re.compile(rf" \((?:{'|'.join(Role)}){NAME_AND_COLON}.*")
 #: How the share of the working memory grows with the square of what it names, and its most; what ends may cost.
 _SPEECH, _MOST_NAMED, EDGE = 0.1, 0.92, 2
-#: A room of so many tokens is for symbols, all but a little; of more the working memory has at most this share.
+#: The working memory may take nearly all of the first ``_SMALL`` tokens of a room, and this share of the others.
 _SMALL, _MOST_WORK = 250, 0.86
 #: More is chosen than has room: together, statements cost less than one by one.
 _OVERFULL = 1.3
