@@ -55,11 +55,15 @@ _MARKED = re.compile(
 _LEAD_CHARACTERS, _LEAD_ENDS = 1_000, (":", "：", "?", "？")
 
 
+def as_seen(text: str) -> str:
+    """Without signs that nobody sees, and with plain letters for wide ones."""
+    is_plain = text.isascii() and text.isprintable()
+    return text if is_plain else _JOINERS.sub("", _UNSEEN.sub("", text)).translate(_WIDE)
+
+
 def harmless(text: str) -> str:
     """Someone's text, without what could pass for another speaker, for the next statement or for a tag of ours."""
-    if not (text.isascii() and text.isprintable()):
-        text = _JOINERS.sub("", _UNSEEN.sub("", text)).translate(_WIDE)
-    text = _SEPARATORS.sub("-", neutralize_tags(text))
+    text = _SEPARATORS.sub("-", neutralize_tags(as_seen(text)))
     text = _SPEAKER_FIRST.sub(r"\1 - ", _SPEAKER.sub(r"\g<role>\g<name>\g<end> -", text))
     return _COMMENT.sub("[", _QUOTED_MARK.sub("", text))
 

@@ -6,7 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from compaction_app.memory.quoting import SEPARATOR
+from compaction_app.memory.quoting import SEPARATOR, as_seen
 from compaction_app.memory.sentences import split_sentences
 from compaction_app.memory.statements import Statement
 from compaction_app.memory.word_tables import NEGATION
@@ -23,7 +23,7 @@ class Told:
 
     def __init__(self, texts: Iterable[str]) -> None:
         sentences = (sentence for text in texts for sentence, _ in split_sentences(text))
-        parts = [part for sentence in sentences for part in sentence.split(SEPARATOR)]
+        parts = [as_seen(part) for sentence in sentences for part in sentence.split(SEPARATOR)]
         self._sentences = [frozenset(map(stem, read_words(part).content)) for part in parts]
         self._denies = [NEGATION.search(part) is not None for part in parts]
         #: How many sentences have each stem.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from compaction_app.memory.extractive import read_replaced
@@ -78,5 +78,7 @@ def test_each_fact_counts_once() -> None:
 
 
 @given(TEXT)
+@example("0Ａ")
+@example("0\u115f1")
 def test_a_text_tells_all_that_it_says_itself(text: str) -> None:
     assert share(text, text) >= 0.99
