@@ -40,30 +40,30 @@ def relate(statements: Sequence[Statement]) -> list[Statement]:
         if reverses[i] and statements[i].is_own:
             back.update(dict.fromkeys(marks[i], i))
     for i, older in enumerate(statements):
-        plain = stems[i] - values[i]
         taken_back = sorted({j for word in marks[i] if (j := back.get(word, i)) > i})
         if taken_back and older.is_rule:
             older.needs += [statements[j] for j in taken_back]
         for j in sorted({j for word in stems[i] for j in places.get(word, ())[-_PLACES:] if j > i}):
-            newer, other = statements[j], stems[j] - values[j]
-            both = len(plain & other)
-            is_alike = both >= 2 and both >= _ALIKE * max(len(plain), len(other))
-            # Where more than one value differs, it is another record and no newer state of this one.
-            differs = len(values[i] - values[j]) == 1 == len(values[j] - values[i])
-            is_same = (stems[i] <= stems[j] and is_alike) or (
-                both >= 2 and differs and plain <= other and not older.is_firm
-            )
-            if is_same and not newer.asks and (older.asks or _replaces(newer, older)):
-                older.replaced_by = newer
-                break
-            changes = reverses[j] or differs or (newer.size <= _BRIEF and j - i <= _NEAR)
-            named = [word for word in stems[i] & stems[j] if often[word] <= rare]
+            newer, shared = statements[j], stems[i] & stems[j]
+            named = [word for word in shared if often[word] <= rare]
             # "Room 12" and "12 guests" are about two things.
             names = [w for w in named if w in marks[i] and w in marks[j] and not (w.isdigit() and len(w) <= _SHORT)]
-            is_about = len(named) >= 2 or bool(names)
-            is_part = both >= 2 and stems[i] <= stems[j]
             # What is named only twice is spoken of again for a reason, in whatever words.
             twice = [word for word in named if often[word] == 2]
+            if len(shared) < 2 and not names and not twice:
+                continue
+            both = len(shared - values[i] - values[j])
+            # Where more than one value differs, it is another record and no newer state of this one.
+            differs = len(values[i] - values[j]) == 1 == len(values[j] - values[i])
+            if both >= 2 and not newer.asks and (older.asks or _replaces(newer, older)):
+                plain, other = stems[i] - values[i], stems[j] - values[j]
+                is_alike = both >= _ALIKE * max(len(plain), len(other))
+                if (stems[i] <= stems[j] and is_alike) or (differs and plain <= other and not older.is_firm):
+                    older.replaced_by = newer
+                    break
+            changes = reverses[j] or differs or (newer.size <= _BRIEF and j - i <= _NEAR)
+            is_about = len(named) >= 2 or bool(names)
+            is_part = both >= 2 and stems[i] <= stems[j]
             if is_part or (changes and is_about) or (differs and twice):
                 older.needs.append(newer)
             elif not set(names).isdisjoint(twice):
