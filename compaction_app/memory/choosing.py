@@ -30,7 +30,6 @@ _MOST_NEEDED = 12
 _PRICED = 12
 #: The share of the room that the last statement may take: what comes next may answer it.
 _LAST = 20
-_AGAIN = [AGAIN**n for n in range(24)]
 
 
 class _Worth(NamedTuple):
@@ -41,10 +40,8 @@ class _Worth(NamedTuple):
     needs: list[int]
     mentions: list[int]
 
-    def gain(self, told: Counter[str]) -> float:
-        return self.bonus + self.factor * sum(
-            value * _AGAIN[min(told[word], len(_AGAIN) - 1)] if word in told else value for word, value in self.words
-        )
+    def gain(self, faded: Mapping[str, float]) -> float:
+        return self.bonus + self.factor * sum([value * faded.get(word, 1.0) for word, value in self.words])
 
 
 def mark_names(statements: Sequence[Statement]) -> None:
@@ -75,7 +72,8 @@ def choose(
     ``told``: how often each stem is told elsewhere. ``first``: places that come before any other.
     """
     worth = _appraise(statements, costs, focus)
-    counted, taken, used = Counter(told), set[int](), 0
+    faded = {word: AGAIN**often for word, often in told.items()}
+    taken, used = set[int](), 0
     groups: list[list[int]] = []
 
     def together(i: int) -> list[int]:
@@ -87,7 +85,7 @@ def choose(
     def gain(group: Sequence[int]) -> float:
         """What these tell that is new, for their tokens."""
         price = sum(worth[k].cost for k in group)
-        return float(round(sum(worth[k].gain(counted) for k in group) / price**_LENGTH_POWER, 6))
+        return float(round(sum(worth[k].gain(faded) for k in group) / price**_LENGTH_POWER, 6))
 
     # (-gain, -place, how often it was priced), so that of equal gains the newer statement comes first. Gains only fall
     # as words are told, so an old gain is an upper bound.
@@ -105,7 +103,7 @@ def choose(
             taken.update(group)
             groups.append(group)
             for k in group:
-                counted.update(word for word, _ in worth[k].words)
+                faded.update((word, AGAIN * faded.get(word, 1.0)) for word, _ in worth[k].words)
     return groups
 
 

@@ -63,9 +63,16 @@ def as_seen(text: str) -> str:
 
 def harmless(text: str) -> str:
     """Someone's text, without what could pass for another speaker, for the next statement or for a tag of ours."""
-    text = _SEPARATORS.sub("-", neutralize_tags(as_seen(text)))
-    text = _SPEAKER_FIRST.sub(r"\1 - ", _SPEAKER.sub(r"\g<role>\g<name>\g<end> -", text))
-    return _COMMENT.sub("[", _QUOTED_MARK.sub("", text))
+    text = neutralize_tags(as_seen(text))
+    # Most sentences have none of the signs that a pattern needs.
+    if "[" in text:
+        text = _QUOTED_MARK.sub("", text)
+    if not text.isascii():
+        text = _SEPARATORS.sub("-", text)
+    if any(colon in text for colon in _COLONS):
+        text = _SPEAKER_FIRST.sub(r"\1 - ", _SPEAKER.sub(r"\g<role>\g<name>\g<end> -", text))
+        text = _COMMENT.sub("[", text)
+    return text
 
 
 def split_quoted(content: str) -> Iterator[tuple[str, bool]]:

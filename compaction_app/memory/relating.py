@@ -29,6 +29,8 @@ def relate(statements: Sequence[Statement]) -> list[Statement]:
     marks = [frozenset(map(stem, one.words.marked)) for one in statements]
     often = Counter(word for words in stems for word in words)
     rare = max(_RARE, int(len(statements) * _RARE_SHARE))
+    #: One of these says more than that two statements are in one language.
+    weighty = [names | {word for word in words if often[word] == 2} for words, names in zip(stems, marks, strict=True)]
     reverses = [not one.asks and REVERSAL.search(one.text) is not None for one in statements]
     places: dict[str, list[int]] = defaultdict(list)
     # Where a person last took back something of this name, however often it is named.
@@ -44,14 +46,15 @@ def relate(statements: Sequence[Statement]) -> list[Statement]:
         if taken_back and older.is_rule:
             older.needs += [statements[j] for j in taken_back]
         for j in sorted({j for word in stems[i] for j in places.get(word, ())[-_PLACES:] if j > i}):
-            newer, shared = statements[j], stems[i] & stems[j]
+            shared = stems[i] & stems[j]
+            if len(shared) < 2 and shared.isdisjoint(weighty[i]):
+                continue
+            newer = statements[j]
             named = [word for word in shared if often[word] <= rare]
             # "Room 12" and "12 guests" are about two things.
             names = [w for w in named if w in marks[i] and w in marks[j] and not (w.isdigit() and len(w) <= _SHORT)]
             # What is named only twice is spoken of again for a reason, in whatever words.
             twice = [word for word in named if often[word] == 2]
-            if len(shared) < 2 and not names and not twice:
-                continue
             both = len(shared - values[i] - values[j])
             # Where more than one value differs, it is another record and no newer state of this one.
             differs = len(values[i] - values[j]) == 1 == len(values[j] - values[i])

@@ -128,6 +128,8 @@ class WorkingMemory:
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def read(self, messages: Sequence[Message]) -> None:
+        if not (self.calls or any(message.tool_calls for message in messages)):
+            return
         results = calls_and_results(messages).results
         for message, answers in zip(messages, results, strict=True):
             self.messages += 1
