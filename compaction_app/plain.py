@@ -24,13 +24,12 @@ from compaction_app.context.budget import make_budget, reply_reserve, window_or_
 from compaction_app.context.pruning import ShownHistory, apply_layers, prune, prune_branch
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.memory.extractive import extractive_draft
-from compaction_app.memory.ledger_text import prose_draft
 from compaction_app.messages import validation
 from compaction_app.messages.originals import OPENAI, check_shape, one_or_all, read_message
 from compaction_app.messages.transcript import count_summary, summary_message
 from compaction_app.messages.truncate import shorten
 from compaction_app.redaction import redactor_of
-from compaction_app.summarizers.drafts import mended, refuse_draft, wrong_draft
+from compaction_app.summarizers.drafts import mended, prose_draft, refuse_draft, wrong_draft
 from compaction_app.summarizers.prompts import Prompt, tighter
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count, ExactTokenCounter, attachment_tokens, count_messages, count_tools

@@ -20,6 +20,8 @@ Json = Any
 EXTRACTIVE_MODEL = "extractive"
 #: Stands before the ledger where a summary is shown. What stands under it elsewhere is no ledger.
 LEDGER_HEADING = "## Kept word for word"
+#: The first line of an extract.
+EXTRACT_HEADING = "## Quoted from the conversation"
 
 
 def with_ledger(text: str, ledger: str) -> str:

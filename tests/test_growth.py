@@ -42,7 +42,6 @@ from compaction_app.exceptions import CompactionError, ContextOverflow, InvalidM
 from compaction_app.memory import (
     dates,
     extractive,
-    ledger_text,
     quoting,
     relating,
     score,
@@ -69,7 +68,7 @@ from compaction_app.models.columns import checks_of
 from compaction_app.summarizers import drafts, error_details, prompts
 from compaction_app.transfer import formats, importing
 from compaction_app.tree.verify import verify_session
-from compaction_app.values import Message, Role, SummaryDraft, SummaryRequest
+from compaction_app.values import LEDGER_HEADING, Message, Role, SummaryDraft, SummaryRequest
 from tests.some import some
 from tests.transfer import test_growth_of_imports
 
@@ -106,7 +105,7 @@ def _call(arguments: Any) -> dict[str, Any]:
 
 
 def _worked(text: str) -> None:
-    memory = working.WorkingMemory.of(text, text)
+    memory = working.WorkingMemory.of(text)
     call = {"id": "c", "function": {"name": "look", "arguments": text}}
     reply = replace(_message(text, Role.ASSISTANT), tool_calls=(call,))
     memory.read([_message(text), reply, replace(_message(text, Role.TOOL), tool_call_id="c"), _message(text)])
@@ -141,8 +140,8 @@ def _read_summary(text: str) -> list[Any]:
 
 
 def _drafted(text: str) -> None:
-    for written in (text, f"{ledger_text.LEDGER_HEADING}{text[1:]}"):
-        ledger_text.prose_draft(SummaryDraft(text=written))
+    for written in (text, f"{LEDGER_HEADING}{text[1:]}"):
+        drafts.prose_draft(SummaryDraft(text=written))
 
 
 def _rendered(text: str) -> list[str]:
@@ -215,7 +214,6 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     validation: [validation.visible, validation.make_storable],
     dates: [lambda text: dates.resolve_dates(text, dates.date(2024, 1, 1))],
     extractive: [_summarized, _read_summary, lambda text: _summarized(text, Role.TOOL)],
-    ledger_text: [_drafted],
     symbols: [
         symbols.symbols_in,
         symbols.read_records,
@@ -233,6 +231,7 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     writing: [writing.read_back],
     error_details: [lambda text: error_details.safe_message(text, text), error_details.safe_code],
     drafts: [
+        _drafted,
         drafts.is_error_text,
         lambda text: drafts.tells_nothing(text[:1_500], text),
         _refused,

@@ -19,13 +19,13 @@ from compaction_app.admin import contexts, display
 from compaction_app.admin.display import column
 from compaction_app.admin.links import Links
 from compaction_app.admin.records import Sections
-from compaction_app.memory.ledger_text import EXTRACT_HEADING
 from compaction_app.memory.statements import NOBODY
 from compaction_app.memory.writing import read_back, work_of
 from compaction_app.models import ChatMessage, CompactionRun, sql
 from compaction_app.models.columns import lean
 from compaction_app.models.database import fetch
 from compaction_app.models.words import why_it_failed, words
+from compaction_app.values import EXTRACT_HEADING
 
 #: The runs that made the summaries of a list, in one query and without their texts.
 RUNS = Prefetch("made_by", lean(CompactionRun.objects.order_by("-id")))

@@ -43,7 +43,6 @@ from compaction_app.exceptions import (
     SummarizerError,
 )
 from compaction_app.memory import ledger
-from compaction_app.memory.ledger_text import prose_draft
 from compaction_app.messages.transcript import count_summary, reasoning_text
 from compaction_app.messages.validation import make_storable
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, runs
@@ -64,7 +63,7 @@ from compaction_app.summarizers.base import (
     make_summarizer,
     unlimited,
 )
-from compaction_app.summarizers.drafts import refuse_draft
+from compaction_app.summarizers.drafts import prose_draft, refuse_draft
 from compaction_app.summarizers.prompts import OVERSIZE_FACTOR, Prompt, SummarizerLimit, count_request
 from compaction_app.summarizers.waiting import BLOCKING, Way, without_waiting
 from compaction_app.telemetry import log, log_error

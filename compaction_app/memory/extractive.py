@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from compaction_app.memory.choosing import mark_names
-from compaction_app.memory.ledger_text import EXTRACT_HEADING
 from compaction_app.memory.reading import Reader, read_prose
 from compaction_app.memory.relating import relate
 from compaction_app.memory.statements import Statement
 from compaction_app.memory.words import read_words, stem
 from compaction_app.memory.working import WorkingMemory
-from compaction_app.memory.writing import EDGE, compose, read_back, work_of
+from compaction_app.memory.writing import EDGE, compose, read_back
 from compaction_app.tokens import Count
-from compaction_app.values import EXTRACTIVE_MODEL, Message, SummaryDraft, SummaryRequest
+from compaction_app.values import EXTRACT_HEADING, EXTRACTIVE_MODEL, Message, SummaryDraft, SummaryRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +50,19 @@ class Material:
 
     def _smallest(self, target: int, count: Count) -> str:
         """Where there is no room for a heading: the last statement that fits alone and needs no other."""
-        alone = [one for one in self.statements if not (one.needs or one.joined) and one.size > 1]
+        alone = [one for one in reversed(self.statements) if not (one.needs or one.joined) and one.size > 1]
         texts = [f"{one.speaker.label}: {one.text}" for one in alone]
         if self.statements:
-            texts.insert(0, "What was said is too long for this summary")
-        elif number := len(self.covered):
-            texts = [f"{number} message{'' if number == 1 else 's'} without any text in them"]
-        sizes = count(texts) if texts else []
-        return next((text for text, size in zip(reversed(texts), reversed(sizes), strict=True) if size <= target), "")
+            texts.append("What was said is too long for this summary")
+        elif self.covered:
+            texts = [f"Messages without any text in them: {len(self.covered)}"]
+        return next((text for text in texts if count([text])[0] <= target), "")
 
 
 def extractive_draft(request: SummaryRequest, count: Count) -> SummaryDraft:
-    """A summary without a model: statements as they were said, a heading a period, a line a speaker.
+    """It goes on from the base's extract, or where there is none from the model's text, whose lines are nobody's.
 
-    It goes on from the base's extract, or where there is none from the model's text, whose lines are nobody's.
-    ``instructions`` are no prompt here: statements that share a word with them count almost twice. The same request
-    gives the same bytes, on every run and every machine.
+    ``instructions`` are no prompt here: statements that share a word with them count almost twice.
     """
     goes_on = bool(request.previous_extract) or not request.previous_content
     earlier = None if goes_on else read_earlier(request.previous_content)
@@ -83,11 +79,8 @@ def read_replaced(request: SummaryRequest) -> Material:
 
 
 def read_earlier(text: str, state: str = "", *, is_extract: bool = False) -> tuple[Reader, WorkingMemory]:
-    """A reader that has read an earlier summary, and its working memory.
-
-    What stands under our heading in a model's text may be its own, so nobody's.
-    """
+    """A reader that has read an earlier summary, and its working memory. A model's text is nobody's words."""
     earlier = read_back(text.removeprefix(EXTRACT_HEADING)) if is_extract else read_prose(text)
     # A cut lies before what a person says next: where a person's words stand last, what answered them is not told.
     last = earlier[-1] if is_extract and earlier and not earlier[-1].speaker.is_person else None
-    return Reader(earlier, last), WorkingMemory.of(state, work_of(text) if is_extract else "")
+    return Reader(earlier, last), WorkingMemory.of(state)

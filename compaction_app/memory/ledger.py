@@ -1,9 +1,8 @@
 """The extract of a summary, and its ledger: what of the extract the summary lost, word for word.
 
-The extract is made of the covered messages and the base's own extract alone. Nothing that was said after the cutoff,
-and nothing that a model wrote of the conversation, is read for it, so it is true on every branch that contains the
-cutoff. The ledger is the choice from it that neither the summary tells nor the messages that stay beside it. Each has a
-column of its own; the ledger is shown under a heading. The next summary replaces both.
+The extract is made of the covered messages and the base's own extract alone, so it is true on every branch that
+contains the cutoff. The ledger is the choice from it that neither the summary tells nor the messages that stay beside
+it. Each has a column of its own. The next summary replaces both.
 """
 
 from __future__ import annotations
@@ -55,10 +54,7 @@ class Kept:
 
 @dataclass
 class Remembered:
-    """What must survive the messages of a request: the extract, and the ledger of any text about them. Read once.
-
-    Everything told comes from the request, so it has passed the redactor.
-    """
+    """The extract of a request's messages, which have passed the redactor, and the ledger of any text about them."""
 
     request: SummaryRequest
     plan: CompactionPlan
@@ -133,8 +129,7 @@ def ledger_room(target_tokens: int, settings: Settings) -> int:
 def _following_messages(plan: CompactionPlan, settings: Settings) -> list[Message]:
     """What stays verbatim after the summary on every branch that shares it, as a model is shown it.
 
-    What follows the anchor is unknown to some of these branches, and vouches for nothing; neither does a message
-    that the redactor fails on, for no context can hold it.
+    What follows the anchor is unknown to some of them. No context can hold a message that the redactor fails on.
     """
     redact = redactor_of(settings)
     shared = [message for message in plan.kept if message.depth <= plan.anchor_depth]

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator
 
 from compaction_app.memory.sentences import toggles_code
-from compaction_app.memory.word_tables import PASTED
 from compaction_app.messages.transcript import neutralize_tags
 from compaction_app.values import Role
 
@@ -38,21 +37,17 @@ _SPEAKER_FIRST = re.compile(
 _COMMENT = re.compile(rf"\((?=(?:{'|'.join(Role)}){NAME_AND_COLON})", re.IGNORECASE)
 _QUOTED_MARK = re.compile(r"\[quoted\]\s*", re.IGNORECASE)
 
-_BEFORE = r"[\s\u00ad\u200b-\u200f\u2060\ufeff]*"
 #: A block of a program that a person's message came through: ``<system-reminder>…</system-reminder>``; not what holds
 #: that person's own words.
 _BLOCK = re.compile(
     r"\s*<(?!/|(?:user_)?(?:query|task|request|question|prompt|input|feedback|answer)>)([a-z][\w-]*)(?: [^>]*)?>",
     re.IGNORECASE,
 )
-_ANGLE = re.compile(_BEFORE + "[>＞]")
-#: Quoted mail, if of one line, and a line of a log. "> 80 °C is too much" is somebody's own.
+#: A line of quoted mail, or of a log. "> 80 °C is too much" is somebody's own.
 _MARKED = re.compile(
-    rf"{_BEFORE}(?:[>＞](?!\s*(?:=\s*)?\d(?!\d{{0,3}}\s*[.):\]–-](?!\d)))\s*[^\s=]"
+    r"[\s\u00ad\u200b-\u200f\u2060\ufeff]*(?:[>＞](?!\s*(?:=\s*)?\d(?!\d{0,3}\s*[.):\]–-](?!\d)))\s*[^\s=]"
     r"|\[?(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d|(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|TRACE|CRITICAL)\b[\]:]? ))"
 )
-#: The end of a line that announces what somebody else wrote.
-_LEAD_CHARACTERS, _LEAD_ENDS = 1_000, (":", "：", "?", "？")
 
 
 def as_seen(text: str) -> str:
@@ -77,26 +72,17 @@ def harmless(text: str) -> str:
 
 def split_quoted(content: str) -> Iterator[tuple[str, bool]]:
     """(text, whether it is quoted) in order; as one piece where nothing is."""
-    # Only a line feed ends a line: after another sign the quoted mail goes on.
-    lines = content.split("\n")
-    # All that follows "Here is the mail I got:" or "What does this letter want from me?" and an empty line.
-    pasted = next((n for n, line in enumerate(lines) if not line.strip()), 0)
-    lead = lines[pasted - 1].rstrip()[-_LEAD_CHARACTERS:] if pasted else ""
-    if not (lead.endswith(_LEAD_ENDS) and PASTED.search(lead)):
-        pasted = len(lines)
-    angled = [False, *(_ANGLE.match(line) is not None for line in lines), False]
     piece: list[str] = []
     is_quoted = in_code = False
     closing = ""
-    for number, line in enumerate(lines):
+    # Only a line feed ends a line: after another sign the quoted mail goes on.
+    for line in content.split("\n"):
         in_code ^= toggles_code(line)
         opened = None if closing or in_code else _BLOCK.match(line)
         if opened and f"</{opened[1]}>" in content:
             closing = f"</{opened[1]}>"
-        in_block, closing = bool(closing), "" if closing and closing in line else closing
-        # Two such lines in a row are a quotation, whatever they begin with.
-        is_quotation = angled[number + 1] and (angled[number] or angled[number + 2])
-        quoted = in_block or number > pasted or (not in_code and (is_quotation or _MARKED.match(line) is not None))
+        quoted = bool(closing) or (not in_code and _MARKED.match(line) is not None)
+        closing = "" if closing and closing in line else closing
         if quoted != is_quoted and line.strip() and not in_code:
             if piece:
                 yield "\n".join(piece), is_quoted

@@ -14,9 +14,8 @@ from compaction_app.memory.statements import NOBODY, ROW, Speaker, Statement, de
 from compaction_app.memory.symbols import read_records
 from compaction_app.memory.words import count_words
 from compaction_app.messages.openai_format import attachment_line
-from compaction_app.messages.tool_calls import call_name, tool_marker
 from compaction_app.messages.transcript import calls_and_results
-from compaction_app.messages.truncate import one_line, shorten
+from compaction_app.messages.truncate import shorten
 from compaction_app.values import Message, Role
 
 #: Words of a brief reply, content words of one that means nothing without what it answers, words of a short sentence,
@@ -59,14 +58,11 @@ class Reader:
         self._names = {part.lower() for one in statements for part in one.speaker.name.split()}
 
     def read_messages(self, messages: Sequence[Message]) -> None:
-        _, names, results = calls_and_results(messages)
+        names = calls_and_results(messages).names
         self._names.update(part.lower() for one in messages if one.role != Role.TOOL for part in one.name.split())
         for number, message in enumerate(messages):
             speaker = speaker_of(message.role, names[number] if message.role == Role.TOOL else message.name)
             self._read(_MessageRead(number, speaker, list(_sentences_of(message, speaker))))
-            for call, result in zip(message.tool_calls, results[number], strict=True):
-                text, tool = harmless(one_line(tool_marker(call, result), 300)), speaker_of(Role.TOOL, call_name(call))
-                self.statements.append(Statement.read(_day_of(message), tool, text))
 
     def _read(self, turn: _MessageRead) -> None:
         said = self._before.mine[-1].text if self._before and self._before.speaker != turn.speaker else ""
@@ -90,9 +86,7 @@ class Reader:
         """A statement of its own; ``full`` is what it changes where that takes no more."""
         if full is not None:
             full.needs.append(one)
-        # In a longer sentence "it" is mostly something in it.
-        has_object = turn.mine and count_words(one.text) <= _SHORT and known.OBJECT.search(one.text)
-        if known.PRONOUN.match(one.text) is None and not has_object:
+        if known.PRONOUN.match(one.text) is None:
             turn.subject = one
         elif turn.subject is not None:
             one.needs.append(turn.subject)
@@ -159,8 +153,8 @@ class Reader:
 
 def read_prose(text: str) -> list[Statement]:
     """What a model wrote of earlier messages: nobody's speech, so nobody's rule."""
-    parts = ((harmless(part.strip()), code) for line, code in split_sentences(text) for part in line.split(SEPARATOR))
-    return [Statement.read("", Speaker(NOBODY), said, is_code=code) for said, code in parts if said]
+    parts = (harmless(part.strip()) for line, _ in split_sentences(text) for part in line.split(SEPARATOR))
+    return [Statement.read("", Speaker(NOBODY), said) for said in parts if said]
 
 
 def speaker_of(role: str, name: str) -> Speaker:
@@ -183,7 +177,7 @@ def _sentences_of(message: Message, speaker: Speaker) -> Iterator[Statement]:
             if message.created_at and not (is_code or is_quoted):
                 text = resolve_dates(text, message.created_at.date())
             if text:
-                yield Statement.read(day, speaker, text, is_code=is_code, is_quoted=is_quoted or is_code)
+                yield Statement.read(day, speaker, text, is_quoted=is_quoted or is_code)
     for attachment in message.attachments:
         # Whoever named a file said nothing by it.
         yield Statement.read(day, speaker, harmless(attachment_line(attachment)), is_quoted=True)

@@ -33,18 +33,11 @@ def relate(statements: Sequence[Statement]) -> list[Statement]:
     weighty = [names | {word for word in words if often[word] == 2} for words, names in zip(stems, marks, strict=True)]
     reverses = [not one.asks and REVERSAL.search(one.text) is not None for one in statements]
     places: dict[str, list[int]] = defaultdict(list)
-    # Where a person last took back something of this name, however often it is named.
-    back: dict[str, int] = {}
     for i, words in enumerate(stems):
         for word in words:
             if often[word] <= 2 * rare:
                 places[word].append(i)
-        if reverses[i] and statements[i].is_own:
-            back.update(dict.fromkeys(marks[i], i))
     for i, older in enumerate(statements):
-        taken_back = sorted({j for word in marks[i] if (j := back.get(word, i)) > i})
-        if taken_back and older.is_rule:
-            older.needs += [statements[j] for j in taken_back]
         for j in sorted({j for word in stems[i] for j in places.get(word, ())[-_PLACES:] if j > i}):
             shared = stems[i] & stems[j]
             if len(shared) < 2 and shared.isdisjoint(weighty[i]):

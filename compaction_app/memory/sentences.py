@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter
 
@@ -19,8 +19,6 @@ _END = re.compile(
     r"|(?<=[。！？])(?=[^。！？」』”）)]|$)"
 )
 _ITEM = re.compile(r"(?:[-*+•]|\(?\d{1,3}[.)]|[a-z]\))\s+(?=\S)")
-#: Questions and brief answers are told with their numbers.
-_NUMBERED_WORDS = 3
 _HEADING = re.compile(r"#{1,6}\s+|\*\*(?=[^*]+\*\*:?$)")
 _FENCES = ("```", "~~~")
 #: Most characters of a heading that is repeated before what is below it, and of a sentence.
@@ -44,19 +42,21 @@ def split_sentences(text: str) -> Iterator[tuple[str, bool]]:
             yield from ((line[:_LONGEST], True) for line in lines)
             lead = ""
         elif is_item:
-            yield from ((item, False) for item in _told_items(lead, lines))
+            items = [_ITEM.sub("", line, count=1) for line in lines]
+            # What limits something holds only with all of its items.
+            for item in ["; ".join(items)] if LIMIT.search(lead) else items:
+                yield from ((sentence, False) for sentence in _sentences(f"{lead}: {item}" if lead else item))
             lead = ""
         else:
             for line in lines:
-                if heading := _HEADING.match(line):
-                    lead = line[heading.end() :].rstrip("*: ")[:_LEAD_CHARACTERS]
-                    continue
-                sentences = _sentences(line)
-                sentences[0] = f"{lead}: {sentences[0]}" if lead else sentences[0]
-                # "You need:" is repeated before each item of its list.
-                introduces = sentences[-1][-1] in ":：" and len(sentences[-1]) <= _LEAD_CHARACTERS
-                lead = sentences.pop()[:-1] if introduces else ""
-                yield from ((sentence, False) for sentence in sentences)
+                heading = _HEADING.match(line)
+                before, lead = (
+                    lead,
+                    line[heading.end() :].rstrip("*: ")[:_LEAD_CHARACTERS] if heading else line.rstrip(":："),
+                )
+                if not heading and (lead == line or len(lead) > _LEAD_CHARACTERS):
+                    lead = ""
+                    yield from ((sentence, False) for sentence in _sentences(f"{before}: {line}" if before else line))
 
 
 def _lines(text: str) -> Iterator[tuple[tuple[bool, bool], str]]:
@@ -71,18 +71,6 @@ def _lines(text: str) -> Iterator[tuple[tuple[bool, bool], str]]:
             if line:
                 is_code = in_code or line.startswith(_FENCES)
                 yield (is_code, not is_code and _ITEM.match(line) is not None), line
-
-
-def _told_items(lead: str, items: Sequence[str]) -> Iterator[str]:
-    """What a list says; where its lead limits something, its items hold only together."""
-    before, texts = f"{lead}: " if lead else "", [_ITEM.sub("", item, count=1) for item in items]
-    if LIMIT.search(lead):
-        texts = ["; ".join(texts)]
-    for item, text in zip(items, texts, strict=False):
-        mark, (first, *others) = item[: len(item) - len(text)], _sentences(text)
-        is_brief = text[-1] in "?？" or len(first.split()) <= _NUMBERED_WORDS
-        yield before + mark * (is_brief and any(map(str.isdigit, mark))) + first
-        yield from others
 
 
 def _sentences(line: str) -> list[str]:

@@ -18,14 +18,14 @@ NOBODY = "summary"
 PEOPLE = frozenset({Role.USER.value, Role.SYSTEM.value, Role.DEVELOPER.value})
 #: What is worth telling of each; people's words count whole.
 _ROLE_WEIGHTS = {Role.ASSISTANT.value: 0.5, Role.TOOL.value: 0.45}
-#: Of rows of logs and tables, and of code.
-ROW, CODE = 0.03, 0.2
+#: Of rows of logs and tables.
+ROW = 0.03
 #: Characters of a sentence in which the cues of a brief reply are looked for.
 _OPENING = 48
 #: With brackets of its own a reply would end ours, and go on as the words of another speaker.
 _SQUARE = str.maketrans("()", "[]")
-_TWO_WORDS = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}")
-_NUMBERED_LINE = re.compile(r"\s*\d+[:|→\t-]")
+#: Two words, or a name of what follows: "8:30 rain 1.4 mm" is a row.
+_SAYS = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}|[^\W\d_][\"'*`)\]]*:")
 
 
 class Speaker(NamedTuple):
@@ -42,14 +42,12 @@ class Speaker(NamedTuple):
     def is_person(self) -> bool:
         return self.role in PEOPLE
 
-    def weight_of(self, text: str, *, is_code: bool = False) -> float:
+    def weight_of(self, text: str) -> float:
         """How much what it says is worth: a tool's row next to nothing."""
         # A named assistant is somebody who takes part.
-        weight = 1.0 if self.name and self.role == Role.ASSISTANT else _ROLE_WEIGHTS.get(self.role, 1.0)
-        if self.role != Role.TOOL:
-            return weight * (CODE if is_code or text.startswith("|") else 1.0)
-        says = ":" in text or _TWO_WORDS.search(text) or known.OUTCOME.search(text)
-        return weight if says and not _NUMBERED_LINE.match(text) else ROW
+        if self.role == Role.TOOL and not _SAYS.search(text):
+            return ROW
+        return 1.0 if self.name and self.role == Role.ASSISTANT else _ROLE_WEIGHTS.get(self.role, 1.0)
 
 
 @dataclass(eq=False)
@@ -77,11 +75,8 @@ class Statement:
         self.size = len(self.words.content) - unspaced // 2
 
     @classmethod
-    def read(
-        cls, day: str, speaker: Speaker, text: str, *, is_code: bool = False, is_quoted: bool = False
-    ) -> Statement:
-        weight = speaker.weight_of(text, is_code=is_code)
-        return cls(day, speaker, QUOTED * is_quoted + text, read_words(text), weight)
+    def read(cls, day: str, speaker: Speaker, text: str, *, is_quoted: bool = False) -> Statement:
+        return cls(day, speaker, QUOTED * is_quoted + text, read_words(text), speaker.weight_of(text))
 
     @property
     def asks(self) -> bool:

@@ -1,7 +1,6 @@
 """Symbols: paths, names of code, ids and numbers, as they stand in a text; and JSON as lines and as leaves.
 
-A symbol stands between word edges: nothing is cut out of a longer one, but for what ``grep`` puts behind a path. So a
-memory of them can say nothing that was never there.
+A symbol stands between word edges, so a memory of them can say nothing that was never there.
 """
 
 from __future__ import annotations

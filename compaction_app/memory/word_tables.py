@@ -70,12 +70,11 @@ FIRM = compiled(
     r"(?<!\bi )(?<!\bhe )(?<!\bshe )(?<!\bit )(?<!\bthey )\b(?:can['’]?t|cannot)\b",
 )
 #: What only looks like a rule: idioms, and comments of a model or a tool.
-IDLE = compiled(
-    "",
-    r"\((?:assistant|tool|summary)\b[^()]*\)",
-    r"\b(?:you )?must (?:have|feel|say|admit|be)\b",
-    r"\b(?:can['’]?t|don['’]t|do not|never) (?:wait|believe|imagine|complain|say|help|tell|remember|worry|mention|know|"
+IDLE = re.compile(
+    r"\((?:assistant|tool|summary)\b[^()]*\)|\b(?:you )?must (?:have|feel|say|admit|be)\b"
+    r"|\b(?:can['’]?t|don['’]t|do not|never) (?:wait|believe|imagine|complain|say|help|tell|remember|worry|mention|know|"
     r"think|mind|have to|need to)\b",
+    re.IGNORECASE,
 )
 #: Makes a statement less than certain.
 HEDGE = compiled(
@@ -93,8 +92,6 @@ PRONOUN = compiled(
     """he she it they his her their this these those er sie es ihr* dies* il elle ils elles cela él ella ellos esto
     eso lui lei loro ele ela eles он она оно они его её это 他 她 它 这 那 彼 それ これ 그는 그녀 그것"""
 )
-#: The same inside a sentence: "Never paint it before Monday."
-OBJECT = compiled("it them him ihn ihm ihnen")
 #: Begins a sentence that speaks of the one before, as a pronoun does.
 POINTER = compiled(
     "that but and or so because then though however also only hm hmm well rather das aber und ça mais et pero y ma e но"
@@ -105,21 +102,9 @@ FIRST_PERSON = compiled(
     minha nós io mio mia noi nostro я мой моя мы наш* 我 私 僕 나는 우리 저는""",
     r"\b(?:i|we)['’](?:m|ve|d|ll|re)\b|\bj['’]",
 )
-#: How a tool's work ended, and what it changed.
-OUTCOME = compiled(
-    """error* fail* pass passed exception* traceback fixed succe* warning* denied timeout timed_out killed commit*
-    deploy* created wrote written edited updated deleted removed moved merged exit rejected refused not_found""",
-    r"^\+\+\+ (?=\w)",
-)
-#: That it did not end well.
+#: That a tool's work did not end well.
 FAILURE = compiled(
     "error* fail* exception* traceback denied timeout timed_out killed rejected refused not_found cannot"
-)
-#: What people paste, and what they say of it.
-PASTED = compiled(
-    """mail* e-mail* email* letter log logs readme article ticket output transcript contract leaflet translate summari*
-    proofread shorten explain says wrote writes sent got received nachricht brief artikel courriel lettre correo carta
-    lettera письмо 邮件 郵件 メール"""
 )
 #: Words that tell nothing by themselves.
 STOP = frozenset(

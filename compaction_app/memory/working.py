@@ -1,9 +1,8 @@
 """The working memory of an agent: what its next step needs of the work before, counted and never guessed.
 
-What people asked for with what became of it, the plan, how the last command ended, the files that were changed, and the
-symbols that most messages mention. A count goes on from generation to generation: beside an extract its state is
-stored, of which the extract tells as much as has room. Nothing here is anybody's statement, and where no tool was
-called there is none of it.
+What people asked for with what became of it, the plan, how the last command ended, and the symbols that most messages
+mention, changed files among them. A count goes on from generation to generation: beside an extract its state is stored,
+of which the extract tells as much as has room. Where no tool was called there is none of it.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ from compaction_app.values import Message, Role
 
 #: The line above it, and the one above what stands under no name.
 HEADING, _SAID = "Work so far:", "said"
-#: What a mention is worth: by a call, by what somebody wrote, in a tool's result. And of what an earlier text tells.
-_CALLED, _WRITTEN, _RETURNED, _EARLIER = 2.0, 1.0, 0.5, 2.0
+#: What a mention is worth: by a call, by what somebody wrote, in a tool's result.
+_CALLED, _WRITTEN, _RETURNED = 2.0, 1.0, 0.5
 #: Of a path, a factor on that.
 _PATH = 1.5
 #: Symbols, requests and failures of a state.
@@ -54,11 +53,8 @@ _STATUS = ("status", "state", "done", "completed", "checked")
 _TITLE = ("content", "text", "title", "step", "task", "subject", "name", "description")
 _CHECKBOX = re.compile(r"\s*(?:[-*]|\d+\.) \[(.?)\] +\S.*")
 _IS_DONE = re.compile(r"(?:completed?|done|finished|closed|cancell?ed|skipped|true|x|✓|✔|✅)$", re.IGNORECASE)
-_IS_OPEN = re.compile(r"pending|false|todo|open", re.IGNORECASE)
 _PATHLIKE = re.compile(r"\w/[\w.]|\w\.[A-Za-z]\w{0,4}$")
 _COMMAND_ENDS = re.compile(r"\s*(?:\||\d?>|;|&&)")
-#: Code that a person pasted without a fence.
-_CODE = re.compile(r"(?:import|from|export|const|let|var|package|using|#include)\b[^.!?]*[;{}()'\"<>=]")
 _ANYTHING_ELSE = re.compile(r"\b(?:any|some)thing else|further|would you like|let me know|want me to", re.IGNORECASE)
 
 
@@ -95,22 +91,14 @@ class WorkingMemory:
     said: int = 0
 
     @classmethod
-    def of(cls, state: str, text: str = "") -> WorkingMemory:
-        """From its state, or where there is none from the requests and symbols of a text that it wrote."""
+    def of(cls, state: str) -> WorkingMemory:
         # A redactor may have left anything of it.
         with suppress(ValueError, TypeError, KeyError):
             given = json.loads(state)
             memory = cls(**{**given, "symbols": {}, "asked": [_Request(*one) for one in given["asked"]]})
             memory.symbols = {value: _Symbol(*one) for value, *one in given["symbols"]}
             return memory
-        memory = cls()
-        for name, _, told in (line.partition(": ") for line in text.splitlines()):
-            memory.calls = 1
-            if name.startswith("asked, "):
-                memory.asked.append(_Request(told, name[7:]))
-            else:
-                memory._mention({name: told.split(", ")}, _EARLIER)
-        return memory
+        return cls()
 
     def state(self) -> str:
         """What the next generation counts on from, with a bound; "" where there was no work."""
@@ -120,12 +108,10 @@ class WorkingMemory:
         symbols = [
             (value, one.often, one.place, one.name, one.changes) for value in kept for one in [self.symbols[value]]
         ]
-        asked = [(_first(one.text), one.state) for one in self.asked[:-1]][-_MOST_ASKED:]
-        asked += [(one.text, one.state) for one in self.asked[-1:]]
+        newest = self.asked[-1:]
+        asked = [(one.text if one in newest else _first(one.text), one.state) for one in self.asked[-_MOST_ASKED:]]
         failed = dict([*self.failed.items()][-_MOST_FAILED:])
         return json.dumps({**vars(self), "symbols": symbols, "asked": asked, "failed": failed}, ensure_ascii=False)
-
-    # -- reading ----------------------------------------------------------------------------------------------------
 
     def read(self, messages: Sequence[Message]) -> None:
         if not (self.calls or any(message.tool_calls for message in messages)):
@@ -193,9 +179,7 @@ class WorkingMemory:
 
     def _ask(self, content: str) -> None:
         pieces = [piece for piece, is_quoted in split_quoted(content) if not is_quoted]
-        said = [
-            text for piece in pieces for text, is_code in split_sentences(piece) if not (is_code or _CODE.match(text))
-        ]
+        said = [text for piece in pieces for text, is_code in split_sentences(piece) if not is_code]
         if not said:
             return
         text, before = harmless(" ".join(said))[:_LONGEST], self.asked[-1:]
@@ -212,13 +196,8 @@ class WorkingMemory:
             if one.state == "open":
                 one.state = "refused" if early(known.FAILURE, ended) else "done"
 
-    # -- writing ----------------------------------------------------------------------------------------------------
-
     def text(self, room: int, count: Count, told: str = "") -> str:
-        """What must survive, in at most ``room`` tokens: plan, requests and their ends, last command, files, symbols.
-
-        Without the symbols that ``told`` has, which stands beside it.
-        """
+        """In at most ``room`` tokens, without the symbols that ``told`` has, which stands beside it."""
         wanted = room if self.calls else 0
         while wanted > 0:
             text = self._filled(wanted, count, told)
@@ -241,25 +220,21 @@ class WorkingMemory:
             parts.append(_fitting(entries, min(left, most), count))
             left -= sum(count(parts[-1])) + len(parts[-1]) if parts[-1] else 0
         plan, where, asked = parts
-        return "\n".join([HEADING, *plan, *reversed(asked), *where, *self._chosen(left, most, count, told)])
+        return "\n".join([HEADING, *plan, *reversed(asked), *where, *self._chosen(left, count, told)])
 
-    def _chosen(self, room: int, files: int, count: Count, told: str) -> list[str]:
-        """Lines of symbols in at most ``room`` tokens: first the changed files, in at most ``files`` of them."""
-        ordered = sorted(self.symbols, key=self._worth, reverse=True)
-        changed, ordered = [value for value in ordered if self.symbols[value].changes], ordered[: max(0, room)]
-        both = [*changed, *ordered]
-        costs = dict(zip(both, count([f", {value}" for value in both]), strict=True)) if both else {}
+    def _chosen(self, room: int, count: Count, told: str) -> list[str]:
+        """Lines of symbols in at most ``room`` tokens, under the names that they came with."""
+        ordered = sorted(self.symbols, key=self._worth, reverse=True)[: max(0, room)]
+        costs = count([f", {value}" for value in ordered]) if ordered else []
         has = {part for symbol in symbols_in(told) for part in parts_of(symbol)}
         groups: dict[str, list[str]] = defaultdict(list)
-        used = 0
-        for most, values in ((files, changed), (room, ordered)):
-            for value in values:
-                one = self.symbols[value]
-                cost = costs[value] + 3 * (one.name not in groups) + 2 * (one.changes > 1)
-                if value not in has and used + cost <= most:
-                    used += cost
-                    has.update(parts_of(value))
-                    groups[one.name].append(value + (f" ×{one.changes}" if one.changes > 1 else ""))
+        for value, cost in zip(ordered, costs, strict=True):
+            one = self.symbols[value]
+            cost += 3 * (one.name not in groups) + 2 * (one.changes > 1)
+            if value not in has and cost <= room:
+                room -= cost
+                has.update(parts_of(value))
+                groups[one.name].append(value + (f" ×{one.changes}" if one.changes > 1 else ""))
         return [f"{name or _SAID}: {', '.join(values)}" for name, values in groups.items()]
 
     def size(self, count: Count) -> int:
@@ -282,7 +257,7 @@ def _first(text: str) -> str:
     """The first sentence, and whole ones after it while there are at most ``_WORDS`` words."""
     told = ""
     for sentence, _ in split_sentences(text):
-        if told and len(f"{told} {sentence}".split()) > _WORDS and not early(known.LIMIT, sentence):
+        if told and len(f"{told} {sentence}".split()) > _WORDS:
             break
         told = f"{told} {sentence}".strip()
     return one_line(told, 12 * _WORDS)
@@ -304,8 +279,7 @@ def _plan_in(given: Any, texts: Sequence[str]) -> list[str]:
 
 def _item(status: str, title: str) -> str:
     is_done = _IS_DONE.match(status) is not None
-    how = "" if is_done or _IS_OPEN.fullmatch(status) else f" ({status})"
-    return harmless(f"- [{'x' if is_done else ' '}] {one_line(title, 200)}{how}")
+    return harmless(f"- [{'x' if is_done else ' '}] {one_line(title, 200)}{'' if is_done else f' ({status})'}")
 
 
 def _key(row: Mapping[str, Any], keys: Sequence[str]) -> str:

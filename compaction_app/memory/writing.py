@@ -1,8 +1,4 @@
-"""Statements as text, and the text as statements: a line a speaker, under the days; below them the working memory.
-
-The text is all that the next generation has. So it is read back as what it was: whose words, on which day, in which
-order.
-"""
+"""Statements as text, and the text as statements: a line a speaker, under the days; below them the working memory."""
 
 from __future__ import annotations
 
@@ -29,8 +25,8 @@ _SPEECH, _MOST_NAMED, EDGE = 0.1, 0.92, 2
 _SMALL, _MOST_WORK = 250, 0.86
 #: More is chosen than has room: together, statements cost less than one by one.
 _OVERFULL = 1.3
-#: A heading stands over so many statements at least, if they were said within so many days; a block has so many.
-_PERIOD, _PERIOD_DAYS, _BLOCK = 20, 31, 10
+#: A heading stands over so many statements at least, said within so many days; a block has at most so many.
+_PERIOD, _PERIOD_DAYS, _BLOCK = 20, 31, 15
 
 
 def compose(
@@ -45,9 +41,7 @@ def compose(
     focus: frozenset[str] = frozenset(),
     first: Collection[int] = (),
 ) -> str:
-    """Statements and working memory in ``room`` tokens at most. ``told``: stems told elsewhere; ``said``: that text;
-    ``first``: the ``id`` of statements that come before any other.
-    """
+    """``told``: stems told elsewhere; ``said``: that text; ``first``: the ``id`` of statements before any other."""
     named = working.text(_room_of(working, statements, room, count), count, said)
     left = room - (count([named])[0] + EDGE if named else 0)
     costs = count([one.text + SEPARATOR for one in statements])
@@ -110,17 +104,13 @@ def _shares(day: str, first: str, last: str, size: int) -> bool:
 
 
 def _blocks(said: Sequence[Statement]) -> Iterator[dict[str, list[str]]]:
-    """A line for each speaker: new ones begin after a while, where one corrects another, and for the last word."""
+    """A line for each speaker: new ones begin after a while, and for the last word."""
     block: dict[str, list[str]] = {}
-    corrected: dict[int, str] = {}
-    for one, before in zip(said, [None, *said], strict=False):
-        is_far = before and one.speaker.label != before.speaker.label and sum(map(len, block.values())) >= _BLOCK
-        is_last = one is said[-1] and list(block)[-1:] != [one.speaker.label]
-        if is_far or is_last or corrected.get(id(one), one.speaker.label) != one.speaker.label:
+    for number, one in enumerate(said):
+        if number % _BLOCK == 0 or (one is said[-1] and [*block][-1] != one.speaker.label):
             yield block
-            block, corrected = {}, {}
+            block = {}
         block.setdefault(one.speaker.label, []).append(one.text)
-        corrected.update((id(newer), one.speaker.label) for newer in one.needs + one.mentions)
     yield block
 
 

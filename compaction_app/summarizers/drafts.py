@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import replace
@@ -23,9 +24,9 @@ from typing import Any
 from compaction_app.memory.words import UNSPACED_SIGN, Words, read_words, stem
 from compaction_app.messages.transcript import count_summary, cut_leaks, leaks_wrapper, without_code
 from compaction_app.messages.validation import is_storable, visible
-from compaction_app.summarizers.prompts import END_OF_MATERIAL, OVERSIZE_FACTOR, OWN_WORDS
+from compaction_app.summarizers.prompts import END_OF_MATERIAL, LEDGER_NAME, OVERSIZE_FACTOR, OWN_WORDS
 from compaction_app.tokens import Count
-from compaction_app.values import ErrorCode, SummaryDraft, SummaryRequest
+from compaction_app.values import EXTRACT_HEADING, ErrorCode, SummaryDraft, SummaryRequest, with_ledger
 
 #: A draft with more characters a token than any text has is refused before it is read.
 CHARACTERS_A_TOKEN = 20
@@ -62,6 +63,8 @@ _REFUSAL = re.compile(
     r"(?i)[^\n.]{0,60}?\b(?:i|we)\b[^\n.]{0,20}?\b(?:unable|not able|cannot|can['’]t|won['’]t|will not|decline)\b"
     r"[^\n]{0,60}?\b(?:help (?:with|you)|assist|summar|(?:this|your) (?:request|conversation|content))"
 )
+#: Characters of a line that may be nothing but headings.
+_LONGEST_HEADING = 500
 _WORD, _DIGITS = re.compile(r"\w+"), re.compile(r"\d+")
 #: The number of an item is no fact.
 _ITEM = re.compile(r"(?m)^[^\w\n]{0,9}\d{1,3}[.)]\s")
@@ -143,6 +146,42 @@ def _without_thinking(text: str) -> str:
             kept = kept if is_thinking else []
             start, is_thinking = mark.end(), False
     return "".join(kept) + ("" if is_thinking else text[start:])
+
+
+def prose_draft(draft: SummaryDraft, previous_ledger: str = "") -> SummaryDraft:
+    """A draft as it may be stored: a model's without our headings, and without the ledger that it may have copied.
+
+    What stands under our headings is nobody's speech; they are taken out for the model that reads the summary.
+    ``previous_ledger`` is cut out as it is; what stands behind it is kept. Of a ledger in other words nobody knows
+    where it ends but at the next heading.
+    """
+    if draft.is_extract:
+        return draft
+    kept: list[str] = []
+    in_ledger = False
+    text = draft.text.replace(with_ledger("", previous_ledger), "\n") if previous_ledger else draft.text
+    for line in text.splitlines(keepends=True):
+        if line.lstrip()[:1] in ("#", "*", "_") and _is_named(line, LEDGER_NAME):
+            while kept and not kept[-1].strip():
+                kept.pop()
+            if kept and not in_ledger:
+                kept[-1] = f"{kept[-1].rstrip()}\n\n"
+            in_ledger = True
+        else:
+            in_ledger = in_ledger and not line.startswith("#")
+            if not (in_ledger or _is_named(line, EXTRACT_HEADING)):
+                kept.append(line)
+    return replace(draft, text="".join(kept).strip())
+
+
+def _is_named(line: str, heading: str) -> bool:
+    """Whether a line is nothing but a heading of ours, in whatever signs, letters and repetitions."""
+    if len(line) > _LONGEST_HEADING:
+        return False
+    written, name = (
+        "".join(filter(str.isalpha, unicodedata.normalize("NFKC", text).casefold())) for text in (line, heading)
+    )
+    return bool(written) and not written.replace(name, "")
 
 
 def refuse_draft(draft: SummaryDraft, request: SummaryRequest, most_tokens: int, count: Count) -> ErrorCode | None:

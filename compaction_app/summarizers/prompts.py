@@ -22,12 +22,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from compaction_app.conf import Settings
-from compaction_app.memory.ledger_text import LEDGER_NAME
 from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS, escape, marker, render_messages
 from compaction_app.redaction import Redact, apply_redactor, redact_summary
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count
-from compaction_app.values import CompactionPlan, Message, Summary, SummaryRequest
+from compaction_app.values import LEDGER_HEADING, CompactionPlan, Message, Summary, SummaryRequest
 
+#: The ledger's name, as a summarizer is told it.
+LEDGER_NAME = LEDGER_HEADING.lstrip("# ")
 #: Increased when the wording below, or how the material is shown, changes in a way that changes summaries. Stored with
 #: every run.
 PROMPT_VERSION = "8"

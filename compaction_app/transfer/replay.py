@@ -12,12 +12,11 @@ from typing import Any
 
 from compaction_app.exceptions import BundleError, SummarizerError
 from compaction_app.memory.extractive import read_replaced
-from compaction_app.memory.ledger_text import prose_draft
 from compaction_app.memory.score import Told, share_kept
 from compaction_app.messages.transcript import largest_saving_summary, leaks_wrapper
 from compaction_app.messages.validation import make_storable
 from compaction_app.summarizers.base import Summarizer, run_summarizer
-from compaction_app.summarizers.drafts import refuse_draft
+from compaction_app.summarizers.drafts import prose_draft, refuse_draft
 from compaction_app.tokens import Count
 from compaction_app.transfer.bundles import OUTPUT, Bundle
 from compaction_app.values import ErrorCode

@@ -7,8 +7,8 @@ from typing import Any
 
 from compaction_app.conf import settings_from_snapshot
 from compaction_app.memory.ledger import Remembered
-from compaction_app.memory.ledger_text import prose_draft
 from compaction_app.messages.transcript import largest_saving_summary
+from compaction_app.summarizers.drafts import prose_draft
 from compaction_app.tokens import ExactTokenCounter
 from compaction_app.values import Budget, CompactionPlan, Message, Role, SummaryDraft, with_ledger
 from tests.summarizers.summarizing import NONCE

@@ -64,7 +64,6 @@ def test_a_claim_is_never_told_without_what_takes_it_back(said: list[Said], clai
     [
         (["Mr. Brown is allergic.", "Mr. Green coughs. He gets 20 mg of codeine."], "He gets", "Green"),
         (["Mme Lefèvre habite à Lyon. Elle paie 900 EUR à Bob."], "Elle paie", "Lefèvre"),
-        (["Room 7 of Anna has two windows. Never paint it before 5 May."], "paint it", "Room 7"),
         (["There is the new cook.", "He is allergic to nuts and to Anna Nowak's cake."], "He is", "cook"),
     ],
 )  # fmt: skip
@@ -95,9 +94,6 @@ def test_several_answers_go_with_all_that_was_asked() -> None:
     one = "Shall I delete db7? Shall I push 4.2 to main? Shall I email bob@example.com?"
     for text in told(chat("Hello.", one, "No, yes, no.")):
         assert text.count("?") == (3 if "No, yes, no" in text else 0)
-    many = "1. Shall I delete db7?\n2. Shall I push 4.2?\n3. Shall I email bob@example.com?"
-    for text in told(chat("Hello.", many, "1. no\n2. yes\n3. no")):
-        assert text.count("?") == 3 * text.count("(user: 1. no) (user: 2. yes) (user: 3. no)")
 
 
 def test_an_answer_to_what_a_models_summary_said_last_is_left_out() -> None:

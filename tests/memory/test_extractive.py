@@ -92,15 +92,13 @@ class TestForm:
         assert "I arrived in Turku yesterday (2025-03-09)" in text
         assert summarize([], previous=text) == text
 
-    def test_calls_are_told_through_their_markers(self) -> None:
+    def test_calls_are_told_as_work(self) -> None:
         """Also where an assistant said nothing at all."""
         calls = ({"id": "c1", "function": {"name": "read_file", "arguments": '{"path": "src/a.py"}'}},)
         result = '{"booking": {"id": "QX-7", "paid": true}}'
         covered = [message(1, Role.ASSISTANT, tool_calls=calls), message(2, Role.TOOL, result, tool_call_id="c1")]
-        assert lines(summarize(covered)) == [
-            HEADING,
-            "tool read_file: [read: src/a.py] · booking: id: QX-7, paid: true",
-        ]
+        told = [HEADING, "tool read_file: booking: id: QX-7, paid: true", "Work so far:", "read: src/a.py"]
+        assert lines(summarize(covered)) == told
 
     def test_outcomes_come_before_what_else_a_tool_wrote(self) -> None:
         log = "\n".join(f"collected item {n} in folder{n}" for n in range(40))
@@ -139,7 +137,7 @@ class TestBudget:
 
     def test_nothing_said_is_told_as_nothing_said(self) -> None:
         assert summarize([]) == ""
-        assert summarize([message(1), message(2, Role.ASSISTANT)]) == "2 messages without any text in them"
+        assert summarize([message(1), message(2, Role.ASSISTANT)]) == "Messages without any text in them: 2"
 
     def test_it_is_spread_over_the_whole_covered_part(self) -> None:
         begun, ended = "Ka Lo Mi Ru Ve So Ta Ne Pi Du".split(), "lmar rvik nsund tholm ssby ndal".split()

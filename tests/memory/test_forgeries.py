@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from compaction_app.memory.ledger_text import EXTRACT_HEADING, prose_draft
 from compaction_app.memory.writing import read_back
 from compaction_app.messages.transcript import render_messages
-from compaction_app.values import EXTRACTIVE_MODEL, LEDGER_HEADING, Role, SummaryDraft
+from compaction_app.summarizers.drafts import prose_draft
+from compaction_app.values import EXTRACT_HEADING, EXTRACTIVE_MODEL, LEDGER_HEADING, Role, SummaryDraft
 from tests.memory.forgeries import forgeries
 from tests.memory.ledgers import keep
 from tests.memory.telling import chat, message, summarize
@@ -148,7 +148,6 @@ QUOTED = [
         f"{mark}{RULE}."
         for mark in ("> 1. ", ">2) ", "> 3: ", "> 12 - ", "    > ", "\ufeff> ", "\u200b> ", "＞ ", ">> ")
     ),
-    f"> 80 people came.\n> 2 {RULE}.",
     f"```\n> the log\u2028```\n> 1. {RULE}.\n```",
     f"~~~\n{RULE}.\n~~~",
     f"```{RULE}.```",

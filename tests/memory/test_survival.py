@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from compaction_app.memory.ledger_text import LEDGER_NAME
 from compaction_app.memory.sentences import split_sentences
+from compaction_app.summarizers.prompts import LEDGER_NAME
 from compaction_app.testing import steps
 from compaction_app.testing.exchange import Body, content_text
 from compaction_app.testing.server import ScriptedOpenAIServer

@@ -32,14 +32,14 @@ def call(number: int, name: str, result: object = None, **arguments: object) -> 
     return [asks, message(number + 1, Role.TOOL, given, tool_call_id=f"c{number}", name=name)]
 
 
-def working(messages: Sequence[Message], state: str = "", earlier: str = "") -> WorkingMemory:
-    memory = WorkingMemory.of(state, work_of(earlier))
+def working(messages: Sequence[Message], state: str = "") -> WorkingMemory:
+    memory = WorkingMemory.of(state)
     memory.read(messages)
     return memory
 
 
-def listed(messages: list[Message], earlier: str = "", room: int = 300) -> str:
-    return working(messages, "", earlier).text(room, COUNT)
+def listed(messages: list[Message], room: int = 300) -> str:
+    return working(messages).text(room, COUNT)
 
 
 def named(text: str) -> list[str]:
@@ -53,7 +53,7 @@ def test_values_stand_under_the_names_that_they_came_with() -> None:
     lines = [HEADING, "user_id: anna_berg_4711", "flight_id: HAT-271", "seat_id: A-17"]
     assert listed(BOOKED) == "\n".join(lines)
     # In an extract those that no statement tells.
-    assert named(summarize(BOOKED)) == []
+    assert named(summarize(BOOKED)) == ["user_id: anna_berg_4711"]
 
 
 def test_a_value_is_told_once_wherever_it_came_up() -> None:
@@ -102,7 +102,6 @@ def test_they_outlast_generations() -> None:
 def test_a_key_cannot_speak_for_anybody(key: str) -> None:
     text = listed(call(1, "look", {key: "QX-7781"}, ask="all_of_it"))
     assert "QX-7781" in text
-    assert listed([], text) == text
     assert not {"user", "assistant Ana", "system", "summary"} & {line.partition(":")[0] for line in named(text)}
     # Nobody said a line of values, so it is no statement in the next generation.
     assert [one.text for one in read_back(f"user: The vault is green\n{text}")] == ["The vault is green"]
@@ -212,7 +211,7 @@ def test_nothing_but_a_persons_own_words_is_a_request() -> None:
     block = (
         '<command-name>/model</command-name>\n  <command-args></command-args>\n<file path="a.md">\nDelete it.\n</file>'
     )
-    said = message(1, content=f"{block}\nimport {{ theme }} from '../theme.js';\nconst dim = 1;\nPort the parser.")
+    said = message(1, content=f"{block}\nPort the parser.")
     text = listed([said, *call(2, "bash", "ok", command="ls")], room=1_000)
     assert [line for line in text.splitlines() if line.startswith("asked, ")] == ["asked, open: Port the parser."]
 
