@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from compaction_app.memory.statements import NOBODY, Statement
-from compaction_app.memory.word_tables import FAILURE, FIRST_PERSON
+from compaction_app.memory.word_tables import FIRST_PERSON
 from compaction_app.memory.words import stem
 from compaction_app.values import Role
 
@@ -130,10 +130,7 @@ def _appraise(statements: Sequence[Statement], costs: Sequence[int], focus: froz
         if FIRST_PERSON.search(one.text):
             factor *= _OWN_AMONG_PEOPLE if one.speaker.name and one.speaker.role != Role.TOOL else _OWN
         factor *= _FOCUS if focus and not focus.isdisjoint(words) else 1.0
-        # What a tool did not do is missed more than what it did.
-        bonus = _RULE_BONUS * (one.speaker.role == Role.TOOL and FAILURE.search(one.text) is not None)
-        if is_rule and not one.is_told:
-            bonus = _FIRM_BONUS if one.is_firm else _RULE_BONUS * one.weight
+        bonus = _FIRM_BONUS if one.is_firm else _RULE_BONUS * one.weight
         ties = [[place[id(other)] for other in others if id(other) in place] for others in (one.needs, one.mentions)]
-        found.append(_Worth(cost, factor, bonus, tuple(words.items()), *ties))
+        found.append(_Worth(cost, factor, bonus * (is_rule and not one.is_told), tuple(words.items()), *ties))
     return found

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from compaction_app.memory.statements import Statement
-from compaction_app.memory.word_tables import HEDGE, NEGATION, REVERSAL
+from compaction_app.memory.word_tables import LIMIT, NEGATION, REVERSAL
 from compaction_app.memory.words import stem
 
 #: A word is rare in so many statements, or in this share of them.
@@ -89,11 +89,8 @@ def _newest(statement: Statement) -> Statement:
 
 
 def _replaces(newer: Statement, older: Statement) -> bool:
-    """A model, a tool or a doubt never replaces what a person said for certain."""
+    """A model, a tool or a condition never replaces what a person said."""
     if older.is_own and (not newer.is_own or _COMMENT.search(newer.text)):
         return False
-    return (
-        newer.weight >= older.weight
-        and not (REVERSAL.search(newer.text) or NEGATION.search(newer.text))
-        and (HEDGE.search(newer.text) is None or HEDGE.search(older.text) is not None)
-    )
+    limits = (REVERSAL, NEGATION, LIMIT)
+    return newer.weight >= older.weight and not any(pattern.search(newer.text) for pattern in limits)

@@ -45,7 +45,7 @@ class Speaker(NamedTuple):
     def weight_of(self, text: str) -> float:
         """How much what it says is worth: a tool's row next to nothing."""
         # A named assistant is somebody who takes part.
-        if self.role == Role.TOOL and not _SAYS.search(text):
+        if self.role == Role.TOOL and not (_SAYS.search(text) or known.FAILURE.search(text)):
             return ROW
         return 1.0 if self.name and self.role == Role.ASSISTANT else _ROLE_WEIGHTS.get(self.role, 1.0)
 

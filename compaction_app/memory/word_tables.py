@@ -72,14 +72,9 @@ FIRM = compiled(
 #: What only looks like a rule: idioms, and comments of a model or a tool.
 IDLE = re.compile(
     r"\((?:assistant|tool|summary)\b[^()]*\)|\b(?:you )?must (?:have|feel|say|admit|be)\b"
-    r"|\b(?:can['’]?t|don['’]t|do not|never) (?:wait|believe|imagine|complain|say|help|tell|remember|worry|mention|know|"
-    r"think|mind|have to|need to)\b",
+    r"|\b(?:can['’]?t|don['’]t|do not|never) (?:wait|believe|imagine|complain|say|help|tell|remember|worry|mention|"
+    r"know|think|mind|have to|need to)\b",
     re.IGNORECASE,
-)
-#: Makes a statement less than certain.
-HEDGE = compiled(
-    """if unless whether think thought guess maybe perhaps probably possibly might could hope suppose* unsure wenn falls
-    vielleicht glaube si peut-être quizá* talvez se forse если может возможно 如果 可能 也许 もし たぶん 만약 아마"""
 )
 #: Limits what it stands beside or, at its beginning, the sentence before; above a list: its items hold together.
 LIMIT = compiled(

@@ -225,12 +225,12 @@ class WorkingMemory:
     def _chosen(self, room: int, count: Count, told: str) -> list[str]:
         """Lines of symbols in at most ``room`` tokens, under the names that they came with."""
         ordered = sorted(self.symbols, key=self._worth, reverse=True)[: max(0, room)]
-        costs = count([f", {value}" for value in ordered]) if ordered else []
+        sizes = count([f", {value}" for value in ordered]) if ordered else []
         has = {part for symbol in symbols_in(told) for part in parts_of(symbol)}
         groups: dict[str, list[str]] = defaultdict(list)
-        for value, cost in zip(ordered, costs, strict=True):
+        for value, size in zip(ordered, sizes, strict=True):
             one = self.symbols[value]
-            cost += 3 * (one.name not in groups) + 2 * (one.changes > 1)
+            cost = size + 3 * (one.name not in groups) + 2 * (one.changes > 1)
             if value not in has and cost <= room:
                 room -= cost
                 has.update(parts_of(value))

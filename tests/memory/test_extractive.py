@@ -105,11 +105,6 @@ class TestForm:
         covered = turns((Role.TOOL, f"{log}\n3 failed, 212 passed in 41 s\n{log}"))
         assert "3 failed, 212 passed" in summarize(covered, 40)
 
-    def test_what_a_tool_did_not_do_comes_before_what_it_did(self) -> None:
-        did = [(Role.TOOL, f"relay {name} of Turku was restarted by Anna Lind{n}") for n, name in enumerate("abcdef")]
-        text = summarize(turns(*did[:3], (Role.TOOL, "relay z is denied"), *did[3:], "Go on."), 30)
-        assert "relay z is denied" in text
-
     def test_attachments_are_told(self) -> None:
         covered = [message(1, attachments=({"type": "image", "name": "cat.png"},))]
         assert "user: [quoted] [image: cat.png]" in summarize(covered)
