@@ -150,7 +150,9 @@ async def carry_out(stored: CompactionRunQuerySet, run_id: int, way: Way) -> Out
             while work:
                 result: SummaryDraft | SummarizerError
                 try:
-                    result = work.draft or await work.ask(way)
+                    result = work.draft or await ask_summarizer(
+                        work.summarizer, work.request, work.refusal, work.on_event, way
+                    )
                 except SummarizerError as error:
                     result = error
                 smaller = await way.do(work.smaller, result)
@@ -297,9 +299,6 @@ class Attempt:
     #: An extract that no model is asked for, and why none wrote the summary where it stands in for one.
     draft: SummaryDraft | None = None
     failure: SummarizerError | None = None
-
-    async def ask(self, way: Way) -> SummaryDraft:
-        return await ask_summarizer(self.summarizer, self.request, self.refusal, self.on_event, way)
 
     def has_no_room(self, summarizer: Summarizer) -> bool:
         """Whether the memory leaves less of the target than the summarizer is asked for."""
