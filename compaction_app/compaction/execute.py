@@ -149,7 +149,9 @@ async def carry_out(stored: CompactionRunQuerySet, run_id: int, way: Way) -> Out
             while work:
                 result: SummaryDraft | SummarizerError
                 try:
-                    result = await ask_summarizer(work.summarizer, work.request, work.refusal, work.on_event, way)
+                    result = work.draft or await ask_summarizer(
+                        work.summarizer, work.request, work.refusal, work.on_event, way
+                    )
                 except SummarizerError as error:
                     result = error
                 smaller = await way.do(work.smaller, result)
@@ -184,6 +186,10 @@ def prepare(
     if isinstance(work, SkipReason):
         run.skip(work)
         return None
+    if settings.extract_fallback and work.has_no_room(summarizer):
+        quoted = work.quoted()
+        # Unless it is the model that reads or writes little at once, or nothing of the conversation can be quoted.
+        work = quoted if quoted and quoted.has_no_room(summarizer) else work
     due = write_if_claimed(run, lambda: work.started(again=at_most is not None))
     give_back_connection(run)
     return due
@@ -226,14 +232,6 @@ def _load(
     request = prompt.request(plan, run.nonce, limits)
     remembered = ledger.Remembered(request, plan, budget, settings, count)
     if not summarizer.quotes:
-        if settings.extract_fallback and _has_no_room(plan, settings, summarizer):
-            # Unless it is the model that reads or writes little at once.
-            whole = _plan(run, branch, Budget(**run.budget), settings, summarizer)
-            if whole and _has_no_room(whole, settings, summarizer):
-                quoted = _load(run, settings, None, ExtractiveSummarizer(settings))
-                # Unless nothing of the conversation can be quoted.
-                if isinstance(quoted, Attempt) and not quoted.refusal(quoted.summarizer.summarize(quoted.request)):
-                    return quoted
         request = prompt.beside(request, plan, *remembered.show())
     return Attempt(
         run=run,
@@ -249,11 +247,6 @@ def _load(
         limits=limits,
         count=count,
     )
-
-
-def _has_no_room(plan: CompactionPlan, settings: Settings, summarizer: Summarizer) -> bool:
-    """Whether the memory leaves less of the target than the summarizer is asked for."""
-    return plan.target_tokens - ledger.ledger_room(plan.target_tokens, settings) < summarizer.smallest_target
 
 
 def _plan(
@@ -302,8 +295,15 @@ class Attempt:
     count: Count
     #: What happened during the model's call, written once the connection is back.
     events: list[Event] = field(default_factory=list)
-    #: Why no model wrote the summary, where an extract stands in for it.
+    #: An extract that no model is asked for, and why none wrote the summary where it stands in for one.
+    draft: SummaryDraft | None = None
     failure: SummarizerError | None = None
+
+    def has_no_room(self, summarizer: Summarizer) -> bool:
+        """Whether the memory leaves less of the target than the summarizer is asked for."""
+        target = self.plan.target_tokens
+        left = target - ledger.ledger_room(target, self.settings)
+        return not summarizer.quotes and left < summarizer.smallest_target
 
     def refusal(self, draft: SummaryDraft) -> ErrorCode | None:
         """Why the draft cannot become the summary; None if it can."""
@@ -355,8 +355,8 @@ class Attempt:
     def conclude(self, result: SummaryDraft | SummarizerError) -> CompactionRun | None:
         """Record what came of the model's call, and let the summarizer learn from it; the next generation's run."""
         failure = result if isinstance(result, SummarizerError) else None
-        attempt, kept = (failure and self.extract_instead(failure)) or (self, result)
-        follow_up = attempt.record(kept)
+        extract = self.quoted(failure) if failure and self._may_quote(failure) else None
+        follow_up = extract.record(extract.draft) if extract and extract.draft else self.record(result)
         try:
             self.summarizer.learn(failure.error_code if failure else "")
         except Exception as error:
@@ -370,23 +370,25 @@ class Attempt:
                 log_error(logger, error, run=self.run.pk, session=self.run.session_id, step="search")
         return follow_up
 
-    def extract_instead(self, failure: SummarizerError) -> tuple[Attempt, SummaryDraft] | None:
-        """What is stored where a background run would fail for good: an extract of all that could be covered.
+    def _may_quote(self, failure: SummarizerError) -> bool:
+        """Not where a person waits, where the run is tried again, or where no time is left."""
+        in_background = self.run.trigger == Trigger.THRESHOLD and not is_tried_again(self.run, failure)
+        return in_background and self.settings.extract_fallback and failure.error_code != ErrorCode.TIME_LIMIT
+
+    def quoted(self, failure: SummarizerError | None = None) -> Attempt | None:
+        """The same run with an extract of all that could be covered, where no model is asked or all of them failed.
 
         It needs no window, so it leaves nothing to a next generation: the next time that the branch is over its
-        threshold the models are asked again. None where a person waits, where the run is tried again, and where no
-        time is left.
+        threshold the models are asked again. None where nothing of the conversation can be quoted.
         """
         run, settings = self.run, self.settings
-        in_background = run.trigger == Trigger.THRESHOLD and not is_tried_again(run, failure)
-        if not in_background or not settings.extract_fallback or failure.error_code == ErrorCode.TIME_LIMIT:
-            return None
         budget, summarizer = Budget(**run.budget), ExtractiveSummarizer(settings)
         try:
             plan = _plan(run, self.branch, budget, settings, self.summarizer)
             if plan is None:
                 return None
             request = prompt_of(run, settings).request(plan, run.nonce)
+            draft = replace(summarizer.summarize(request), calls=tuple(failure.calls) if failure else ())
             extract = replace(
                 self,
                 budget=budget,
@@ -396,10 +398,10 @@ class Attempt:
                 remembered=ledger.Remembered(request, plan, budget, settings, self.count),
                 summarizer=summarizer,
                 limits={},
+                draft=draft,
                 failure=failure,
             )
-            draft = replace(summarizer.summarize(extract.request), calls=tuple(failure.calls))
-            return None if extract.refusal(draft) else (extract, draft)
+            return None if extract.refusal(draft) else extract
         except Exception as error:
             # A host's redactor or counter: the run fails for its own reason.
             log_error(logger, error, run=run.pk, session=run.session_id, step="extract")

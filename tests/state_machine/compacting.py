@@ -184,6 +184,9 @@ class CompactingWorld(CheckedWorld):
         replaced = sum(tokens for i, tokens in self.teller.covered[last.key].items() if i not in pinned)
         replaced += base.tokens if base else 0
         saved = replaced - count_summary(text, QuarterTokenCounter())
+        # The memory that is shown beside it is to fit, too: a third of the whole target at most, half of what is left.
+        if saved >= 0.1 * replaced and saved - first.target_tokens / 2 < 0.1 * replaced:
+            return run.error_code if run.error_code == "no_progress" else None
         return "no_progress" if saved < 0.1 * replaced else None
 
     def compact(self, tip: Node, instructions: str, answer: Answer) -> CompactionRun | None:

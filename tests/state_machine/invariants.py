@@ -39,7 +39,7 @@ class CheckedWorld(World):
 
     def redact(self, node: Node, *, copies: bool = False) -> None:
         """What was summarized in a copy since it was looked at is known before it is emptied."""
-        for copy, _ in self.copies_of(node.id) if copies else ():
+        for copy, _ in self.copies_of(node) if copies else ():
             with self.inside(copy):
                 self.check_rows()
         super().redact(node, copies=copies)

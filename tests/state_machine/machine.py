@@ -315,7 +315,7 @@ class ConversationMachine(RuleBasedStateMachine):
     @precondition(has_messages)
     @act(i=choices.any_of, copies=st.booleans())
     def redact(self, i: int, copies: bool) -> None:
-        copied = [node for node in self.world.tree.messages() if self.world.copies_of(node.id)]
+        copied = [node for node in self.world.tree.messages() if self.world.copies_of(node)]
         self.world.redact(pick(copied if copies else [], i) or self.message(i), copies=copies)
 
     @precondition(has_messages)

@@ -47,6 +47,8 @@ class Node:
     redacted: bool = False
     #: By somebody; ``pin`` of a summary is another matter, its turn's request.
     pinned: bool = False
+    #: Of a copy the message that was copied first, whatever has become of that.
+    copy_of: int | None = None
     # Of summaries only.
     cutoff: int | None = None
     pin: int | None = None

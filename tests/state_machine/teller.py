@@ -69,6 +69,8 @@ class TellingSummarizer(Summarizer):
     """What ``BACKEND`` names. The app makes an instance a run; the teller behind them is one."""
 
     max_input_tokens: ClassVar[int | None] = None
+    #: It tells something in a few tokens; else extracts would stand in for most of what it is asked for.
+    smallest_target = 1
     teller: ClassVar[Any] = None
 
     def summarize(self, request: SummaryRequest) -> SummaryDraft:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -55,19 +55,11 @@ class _Faults(logging.Handler):
         self.faults.append(error or AssertionError(record.getMessage()))
 
 
-#: Of a world, what belongs to one conversation.
-_OF_A_SESSION = "session tree gone erasures generation learned finished has_open_runs rows".split()
-
-
 @dataclass(eq=False)
-class Copied:
-    """A copy of a branch: a conversation of its own, with a model of its own."""
+class Conversation:
+    """What is of one session and its model: of a copy, or of the first one while a copy is in its place."""
 
     session: ChatSession
-    source: Tree
-    until: int
-    #: Its messages by those of the source.
-    ids: dict[int, int]
     gone: set[int]
     learned: Calibration
     tree: Tree = field(default_factory=Tree)
@@ -76,6 +68,10 @@ class Copied:
     finished: dict[int, tuple[str, int | None]] = field(default_factory=dict)
     has_open_runs: bool = False
     rows: dict[int, ChatMessage] = field(default_factory=dict)
+
+
+#: Of a world, what belongs to one conversation.
+_OF_A_SESSION = [one.name for one in fields(Conversation)]
 
 
 class World:
@@ -100,7 +96,9 @@ class World:
         self.fates: dict[str, dict[str, Any]] = {}
         #: Rows as they were last read: what a host holds in its hands is not always fresh.
         self.rows: dict[int, ChatMessage] = {}
-        self.copies: list[Copied] = []
+        self.copies: list[Conversation] = []
+        #: What a copy has taken the place of for a moment.
+        self.outside: list[Conversation] = []
         self.teller = Teller(self.meanwhile)
         # An on_commit that fails says so in a log only.
         self.log = _Faults(self.teller.faults)
@@ -193,7 +191,7 @@ class World:
         replacement = f"[redacted #s{self.serial}#]"
         # The compaction that the redaction asks for is opened after it, and never read the erased text.
         before = set(CompactionRun.objects.values_list("pk", flat=True))
-        found, due = chat.copies_of(self.row(node)), self.copies_of(node.id)
+        found, due = chat.copies_of(self.row(node)), self.copies_of(node)
         assert {row.pk for row in found} == {one.id for _, one in due}
         chat.redact_message(self.row(node), replacement=replacement, copies=found if copies else ())
         self._note_redaction(node, replacement, before)
@@ -227,9 +225,6 @@ class World:
     def delete(self, node: Node) -> None:
         below = self.tree.subtree(node.id)
         assert chat.delete_message(self.row(node)) == len(below)
-        for copy in self.copies:
-            if copy.source is self.tree and copy.until in below:
-                copy.until = node.parent or 0
         for i in below:
             self.gone.add(self.tree.nodes.pop(i).serial)
         self.erasures += 1
@@ -267,9 +262,10 @@ class World:
         session = chat.copy_branch(self.row(tip), until=self.row(until))
         rows, path = list(session.messages.order_by("id")), self.tree.path(until.id)
         ids = {node.id: row.pk for node, row in zip(path, rows, strict=False)}
-        copied = Copied(session, self.tree, until.id, ids, set(self.gone), self.learned)
+        copied = Conversation(session, set(self.gone), self.learned)
         for node in path:
             own = {"id": ids[node.id], "parent": ids.get(node.parent or 0), "order": 1, "reasoning": None}
+            own["copy_of"] = node.copy_of or node.id
             copied.tree.nodes[ids[node.id]] = replace(deepcopy(node), **own)
         summary, came = self.tree.newest(until.id), rows[len(path) :]
         assert len(came) == (summary is not None), "the summary that applies, and no other"
@@ -293,31 +289,26 @@ class World:
             oldest = next(copy for copy in self.copies if copy.tree is not self.tree)
             self.copies.remove(oldest)
             chat.delete_session(oldest.session)
-            for copy in self.copies:
-                if copy.source is oldest.tree:
-                    copy.source, copy.until = oldest.source, oldest.until
-                    copy.ids = {i: copy.ids[own] for i, own in oldest.ids.items() if own in copy.ids}
         self.copies.append(copied)
 
     @contextmanager
-    def inside(self, copy: Copied) -> Iterator[None]:
-        """Everything that is done in the meantime is done to a copy."""
-        outside = {name: getattr(self, name) for name in _OF_A_SESSION}
-        vars(self).update({name: getattr(copy, name) for name in _OF_A_SESSION})
+    def inside(self, other: Conversation) -> Iterator[None]:
+        """Everything that is done in the meantime is done to another conversation."""
+        outside = Conversation(**{name: getattr(self, name) for name in _OF_A_SESSION})
+        self.outside.append(outside)
+        vars(self).update(vars(other))
         try:
             yield
         finally:
-            vars(copy).update({name: getattr(self, name) for name in _OF_A_SESSION})
-            vars(self).update(outside)
+            self.outside.remove(outside)
+            vars(other).update({name: getattr(self, name) for name in _OF_A_SESSION})
+            vars(self).update(vars(outside))
 
-    def copies_of(self, node_id: int) -> list[tuple[Copied, Node]]:
-        """The copies of a message, and their copies, as far as they are linked and not deleted."""
-        found = []
-        for copy in self.copies:
-            own = copy.ids.get(node_id, 0)
-            if own in copy.tree and copy.until in copy.source:
-                found += [(copy, copy.tree[own]), *self.copies_of(own)]
-        return found
+    def copies_of(self, node: Node) -> list[tuple[Conversation, Node]]:
+        """The same message in the other conversations, whichever of them was copied from which."""
+        others = [one for one in (*self.copies, *self.outside) if one.tree is not self.tree]
+        nodes = ((other, one) for other in others for one in other.tree.messages())
+        return [(other, one) for other, one in nodes if (one.copy_of or one.id) == (node.copy_of or node.id)]
 
     # -- settings and figures ---------------------------------------------------------------------------
 
