@@ -35,7 +35,8 @@ def covered_and_shown(request):
 
 def test_a_million_tokens_are_each_summarized_once_at_a_bounded_price(settings, monkeypatch, record_testsuite_property):
     """Nothing is sent twice except through the summary before it, nothing is missed, and all the summarizer's
-    input together is at most 1.3 times the conversation."""
+    input together is at most 1.35 times the conversation: each request has the summary before it, and the memory that
+    is to stand beside the next one."""
     monkeypatch.setattr("compaction_app.tasks.enqueue", lambda run: True)
     count = ExactTokenCounter()
     with ScriptedOpenAIServer(default=fill_target(1.0)) as server:
@@ -62,4 +63,4 @@ def test_a_million_tokens_are_each_summarized_once_at_a_bounded_price(settings, 
 
     sent = sum(sum(count([m["content"] for m in request["messages"]])) for request in requests)
     record_testsuite_property("summarizer input ÷ conversation", round(sent / tip.path_tokens, 3))
-    assert sent <= 1.3 * tip.path_tokens
+    assert sent <= 1.35 * tip.path_tokens
