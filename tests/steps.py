@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any
 
@@ -183,5 +183,30 @@ def event(payload: Any) -> Step:
     def answer(exchange: Exchange) -> None:
         exchange.send_event(payload)
         exchange.end_stream(None)
+
+    return answer
+
+
+def stream_of(
+    *deltas: str | Mapping[str, Any],
+    finish_reason: str | None = "stop",
+    usage: Mapping[str, Any] | None = None,
+    then: Step | None = None,
+) -> Step:
+    """Stream exactly these pieces; a string is a piece of content. With ``finish_reason`` None none is sent.
+
+    ``then`` replaces the end of the stream: ``hang(0)`` closes the connection, ``hang()`` keeps it open and silent.
+    """
+
+    def answer(exchange: Exchange) -> None:
+        for delta in deltas:
+            exchange.send_delta({"content": delta} if isinstance(delta, str) else delta)
+        if then is not None:
+            exchange.start_stream()
+            then(exchange)
+            return
+        said = "".join(delta if isinstance(delta, str) else str(delta.get("content") or "") for delta in deltas)
+        counted = exchange.count_usage({"content": said}) if usage is None else usage
+        exchange.end_stream(finish_reason, counted)
 
     return answer

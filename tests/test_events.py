@@ -16,6 +16,7 @@ from tests.builders import grow, words
 from tests.conversation.asking import client_of
 from tests.fake_summarizer import FakeSummarizer
 from tests.small import small
+from tests.steps import stream_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -256,7 +257,7 @@ def test_a_stream_reports_it_in_a_chunk_of_its_own(session):
     """LiteLLM puts Anthropic's blocks on the delta."""
     block = {"compaction_blocks": [{"type": "compaction", "content": SECRET}]}
     tip = grow(session, None, "u")[-1]
-    with ScriptedOpenAIServer([steps.stream_of("Noted.", {"provider_specific_fields": block})]) as server:
+    with ScriptedOpenAIServer([stream_of("Noted.", {"provider_specific_fields": block})]) as server:
         list(chat.stream(tip, client=client_of(server)))
     [event] = of_kind(session, "double_ran")
     assert event.payload == {"compactions": 1}

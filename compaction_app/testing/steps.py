@@ -94,28 +94,3 @@ def context_overflow(*, n_prompt_tokens: int = 140_000, n_ctx: int = 128_000) ->
         f"{n_prompt_tokens} tokens. Please reduce the length of the messages."
     )
     return bad_request(message, param="messages", code="context_length_exceeded")
-
-
-def stream_of(
-    *deltas: str | Mapping[str, Any],
-    finish_reason: str | None = "stop",
-    usage: Mapping[str, Any] | None = None,
-    then: Step | None = None,
-) -> Step:
-    """Stream exactly these pieces; a string is a piece of content. With ``finish_reason`` None none is sent.
-
-    ``then`` replaces the end of the stream: ``hang(0)`` closes the connection, ``hang()`` keeps it open and silent.
-    """
-
-    def answer(exchange: Exchange) -> None:
-        for delta in deltas:
-            exchange.send_delta({"content": delta} if isinstance(delta, str) else delta)
-        if then is not None:
-            exchange.start_stream()
-            then(exchange)
-            return
-        said = "".join(delta if isinstance(delta, str) else str(delta.get("content") or "") for delta in deltas)
-        counted = exchange.count_usage({"content": said}) if usage is None else usage
-        exchange.end_stream(finish_reason, counted)
-
-    return answer

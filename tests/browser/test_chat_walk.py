@@ -18,6 +18,7 @@ from compaction_app.values import RunStatus
 from tests.browser import conversations
 from tests.browser.clicking import follow, press
 from tests.browser.conftest import PHONE, session_cookie
+from tests.steps import stream_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("endpoint")]
 
@@ -34,9 +35,9 @@ def gate(endpoint) -> Any:
 
     def rest(exchange: Any) -> None:
         event.wait(30)
-        steps.stream_of(" **stormy** night.", usage={})(exchange)
+        stream_of(" **stormy** night.", usage={})(exchange)
 
-    endpoint.script(default=steps.stream_of("It was a dark and", then=rest))
+    endpoint.script(default=stream_of("It was a dark and", then=rest))
     yield event
     event.set()
 
@@ -147,7 +148,7 @@ def test_stop_keeps_what_came(open_page, marit, gate):
 @pytest.mark.long
 def test_a_reply_taller_than_the_window_comes_whole_or_breaks_off(open_page, marit, endpoint):
     tall = "A line.\n\n" * 80
-    endpoint.script([steps.stream_of(tall), steps.stream_of(tall, then=steps.hang(0))])
+    endpoint.script([stream_of(tall), stream_of(tall, then=steps.hang(0))])
     page = open_page(marit)
     go(page, session_of(marit))
     send(page, "Tell all of it.")
@@ -160,7 +161,7 @@ def test_a_reply_taller_than_the_window_comes_whole_or_breaks_off(open_page, mar
 
 @pytest.mark.long
 def test_with_the_model_down_the_message_is_kept_and_asked_again(open_page, marit, endpoint):
-    endpoint.script([steps.server_error(), steps.stream_of("Half", then=steps.hang(0)), steps.reply("Back again.")])
+    endpoint.script([steps.server_error(), stream_of("Half", then=steps.hang(0)), steps.reply("Back again.")])
     page = open_page(marit, expected_errors=True)
     go(page, session_of(marit))
     send(page, "Anybody there?")

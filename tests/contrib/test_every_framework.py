@@ -25,6 +25,7 @@ from compaction_app.testing import steps
 from tests.builders import grow
 from tests.contrib.drivers import AgentsSDK, LangChain, PydanticAI, Turn, calls, framework
 from tests.responses import ResponsesExchange
+from tests.steps import stream_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -266,7 +267,7 @@ def test_a_prompt_that_the_provider_finds_too_long_is_sent_once_more(
     """Fitted to the window that it names, which the next run knows too."""
     tip = grow(session, None, "u a " * 40)[-1]
     refused = steps.context_overflow(n_prompt_tokens=9_000, n_ctx=4_000)
-    server.script([refused, steps.stream_of("Aye.") if is_streamed else steps.reply("Aye.")])
+    server.script([refused, stream_of("Aye.") if is_streamed else steps.reply("Aye.")])
     tip = turn(framework, session, tip, "Ready?", stream=is_streamed)
     first, second = (len(one["messages"]) for one in server.requests)
     assert second < first

@@ -15,6 +15,7 @@ from tests.browser.conftest import session_cookie
 from tests.contrib.drivers import calls
 from tests.contrib.streaming import addresses, branches, processes, provider, reset_provider  # noqa: F401  # fixtures
 from tests.plugin import NO_FRAMEWORKS
+from tests.steps import stream_of
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -96,7 +97,7 @@ def test_use_chat(open_page, server, session):
     made = [["Hello", "Hi."], ["Hello", "Hi again."], ["Good evening", "Good evening to you."]]
     assert branches(session) == made
     # A reload in the middle of a reply.
-    server.script([steps.stream_of("The tide ", "is in ", then=steps.hang())])
+    server.script([stream_of("The tide ", "is in ", then=steps.hang())])
     say("When?", "Send")
     expect(shown(page).last).to_contain_text("is in")
     page.reload()
@@ -106,7 +107,7 @@ def test_use_chat(open_page, server, session):
     until_stored(page)
     assert branches(session)[-1] == [*made[-1], "When?", "The tide is in "]
     # useChat's own stop only hangs up.
-    server.script([steps.stream_of("Low ", "tide ", then=steps.hang()), steps.reply("At noon.")])
+    server.script([stream_of("Low ", "tide ", then=steps.hang()), steps.reply("At noon.")])
     say("And then?", "Send")
     expect(shown(page).last).to_contain_text("Low tide")
     page.get_by_role("button", name="Hang up").click()
@@ -123,7 +124,7 @@ def test_the_hosts_fields_arrive_and_a_reload_in_the_servers_loop_shows_a_call_o
     from playwright.sync_api import expect
 
     looked = calls(("c1", "weather", {}))
-    server.script([looked, steps.stream_of("It is ", "wet", then=steps.hang()), steps.reply("Aye.")])
+    server.script([looked, stream_of("It is ", "wet", then=steps.hang()), steps.reply("Aye.")])
     page = open_page("use-chat")
     page.locator("input").fill("Weather?")
     page.get_by_role("button", name="With tools").click()

@@ -21,6 +21,7 @@ from pydantic_ai.providers.openai import OpenAIProvider  # noqa: E402
 from pydantic_ai.ui.vercel_ai import VercelAIAdapter  # noqa: E402
 
 from compaction_app.contrib.pydantic_ai import TreeHistory  # noqa: E402
+from tests.steps import stream_of  # noqa: E402
 
 
 def run(server, history, prompt, given=None, **options):
@@ -67,7 +68,7 @@ def test_the_same_question_again(server, session):
 
 
 def test_a_front_end_that_sends_all_of_its_messages(server, session):
-    server.script([steps.stream_of("Ay", "e."), steps.stream_of("Still.")])
+    server.script([stream_of("Ay", "e."), stream_of("Still.")])
     history = TreeHistory(session, None)
     told = [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Ready?"}]}]
 

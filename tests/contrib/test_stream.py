@@ -23,7 +23,7 @@ from tests.builders import grow
 from tests.contrib.drivers import calls
 from tests.contrib.streaming import Page, addresses, branches, processes, provider, reset_provider, soon, text_of, until  # noqa: F401
 from tests.databases import failing
-from tests.steps import chunk_then, late, unauthorized
+from tests.steps import chunk_then, late, stream_of, unauthorized
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -172,7 +172,7 @@ def test_a_reload_in_the_loop_of_the_servers_tools_has_each_call_once(serve, own
     Sent again, there or here, it runs no tool and asks no model once more.
     """
     pages = [Page(serve(kind), owner, session) for kind in ("asgi", "wsgi")]
-    server.script([calls(("c1", tool, {})), steps.stream_of(*HANGING, then=steps.hang())])
+    server.script([calls(("c1", tool, {})), stream_of(*HANGING, then=steps.hang())])
     pages[0].messages = [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": "When?"}]}]
     with pages[0].asked(hostsTools=True) as events:
         next(one for one in events if one["type"] == "tool-input-available")
@@ -201,7 +201,7 @@ def test_a_reload_in_the_loop_of_the_servers_tools_has_each_call_once(serve, own
 
 @WSGI_TOO
 def test_replies_of_one_user_have_a_bound(page, server, session, owner):
-    server.script([steps.stream_of(*HANGING, then=steps.hang())] * 3)
+    server.script([stream_of(*HANGING, then=steps.hang())] * 3)
     tabs = []
     with ExitStack() as stack:
         for number in range(3):
@@ -237,13 +237,13 @@ def test_a_search_beside_a_tool_is_answered_above_it_and_not_shown(page, server,
 @WSGI_TOO
 def test_a_character_that_is_cut_arrives_whole(page, server, session):
     """The page lost its connection at it."""
-    server.script([steps.stream_of("a\ud83d", "\ude00b\ud83d")])
+    server.script([stream_of("a\ud83d", "\ude00b\ud83d")])
     assert text_of(page.send("Hello", "u1")) == "a😀b\ufffd" == branches(session)[0][-1]
 
 
 @BY_WSGI
 def test_errors_before_the_first_chunk_and_after_it(page, server, session):
-    server.script([steps.server_error(503)] * 3 + [steps.stream_of("Half ", then=steps.hang(0)), steps.reply("Whole.")])
+    server.script([steps.server_error(503)] * 3 + [stream_of("Half ", then=steps.hang(0)), steps.reply("Whole.")])
     page.messages = [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": "Hello"}]}]
     status, said = page.problem()
     question = session.messages.get()
@@ -266,7 +266,7 @@ def test_errors_before_the_first_chunk_and_after_it(page, server, session):
 
 @WSGI_TOO
 def test_stop_keeps_what_came_and_a_reload_finds_the_rest(page, server, session):
-    server.script([steps.stream_of(*HANGING, then=steps.hang()), steps.stream_of(*HANGING, then=late(2))])
+    server.script([stream_of(*HANGING, then=steps.hang()), stream_of(*HANGING, then=late(2))])
     page.messages = [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": "When?"}]}]
     with page.asked() as events:
         until(events, "is in")
@@ -293,7 +293,7 @@ def test_stop_keeps_what_came_and_a_reload_finds_the_rest(page, server, session)
 
 def test_a_page_that_stops_by_itself_goes_on_below_what_came(page, server, session):
     """``chat.stop()`` of useChat only hangs up: neither the end nor the tree's id of the reply ever came."""
-    hanging = steps.stream_of(*HANGING, then=steps.hang())
+    hanging = stream_of(*HANGING, then=steps.hang())
     server.script([hanging, steps.reply("Noon."), hanging, steps.reply("One."), hanging, steps.reply("Two.")])
 
     def hang_up(**body):
@@ -363,7 +363,7 @@ def test_what_asks_nothing_is_refused(page, session):
 
 def test_another_process_comes_back_and_stops(serve, server, owner, session):
     first, second = (Page(serve(kind), owner, session) for kind in ("asgi", "wsgi"))
-    server.script([steps.stream_of(*HANGING, then=steps.hang())] * 2)
+    server.script([stream_of(*HANGING, then=steps.hang())] * 2)
     for page, other, key in ((first, second, "u1"), (second, first, "u2")):
         page.messages = [{"id": key, "role": "user", "parts": [{"type": "text", "text": "When?"}]}]
         with ExitStack() as stack:
@@ -376,7 +376,7 @@ def test_another_process_comes_back_and_stops(serve, server, owner, session):
             assert [*seen, *here][-1] == [*found, *there][-1]
     assert branches(session) == [["When?", "The tide is in "]] * 2
     # A page that only hung up, and whose next message another process gets.
-    server.script([steps.stream_of(*HANGING, then=steps.hang()), steps.reply("Noon.")])
+    server.script([stream_of(*HANGING, then=steps.hang()), steps.reply("Noon.")])
     first.messages[0]["id"] = "u3"
     with first.asked() as here:
         second.messages = [*first.messages, {"id": "lost", "role": "assistant"}]
@@ -390,7 +390,7 @@ def test_what_is_not_theirs_is_unknown(page, server, session, serve):
     stranger = Page(str(page.http.base_url).partition("/api")[0], get_user_model().objects.create_user("bo"), session)
     stranger.messages = [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": "Hello"}]}]
     tip = grow(chat.start_session(), None, "u a")[-1]
-    server.script([steps.stream_of(*HANGING, then=steps.hang())])
+    server.script([stream_of(*HANGING, then=steps.hang())])
     page.messages = [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": "When?"}]}]
     with page.asked() as events:
         until(events, "is in")
@@ -469,7 +469,7 @@ def test_with_the_database_away_the_last_events_say_so(server, session, monkeypa
 def test_a_reply_ends_with_what_it_answers_and_leaves_the_cache(server, session, monkeypatch, erase):
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    server.script([steps.stream_of(*HANGING, then=steps.hang())])
+    server.script([stream_of(*HANGING, then=steps.hang())])
     question = chat.append_message(session, role="user", content="Ready?")
     key = replies.key_of(session, question.pk)
     reply = replies.Reply(question, {"model": "house-model"})

@@ -29,7 +29,7 @@ from compaction_app.testing.exchange import Exchange, Step
 from tests.builders import grow
 from tests.conversation.asking import EACH, aclient_of, client_of, closing, completed
 from tests.databases import failing
-from tests.steps import late
+from tests.steps import late, stream_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -132,7 +132,7 @@ class TestWhatIsAReply:
 
 class TestStreams:
     def test_one_that_is_read_by_nobody_has_the_claim_until_it_is_closed(self, tip, server):
-        server.script([steps.stream_of("Aye", ", aye")])
+        server.script([stream_of("Aye", ", aye")])
         stream = chat.stream(tip, client=client_of(server))
         with pytest.raises(ReplyUnderWay):
             completed(tip, server)
@@ -144,7 +144,7 @@ class TestStreams:
 
     def test_one_that_is_dropped_frees_the_question_a_moment_later(self, tip, server):
         """``__del__`` may run inside a query of another thread, so it does no database work itself."""
-        server.script([steps.stream_of("Aye", ", aye", then=steps.hang())])
+        server.script([stream_of("Aye", ", aye", then=steps.hang())])
         client = client_of(server)
         with CaptureQueriesContext(connection) as queries:
             stream = chat.stream(tip, client=client, on_stop="keep")
@@ -275,7 +275,7 @@ class TestRepliesAtOnce:
     def test_of_one_user_so_many_are_under_way(self, server):
         marit, other = (get_user_model().objects.create_user(name) for name in ("marit", "other"))
         mine = [question_of(marit) for _ in range(3)]
-        server.script([steps.stream_of("A", then=steps.hang())] * 2)
+        server.script([stream_of("A", then=steps.hang())] * 2)
         with client_of(server) as client, ExitStack() as stack:
             for one in mine[:2]:
                 stack.enter_context(chat.stream(one, client=client, at_once=2))

@@ -19,7 +19,7 @@ from tests.builders import words
 from tests.conversation.asking import drained_whole
 from tests.small import small
 from tests.small import tool_call as call
-from tests.steps import malformed
+from tests.steps import malformed, stream_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -173,7 +173,7 @@ class TestContentOfParts:
     def test_in_pieces(self, tip, client, server, as_text):
         thoughts = [{"type": "thinking", "thinking": [{"type": "text", "text": text}]} for text in ("Low ", "tide.")]
         texts = [text if as_text else [{"type": "text", "text": text}] for text in ("At four,", " then.")]
-        server.script([steps.stream_of(*[{"content": [one]} for one in thoughts], *[{"content": t} for t in texts])])
+        server.script([stream_of(*[{"content": [one]} for one in thoughts], *[{"content": t} for t in texts])])
         stream = chat.stream(tip, client=client)
         list(stream)
         reply = stream.message
@@ -214,14 +214,14 @@ def test_there_are_as_many_streamed_calls_as_began(tip, client, server, case):
     """NousResearch/hermes-agent#62940, ggml-org/llama.cpp#20198."""
     made, arguments = PARALLEL[case]
     chunks = [{"tool_calls": [piece(*one)]} for one in made]
-    server.script([steps.stream_of(*chunks, finish_reason="tool_calls")])
+    server.script([stream_of(*chunks, finish_reason="tool_calls")])
     reply = drained_whole(tip, client=client)
     assert [one["function"]["arguments"] for one in reply.tool_calls] == arguments
     assert len({one["id"] for one in reply.tool_calls}) == len(arguments)
 
 
 def test_calls_in_one_chunk_are_as_many_as_there_are(tip, client, server):
-    server.script([steps.stream_of({"tool_calls": [piece("{}", "look"), piece("{}", "look")]})])
+    server.script([stream_of({"tool_calls": [piece("{}", "look"), piece("{}", "look")]})])
     assert len(drained_whole(tip, client=client).tool_calls) == 2
 
 

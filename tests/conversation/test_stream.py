@@ -28,7 +28,7 @@ from compaction_app.testing.exchange import Exchange, Step
 from compaction_app.testing.server import ScriptedOpenAIServer
 from tests.builders import grow
 from tests.conversation.asking import BOTH_STREAMS, aclient_of, client_of, closing, text_of
-from tests.steps import error_event, event, late, malformed, unauthorized
+from tests.steps import error_event, event, late, malformed, stream_of, unauthorized
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -80,7 +80,7 @@ class TestWhole:
             exchange.send_delta({}, finish_reason="stop")
             exchange.hang_up()
 
-        server.script([steps.stream_of("Aye.", then=finish_and_break)])
+        server.script([stream_of("Aye.", then=finish_and_break)])
         chunks, _ = drain(tip, server)
         assert text_of(chunks) == "Aye."
         assert [(reply.content, reply.usage) for reply in replies()] == [("Aye.", {})]
@@ -127,7 +127,7 @@ def texts_of(delta: Any) -> dict[str, str]:
 def test_a_character_that_is_cut_between_two_chunks_is_whole(tip, server, drain, case):
     """It became two question marks, and chunks that no program can write. infiniflow/ragflow#9246"""
     pieces, texts = CUT[case]
-    server.script([steps.stream_of(*pieces)])
+    server.script([stream_of(*pieces)])
     chunks, stream = drain(tip, server)
     shown = [texts_of(chunk.choices[0].delta.model_dump(exclude_unset=True)) for chunk in chunks if chunk.choices]
     assert {name: "".join(one.get(name, "") for one in shown) for name in texts} == texts
@@ -178,7 +178,7 @@ class TestTooLong:
     def test_too_late_to_say_so(self, session, server, drain):
         """After the first chunk nothing is sent again: the consumer has seen the beginning of this reply."""
         late = error_event("x", code="context_length_exceeded")
-        server.script([steps.stream_of("Aye,", then=late)])
+        server.script([stream_of("Aye,", then=late)])
         with pytest.raises(StreamInterrupted):
             drain(grow(session, None, "u a " * 20 + "u")[-1], server)
         assert len(server.requests) == 1
@@ -186,10 +186,10 @@ class TestTooLong:
 
 
 BROKEN: list[Any] = [
-    pytest.param(steps.stream_of("Aye,", " aye", then=steps.hang(0)), "Aye, aye", True, id="connection"),
-    pytest.param(steps.stream_of("Aye,", then=error_event("Overloaded.")), "Aye,", True, id="error event"),
-    pytest.param(steps.stream_of("Aye,", then=steps.hang(60)), "Aye,", True, id="silence"),
-    pytest.param(steps.stream_of("Aye,", finish_reason=None), "Aye,", False, id="no finish_reason"),
+    pytest.param(stream_of("Aye,", " aye", then=steps.hang(0)), "Aye, aye", True, id="connection"),
+    pytest.param(stream_of("Aye,", then=error_event("Overloaded.")), "Aye,", True, id="error event"),
+    pytest.param(stream_of("Aye,", then=steps.hang(60)), "Aye,", True, id="silence"),
+    pytest.param(stream_of("Aye,", finish_reason=None), "Aye,", False, id="no finish_reason"),
     pytest.param(event({"nonsense": 1}), "", False, id="no chunk"),
     pytest.param(malformed(b'{"id": "x", "choices": []}'), "", False, id="not a stream"),
 ]
@@ -215,7 +215,7 @@ class TestAborted:
 class TestLeft:
     def test_a_consumer_that_stops_early_leaves_nothing(self, tip, server):
         """The provider sees the connection close, which is what ends the generation there."""
-        server.script([steps.stream_of("Aye,", " aye", then=steps.hang())])
+        server.script([stream_of("Aye,", " aye", then=steps.hang())])
         with chat.stream(tip, client=client_of(server)) as stream:
             for chunk in stream:
                 if chunk.choices[0].delta.content == " aye":
@@ -234,7 +234,7 @@ class TestLeft:
 
     @pytest.mark.parametrize(("on_stop", "stored"), [("discard", []), ("keep", [("Aye,", "stopped")])])
     def test_a_cancelled_task(self, tip, server, on_stop, stored):
-        server.script([steps.stream_of("Aye,", then=steps.hang())])
+        server.script([stream_of("Aye,", then=steps.hang())])
 
         async def main() -> str:
             got = asyncio.Event()
@@ -258,7 +258,7 @@ class TestLeft:
     def test_one_that_is_kept_is_stored_as_far_as_it_came(self, tip, server):
         """suitenumerique/conversations#743: what a person stopped was gone when the page was loaded again."""
         call = {"tool_calls": [{"index": 0, "id": "c1", "function": {"name": "look", "arguments": '{"at'}}]}
-        server.script([steps.stream_of({"reasoning": "Hm."}, "Aye,", " aye", call, then=steps.hang())] * 2)
+        server.script([stream_of({"reasoning": "Hm."}, "Aye,", " aye", call, then=steps.hang())] * 2)
         with chat.stream(tip, client=client_of(server), on_stop="keep") as stream:
             for chunk in stream:
                 if chunk.choices[0].delta.tool_calls:
@@ -287,7 +287,7 @@ class TestLeft:
         ids=["nothing", "blanks", "half a call"],
     )
     def test_nothing_is_kept_of_one_without_text(self, tip, server, deltas):
-        server.script([steps.stream_of({"role": "assistant"}, *deltas, then=steps.hang())])
+        server.script([stream_of({"role": "assistant"}, *deltas, then=steps.hang())])
         with chat.stream(tip, client=client_of(server), on_stop="keep") as stream:
             for _ in range(1 + len(deltas)):
                 next(stream)
@@ -302,7 +302,7 @@ class TestLeft:
             exchange.send_event({"id": "x", "object": "chat.completion.chunk", "choices": [choice]})
             steps.hang()(exchange)
 
-        server.script([steps.stream_of("Aye,", then=steps.hang(0)), failing])
+        server.script([stream_of("Aye,", then=steps.hang(0)), failing])
         stream = chat.stream(tip, client=client_of(server), on_stop="keep")
         with stream, pytest.raises(StreamInterrupted, match=r"broke off|ended"):
             list(stream)
@@ -434,14 +434,14 @@ class TestClosedElsewhere:
     @pytest.mark.parametrize("close", [closed_elsewhere, aclosed_elsewhere])
     def test_neither_its_reader_nor_its_provider_waits(self, tip, server, close, reads):
         """The provider is silent, and the client would wait for thirty seconds."""
-        server.script([steps.stream_of("Aye", then=steps.hang())])
+        server.script([stream_of("Aye", then=steps.hang())])
         began = time.monotonic()
         assert text_of(close(tip, server, "discard", lambda: len(reads) == 3)) == "Aye"
         server.wait_for_disconnects(1)
         assert time.monotonic() - began < 15
 
     def test_while_it_is_being_opened(self, tip, server):
-        server.script([late(1, steps.stream_of("Aye"))])
+        server.script([late(1, stream_of("Aye"))])
         assert aclosed_elsewhere(tip, server, "keep", lambda: server.requests) == []
         assert replies() == []
 
@@ -450,7 +450,7 @@ class TestClosedElsewhere:
 def test_a_reply_has_bounds_whatever_client_reads_it(tip, server, drain, monkeypatch):
     """The default client bounds what it reads; one that the host passes may not."""
     monkeypatch.setattr(chat_model, "MOST_BYTES", 10_000)
-    server.script([steps.stream_of(*["word " * 100] * 40)])
+    server.script([stream_of(*["word " * 100] * 40)])
     with pytest.raises(InvalidReply, match="more than 10000 characters"):
         drain(tip, server)
     assert (replies(), ReplyClaim.objects.count()) == ([], 0)

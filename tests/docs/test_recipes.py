@@ -37,6 +37,7 @@ from tests.builders import grow
 from tests.conftest import REPOSITORY
 from tests.fake_summarizer import FakeSummarizer
 from tests.small import small
+from tests.steps import stream_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -378,7 +379,7 @@ class TestTheView:
         assert (answer.status_code, answer.url[:16]) == (302, "/accounts/login/")
 
     def test_stop_keeps_what_was_written(self, ask, known):
-        known["server"].script([steps.stream_of("It will ", "rain ", then=steps.hang())])
+        known["server"].script([stream_of("It will ", "rain ", then=steps.hang())])
         _, events = ask({"content": "Rain?"}, read=3)
         kept = chat.newest_tip(ChatMessage.objects.get(pk=events[0]["question"]))
         assert (kept.role, kept.finish_reason) == ("assistant", "stopped")

@@ -10,6 +10,7 @@ import pytest
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.testing import steps
 from tests.contrib.gateway.site import FRONT_END, MODELS, branches, post, talk
+from tests.steps import stream_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls("tests.contrib.gateway.site")]
 
@@ -70,7 +71,7 @@ class TestOpenWebUI:
     def test_a_character_that_is_cut_arrives_whole(self, server):
         for body in ({}, {"metadata": {"task": "title_generation"}}):
             server.script(
-                [steps.stream_of("a\ud83d", "\ude00b\ud83d"), lambda one: one.send_message(HALF, finish_reason="stop")]
+                [stream_of("a\ud83d", "\ude00b\ud83d"), lambda one: one.send_message(HALF, finish_reason="stop")]
             )
             answers = [post(*talk(f"Tide? {n}"), stream=stream, **body) for n, stream in enumerate((True, False))]
             assert answers == [(200, "a😀b\ufffd"), (200, "c\ufffd")]

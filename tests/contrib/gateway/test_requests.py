@@ -14,7 +14,7 @@ from compaction_app.contrib.gateway.views import Gateway
 from compaction_app.models import ChatMessage, ChatSession, ReplyClaim
 from compaction_app.testing import steps
 from tests.contrib.gateway.site import FRONT_END, OurGateway, ask, post, talk
-from tests.steps import error_event, unauthorized
+from tests.steps import error_event, stream_of, unauthorized
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls("tests.contrib.gateway.site")]
 
@@ -69,7 +69,7 @@ def test_an_error_says_what_the_provider_said_once_and_with_its_type(api, server
     assert refused.value.body["message"] == "Rate limit reached for requests."
     assert (refused.value.type, str(refused.value).count("Error code")) == ("requests", 1)
     limit = error_event("Rate limit reached", type="rate_limit_error", code=429)
-    server.script([steps.stream_of("No", then=limit)])
+    server.script([stream_of("No", then=limit)])
     with pytest.raises(openai.APIError, match="Rate limit reached") as broken:
         ask(api, *talk("q"), stream=True)
     assert broken.value.type == "rate_limit_error"
@@ -173,7 +173,7 @@ def prompts_are_ours(user, session, action):
 
 def test_replies_of_one_user_have_a_bound(api, server, monkeypatch):
     monkeypatch.setattr(Gateway, "at_once", 2)
-    server.script([steps.stream_of("Half ", then=steps.hang())] * 2)
+    server.script([stream_of("Half ", then=steps.hang())] * 2)
     hanging = [api.chat.completions.create(model="house-model", messages=talk(f"Q{n}"), stream=True) for n in (1, 2)]
     with pytest.raises(openai.RateLimitError) as caught:
         ask(api, *talk("Q3"))

@@ -22,7 +22,7 @@ from tests.contrib.drivers import calls
 from tests.contrib.gateway.site import BY_EITHER, MODELS, ask, branches, post, shown_before_a_stop, talk
 from tests.databases import failing
 from tests.small import anchored_summary
-from tests.steps import chunk_then, error_event, late, unauthorized
+from tests.steps import chunk_then, error_event, late, stream_of, unauthorized
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls("tests.contrib.gateway.site")]
 
@@ -91,7 +91,7 @@ def test_a_reply_that_is_stopped_is_kept_and_found(api, server):
 
 
 def test_a_reply_that_breaks_off_is_not_stored(api, server):
-    server.script([steps.stream_of("No", then=error_event())])
+    server.script([stream_of("No", then=error_event())])
     with pytest.raises(openai.APIError, match="broke off"):
         ask(api, *talk("q1"), stream=True)
     assert branches() == [["q1"]]
@@ -236,7 +236,7 @@ def test_a_stream_shows_the_ids_of_calls_that_are_stored(server):
     rest = {"index": 0, "id": "late", "function": {"arguments": "1}"}}
     twice = [{**piece, "index": at, "id": "c", "function": {"name": "f", "arguments": "{}"}} for at in (0, 1)]
     for pieces in ([piece, rest], [{**piece, "id": ""}, rest], [{**piece, "id": "c1"}, rest], twice):
-        server.script([steps.stream_of(*({"tool_calls": [one]} for one in pieces), finish_reason="tool_calls")])
+        server.script([stream_of(*({"tool_calls": [one]} for one in pieces), finish_reason="tool_calls")])
         user = get_user_model().objects.first()
         tip = chat.append_message(chat.start_session(owner=user, model="m"), role="user", content="q")
         with chat.stream(tip) as chunks:
