@@ -228,7 +228,7 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     sentences: [lambda text: list(sentences.split_sentences(text))],
     statements: [statements.demand_of, lambda text: statements.Statement("", _SPEAKER, text, _WORDS).is_firm],
     words: [words.read_words],
-    writing: [writing.read_back],
+    writing: [writing.read_back, writing.work_of],
     error_details: [lambda text: error_details.safe_message(text, text), error_details.safe_code],
     drafts: [
         _drafted,
