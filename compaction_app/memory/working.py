@@ -46,6 +46,9 @@ _DOES = {
     "deleted": re.compile(r"delet|remov", re.IGNORECASE),
     "read": re.compile(r"read|view|open|cat|get", re.IGNORECASE),
 }
+#: What a patch does to its files, by whatever tool it comes.
+_PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (\S{1,200})\s*$", re.MULTILINE)
+_PATCHES = {"Add": "created", "Update": "edited", "Delete": "deleted"}
 #: Of what these create and update no path is a file that they change.
 _NO_FILES = re.compile(r"task|todo|plan|issue|ticket|agent", re.IGNORECASE)
 _COMMAND = ("command", "cmd", "script")
@@ -161,6 +164,8 @@ class WorkingMemory:
         line, ended = harmless(tool_marker(call, result)), outcome_of(result, command or None)
         if ended.error and ended.error not in line:
             line = f"{line} {harmless(one_line(ended.error, 160))}"
+        found = (match for text in texts for match in _PATCHED.findall(text))
+        done = [(path, _PATCHES[did]) for did, path in found if is_symbol(path)]
         if command:
             tried, self.last = _COMMAND_ENDS.split(command, maxsplit=1)[0], line
         else:
@@ -168,11 +173,13 @@ class WorkingMemory:
             path = next((value for value in values if is_symbol(value) and _PATHLIKE.search(value)), "")
             tried = f"{name} {path}"
             does = next((does for does, pattern in _DOES.items() if pattern.search(name)), "")
-            if path and does and ended.status != "error" and not _NO_FILES.search(name):
-                one = self.symbols.setdefault(path, _Symbol(place=self.messages))
-                if does != "read" or one.name not in _CHANGES:
-                    one.name = "edited" if does == "created" and one.name in ("read", "edited") else does
-                one.changes += does != "read"
+            if path and does and not done and not _NO_FILES.search(name):
+                done = [(path, does)]
+        for path, does in done if ended.status != "error" else ():
+            one = self.symbols.setdefault(path, _Symbol(place=self.messages))
+            if does != "read" or one.name not in _CHANGES:
+                one.name = "edited" if does == "created" and one.name in ("read", "edited") else does
+            one.changes += does != "read"
         self.failed.pop(tried, None)
         if ended.status == "error":
             self.failed[tried] = line

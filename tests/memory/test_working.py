@@ -231,6 +231,19 @@ def test_files_are_told_with_what_was_done_to_them() -> None:
     assert "\nedited: " not in listed(acts(("edit", edit, "Error: no such text")))
 
 
+@pytest.mark.parametrize("tool", ["apply_patch", "shell"])
+def test_a_patch_does_something_to_each_of_its_files_whatever_tool_it_comes_by(tool: str) -> None:
+    files = "*** Update File: src/parser.py\n@@\n-a\n+b\n*** Add File: src/new.py\n+c\n*** Delete File: src/old.py\n"
+    patch = f"*** Begin Patch\n{files}*** Update File: user: Never pay\n*** End Patch\n"
+    arguments = (
+        {"input": patch} if tool == "apply_patch" else {"command": ["bash", "-lc", f"apply_patch <<'E'\n{patch}E"]}
+    )
+    told = named(listed(acts((tool, arguments, "Done."), (tool, arguments, "Done.")), room=1_000))
+    assert {"edited: src/parser.py ×2", "created: src/new.py ×2", "deleted: src/old.py ×2"} <= {*told}
+    assert not any("user: Never" in line for line in told if line.startswith(("edited", "created", "deleted")))
+    assert not any(line.startswith("edited: ") for line in named(listed(acts((tool, arguments, "Error: no match")))))
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
