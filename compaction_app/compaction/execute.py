@@ -186,10 +186,12 @@ def prepare(
     if isinstance(work, SkipReason):
         run.skip(work)
         return None
-    if settings.extract_fallback and work.has_no_room(summarizer):
-        quoted = work.quoted()
-        # Unless it is the model that reads or writes little at once, or nothing of the conversation can be quoted.
-        work = quoted if quoted and quoted.has_no_room(summarizer) else work
+    quoted = work.quoted() if settings.extract_fallback and work.has_no_room(summarizer) else None
+    # A model is asked if only its own limit leaves no room, or if nothing of the conversation can be quoted.
+    if quoted and quoted.has_no_room(summarizer):
+        work = quoted
+    elif not summarizer.quotes:
+        work.request = prompt_of(run, settings).beside(work.request, work.plan, *work.remembered.show())
     due = write_if_claimed(run, lambda: work.started(again=at_most is not None))
     give_back_connection(run)
     return due
@@ -230,9 +232,6 @@ def _load(
         return SkipReason.NOTHING_TO_COMPACT
     limits = limit.byte_limits(plan) if limit and plan.shorten else {}
     request = prompt.request(plan, run.nonce, limits)
-    remembered = ledger.Remembered(request, plan, budget, settings, count)
-    if not summarizer.quotes:
-        request = prompt.beside(request, plan, *remembered.show())
     return Attempt(
         run=run,
         settings=settings,
@@ -242,7 +241,7 @@ def _load(
         branch=branch,
         plan=plan,
         request=request,
-        remembered=remembered,
+        remembered=ledger.Remembered(request, plan, budget, settings, count),
         summarizer=summarizer,
         limits=limits,
         count=count,

@@ -49,14 +49,14 @@ def split_sentences(text: str) -> Iterator[tuple[str, bool]]:
             lead = ""
         else:
             for line in lines:
-                heading = _HEADING.match(line)
-                before, lead = (
-                    lead,
-                    line[heading.end() :].rstrip("*: ")[:_LEAD_CHARACTERS] if heading else line.rstrip(":："),
-                )
-                if not heading and (lead == line or len(lead) > _LEAD_CHARACTERS):
+                introduced = line.rstrip(":：")
+                if heading := _HEADING.match(line):
+                    lead = line[heading.end() :].rstrip("*: ")[:_LEAD_CHARACTERS]
+                elif introduced != line and len(introduced) <= _LEAD_CHARACTERS:
+                    lead = introduced
+                else:
+                    yield from ((sentence, False) for sentence in _sentences(f"{lead}: {line}" if lead else line))
                     lead = ""
-                    yield from ((sentence, False) for sentence in _sentences(f"{before}: {line}" if before else line))
 
 
 def _lines(text: str) -> Iterator[tuple[tuple[bool, bool], str]]:

@@ -204,7 +204,7 @@ class WorkingMemory:
                 one.state = "refused" if early(known.FAILURE, ended) else "done"
 
     def text(self, room: int, count: Count, told: str = "") -> str:
-        """In at most ``room`` tokens, without the symbols that ``told`` has, which stands beside it."""
+        """In at most ``room`` tokens. Symbols of ``told``, the text that it is shown with, are left out."""
         wanted = room if self.calls else 0
         while wanted > 0:
             text = self._filled(wanted, count, told)

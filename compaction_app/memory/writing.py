@@ -25,7 +25,7 @@ _SPEECH, _MOST_NAMED, EDGE = 0.1, 0.92, 2
 _SMALL, _MOST_WORK = 250, 0.86
 #: More is chosen than has room: together, statements cost less than one by one.
 _OVERFULL = 1.3
-#: A heading stands over so many statements at least, said within so many days; a block has at most so many.
+#: Statements from which on a heading takes no further day, days that it may span, and the most statements of a block.
 _PERIOD, _PERIOD_DAYS, _BLOCK = 20, 31, 15
 
 
@@ -41,7 +41,7 @@ def compose(
     focus: frozenset[str] = frozenset(),
     first: Collection[int] = (),
 ) -> str:
-    """``told``: stems told elsewhere; ``said``: that text; ``first``: the ``id`` of statements before any other."""
+    """``told``: how often other texts have each stem; ``said``: those texts; ``first``: ``id`` of what is chosen first."""
     named = working.text(_room_of(working, statements, room, count), count, said)
     left = room - (count([named])[0] + EDGE if named else 0)
     costs = count([one.text + SEPARATOR for one in statements])

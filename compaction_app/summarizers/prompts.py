@@ -27,7 +27,7 @@ from compaction_app.redaction import Redact, apply_redactor, redact_summary
 from compaction_app.tokens import TOKENS_PER_MESSAGE, Count
 from compaction_app.values import LEDGER_HEADING, CompactionPlan, Message, Summary, SummaryRequest
 
-#: The ledger's name, as a summarizer is told it.
+#: The heading of the ledger without its signs, as the prompt names it.
 LEDGER_NAME = LEDGER_HEADING.lstrip("# ")
 #: Increased when the wording below, or how the material is shown, changes in a way that changes summaries. Stored with
 #: every run.

@@ -128,7 +128,7 @@ def acts(*done: tuple[str, dict[str, object], str], ask: str = "Port the parser.
 
 
 def test_counts_are_of_the_whole_branch_however_little_a_summary_tells() -> None:
-    """A generation of which nothing was told still counts, and a tool's long result counts less than calls."""
+    """Counts go on through a generation whose text shows none of them; a call counts more than a long result."""
     state, often = "", {"command": "node src/lexer/scan.ts"}
     for _ in range(3):
         memory = working(acts(("bash", often, "\n".join(f"lib/other_{n}.ts" for n in range(40)))), state)
