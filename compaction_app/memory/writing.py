@@ -41,7 +41,7 @@ def compose(
     focus: frozenset[str] = frozenset(),
     first: Collection[int] = (),
 ) -> str:
-    """``told``: how often other texts have each stem; ``said``: those texts; ``first``: ``id`` of what is chosen first."""
+    """``told``: how often other texts have each stem; ``said``: those texts; ``first``: ids of what is chosen first."""
     named = working.text(_room_of(working, statements, room, count), count, said)
     left = room - (count([named])[0] + EDGE if named else 0)
     costs = count([one.text + SEPARATOR for one in statements])
