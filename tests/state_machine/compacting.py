@@ -36,7 +36,7 @@ class CompactingWorld(CheckedWorld):
 
     def request(self, tip: Node, trigger: str, instructions: str = "") -> CompactionRun | None:
         """Ask for a compaction in the background; what comes of it must follow from the model."""
-        before = {run.pk for run in self.runs()}
+        before = self.run_keys()
         reaching, others = self.reaching(tip), self.open_runs()
         wanted = self._is_wanted(tip)
         events = CompactionEvent.objects.filter(session_id=self.session.pk)
@@ -47,7 +47,7 @@ class CompactingWorld(CheckedWorld):
         mode = get_settings(self.session.settings).mode
         if run is None:
             reasons = set(events.filter(id__gt=last_event, kind="suppressed").values_list("payload__reason", flat=True))
-            assert {r.pk for r in self.runs()} == before
+            assert self.run_keys() == before
             if trigger != "threshold":
                 assert mode == "off" or others
             elif wanted or reasons:
@@ -191,7 +191,7 @@ class CompactingWorld(CheckedWorld):
 
     def compact(self, tip: Node, instructions: str, answer: Answer) -> CompactionRun | None:
         """Compact while somebody waits."""
-        known = {run.pk for run in self.runs()}
+        known = self.run_keys()
         others, calls = self.open_runs(), self.teller.calls
         mode = get_settings(self.session.settings).mode
         run = failed = refused = None

@@ -344,7 +344,11 @@ class World:
         return list(CompactionRun.objects.filter(session_id=self.session.pk).order_by("id"))
 
     def open_runs(self) -> list[CompactionRun]:
-        return [run for run in self.runs() if run.status in OPEN]
+        runs = CompactionRun.objects.filter(session_id=self.session.pk, status__in=OPEN)
+        return list(runs.order_by("id"))
+
+    def run_keys(self) -> set[int]:
+        return set(CompactionRun.objects.filter(session_id=self.session.pk).values_list("pk", flat=True))
 
     def why_stale(self, run: CompactionRun) -> str | None:
         """Why a run can not be carried out any more."""
