@@ -12,6 +12,7 @@ is passed on, as type checkers read it.
 from asgiref.sync import sync_to_async as _awaited
 
 from compaction_app.conf import warm_up as warm_up
+from compaction_app.context.meter import measure as measure
 from compaction_app.context.reading import get_context as get_context
 from compaction_app.context.reading import should_compact as should_compact
 from compaction_app.conversation.append import annotate_message as annotate_message
@@ -60,6 +61,7 @@ acopies_of = _awaited(copies_of)
 aget_branch = _awaited(get_branch)
 aget_context = _awaited(get_context)
 afind_summary = _awaited(find_summary)
+ameasure = _awaited(measure)
 ashould_compact = _awaited(should_compact)
 apin_message = _awaited(pin_message)
 aunpin_message = _awaited(unpin_message)

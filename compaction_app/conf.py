@@ -62,6 +62,7 @@ USE_CHARACTERS = (
 
 class Mode(StrEnum):
     OFF = "off"
+    MANUAL = "manual"
     STANDARD = "standard"
     CONSERVATIVE = "conservative"
     AGGRESSIVE = "aggressive"
@@ -86,6 +87,7 @@ class ReasoningRule(StrEnum):
 
 PRESETS: dict[str, dict[str, Any]] = {
     Mode.OFF: {},
+    Mode.MANUAL: {},
     Mode.STANDARD: {},
     Mode.CONSERVATIVE: {"RECENT_MESSAGES_RATIO": 0.10},
     Mode.AGGRESSIVE: {

@@ -126,6 +126,8 @@ class Suppression(StrEnum):
     IRREDUCIBLE = "irreducible"
     #: One of ``SPENDING_LIMITS`` is reached.
     SPEND = "spend"
+    #: ``MODE`` is ``manual``: only a person compacts.
+    MANUAL_MODE = "manual_mode"
 
 
 class ErrorCode(StrEnum):
@@ -596,6 +598,53 @@ class ChatContext:
             model=self.model,
             offered=self.tool_names,
         )
+
+
+class MeterState(StrEnum):
+    """What compaction has to do with a branch. Of several that hold, the first one."""
+
+    #: A run of it is open.
+    RUNNING = "running"
+    #: Its newest run failed.
+    FAILED = "failed"
+    #: It is over its threshold: the next turn compacts it, or in the mode ``manual`` somebody may.
+    DUE = "due"
+    #: What stands for older messages is an extract, since no model wrote a summary.
+    EXTRACT = "extract"
+    OK = "ok"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Meter:
+    """How full the window is at a tip, and by what: tokens of our own counter, and no text."""
+
+    tip_id: int
+    model: str
+    state: MeterState
+    #: Of the newest run: its :class:`ErrorCode`, if it has one.
+    code: str
+    #: The newest run of the branch, if there is one.
+    run_id: int | None
+    system_prompt: int
+    tools: int
+    contributions: int
+    summary: int
+    #: Of pinned messages and the turn's request, where they are shown beside the summary.
+    pins: int
+    #: Of messages that a search found again.
+    recalled: int
+    #: All others after the summary.
+    messages: int
+    #: Kept free for the reply.
+    reserved: int
+    #: What the history takes, from ``summary`` to ``messages``, and what it may take.
+    history: int
+    available: int
+    threshold: int
+    window: int
+    #: The prompt was cut to fit, by so many messages.
+    fallback_used: bool
+    dropped: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -193,7 +193,7 @@ LOGGING: dict[str, Any] = {
 
 # --- Compaction -------------------------------------------------------------------------------------------
 
-COMPACTION_MODES = ("off", "standard", "conservative", "aggressive", "deterministic")
+COMPACTION_MODES = ("off", "manual", "standard", "conservative", "aggressive", "deterministic")
 
 # The summarizer's OpenAI client reads both from the environment. Here they decide which summarizer is used, and
 # whether the chat page uses a model.

@@ -304,6 +304,7 @@ PRESET_TABLE = {
     "conservative": (0.75, 0.10, 4096, 0.50, False, "pressure"),
     "aggressive": (0.60, 0.20, 1024, 0.25, True, "pressure"),
     "off": (0.75, 0.20, 4096, 0.50, False, "pressure"),
+    "manual": (0.75, 0.20, 4096, 0.50, False, "pressure"),
 }
 
 

@@ -622,7 +622,7 @@ NOT_FROM_OUTSIDE = set(
     # A type alone, or once through, without a pattern that repeats.
     """wrong_draft count_summary with_address json_type report_of problem_of event response redacted """
     # Read by what is here: the extract, its score, what decides on a history that was read.
-    """complete share_kept should_compact resolve_request_at is_over_threshold pruned_history_tokens
+    """complete share_kept should_compact measure state_at resolve_request_at is_over_threshold pruned_history_tokens
     redact_branch reasoning_sizes overflow_of_error overflow_of_report error_text
     """
     # A row, by its key: queries, whose number and rows other tests assert.

@@ -7,7 +7,7 @@ import pytest
 
 from compaction_app import chat
 from compaction_app.exceptions import CompactionRefused
-from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
 from tests.builders import grow
@@ -33,6 +33,44 @@ class TestOff:
             chat.compact(tip)
         assert caught.value.reason == "mode_off"
         assert CompactionRun.objects.count() == 1
+
+
+class TestManual:
+    def test_only_a_person_compacts_and_prompts_still_fit(self, settings):
+        settings.COMPACTION = small(MODE="manual", POLICY="tests.compaction.test_policies.always_asked")
+        session = chat.start_session(model="m")
+        tip = grow(session, None, "u a " * 60)[-1]
+        for _ in range(3):
+            assert chat.request_compaction(tip) is None
+            tip = grow(session, tip, "u a")[-1]
+        context = chat.get_context(tip)
+        assert context.dropped
+        assert context.history_tokens <= context.available_tokens
+        event = CompactionEvent.objects.get(kind="suppressed")
+        assert event.payload == {"reason": "manual_mode", "summary_id": None}
+        assert chat.should_compact(tip)
+        assert chat.measure(tip).state == "due"
+        assert chat.compact(tip).status == "succeeded"
+        assert not chat.get_context(tip).dropped
+        # What was said is over with the summary: the next time it is due is another one.
+        tip = grow(session, tip, "u a " * 60)[-1]
+        assert chat.request_compaction(tip) is None
+        assert [one.payload["summary_id"] for one in CompactionEvent.objects.filter(kind="suppressed")] == [
+            None,
+            chat.find_summary(tip).pk,
+        ]
+        assert CompactionRun.objects.count() == 1
+
+    def test_a_prompt_that_the_provider_refuses_is_fitted_and_not_compacted(self, settings):
+        settings.COMPACTION = small(MODE="manual", CONTEXT_WINDOW=32_000)
+        session = chat.start_session(model="m")
+        question = grow(session, None, "u a " * 30 + "u")[-1]
+        with ScriptedOpenAIServer(
+            [steps.context_overflow(n_prompt_tokens=9_000, n_ctx=4_000), steps.reply("Noted.")]
+        ) as server:
+            client = openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
+            assert chat.complete(question, client=client).content == "Noted."
+        assert not CompactionRun.objects.exists()
 
 
 class TestDeterministic:

@@ -13,6 +13,7 @@ from compaction_app.api.errors import operation
 from compaction_app.api.lookup import find_tip
 from compaction_app.api.schemas import MAX_NUMBER, Body, Id, InQuery, JsonObject, Number, RoleName, ShortText, whole
 from compaction_app.messages.validation import MAX_REPORTED, check_text
+from compaction_app.values import Meter
 
 router = Router(tags=["messages"])
 
@@ -91,9 +92,38 @@ class ContextOut(Schema):
     )
 
 
+class MeterOut(Schema):
+    """Tokens, by this app's count. `history` is the sum from `summary` to `messages`."""
+
+    tip_id: int = Field(examples=[43])
+    model: str
+    state: Literal["running", "failed", "due", "extract", "ok"] = Field(
+        description="`due`: over the threshold. `extract`: quotes stand in for a summary that no model wrote."
+    )
+    code: str = Field(description="Why the newest run failed, is tried again, or stored an extract.", examples=[""])
+    run_id: int | None = Field(description="The branch's newest run, for `GET runs/{id}`.", examples=[3])
+    system_prompt: int = Field(examples=[9])
+    tools: int = Field(examples=[0])
+    contributions: int = Field(examples=[0])
+    summary: int = Field(examples=[3_012])
+    pins: int = Field(description="Pinned messages and the turn's request beside the summary.", examples=[0])
+    recalled: int = Field(description="What a search found again.", examples=[0])
+    messages: int = Field(examples=[34])
+    reserved: int = Field(description="Kept free for the reply.", examples=[8_192])
+    history: int = Field(examples=[3_046])
+    available: int = Field(examples=[119_799])
+    threshold: int = Field(examples=[89_849])
+    window: int = Field(examples=[128_000])
+    fallback_used: bool = Field(description="Whether the prompt is cut to fit, because compaction is late or failing.")
+    dropped: int = Field(description="How many messages are left out then.", examples=[0])
+
+
 _MODEL = "Fit this model's context window. Default: the session's model."
 _RESERVED = "Kept free for the reply and for what you add, such as tools."
 _REASONING = "Count the reasoning blocks of the tail's messages, and include those that fit in `openai`."
+Model = Annotated[str | None, Query(None, max_length=255, description=_MODEL)]
+ReservedTokens = Annotated[int | None, InQuery, Query(None, ge=0, le=MAX_NUMBER, description=_RESERVED)]
+IncludeReasoning = Annotated[bool, Query(False, description=_REASONING)]
 
 
 @operation(
@@ -106,9 +136,9 @@ _REASONING = "Count the reasoning blocks of the tail's messages, and include tho
 def get_context(
     request: HttpRequest,
     message_id: Id,
-    model: Annotated[str | None, Query(None, max_length=255, description=_MODEL)],
-    reserved_tokens: Annotated[int | None, InQuery, Query(None, ge=0, le=MAX_NUMBER, description=_RESERVED)],
-    include_reasoning: Annotated[bool, Query(False, description=_REASONING)],
+    model: Model,
+    reserved_tokens: ReservedTokens,
+    include_reasoning: IncludeReasoning,
 ) -> dict[str, Any]:
     """What the model would be sent. Nothing is stored or started. Send `openai` to your model, then append its reply
     with `figures` as `context`."""
@@ -117,3 +147,23 @@ def get_context(
     context = chat.get_context(tip, model=model, reserved_tokens=reserved_tokens, include_reasoning=include_reasoning)
     shown = {"fallback_used": context.fallback_used, "messages": context.messages, "openai": context.to_openai()}
     return {"figures": context, **shown}
+
+
+@operation(
+    router,
+    "GET",
+    "/messages/{int:message_id}/meter",
+    {200: MeterOut},
+    "invalid_message invalid_parent context_overflow redaction_failed",
+)
+def get_meter(
+    request: HttpRequest,
+    message_id: Id,
+    model: Model,
+    reserved_tokens: ReservedTokens,
+    include_reasoning: IncludeReasoning,
+) -> Meter:
+    """How full the window is at a message, by what, and whether the branch is being compacted. Without any text."""
+    tip = find_tip(request, message_id)
+    check_text(model or "", "model")
+    return chat.measure(tip, model=model, reserved_tokens=reserved_tokens, include_reasoning=include_reasoning)

@@ -113,12 +113,19 @@ def open_run(request: CompactionRequest) -> Decision:
 
 
 def _decide(request: CompactionRequest) -> Decision:
-    if request.resolved.settings.mode == Mode.OFF:
+    mode = request.resolved.settings.mode
+    if mode == Mode.OFF:
         return Decision(None, SkipReason.MODE_OFF)
+    if mode == Mode.MANUAL and request.trigger == Trigger.OVERFLOW:
+        return Decision(None, Suppression.MANUAL_MODE)
     if request.trigger == Trigger.THRESHOLD:
         tokens = pruned_history_tokens(request.tip, request.resolved)
         over = tokens > request.resolved.budget.threshold
-        policy_path = request.resolved.settings.policy
+        if over and mode == Mode.MANUAL and not request.forced:
+            # Once for what is in use: until somebody compacts, each turn finds the same.
+            base = request.resolved.history and request.resolved.history.summary_id
+            return _suppress(request, Suppression.MANUAL_MODE, {"summary_id": base}, once={"payload__summary_id": base})
+        policy_path = None if mode == Mode.MANUAL else request.resolved.settings.policy
         # Few policies want to be asked on every turn. For all others, deciding takes one statement.
         if not over and not (policy_path and getattr(import_string(policy_path), "asked_below_threshold", False)):
             return _under_threshold(request, tokens)
@@ -162,7 +169,8 @@ def open_under_lock(request: CompactionRequest) -> Decision:
     )
     if (open_run_id := _open_run_in_the_way(request, branch, plan)) is not None:
         # Recorded once: while workers are busy each turn of the branch meets it.
-        waits = _suppress(request, Suppression.OPEN_RUN, once={"run": CompactionRun(pk=open_run_id)})
+        waiting = CompactionRun(pk=open_run_id)
+        waits = _suppress(request, Suppression.OPEN_RUN, once={"run": waiting}, run=waiting)
         return replace(waits, open_run_id=open_run_id)
     if plan is None:
         return _nothing_to_compact(request, branch)
@@ -219,19 +227,19 @@ def _suppress(
     reason: Suppression,
     numbers: Mapping[str, Any] | None = None,
     once: Mapping[str, Any] | None = None,
+    run: CompactionRun | None = None,
 ) -> Decision:
     """No run, for this reason. It leaves an event where the threshold asked for it, or where a limit was reached.
 
-    ``once``: columns of the event, where one with these is enough.
+    ``once``: filters of an event, where one that meets them is enough. ``run``: whose event it is.
     """
-    numbers, once = numbers or {}, once or {}
+    numbers = numbers or {}
     if request.by_threshold or reason == Suppression.SPEND:
-        event: dict[str, Any] = {"kind": EventKind.SUPPRESSED, **once}
-        known = CompactionEvent.objects.in_database_of(request.tip).filter(session=request.tip.session_id, **event)
-        if once and known.filter(payload__reason=reason).exists():
+        known = CompactionEvent.objects.in_database_of(request.tip).filter(session=request.tip.session_id)
+        if once and known.filter(**once, kind=EventKind.SUPPRESSED, payload__reason=reason).exists():
             return Decision(None, reason, numbers, repeated=True)
-        event = {"message_id": request.tip.pk, **event, "payload": {"reason": reason, **numbers}}
-        record_event(request.tip, **event)
+        told = {"reason": reason, **numbers}
+        record_event(request.tip, EventKind.SUPPRESSED, run=run, message_id=request.tip.pk, payload=told)
     labels = {"layer": Strategy.AUTO_COMPACT, "trigger": request.trigger, "reason": reason}
     after_commit(request.tip, telemetry.count_suppression, **labels)
     return Decision(None, reason, numbers)

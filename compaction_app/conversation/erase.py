@@ -266,10 +266,10 @@ def _announce_retired(near: Any, ids: Sequence[int], reason: str) -> None:
 def _compact_below(near: Any, message_id: int | None) -> None:
     """Compact the branches that contain a message in the background, where they are over their threshold."""
     session = ChatSession.objects.in_database_of(near).filter(pk=near.session_id).first()
-    if session is None or message_id is None or get_settings(session.settings).mode == Mode.OFF:
+    mode = get_settings(session.settings).mode if session else Mode.OFF
+    if session is None or message_id is None or mode in (Mode.OFF, Mode.MANUAL):
         return
-    is_inline = get_settings(session.settings).mode == Mode.DETERMINISTIC
-    if is_inline or not tasks.enqueue_session(session, message_id):
+    if mode == Mode.DETERMINISTIC or not tasks.enqueue_session(session, message_id):
         # Without a broker the run is the record of what is needed, which the sweep finds.
         message = ChatMessage.objects.in_database_of(near).filter(pk=message_id).first()
         tip = newest_tip_below(message) if message else None

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from compaction_app.conversation import chat_model
 from compaction_app.conversation.chat_model import END, ModelReply, OpenedStream, PartialReply
 from compaction_app.conversation.complete import AskedTurn, Question, claim_and_ask, finish_turn, takes_the_arguments_of
+from compaction_app.conversation.usage import sent_context
 from compaction_app.exceptions import InvalidMessage, InvalidReply, StreamInterrupted
 from compaction_app.messages.transcript import RECALL_TOOL
 from compaction_app.models import ChatMessage
 from compaction_app.models.database import require_no_transaction
 from compaction_app.summarizers.endpoint import openai
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, without_waiting
-from compaction_app.values import ChatContext
+from compaction_app.values import ChatContext, Strategy
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionChunk
@@ -133,10 +134,16 @@ class _ReplyCollector:
         self._last: deque[ChatCompletionChunk] = deque()
 
     @property
+    def sent(self) -> Mapping[str, Any]:
+        """What was sent, as a reply keeps it in ``sent_context``: ids and numbers; empty where nothing is known."""
+        if self.context is not None:
+            return sent_context(self.context, None, {})
+        return (self.message and self.message.sent_context) or {}
+
+    @property
     def fallback_used(self) -> bool:
         """Whether the prompt was cut to fit, because compaction is late or failing."""
-        told = self.context or self.message
-        return told is not None and told.fallback_used
+        return self.sent.get("strategy") == Strategy.TRUNCATED
 
     @property
     def text(self) -> str:

@@ -15,12 +15,14 @@ from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from compaction_app import chat
+from compaction_app.conf import Mode, get_settings
+from compaction_app.context.meter import meter_of
 from compaction_app.conversation.stream import STOPPED
 from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.models.words import WHY_IT_FAILED
-from compaction_app.values import ChatContext, Origin, Role, RunStatus
+from compaction_app.values import ChatContext, MeterState, Origin, Role, RunStatus
 from project import offline_assistant
 from project.chat import markdown, uploads
 from project.chat.shown import (
@@ -56,11 +58,6 @@ SELECT m.id, m.session_id, m.parent_message_id, m.kind, m.role, m.depth, m.token
        EXISTS (SELECT 1 FROM {sql.PINS} n WHERE n.message_id = m.id) AS is_pinned
 FROM path JOIN {sql.MESSAGES} m ON m.id = path.id WHERE path.depth <= %(max_depth)s
 """
-)
-# The newest run anchored on the branch at or below a depth. Runs above the cutoff of the summary in use do not matter
-# any more: no anchor is above that summary's.
-_RUNS_ON_BRANCH = (
-    sql.PATH + f"SELECT r.* FROM path JOIN {sql.RUNS} r ON r.anchor_id = path.id ORDER BY r.id DESC LIMIT 1"
 )
 
 
@@ -115,29 +112,21 @@ def newest_tip(session: ChatSession) -> ChatMessage | None:
 def read_state(session: ChatSession, tip: ChatMessage | None) -> State:
     if tip is None:
         return State()
+    tip.session = session
     try:
         context = chat.get_context(tip, model=model_for(session))
     except CompactionError as error:
         return State(problem=words_for(error)[0])
-    generation = _generation_in_use(context)
-    run = _newest_run(tip, generation.cutoff_number if generation else 1)
+    measured = meter_of(context, tip)
+    run = None
+    if measured.state in (MeterState.RUNNING, MeterState.FAILED):
+        run = CompactionRun.objects.filter(pk=measured.run_id or 0).first()
     return State(
         context=context,
-        meter=_meter(context),
-        generation=generation,
+        meter=Meter(measured, is_manual=get_settings(session.settings).mode == Mode.MANUAL),
+        generation=_generation_in_use(context),
         open_run=_progress(run) if run and run.is_open else "",
         failure=_why(run) if run and run.status == RunStatus.FAILED else "",
-    )
-
-
-def _meter(context: ChatContext) -> Meter:
-    available = max(context.available_tokens, 1)
-    return Meter(
-        used=context.history_tokens,
-        threshold=context.threshold,
-        available=context.available_tokens,
-        used_percent=round(min(100.0, 100 * context.history_tokens / available), 2),
-        threshold_percent=round(min(99.0, 100 * context.threshold / available), 2),
     )
 
 
@@ -202,10 +191,6 @@ def _generation(run: CompactionRun, **state: bool) -> Generation:
         is_retired=summary.retired_at is not None,
         **state,
     )
-
-
-def _newest_run(tip: ChatMessage, min_depth: int) -> CompactionRun | None:
-    return next(iter(CompactionRun.objects.raw(_RUNS_ON_BRANCH, {"node": tip.pk, "min_depth": min_depth})), None)
 
 
 def _progress(run: CompactionRun) -> str:

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from django.utils.safestring import SafeString
 
+from compaction_app import values
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.values import ChatContext, Role, RunStatus
 from project.chat import markdown
@@ -132,15 +133,35 @@ class Generation:
         return _number(self.tokens_after)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+#: What fills the window, by the parts of a meter.
+_PARTS = {
+    "system_prompt": "Instructions",
+    "summary": "Summary",
+    "pins": "Pinned messages",
+    "recalled": "Found again",
+    "messages": "Messages",
+    "reserved": "Room for the reply",
+}
+
+
+@dataclass(frozen=True, slots=True)
 class Meter:
     """How full the context window is, in tokens and in percent of what is available for the history."""
 
-    used: int
-    threshold: int
-    available: int
-    used_percent: float
-    threshold_percent: float
+    measured: values.Meter
+    #: Nothing is summarized by itself.
+    is_manual: bool = False
+
+    def _percent(self, tokens: int, most: float) -> float:
+        return round(min(most, 100 * tokens / max(self.measured.available, 1)), 2)
+
+    @property
+    def used_percent(self) -> float:
+        return self._percent(self.measured.history, 100.0)
+
+    @property
+    def threshold_percent(self) -> float:
+        return self._percent(self.measured.threshold, 99.0)
 
     @property
     def short(self) -> str:
@@ -148,17 +169,25 @@ class Meter:
 
     @property
     def words(self) -> str:
+        above = f"Above {self.threshold_percent:.0f}% older messages"
         return (
-            f"Of what the model can read of this conversation at once ({_number(self.available)} tokens), "
-            f"{self.used_percent:.0f}% are in use. Above {self.threshold_percent:.0f}% older messages are summarized."
+            f"Of what the model can read of this conversation at once ({_number(self.measured.available)} tokens), "
+            f"{self.used_percent:.0f}% are in use. "
+            + (f"{above} should be summarized." if self.is_manual else f"{above} are summarized.")
         )
+
+    @property
+    def parts(self) -> list[tuple[str, str]]:
+        """What takes so many tokens of the window."""
+        sizes = [(name, getattr(self.measured, part)) for part, name in _PARTS.items()]
+        return [(name, _number(tokens)) for name, tokens in sizes if tokens]
 
     @property
     def level(self) -> str:
         """The CSS class of its colour."""
-        if self.used > self.available:
+        if self.measured.history > self.measured.available:
             return "full"
-        return "over" if self.used > self.threshold else "calm"
+        return "over" if self.measured.history > self.measured.threshold else "calm"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -179,6 +208,10 @@ class State:
     def needs_summary(self) -> bool:
         """Messages do not fit, or the threshold is reached."""
         return bool(self.meter and self.context and (self.context.dropped or self.meter.level != "calm"))
+
+    @property
+    def awaits_a_person(self) -> bool:
+        return self.needs_summary and not self.open_run and bool(self.meter and self.meter.is_manual)
 
     @property
     def read_now(self) -> str:

@@ -364,7 +364,7 @@ def undo(request: HttpRequest, session_id: uuid.UUID, message_id: int, summary_i
     chat.retire_summary(summary, reason="Undone by the owner of the conversation.")
     state, mode = reading.read_state(found, tip), get_settings(found.settings).mode
     told = ["The summary is undone.", state.read_now]
-    if is_due := state.needs_summary and mode != Mode.OFF and not find_overspending(found):
+    if is_due := state.needs_summary and mode not in (Mode.OFF, Mode.MANUAL) and not find_overspending(found):
         # Which is asked for already; the page waits for it.
         told.append("The conversation is too long for the model as it is, so another summary is written.")
     messages.info(request, " ".join(filter(None, told)), extra_tags="open" if is_due else "")

@@ -18,6 +18,7 @@ ROWS = {
     "GET messages/{message_id}": (None, 200, Action.READ),
     "GET messages/{message_id}/branch": (None, 200, Action.READ),
     "GET messages/{message_id}/context": (None, 200, Action.READ),
+    "GET messages/{message_id}/meter": (None, 200, Action.READ),
     "DELETE messages/{message_id}": (None, 204, Action.ERASE),
     "POST messages/{message_id}/pin": (None, 204, Action.PIN),
     "DELETE messages/{message_id}/pin": (None, 204, Action.PIN),

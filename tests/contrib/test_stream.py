@@ -424,6 +424,10 @@ def test_the_page_is_told_what_is_summarized_and_left_out(page, server, session,
     seen = page.send("And on", "u2")
     last = [one["data"] for one in seen if one["type"] == "data-compaction"][-1]
     assert (last["dropped"] > 0, last["fallbackUsed"], last["underWay"]) == (True, True, True)
+    assert (told["state"], last["state"], last["code"]) == ("ok", "running", "")
+    kept = chat.tips(session)[0].sent_context
+    assert (last["threshold"], last["window"]) == (kept["threshold"], 3_000)
+    assert last["historyTokens"] == kept["history_tokens"] <= last["availableTokens"]
 
 
 def test_a_request_takes_the_same_queries_below_a_chain_of_any_length(session):

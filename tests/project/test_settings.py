@@ -17,6 +17,8 @@ from django.db.utils import ConnectionHandler
 from project import settings as project_settings
 from tests.conftest import REPOSITORY
 
+MODES = "off, manual, standard, conservative, aggressive, deterministic"
+
 
 def environment(**env):
     """With nothing of this process's environment but PATH."""
@@ -78,7 +80,7 @@ class TestCompaction:
     [
         ("COMPACTION_CONTEXT_WINDOW", "abc", "not a whole number. Set it to 1 or more"),
         ("COMPACTION_SUMMARIZER_TIMEOUT", "-1", "not more than 0. Set it to a number of seconds"),
-        ("COMPACTION_MODE", "fast", "unknown. Set it to one of off, standard, conservative, aggressive, deterministic"),
+        ("COMPACTION_MODE", "fast", f"unknown. Set it to one of {MODES}"),
         ("COMPACTION_TRIGGER_RATIO", "1", "not strictly between 0 and 1. Set it to a number between 0 and 1"),
         ("DEBUG", "perhaps", "neither true nor false. Set it to true or false"),
     ],

@@ -49,7 +49,7 @@ _SETTINGS = {
     "SUMMARY_TARGET_TOKENS": st.sampled_from([20, 120, 7500]),
     "COOLDOWN_SECONDS": st.sampled_from([0, 0, 60]),
     "EXTRACT_FALLBACK": st.booleans(),
-    "MODE": st.sampled_from(["standard"] * 7 + ["aggressive", "deterministic", "off"]),
+    "MODE": st.sampled_from(["standard"] * 7 + ["aggressive", "deterministic", "off", "manual"]),
     # How to write is of no use to a summarizer that does not read it; it would fill the smallest ones.
     "SUMMARIZER": st.just({"NAME": "default", "PROMPT": "Sum it up."}),
 }

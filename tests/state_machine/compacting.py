@@ -59,7 +59,7 @@ class CompactingWorld(CheckedWorld):
             assert run.skip_reason == "nothing_to_compact"
             assert trigger != "threshold"
             return run
-        assert wanted is not False or trigger != "threshold"
+        assert (wanted is not False and mode != "manual") or trigger != "threshold"
         assert not reaching, "an open run's work reaches into this branch already"
         if mode == "deterministic":
             seen["run inline"] += 1
@@ -84,21 +84,26 @@ class CompactingWorld(CheckedWorld):
         settings = get_settings(self.session.settings)
         if not reasons:
             # Recorded before: that it waits for a run once a run, that nothing helps once a message.
-            said = events.filter(kind="suppressed")
-            if said.filter(run__in=others, payload__reason="open_run").exists():
+            said, base = events.filter(kind="suppressed"), self.tree.newest(tip.id)
+            if settings.mode == "manual":
+                known = said.filter(payload__reason="manual_mode", payload__summary_id=base.id if base else None)
+                assert known.exists(), "not even once"
+                reasons = {"manual_mode"}
+            elif said.filter(run__in=others, payload__reason="open_run").exists():
                 reasons = {"open_run"}
             else:
                 assert said.filter(message_id=tip.id, payload__reason="irreducible").exists(), "no run, and no word why"
                 reasons = {"irreducible"}
         (reason,) = reasons
         seen[f"suppressed: {reason}"] += 1
+        assert (reason == "manual_mode") == (settings.mode == "manual")
         if reason == "open_run":
             assert others
         elif reason == "irreducible":
             assert not self._cuts_left(tip), "a legal cut is left"
         elif reason == "cooldown":
             assert settings.cooldown_seconds > 0
-        else:
+        elif reason != "manual_mode":
             assert reason == "breaker"
             assert [run for run in self.runs() if run.status == "failed" or (run.summary_id and run.error_code)]
 

@@ -10,6 +10,7 @@ from compaction_app.exceptions import ContextOverflow
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun, MessagePin
 from compaction_app.tree import branches
 from compaction_app.tree.verify import verify_session
+from compaction_app.values import ChatContext, Meter
 from tests.state_machine.commits import check_commit, check_follow_up, check_line
 from tests.state_machine.contexts import Limits, check_context, expected_context, pins_beside
 from tests.state_machine.model import Node, serials_in
@@ -160,6 +161,20 @@ class CheckedWorld(World):
         ]
         return list({node.id: node for node in some if node}.values())
 
+    def _check_meter(self, node: Node, meter: Meter, context: ChatContext) -> None:
+        parts = (meter.summary, meter.pins, meter.recalled, meter.messages)
+        assert sum(parts) == meter.history == context.history_tokens
+        path = {one.id for one in self.tree.path(node.id)}
+        newest = max(
+            (run for run in self.runs() if run.anchor_id in path and run.status != "skipped"),
+            key=lambda run: run.pk,
+            default=None,
+        )
+        assert meter.run_id == (newest.pk if newest else None)
+        assert (meter.state == "running") == bool(newest and newest.is_open)
+        assert (meter.state == "failed") == bool(newest and newest.status == "failed")
+        seen[f"meter {meter.state}"] += 1
+
     def check_at(self, node: Node, limits: Limits, **options: Any) -> None:
         row = self.row(node)
         expected = expected_context(self.tree, node.id, limits)
@@ -183,6 +198,8 @@ class CheckedWorld(World):
         check_context(self.tree, node.id, context, expected, limits)
         if limits.settings.mode != "off" and not expected.read_short:
             assert chat.should_compact(row, **options) == expected.over_threshold
+        if self.looked % 3 == 0:
+            self._check_meter(node, chat.measure(row, **options), context)
         seen[f"context {context.strategy}"] += 1
         seen["context with request"] += context.pinned_id is not None
         seen["context with pins"] += bool(context.pin_ids)

@@ -28,6 +28,7 @@ from compaction_app import chat, exceptions
 from compaction_app.api.codes import Code, problem_of, report
 from compaction_app.api.permissions import Action, is_allowed
 from compaction_app.conf import get_settings
+from compaction_app.context.meter import state_at
 from compaction_app.contrib import sse
 from compaction_app.contrib.gateway.asked import (
     IGNORED,
@@ -65,6 +66,8 @@ UNSAVED = ("temporary:", "local:")
 #: What clients send before a conversation has an id; so is a placeholder that was not filled in.
 NO_IDS = ("", "new", "null", "undefined")
 MAX_ID = 255
+#: Of what was sent for a reply, what its headers say.
+_FIGURES = {"History": "history_tokens", "Threshold": "threshold", "Available": "available_tokens", "Window": "window"}
 
 
 class Gateway:
@@ -217,7 +220,7 @@ class Gateway:
         headers = {"X-Compaction-Session": str(found.session.pk), "X-Compaction-Message": str(found.tip.pk)}
         # What is sent is known once a stream is open: an awaited one is by its first chunk.
         opened = [await anext(reply, END)] if asked.is_streamed and way.is_awaited else []
-        headers["X-Compaction-Fallback-Used"] = str(reply.fallback_used).lower()
+        headers |= await way.do(_meter_headers, found.tip, reply)
         if not asked.is_streamed:
             await way.do(remember_reply, found, reply)
             return JsonResponse(
@@ -277,6 +280,15 @@ class Gateway:
             return JsonResponse(storable(reply.completion))
         opened = await open_stream(client, arguments, way)
         return _streamed(opened.read, opened.close, asked, way, {})
+
+
+def _meter_headers(tip: ChatMessage, reply: Any) -> dict[str, str]:
+    """How full the window was for a reply, or for a stream of one, and what compaction does there."""
+    sent = reply.sent_context or {} if isinstance(reply, ChatMessage) else reply.sent
+    figures = {f"X-Compaction-{name}": str(sent[key]) for name, key in _FIGURES.items() if key in sent}
+    state, code, _ = state_at(tip, sent)
+    told = {"State": str(state), "Code": code, "Fallback-Used": str(reply.fallback_used).lower()}
+    return figures | {f"X-Compaction-{name}": value for name, value in told.items() if value}
 
 
 def _check_model(name: str, names: Collection[str]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from compaction_app.conf import site_setting
 from compaction_app.context.assembly import address_of
+from compaction_app.context.meter import state_at
 from compaction_app.conversation.recall import other_calls
 from compaction_app.conversation.stream import ReplyStream
 from compaction_app.messages.media import media_type
@@ -21,16 +22,15 @@ from compaction_app.messages.originals import read_message
 from compaction_app.messages.tool_calls import name_and_arguments
 from compaction_app.messages.transcript import reasoning_text
 from compaction_app.messages.validation import storable
-from compaction_app.models import ChatMessage, ChatSession, CompactionRun, ReplyClaim
+from compaction_app.models import ChatMessage, ChatSession, ReplyClaim
 from compaction_app.models.columns import names
 from compaction_app.models.database import now_of
-from compaction_app.tree.branches import is_on_branch
-from compaction_app.values import Role
+from compaction_app.values import MeterState, Role
 
 Part = dict[str, Any]
 
 _COLUMNS = ("id", "parent", "reasoning", *names(ChatMessage, client=True, copied=True))
-_SENT = ("summary_id", "cutoff_id", "dropped", "tokens", "available_tokens")
+_SENT = "summary_id cutoff_id dropped tokens history_tokens available_tokens threshold window".split()
 #: The SDK refuses any other word.
 _ENDINGS = {"stop": "stop", "length": "length", "content_filter": "content-filter", "tool_calls": "tool-calls"}
 
@@ -80,13 +80,11 @@ def finish(message: ChatMessage | None, question: ChatMessage, finish_reason: st
 
 
 def compaction_part(stream: ReplyStream, tip: ChatMessage) -> Part:
-    """What the reply's prompt had in place of messages, and whether its branch is being compacted now."""
-    sent = (stream.message and stream.message.sent_context) or {}
-    sent = {name: getattr(stream.context, name, sent.get(name)) for name in _SENT}
+    """What the reply's prompt had in place of messages, how full the window is, and what compaction does at ``tip``."""
+    sent = {name: stream.sent.get(name) for name in _SENT}
     cutoff = sent["cutoff_id"]
     rows = ChatMessage.objects.in_database_of(tip).filter(pk=cutoff)
-    open_runs = CompactionRun.objects.in_database_of(tip).filter(session_id=tip.session_id, anchor__isnull=False).open()
-    anchors = open_runs.values_list("anchor_id", "anchor__depth")
+    state, code, _ = state_at(tip, sent)
     data = {
         "summaryId": _id(sent["summary_id"]),
         "summarizedTo": _id(cutoff),
@@ -94,8 +92,13 @@ def compaction_part(stream: ReplyStream, tip: ChatMessage) -> Part:
         "dropped": sent["dropped"] or 0,
         "fallbackUsed": stream.fallback_used,
         "tokens": sent["tokens"],
+        "historyTokens": sent["history_tokens"],
         "availableTokens": sent["available_tokens"],
-        "underWay": any(is_on_branch(*anchor, tip) for anchor in anchors),
+        "threshold": sent["threshold"],
+        "window": sent["window"],
+        "state": state,
+        "code": code,
+        "underWay": state == MeterState.RUNNING,
     }
     return {"type": "data-compaction", "id": "compaction", "data": data}
 

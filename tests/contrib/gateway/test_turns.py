@@ -51,6 +51,10 @@ def test_the_headers_say_whether_the_prompt_was_cut(api, settings, stream, windo
     create = api.chat.completions.with_raw_response.create
     raw = create(model="house-model", messages=messages, stream=stream)
     assert raw.headers["X-Compaction-Fallback-Used"] == {500: "true", 100_000: "false"}[window]
+    assert raw.headers["X-Compaction-State"] in {500: ("due", "running"), 100_000: ("ok",)}[window]
+    figures = [int(raw.headers[f"X-Compaction-{name}"]) for name in ("History", "Threshold", "Available", "Window")]
+    assert figures[0] <= figures[2] < figures[3] == window
+    assert figures[1] < figures[2]
     # To its end: a reply that is still stored while the database is emptied breaks the next test.
     assert [*raw.parse()] != []
 

@@ -20,10 +20,10 @@ def queries_of(browser, address):
 class TestQueries:
     """The number of queries depends on nothing: not on length, forks or what was compacted."""
 
-    #: Sign-in 2, session, tip, context 2, runs, messages, variants, the list of conversations.
-    PLAIN = 10
+    #: Sign-in 2, session, tip, context, runs, messages, variants, the list of conversations.
+    PLAIN = 9
     #: One more for the generation in use.
-    COMPACTED = 11
+    COMPACTED = 10
 
     @pytest.fixture(autouse=True)
     def wide_window(self, session):

@@ -32,6 +32,26 @@ class TestState:
         assert f"{100 * context.history_tokens / context.available_tokens:.0f}% full" in page
         assert f"at once ({context.available_tokens:,} tokens)" in page
 
+    def test_its_parts_are_those_of_the_meter(self, browser, session, full):
+        chat.compact(full)
+        measured = chat.measure(full)
+        page = text_of(browser.get(url("session", session)))
+        for name, tokens in (("Summary", measured.summary), ("Messages", measured.messages)):
+            assert f"<dt>{name}</dt><dd>{tokens:,}</dd>" in page
+        assert "<dt>Pinned messages</dt>" not in page
+
+    def test_where_nothing_is_summarized_by_itself_a_person_may(self, browser, session, full):
+        session.settings = {**session.settings, "MODE": "manual"}
+        session.save()
+        tip = grow(session, 12, parent=full)
+        offer = "This conversation is getting too long for the model."
+        page = text_of(browser.get(url("session", session)))
+        assert offer in page
+        assert "older messages should be summarized." in page
+        page = text_of(browser.post(url("post", session), {"parent": tip.pk, "content": "/compact"}, follow=True))
+        assert offer not in page
+        assert "data-open" in page, "the page waits for it"
+
     def test_the_summary_before_is_in_use_again_and_the_page_says_so(self, browser, session, full):
         first = chat.compact(full).summary
         tip = grow(session, 12, parent=full)
