@@ -26,6 +26,7 @@ from compaction_app.conversation.complete import acomplete as acomplete
 from compaction_app.conversation.complete import complete as complete
 from compaction_app.conversation.copy import copies_of as copies_of
 from compaction_app.conversation.copy import copy_branch as copy_branch
+from compaction_app.conversation.correct import correct_summary as correct_summary
 from compaction_app.conversation.erase import delete_message as delete_message
 from compaction_app.conversation.erase import delete_owner as delete_owner
 from compaction_app.conversation.erase import delete_session as delete_session
@@ -65,6 +66,7 @@ ameasure = _awaited(measure)
 ashould_compact = _awaited(should_compact)
 apin_message = _awaited(pin_message)
 aunpin_message = _awaited(unpin_message)
+acorrect_summary = _awaited(correct_summary)
 aretire_summary = _awaited(retire_summary)
 aredact_message = _awaited(redact_message)
 aredact_text = _awaited(redact_text)

@@ -33,7 +33,7 @@ from compaction_app.messages.validation import token_count
 from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.models.database import after_commit, database_of, now_of
 from compaction_app.telemetry import log
-from compaction_app.values import EXTRACTIVE_MODEL, OPEN_RUN_STATUSES, ModelCall, RunStatus
+from compaction_app.values import EXTRACTIVE_MODEL, OPEN_RUN_STATUSES, PERSON, ModelCall, RunStatus
 
 logger = logging.getLogger("compaction_app.spending")
 
@@ -152,7 +152,7 @@ def cost_of(calls: Sequence[ModelCall], prices: Mapping[str, Price]) -> Decimal 
 
 def cost_of_call(call: ModelCall, prices: Mapping[str, Price]) -> Decimal | None:
     """None where the model has no price, or its provider did not report tokens."""
-    if call.model == EXTRACTIVE_MODEL:
+    if call.model in (EXTRACTIVE_MODEL, PERSON):
         return Decimal(0)
     # Beside prices in the host's own currency one in dollars would be wrong.
     price = prices.get(call.model) if prices else known_price(call.model)

@@ -18,6 +18,8 @@ Json = Any
 
 #: The model name in drafts of the extractive summarizer, which calls no model and is free.
 EXTRACTIVE_MODEL = "extractive"
+#: That of summaries that a person wrote.
+PERSON = "person"
 #: Stands before the ledger where a summary is shown. What stands under it elsewhere is no ledger.
 LEDGER_HEADING = "## Kept word for word"
 #: The first line of an extract.
@@ -507,6 +509,8 @@ class SummaryDraft(ModelCall):
     tool_called: bool = False
     #: The text is quoted from the conversation, as that of a summarizer that needs no model: it is judged as such.
     is_extract: bool = False
+    #: A person wrote the text: only its size is judged.
+    by_person: bool = False
     #: Tokens of the draft that was too long, where this one answers the retry with a smaller target; else 0.
     tightened: int = 0
     #: Every call made for it, refused drafts included. Empty: only the call that made this draft.

@@ -22,7 +22,7 @@ from compaction_app import signals
 from compaction_app.compaction import leases
 from compaction_app.compaction.planning import plan_compaction
 from compaction_app.compaction.search_index import write_entries
-from compaction_app.compaction.trigger import CompactionRequest, open_run
+from compaction_app.compaction.trigger import CompactionRequest, open_run, preview
 from compaction_app.conf import (
     MAX_INTEGER,
     Lookahead,
@@ -57,6 +57,7 @@ from compaction_app.redaction import redactor_of
 from compaction_app.spending import add_spending
 from compaction_app.summarizers.base import (
     ExtractiveSummarizer,
+    GivenText,
     Summarizer,
     TimeLeft,
     ask_summarizer,
@@ -70,6 +71,7 @@ from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count
 from compaction_app.tree import branches
 from compaction_app.values import (
+    PERSON,
     Branch,
     Budget,
     Capacity,
@@ -181,7 +183,7 @@ def prepare(
     request of the same run was too large for ``summarizer``, which is now asked for no more than that.
     """
     settings = settings_from_snapshot(run.settings)
-    summarizer = summarizer or make_summarizer(settings, run.session.model, time_left)
+    summarizer = summarizer or _summarizer_of(run, settings, time_left)
     work = _load(run, settings, at_most, summarizer)
     if isinstance(work, SkipReason):
         run.skip(work)
@@ -190,11 +192,34 @@ def prepare(
     # A model is asked if only its own limit leaves no room, or if nothing of the conversation can be quoted.
     if quoted and quoted.has_no_room(summarizer):
         work = quoted
-    elif not summarizer.quotes:
-        work.request = prompt_of(run, settings).beside(work.request, work.plan, *work.remembered.show())
+    else:
+        work.show_memory()
     due = write_if_claimed(run, lambda: work.started(again=at_most is not None))
     give_back_connection(run)
     return due
+
+
+def _summarizer_of(run: CompactionRun, settings: Settings, time_left: TimeLeft = unlimited) -> Summarizer:
+    if run.summarizer_model == PERSON:
+        # After an erasure it has no text, and is refused.
+        return GivenText(settings, run.written)
+    return make_summarizer(settings, run.session.model, time_left)
+
+
+def dry_run(request: CompactionRequest) -> CompactionRun:
+    """The run that the request would open, not stored: what it would cover, with the size of its request as
+    ``input_tokens`` and about what stays as ``tokens_after``; ``skipped`` where nothing would be covered.
+    """
+    run, settings = preview(request), request.resolved.settings
+    work = _load(run, settings, None, _summarizer_of(run, settings)) if run.cutoff_id else SkipReason.NOTHING_TO_COMPACT
+    if isinstance(work, SkipReason):
+        run.status, run.skip_reason = RunStatus.SKIPPED, work
+        return run
+    work.show_memory()
+    plan, shown = work.plan, work.kept_tokens
+    run.anchor_id, run.cutoff_id, run.messages_compacted = plan.anchor_id, plan.cutoff.id, len(plan.covered)
+    run.input_tokens, run.tokens_after = count_request(work.request, work.count), plan.target_tokens + shown
+    return run
 
 
 def _load(
@@ -260,9 +285,10 @@ def _plan(
         branch,
         budget,
         settings if summarizer.looks_ahead else settings.but(lookahead=Lookahead.NONE),
-        focused=bool(run.instructions or run.policy_line),
+        focused=bool(run.instructions or run.policy_line or run.summarizer_model == PERSON),
         follow_up=run.previous_run_id is not None,
         limit=limit,
+        until=run.cutoff_id if run.is_cut_given else None,
     )
 
 
@@ -312,6 +338,19 @@ class Attempt:
     def memory_tokens(self) -> int:
         """What the memory beside the draft takes of the plan's target."""
         return self.plan.target_tokens - self.request.target_tokens
+
+    def show_memory(self) -> None:
+        """Let a model that writes see what will stand beside its text."""
+        if not self.summarizer.quotes:
+            prompt = prompt_of(self.run, self.settings)
+            self.request = prompt.beside(self.request, self.plan, *self.remembered.show())
+
+    @property
+    def kept_tokens(self) -> int:
+        """Of what is shown beside the summary."""
+        plan = self.plan
+        request = (plan.turn_request,) if plan.turn_request else ()
+        return sum(message.tokens for message in (*plan.pins, *plan.kept, *request))
 
     def prose(self, draft: SummaryDraft) -> SummaryDraft:
         return prose_draft(draft, self.request.previous_ledger)
@@ -467,7 +506,8 @@ class Attempt:
         run.error_code = run.error_detail = ""
         if self.failure:
             _note_error(run, self.failure)
-        shown = (*plan.pins, *plan.kept, *([plan.turn_request] if plan.turn_request else ()))
+        # Of a partial generation the next one covers what is left.
+        until = run.cutoff_id if run.is_cut_given else None
         run.end(
             status=RunStatus.SUCCEEDED,
             summary=summary,
@@ -475,12 +515,13 @@ class Attempt:
             anchor_id=plan.anchor_id,
             cutoff_id=plan.cutoff.id,
             tokens_before=self.branch.history_tokens,
-            tokens_after=summary.token_count + sum(message.tokens for message in shown),
+            tokens_after=summary.token_count + self.kept_tokens,
             messages_compacted=len(plan.covered),
             retention_before=kept.before,
             retention_after=kept.after,
             summarizer_model=draft.model[:255],
-            request=request,
+            request={} if draft.by_person else request,
+            written="",
             shortened_inputs=sorted(self.limits),
             error_code=run.error_code,
             error_detail=run.error_detail,
@@ -488,7 +529,7 @@ class Attempt:
         for kind, payload in self.events:
             run.record(kind, payload)
         self._tell_of_summary()
-        return self._open_follow_up()
+        return self._open_follow_up(until)
 
     def _tell_of_summary(self) -> None:
         """The events, the log line and the signal of a summary that was stored."""
@@ -522,10 +563,10 @@ class Attempt:
         end = {"retention": told["retention_after"], "cost": run.cost}
         log(logger, logging.INFO, "done", **which, **sizes, **spent, **end)
 
-    def _open_follow_up(self) -> CompactionRun | None:
+    def _open_follow_up(self, until: int | None) -> CompactionRun | None:
         """The next generation, opened in the commit of this one, where the summarizer could not take it all."""
         run = self.run
-        if not self.plan.partial or (run.tokens_after or 0) <= self.budget.target:
+        if not self.plan.partial or (until is None and (run.tokens_after or 0) <= self.budget.target):
             return None
         resolved = ResolvedRequest(
             session=run.session,
@@ -541,6 +582,7 @@ class Attempt:
             resolved=resolved,
             instructions=run.instructions,
             policy_line=run.policy_line,
+            until=until,
             previous=run,
         )
         return open_run(request).run

@@ -19,6 +19,7 @@ from functools import cached_property
 from compaction_app.conf import Lookahead, Settings
 from compaction_app.context.budget import get_compaction_params
 from compaction_app.context.pruning import newest_within, pins_and_room
+from compaction_app.exceptions import InvalidMessage
 from compaction_app.messages.open_calls import open_calls_at_end
 from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS, largest_saving_summary
 from compaction_app.summarizers.prompts import OVERSIZE_FACTOR, SummarizerLimit
@@ -87,15 +88,16 @@ def plan_compaction(
     focused: bool = False,
     follow_up: bool = False,
     limit: SummarizerLimit | None = None,
+    until: int | None = None,
 ) -> CompactionPlan | None:
     """What the next compaction of ``branch`` covers; None: nothing can be covered, or nothing is new.
 
     ``focused``: it has instructions or a policy line. ``follow_up``: it continues a partial generation. ``limit``:
-    what the summarizer takes; without it the plan is never partial.
+    what the summarizer takes; without it the plan is never partial. ``until``: the last message to cover, by its id.
     """
     history = branch.history_tokens
     over = history > budget.threshold
-    if not over and not focused and not follow_up and branch.already_compacted:
+    if until is None and not over and not focused and not follow_up and branch.already_compacted:
         return None
     planner = _Planner(
         tail=branch.tail,
@@ -107,10 +109,27 @@ def plan_compaction(
         # Of a small summarizer's input the look-ahead, which only informs, takes a quarter at most.
         lookahead_tokens=min(LOOKAHEAD_TOKENS, limit.max_tokens // 4) if limit else LOOKAHEAD_TOKENS,
     )
-    cut = planner.choose(get_compaction_params(history, budget).tokens_for_recent, over=over)
-    if not cut:
+    if until is None:
+        cut = planner.choose(get_compaction_params(history, budget).tokens_for_recent, over=over)
+    else:
+        cut = _cut_behind(branch, until)
+    if not cut or (until is not None and planner.largest_target(cut) < 1):
         return None
     return planner.plan_within(cut, limit) if limit else planner.plan(cut, kept_from=cut)
+
+
+def _cut_behind(branch: Branch, until: int) -> int:
+    """The cut behind a message that ends a turn; :class:`InvalidMessage` with the reason where there is none."""
+    cut = next((place for place, message in enumerate(branch.tail, 1) if message.id == until), 0)
+    if not cut:
+        raise InvalidMessage(f"until: message {until} is not on this branch, or is summarized already.", field="until")
+    ends = [place for place, message in enumerate(branch.tail) if message.starts_turn and place >= cut]
+    if cut not in ends:
+        near = f" Its turn ends at message {branch.tail[ends[0] - 1].id}." if ends else ""
+        raise InvalidMessage(
+            f"until: no turn begins behind message {until}, so it is no place to cut.{near}", field="until"
+        )
+    return cut
 
 
 @dataclass(frozen=True, kw_only=True)

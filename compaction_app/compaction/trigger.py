@@ -35,6 +35,7 @@ from compaction_app.telemetry import log, log_error
 from compaction_app.tree import branches
 from compaction_app.tree.lanes import tips_at_or_below
 from compaction_app.values import (
+    PERSON,
     Branch,
     CompactionPlan,
     ErrorCode,
@@ -71,6 +72,11 @@ class CompactionRequest:
     resolved: ResolvedRequest
     instructions: str = ""
     policy_line: str = ""
+    #: The last message to cover, by its id.
+    until: int | None = None
+    #: The summary, where a person wrote it, and who that is.
+    text: str = ""
+    author: Any = None
     #: Ignore cool-down and breaker.
     forced: bool = False
     #: A policy forces it on a branch that is not over its threshold.
@@ -84,6 +90,17 @@ class CompactionRequest:
     def by_threshold(self) -> bool:
         """The threshold asks for it, and it does not continue a partial generation."""
         return self.trigger == Trigger.THRESHOLD and self.previous is None
+
+    @property
+    def focused(self) -> bool:
+        """A model, or the person who writes, looks at the whole branch: so the summary is anchored at its tip."""
+        return bool(self.instructions or self.policy_line or self.text)
+
+    def plan(self, branch: Branch) -> CompactionPlan | None:
+        resolved, follow_up = self.resolved, self.previous is not None
+        return plan_compaction(
+            branch, resolved.budget, resolved.settings, focused=self.focused, follow_up=follow_up, until=self.until
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,13 +177,7 @@ def open_under_lock(request: CompactionRequest) -> Decision:
     if request.by_threshold and not over and not request.below_threshold:
         return _under_threshold(request, tokens)
     branch = branches.with_already_compacted(branch, request.tip)
-    plan = plan_compaction(
-        branch,
-        resolved.budget,
-        resolved.settings,
-        focused=bool(request.instructions or request.policy_line),
-        follow_up=request.previous is not None,
-    )
+    plan = request.plan(branch)
     if (open_run_id := _open_run_in_the_way(request, branch, plan)) is not None:
         # Recorded once: while workers are busy each turn of the branch meets it.
         waiting = CompactionRun(pk=open_run_id)
@@ -246,8 +257,7 @@ def _suppress(
 
 
 def _create(request: CompactionRequest, branch: Branch, plan: CompactionPlan, now: datetime) -> Decision:
-    run = _new_run(request, branch, now)
-    run.anchor_id, run.cutoff_id = plan.anchor_id, plan.cutoff.id
+    run = _new_run(request, branch, now, plan)
     run.save(force_insert=True)
     if request.by_threshold and not request.below_threshold:
         budget = request.resolved.budget
@@ -266,16 +276,33 @@ def _create(request: CompactionRequest, branch: Branch, plan: CompactionPlan, no
     return Decision(run)
 
 
-def _new_run(request: CompactionRequest, branch: Branch, now: datetime) -> CompactionRun:
+def preview(request: CompactionRequest) -> CompactionRun:
+    """The run that the request would open, not stored; without a cutoff where nothing can be covered."""
+    branch = branches.load_whole_tail(request.tip, with_content=False)
+    branch = branches.with_already_compacted(branch, request.tip)
+    run = _new_run(request, branch, now_of(request.tip), request.plan(branch))
+    run.session = request.resolved.session
+    return run
+
+
+def _new_run(
+    request: CompactionRequest, branch: Branch, now: datetime, plan: CompactionPlan | None = None
+) -> CompactionRun:
     resolved = request.resolved
     run = CompactionRun(
         session_id=request.tip.session_id,
         tip_id=request.tip.pk,
+        anchor_id=plan.anchor_id if plan else None,
+        cutoff_id=plan.cutoff.id if plan else None,
         base_id=branch.base.id if branch.base else None,
         previous_run=request.previous,
         trigger=request.trigger,
         instructions=request.instructions,
         policy_line=request.policy_line,
+        written=request.text,
+        author=request.author,
+        is_cut_given=request.until is not None,
+        summarizer_model=PERSON if request.text else "",
         prompt_version=prompt_version(resolved.settings.summarizer_entry.prompt),
         nonce=secrets.token_hex(8),
         settings=resolved.settings.snapshot(),

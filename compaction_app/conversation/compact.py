@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Unpack
+from typing import Any, Unpack
 
 from asgiref.sync import sync_to_async
 from django.db.models import Q
 
 from compaction_app import tasks
 from compaction_app.compaction.execute import carry_out_generations, wait_for_end
+from compaction_app.compaction.execute import dry_run as look_at
 from compaction_app.compaction.trigger import CompactionRequest, Decision, open_run
 from compaction_app.conf import Mode
 from compaction_app.context.budget import ContextRequest, TurnOptions
@@ -20,9 +21,9 @@ from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.models.database import after_commit, now_of, require_no_transaction
 from compaction_app.spending import describe_overspending
 from compaction_app.summarizers.prompts import MAX_INSTRUCTIONS
-from compaction_app.summarizers.waiting import AWAITED, BLOCKING, without_waiting
-from compaction_app.tree.branches import check_tip
-from compaction_app.values import Suppression, Trigger, TriggerName
+from compaction_app.summarizers.waiting import AWAITED, BLOCKING, takes_the_arguments_of, without_waiting
+from compaction_app.tree.branches import check_instance, check_tip
+from compaction_app.values import SkipReason, Suppression, Trigger, TriggerName
 
 #: After this time the code that opened a run no longer enqueues it.
 _OPENER_SECONDS = 10
@@ -33,23 +34,25 @@ def request_compaction(
     *,
     trigger: TriggerName = Trigger.THRESHOLD,
     instructions: str = "",
+    until: ChatMessage | None = None,
+    text: str = "",
+    author: Any = None,
     **options: Unpack[TurnOptions],
 ) -> CompactionRun | None:
     """Compact in the background if it is needed: opens a run and enqueues it after the commit.
 
     ``trigger="manual"`` compacts whatever the threshold says. ``instructions``: for this summary, at most
-    :data:`MAX_INSTRUCTIONS` characters. The other arguments are those of :func:`get_context`: pass what the turn was
-    asked with. None: not needed, or suppressed. Never waits for a model and never raises for a broker that is down. In
-    the mode ``deterministic`` the run is carried out before it returns, or when an open transaction is committed.
+    :data:`MAX_INSTRUCTIONS` characters. ``until``, ``text`` and ``author`` are those of :func:`compact`. The other
+    arguments are those of :func:`get_context`: pass what the turn was asked with. None: not needed, or suppressed.
+    Never waits for a model and never raises for a broker that is down. In the mode ``deterministic`` the run is carried
+    out before it returns, or when an open transaction is committed.
     """
     check_tip(tip)
-    _check_instructions(instructions)
-    resolved = resolve_request_at(tip, ContextRequest.of(**options))
     if trigger not in list(Trigger):
         raise InvalidMessage(f"trigger must be one of {', '.join(Trigger)}, not {trigger!r}.", field="trigger")
-    return open_and_enqueue(
-        CompactionRequest(tip=tip, trigger=Trigger(trigger), resolved=resolved, instructions=instructions)
-    ).run
+    request = ContextRequest.of(**options)
+    asked = {"instructions": instructions, "until": until, "text": text, "author": author}
+    return open_and_enqueue(asked_request(tip, request, trigger=Trigger(trigger), **asked)).run
 
 
 def open_and_enqueue(request: CompactionRequest) -> Decision:
@@ -70,31 +73,83 @@ def start(run: CompactionRun) -> None:
         tasks.enqueue(run)
 
 
-def compact(tip: ChatMessage, *, instructions: str = "") -> CompactionRun:
+def compact(
+    tip: ChatMessage,
+    *,
+    instructions: str = "",
+    until: ChatMessage | None = None,
+    text: str = "",
+    author: Any = None,
+    dry_run: bool = False,
+) -> CompactionRun:
     """Compact now and wait for it. Returns the run: ``succeeded``, or ``skipped`` with nothing to compact.
+
+    ``until``: the last message to cover, which ends a turn; else :class:`InvalidMessage` says why not. ``text``: the
+    summary, as a person wrote it, the ``author``; no model is asked. ``dry_run`` stores nothing and asks nobody: the
+    run that is returned says what would be covered, with the size of the request as ``input_tokens``.
 
     An open run that no worker will take is carried out instead of a new one. Raises :class:`CompactionRefused` where
     a worker has a run of this branch, the mode is off or a limit of ``SPENDING_LIMITS`` is reached,
     :class:`CompactionFailed` where a summary could not be made; its ``generation`` says what of it is stored.
     """
-    run = open_now(tip, Trigger.MANUAL, ContextRequest(), instructions)
-    return without_waiting(wait_for_end(run, BLOCKING))
+    asked = dict(locals())
+    run = _open_or_look(asked.pop("tip"), **asked)
+    return run if dry_run else without_waiting(wait_for_end(run, BLOCKING))
 
 
-async def acompact(tip: ChatMessage, *, instructions: str = "") -> CompactionRun:
+@takes_the_arguments_of(compact)
+async def acompact(tip: ChatMessage, **options: Any) -> CompactionRun:
     """:func:`compact` with the model awaited: the event loop and the database thread stay free meanwhile."""
-    run = await sync_to_async(open_now)(tip, Trigger.MANUAL, ContextRequest(), instructions)
-    return await wait_for_end(run, AWAITED)
+    run = await sync_to_async(_open_or_look)(tip, **options)
+    return run if options.get("dry_run") else await wait_for_end(run, AWAITED)
 
 
-def open_now(tip: ChatMessage, trigger: Trigger, request: ContextRequest, instructions: str = "") -> CompactionRun:
+def _open_or_look(tip: ChatMessage, *, dry_run: bool = False, **given: Any) -> CompactionRun:
+    if not dry_run:
+        return open_now(tip, Trigger.MANUAL, ContextRequest(), **given)
+    request = asked_request(tip, ContextRequest(), **given)
+    if request.resolved.settings.mode == Mode.OFF:
+        raise CompactionRefused(reason=SkipReason.MODE_OFF)
+    return look_at(request)
+
+
+def asked_request(
+    tip: ChatMessage,
+    request: ContextRequest,
+    *,
+    instructions: str = "",
+    until: ChatMessage | None = None,
+    text: str = "",
+    author: Any = None,
+    trigger: Trigger = Trigger.MANUAL,
+) -> CompactionRequest:
+    """What somebody asks for, checked."""
+    check_tip(tip)
+    _check_instructions(instructions)
+    check_text(text, "text")
+    if text and not text.strip():
+        raise InvalidMessage("text: a summary of blanks says nothing.", field="text")
+    if until is not None:
+        check_instance(until, ChatMessage, "until")
+    resolved = resolve_request_at(tip, request)
+    return CompactionRequest(
+        tip=tip,
+        trigger=trigger,
+        resolved=resolved,
+        instructions=instructions,
+        until=until.pk if until else None,
+        text=text,
+        author=author,
+    )
+
+
+def open_now(tip: ChatMessage, trigger: Trigger, request: ContextRequest, **given: Any) -> CompactionRun:
     """Open a run for its caller to carry out; :class:`CompactionRefused` with the reason if there is none."""
     check_tip(tip)
     require_no_transaction(tip)
-    _check_instructions(instructions)
-    resolved = resolve_request_at(tip, request)
-    decision = open_run(CompactionRequest(tip=tip, trigger=trigger, resolved=resolved, instructions=instructions))
-    if decision.open_run_id and (waiting := _waiting_run(decision.open_run_id, instructions, tip)):
+    asked = asked_request(tip, request, trigger=trigger, **given)
+    decision = open_run(asked)
+    if decision.open_run_id and (waiting := _waiting_run(decision.open_run_id, asked)):
         return waiting
     if decision.run is None:
         why = describe_overspending(decision.numbers) if decision.reason == Suppression.SPEND else ""
@@ -107,16 +162,19 @@ def open_now(tip: ChatMessage, trigger: Trigger, request: ContextRequest, instru
     return decision.run
 
 
-def _waiting_run(run_id: int, instructions: str, tip: ChatMessage) -> CompactionRun | None:
+def _waiting_run(run_id: int, asked: CompactionRequest) -> CompactionRun | None:
     """The run in the way, if only the sweep would take it: the caller carries it out here and now.
 
     Not a run that was opened a moment ago, since the code that opened it is about to enqueue it or to carry it out.
-    With instructions, only a run that has the same.
+    Only a run that was asked for the same, where something was asked for.
     """
-    now = now_of(tip)
-    waiting = CompactionRun.objects.in_database_of(tip).left_behind(now).filter(pk=run_id)
-    if instructions:
-        waiting = waiting.filter(instructions=instructions)
+    now = now_of(asked.tip)
+    waiting = CompactionRun.objects.in_database_of(asked.tip).left_behind(now).filter(pk=run_id)
+    if asked.instructions:
+        waiting = waiting.filter(instructions=asked.instructions)
+    if asked.until or asked.text:
+        waiting = waiting.filter(is_cut_given=asked.until is not None, written=asked.text)
+        waiting = waiting.filter(cutoff=asked.until) if asked.until else waiting
     return waiting.filter(Q(attempts__gt=0) | Q(created_at__lt=now - timedelta(seconds=_OPENER_SECONDS))).first()
 
 

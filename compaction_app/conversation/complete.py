@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 from django.db import DatabaseError, InterfaceError
 
@@ -43,12 +42,11 @@ from compaction_app.messages.validation import token_count
 from compaction_app.models import ChatMessage
 from compaction_app.models.database import give_back_connection
 from compaction_app.redaction import redact_parameters, redactor_of
-from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
+from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, takes_the_arguments_of, without_waiting
 from compaction_app.telemetry import log, log_error
 from compaction_app.values import Capacity, ChatContext, Role, Trigger
 
 Answer = TypeVar("Answer")
-P = ParamSpec("P")
 
 logger = logging.getLogger("compaction_app.complete")
 
@@ -100,16 +98,6 @@ def complete(
     # The signature is the one list of what may be asked.
     asked = dict(locals())
     return without_waiting(_complete(Question.of(BLOCKING, **asked.pop("params"), **asked)))
-
-
-def takes_the_arguments_of(other: Callable[P, Any]) -> Callable[[Callable[..., Answer]], Callable[P, Answer]]:
-    """For type checkers and for :func:`help`: the function has the signature of another one."""
-
-    def with_signature(function: Any) -> Any:
-        function.__signature__ = inspect.signature(other)
-        return function
-
-    return with_signature
 
 
 @takes_the_arguments_of(complete)

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from compaction_app.conversation import chat_model
 from compaction_app.conversation.chat_model import END, ModelReply, OpenedStream, PartialReply
-from compaction_app.conversation.complete import AskedTurn, Question, claim_and_ask, finish_turn, takes_the_arguments_of
+from compaction_app.conversation.complete import AskedTurn, Question, claim_and_ask, finish_turn
 from compaction_app.conversation.usage import sent_context
 from compaction_app.exceptions import InvalidMessage, InvalidReply, StreamInterrupted
 from compaction_app.messages.transcript import RECALL_TOOL
 from compaction_app.models import ChatMessage
 from compaction_app.models.database import require_no_transaction
 from compaction_app.summarizers.endpoint import openai
-from compaction_app.summarizers.waiting import AWAITED, BLOCKING, without_waiting
+from compaction_app.summarizers.waiting import AWAITED, BLOCKING, takes_the_arguments_of, without_waiting
 from compaction_app.values import ChatContext, Strategy
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from django.conf import settings as django_settings
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Coalesce
@@ -120,9 +121,9 @@ class CompactionRun(models.Model):
 
     ``status`` is :class:`RunStatus`; ``skip_reason`` is :class:`SkipReason`, ``error_code`` is :class:`ErrorCode`, each
     empty where it does not apply. ``tip`` is where it was requested, ``summary`` what it made, ``base`` what it started
-    from. ``cost`` is in the currency of ``MODELS``, None where a price is unknown; ``retention_before`` and
-    ``retention_after`` are shares from 0 to 1; the other figures are tokens and messages. Anything it refers to may be
-    None: the message was deleted.
+    from. ``written`` is a summary that its ``author`` wrote, until it is stored. ``cost`` is in the currency of
+    ``MODELS``, None where a price is unknown; ``retention_before`` and ``retention_after`` are shares from 0 to 1; the
+    other figures are tokens and messages. Anything it refers to may be None: the message was deleted.
     """
 
     session = of_session(SHOWN, "runs", verbose_name=_("session"))
@@ -156,6 +157,18 @@ class CompactionRun(models.Model):
     error_detail = text_field(NOTED, _("error details"))
     instructions = text_field(replace(NOTED, client=True), _("instructions"))
     policy_line = text_field(NOTED, _("line of the policy"))
+    written = text_field(NOTED, _("text of a person"), _("Until it is the summary."))
+    author = OURS(
+        models.ForeignKey(
+            django_settings.AUTH_USER_MODEL,
+            on_delete=models.SET_NULL,
+            null=True,
+            blank=True,
+            related_name="+",
+            verbose_name=_("author"),
+        )
+    )
+    is_cut_given = OURS(models.BooleanField(_("cut by a person"), default=False))
     summarizer_model = SHOWN(models.CharField(_("model"), max_length=255, blank=True, default=""))
     prompt_version = SHOWN(models.CharField(_("prompt version"), max_length=50, blank=True, default=""))
     nonce = OURS(models.CharField(_("mark of the prompt"), max_length=40, blank=True, default=""))

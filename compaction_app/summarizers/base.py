@@ -27,7 +27,7 @@ from compaction_app.summarizers.prompts import tighter
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
 from compaction_app.telemetry import log, log_error
 from compaction_app.tokens import Count, ExactTokenCounter
-from compaction_app.values import ErrorCode, EventKind, ModelCall, SummaryDraft, SummaryRequest
+from compaction_app.values import PERSON, ErrorCode, EventKind, ModelCall, SummaryDraft, SummaryRequest
 
 logger = logging.getLogger("compaction_app.summarizers")
 
@@ -150,7 +150,7 @@ class Drafting:
                 log(logger, logging.INFO, "done", model=model, **numbers, characters=len(answer.text))
                 return replace(answer, tightened=too_long, calls=tuple(self.calls))
             self.fail(SummarizerError(f"{len(answer.text)} characters", model=model, error_code=code))
-            if is_last or code not in _ASKED_AGAIN or is_error_text(answer.text):
+            if is_last or code not in _ASKED_AGAIN or answer.by_person or is_error_text(answer.text):
                 return None
             if code != ErrorCode.OVERSIZE:
                 # A second answer of the same model may be a summary.
@@ -272,6 +272,20 @@ class ExtractiveSummarizer(Summarizer):
 
     def summarize(self, request: SummaryRequest) -> SummaryDraft:
         return extractive_draft(request, load_function(self.settings.token_counter))
+
+
+class GivenText(Summarizer):
+    """What a person wrote."""
+
+    reads_reasoning = False
+    smallest_target = 1
+
+    def __init__(self, settings: Settings, text: str) -> None:
+        super().__init__(settings)
+        self.text = text
+
+    def summarize(self, request: SummaryRequest) -> SummaryDraft:
+        return SummaryDraft(text=self.text, model=PERSON, by_person=True)
 
 
 def make_summarizer(settings: Settings, session_model: str = "", time_left: TimeLeft = unlimited) -> Summarizer:

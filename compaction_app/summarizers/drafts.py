@@ -107,7 +107,7 @@ def mended(draft: SummaryDraft, most_tokens: int) -> SummaryDraft:
 
     What is longer than any reply of ``most_tokens`` is cut: it is refused, and no pattern need read it.
     """
-    if draft.is_extract:
+    if draft.is_extract or draft.by_person:
         return draft
     longest = CHARACTERS_A_TOKEN * most_tokens
     if len(draft.text) > longest:
@@ -207,14 +207,15 @@ def refuse_draft(draft: SummaryDraft, request: SummaryRequest, most_tokens: int,
     if leaks_wrapper(text, request.nonce):
         return ErrorCode.LEAKED_WRAPPER
     # An extract quotes the conversation, in which errors and apologies are material.
-    if not draft.is_extract and is_error_text(seen):
+    is_of_model = not (draft.is_extract or draft.by_person)
+    if is_of_model and is_error_text(seen):
         return ErrorCode.ERROR_TEXT
-    if len(seen) < MIN_SUMMARY_CHARS:
+    if not draft.by_person and len(seen) < MIN_SUMMARY_CHARS:
         return ErrorCode.TOO_SHORT
     # Before anything is counted: a tokenizer cannot read lone surrogates, and no database stores them.
     if not (is_storable(text) and is_storable(draft.model)):
         return ErrorCode.INVALID_TEXT
-    if not draft.is_extract and (code := _why_it_says_nothing(seen, request)):
+    if is_of_model and (code := _why_it_says_nothing(seen, request)):
         return code
     if count([text])[0] > longest:
         return ErrorCode.OVERSIZE

@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import importlib
+import inspect
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import copy_context
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
 
 Result = TypeVar("Result")
+P = ParamSpec("P")
 
 #: Its locks cannot be shared with a real thread, which a model's call needs (see :func:`replaced_threads`).
 NO_EVENTLET = "eventlet has replaced Python's threads: asking a model would stop the database work of other greenlets."
@@ -55,6 +57,16 @@ def without_waiting(coroutine: Coroutine[Any, Any, Result]) -> Result:
         result: Result = done.value
         return result
     raise RuntimeError("The coroutine waits for an event loop.")
+
+
+def takes_the_arguments_of(other: Callable[P, Any]) -> Callable[[Callable[..., Result]], Callable[P, Result]]:
+    """For type checkers and for :func:`help`: the function has the signature of another one."""
+
+    def with_signature(function: Any) -> Any:
+        function.__signature__ = inspect.signature(other)
+        return function
+
+    return with_signature
 
 
 def run_in_loop(coroutine: Coroutine[Any, Any, Result]) -> Result:

@@ -1,0 +1,103 @@
+"""A summary that a person corrects: a generation of its own, in the place of the one that was read.
+
+What was wrong in a summary may be in each one that was built on it, so all of them are retired with it. Cutoff, anchor,
+extract and ledger stay those of the first one: an erasure reaches both alike.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from django.db.models import Max
+
+from compaction_app.conf import get_token_counter
+from compaction_app.context.reading import resolve_request
+from compaction_app.conversation.erase import retire_summary
+from compaction_app.exceptions import InvalidMessage, NotASummary
+from compaction_app.messages.transcript import count_summary, leaks_wrapper
+from compaction_app.messages.validation import check_text
+from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.models.database import locked, now_of
+from compaction_app.summarizers.prompts import OVERSIZE_FACTOR
+from compaction_app.telemetry import log
+from compaction_app.tree import branches
+from compaction_app.values import PERSON, EventKind, Kind, RunStatus, Trigger, with_ledger
+
+logger = logging.getLogger("compaction_app.compaction")
+
+#: Why the summary before was retired.
+CORRECTED = "corrected"
+
+
+def correct_summary(summary: ChatMessage, text: str, *, author: Any = None) -> CompactionRun:
+    """Store ``text`` as the summary that applies where ``summary`` did, and retire that one with all built on it.
+
+    Returns the run that records it, with ``author``. The next compaction goes on from the corrected text. Raises
+    :class:`InvalidMessage` for a blank text, one that is too long for a summary, and a summary that is not in use;
+    :class:`NotASummary` for a message.
+    """
+    branches.check_instance(summary, ChatMessage, "summary")
+    if summary.kind != Kind.SUMMARY:
+        raise NotASummary(f"Message {summary.pk} is not a summary; only summaries are corrected.")
+    check_text(text, "text")
+    text = text.strip()
+    if not text or leaks_wrapper(text, ""):
+        raise InvalidMessage(
+            "text: a summary needs words, and none of the tags that prompts are made of.", field="text"
+        )
+    count = get_token_counter()
+    with locked(summary):
+        rows = ChatMessage.objects.in_database_of(summary).select_related("session").live()
+        row = rows.filter(pk=summary.pk).first()
+        if row is None:
+            raise InvalidMessage(f"summary: {summary.pk} is not in use any more.", field="summary")
+        tokens = count_summary(with_ledger(text, row.ledger), count)
+        budget = resolve_request(row.session).budget
+        if tokens > (most := max(row.token_count, int(OVERSIZE_FACTOR * budget.summary_target))):
+            raise InvalidMessage(f"text: {tokens} tokens are too long for a summary; {most} are allowed.", field="text")
+        stored = CompactionRun.objects.in_database_of(row).filter(session=row.session_id)
+        made = stored.filter(summary=row).first()
+        anchor = branches.unread_message(row, row.parent_message_id or 0)
+        before = branches.history_at(anchor).tokens
+        retire_summary(row, reason=CORRECTED)
+        corrected = ChatMessage(
+            session_id=row.session_id,
+            kind=Kind.SUMMARY,
+            role=row.role,
+            content=text,
+            token_count=tokens,
+            model=PERSON,
+            **{name: getattr(row, name) for name in _OF_PLACE},
+        )
+        ChatMessage.objects.append_chain(anchor, [corrected])
+        now = now_of(row)
+        run = CompactionRun(
+            session_id=row.session_id,
+            tip_id=made.tip_id if made else anchor.pk,
+            anchor_id=anchor.pk,
+            cutoff_id=row.last_summarized_message_id,
+            base_id=made.base_id if made else None,
+            summary=corrected,
+            trigger=Trigger.MANUAL,
+            status=RunStatus.SUCCEEDED,
+            author=author,
+            summarizer_model=PERSON,
+            generation=(stored.aggregate(newest=Max("generation"))["newest"] or 0) + 1,
+            messages_compacted=made.messages_compacted if made else None,
+            tokens_before=before,
+            tokens_after=branches.history_at(anchor).tokens,
+            created_at=now,
+            finished_at=now,
+        )
+        run._state.db = stored.db
+        run.save(force_insert=True)
+        numbers = {"generation": run.generation, "messages": run.messages_compacted}
+        run.record(EventKind.COMPLETED, {**numbers, "tokens_before": before, "tokens_after": run.tokens_after})
+        run.announce_end()
+    log(logger, logging.INFO, "done", run=run.pk, session=run.session_id, summary=run.summary_id, **numbers)
+    return run
+
+
+#: What a correction keeps of the summary before it.
+_OF_PLACE = ("last_summarized_message_id", "pinned_message_id", "extract", "memory", "ledger")
