@@ -617,7 +617,7 @@ NOT_FROM_OUTSIDE = set(
     endpoint_of_request remember forget tool_schema index_of
     safe_name private database_alias succeeded_runs as_json is_allowed owner_or_staff whole page
     parse_cursor value_of column bar number percent record_double_configured endpoint_of_client require_client
-    takes_the_arguments_of redact_parameters
+    redact_parameters
     """
     # A type alone, or once through, without a pattern that repeats.
     """wrong_draft count_summary with_address json_type report_of problem_of event response redacted """
@@ -626,7 +626,7 @@ NOT_FROM_OUTSIDE = set(
     redact_branch reasoning_sizes overflow_of_error overflow_of_report error_text
     """
     # A row, by its key: queries, whose number and rows other tests assert.
-    """require_tip request_compaction compact acompact open_now copies_of retire_summary live_built_on
+    """require_tip request_compaction compact acompact open_now asked_request correct_summary copies_of retire_summary live_built_on
     redact_message delete_message delete_owner ids_below pin_message unpin_message recall_text
     settle is_of_page
     """

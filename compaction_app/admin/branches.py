@@ -46,7 +46,7 @@ _REASON_WORDS: dict[str, Any] = {
     Suppression.POLICY: gettext_lazy("POLICY deferred it."),
     Suppression.IRREDUCIBLE: gettext_lazy("What must stay verbatim is over the threshold alone."),
     Suppression.SPEND: gettext_lazy("One of SPENDING_LIMITS was reached."),
-    Suppression.MANUAL_MODE: gettext_lazy("MODE is manual: it is compacted when somebody asks for it."),
+    Suppression.MANUAL_MODE: gettext_lazy("In the mode manual nobody had asked for it."),
 }
 
 

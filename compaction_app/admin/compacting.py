@@ -20,17 +20,17 @@ from django.utils.translation import gettext_lazy
 from compaction_app.admin.display import moment, number
 from compaction_app.admin.links import Links
 from compaction_app.chat import MAX_INSTRUCTIONS
-from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.conf import Mode, get_settings
 from compaction_app.context.budget import ContextRequest
-from compaction_app.context.reading import resolve_request_at
-from compaction_app.conversation.compact import open_and_enqueue
+from compaction_app.conversation.compact import asked_request, open_and_enqueue
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.models.words import words
 from compaction_app.spending import find_overspending
-from compaction_app.tree.branches import check_tip
-from compaction_app.values import RunStatus, SkipReason, Trigger
+from compaction_app.values import RunStatus, SkipReason
+
+#: The permission to do so.
+COMPACT = "compact_chatsession"
 
 
 class CompactForm(forms.Form):
@@ -40,6 +40,19 @@ class CompactForm(forms.Form):
         max_length=MAX_INSTRUCTIONS,
         widget=forms.Textarea(attrs={"rows": 6, "class": "vLargeTextField", "dir": "auto"}),
         help_text=gettext_lazy("Optional: what the summary should focus on."),
+    )
+    until = forms.IntegerField(
+        label=gettext_lazy("Up to message"),
+        required=False,
+        min_value=1,
+        max_value=2**63 - 1,
+        help_text=gettext_lazy("Optional: the id of the last message to summarize. It ends a turn."),
+    )
+    text = forms.CharField(
+        label=gettext_lazy("Summary"),
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 6, "class": "vLargeTextField", "dir": "auto"}),
+        help_text=gettext_lazy("Optional: write it yourself, and no model is asked."),
     )
 
 
@@ -64,18 +77,15 @@ def held_back(session: ChatSession) -> str:
 
 
 def request_branch_compaction(
-    model_admin: ModelAdmin[Any], links: Links, tip: ChatMessage, instructions: str = ""
+    model_admin: ModelAdmin[Any], links: Links, tip: ChatMessage, *, until: int | None = None, **given: Any
 ) -> CompactionRun | None:
     """Request the compaction of one branch and tell the user; returns the run that was opened for it."""
     tell, named = partial(_tell, model_admin, links), links.message(tip.pk)
-    try:
-        check_tip(tip)
-        resolved = resolve_request_at(tip, ContextRequest())
-        request = CompactionRequest(tip=tip, trigger=Trigger.MANUAL, resolved=resolved, instructions=instructions)
-        decision = open_and_enqueue(request)
-    except CompactionError as error:
-        tell(messages.ERROR, "{}: {}", named, error)
-        return None
+    if until is not None:
+        rows = ChatMessage.objects.in_database_of(tip).filter(session=tip.session_id)
+        # An id that is of no message of the session is on no branch of it either.
+        given["until"] = rows.filter(pk=until).first() or ChatMessage(pk=until)
+    decision = open_and_enqueue(asked_request(tip, ContextRequest(), author=links.request.user, **given))
     run = decision.run
     if run is not None and run.status != RunStatus.SKIPPED:
         tell(messages.SUCCESS, _("Opened: {}. Its page tells how it goes on."), links.record(run))

@@ -14,6 +14,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages as notes
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.expressions import RawSQL
@@ -26,7 +27,7 @@ from django.utils.translation import gettext_lazy
 
 from compaction_app import chat
 from compaction_app.admin import display
-from compaction_app.admin.compacting import held_back, requested_after
+from compaction_app.admin.compacting import COMPACT, held_back, requested_after
 from compaction_app.admin.display import joined
 from compaction_app.admin.links import Links
 from compaction_app.admin.records import RecordAdmin
@@ -157,6 +158,7 @@ class ErasingAdmin(RecordAdmin):
         return [
             self.page("<int:pk>/redact/", self.redact_view, "redact_chatmessage"),
             self.page("<int:pk>/retire/", self.retire_view, "retire_summary"),
+            self.page("<int:pk>/correct/", self.correct_view, "retire_summary"),
             *super().get_urls(),
         ]
 
@@ -227,6 +229,31 @@ class ErasingAdmin(RecordAdmin):
             tell=partial(_without, links, live, obj.session),
             form=RetireForm,
         )
+
+    def correct_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
+        live = lean(live_built_on(obj)).order_by("id")
+        if not (obj.is_summary and live):
+            raise Http404("There is no such live summary.")
+        if not links.may(COMPACT):
+            raise PermissionDenied
+
+        class CorrectForm(forms.Form):
+            text = forms.CharField(
+                label=_("Text"),
+                initial=obj.content,
+                widget=forms.Textarea(attrs={"rows": 20, "class": "vLargeTextField", "dir": "auto"}),
+                help_text=_("The model is sent this instead. The ledger below it stays."),
+            )
+
+        def act(given: dict[str, Any]) -> HttpResponse:
+            run = chat.correct_summary(obj, given["text"], author=request.user)
+            self.log_change(request, obj, _("Corrected by run {}.").format(run.pk))
+            said = format_html(_("Corrected: {} is in use."), links.summary(run.summary_id, run.generation))
+            self.message_user(request, said, notes.SUCCESS)
+            return HttpResponseRedirect(links.url("chatmessage_change", run.summary_id))
+
+        about = {"title": _("Correct"), "form": CorrectForm, "live": live}
+        return self.confirm(links, obj, act, "chatmessage/correct.html", **about)
 
     def _retire(self, links: Links, summary: ChatMessage, reason: str) -> None:
         live = live_built_on(summary).values_list("pk", flat=True)

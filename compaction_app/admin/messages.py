@@ -23,7 +23,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from compaction_app.admin import display, records, summaries
-from compaction_app.admin.compacting import CompactForm, is_off, request_branch_compaction
+from compaction_app.admin.compacting import COMPACT, CompactForm, is_off, request_branch_compaction
 from compaction_app.admin.contexts import context_here, context_then
 from compaction_app.admin.display import column, number
 from compaction_app.admin.erasure import SEARCH, ErasingAdmin
@@ -219,10 +219,12 @@ class ChatMessageAdmin(ErasingAdmin):
 
     def tools(self, links: Links, obj: ChatMessage) -> dict[str, str]:
         if obj.is_summary:
-            may_retire = obj.retired_at is None and links.may("retire_summary")
-            return {_("Retire"): links.url("chatmessage_retire", obj.pk)} if may_retire else {}
+            if obj.retired_at is not None or not links.may("retire_summary"):
+                return {}
+            may_write = {_("Correct"): links.url("chatmessage_correct", obj.pk)} if links.may(COMPACT) else {}
+            return {**may_write, _("Retire"): links.url("chatmessage_retire", obj.pk)}
         tools = {_("Transcript"): links.url("chatmessage_transcript", obj.pk)}
-        if links.may("compact_chatsession") and not is_off(obj.session):
+        if links.may(COMPACT) and not is_off(obj.session):
             tools[_("Compact now")] = links.url("chatmessage_compact", obj.pk)
         if links.may("redact_chatmessage"):
             # Afterwards it leads back to the search that led here.
@@ -299,7 +301,7 @@ class ChatMessageAdmin(ErasingAdmin):
         return [
             self.page("<int:pk>/text/<str:part>/", self.text_view),
             self.page("<int:pk>/transcript/", self.transcript_view),
-            self.page("<int:pk>/compact/", self.compact_view, "compact_chatsession"),
+            self.page("<int:pk>/compact/", self.compact_view, COMPACT),
             *super().get_urls(),
         ]
 
@@ -320,8 +322,11 @@ class ChatMessageAdmin(ErasingAdmin):
         return self.own_page(links, "chatmessage/transcript.html", obj=obj, transcript=shown, **about)
 
     def compact_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
+        if obj.is_summary:
+            raise Http404("A summary ends no branch.")
+
         def act(given: dict[str, Any]) -> None:
-            if run := request_branch_compaction(self, links, obj, given["instructions"]):
+            if run := request_branch_compaction(self, links, obj, **given):
                 self.log_change(request, obj, _("Compaction requested: run {}.").format(run.pk))
 
         return self.confirm(links, obj, act, title=_("Compact now"), form=CompactForm)

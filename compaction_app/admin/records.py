@@ -32,6 +32,7 @@ from django.utils.translation import gettext as _
 
 from compaction_app.admin.display import EMPTY, number
 from compaction_app.admin.links import Links, read_first_words
+from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatSession
 from compaction_app.models.columns import lean
 from compaction_app.models.words import words
@@ -336,7 +337,11 @@ class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
         """
         filled, back = form(links.request.POST if links.request.method == "POST" else None), links.page_of(obj)
         if filled.is_valid():
-            return act(filled.cleaned_data) or HttpResponseRedirect(back)
+            try:
+                return act(filled.cleaned_data) or HttpResponseRedirect(back)
+            except CompactionError as error:
+                # With what was written, which may be long.
+                filled.add_error(None, str(error))
         context = {"button": context["title"], "form": filled, "back": back, **tell(), **context}
         return self.own_page(links, template, obj=obj, **context)
 

@@ -108,7 +108,7 @@ class CompactionRunAdmin(records.RecordAdmin):
         technical = ("reserved_tokens", "erasures_seen", "nonce", "task_id", "budget", "request", "settings")
         why = (_("why"), self._why(links, obj))
         branch = ("tip", "anchor", "cutoff", "base", "summary", "previous_run", (_("continued by"), following))
-        result = ("trigger", "generation", "messages_compacted", history, found_again)
+        result = ("trigger", "author", "generation", "messages_compacted", history, found_again)
         model = ("summarizer_model", "prompt_version", *texts("instructions"), *tokens, "cost")
         return [
             ("", facts((_("status"), _outcome(obj)), why, *texts("error_detail"), "session")),
@@ -160,7 +160,7 @@ class CompactionRunAdmin(records.RecordAdmin):
             raise Http404("There is no such failed run whose tip is still there.")
 
         def act(_given: dict[str, Any]) -> None:
-            if started := request_branch_compaction(self, links, tip, obj.instructions):
+            if started := request_branch_compaction(self, links, tip, instructions=obj.instructions):
                 self.log_change(request, obj, _("Retried as run {}.").format(started.pk))
 
         return self.confirm(links, obj, act, title=_("Retry"), is_lasting=obj.error_code in _LASTING)

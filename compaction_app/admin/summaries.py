@@ -74,7 +74,7 @@ def sections(links: Links, summary: ChatMessage, text: str, stored: str) -> Sect
         history = (_("history tokens"), display.history_tokens(run))
         found_again = (display.FOUND_AGAIN, display.found_again(run))
         failed = (_("why no model wrote it"), why_it_failed(run.error_code))
-        by_run = ("base", "generation", "trigger", "summarizer_model", failed, "instructions", "cost")
+        by_run = ("base", "generation", "trigger", "summarizer_model", "author", failed, "instructions", "cost")
         made = links.facts(run, (_("run"), links.run(run.pk)), *by_run, history, found_again)
     # That of an erasure is a code; others are a person's words.
     why = words(summary.retired_reason) if summary.redacted_at else summary.retired_reason

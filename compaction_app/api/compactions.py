@@ -13,23 +13,25 @@ from ninja import Path, Router, Schema, Status
 from pydantic import Field
 
 from compaction_app import chat
+from compaction_app.api.authentication import user_of
 from compaction_app.api.codes import Code, Problem
 from compaction_app.api.errors import operation
 from compaction_app.api.lookup import count_against_throttle, database, find_message, find_session, require, require_tip
 from compaction_app.api.permissions import Action
 from compaction_app.api.schemas import MAX_ID, Body, Cursor, Id, Limit, Page, example, page, parse_cursor
 from compaction_app.chat import MAX_INSTRUCTIONS
-from compaction_app.compaction.trigger import CompactionRequest
-from compaction_app.context.reading import resolve_request
-from compaction_app.conversation.compact import open_and_enqueue
+from compaction_app.context.budget import ContextRequest
+from compaction_app.conversation.compact import asked_request, open_and_enqueue
 from compaction_app.exceptions import CompactionRefused
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.models.columns import lean
-from compaction_app.values import Kind, RunStatus, Trigger
+from compaction_app.values import Kind, RunStatus
 
 router = Router(tags=["compactions"])
 
 StatusName = Literal["ready", "running", "succeeded", "failed", "skipped"]
+#: Characters of a summary that is sent: more than any window reads.
+MAX_TEXT = 1_000_000
 TriggerName = Literal["threshold", "manual", "overflow"]
 
 
@@ -38,6 +40,9 @@ class CompactIn(Body):
 
     message_id: Id | None = Field(default=None, description="The branch's tip. Null: the session's newest message.")
     instructions: str = Field(default="", max_length=MAX_INSTRUCTIONS, description="What to keep or focus on.")
+    until_id: Id | None = Field(default=None, description="The last message to cover: it ends a turn.")
+    text: str = Field(default="", max_length=MAX_TEXT, description="The summary, as a person wrote it.")
+    dry_run: bool = Field(default=False, description="Only say what would be covered. No model is asked.")
     wait: bool = Field(default=True, description="Wait for the summary. False: return the run at once.")
 
 
@@ -103,6 +108,24 @@ class CompactedOut(RunFigures):
         return run.summary.text[:200] if run.summary else ""
 
 
+class PreviewOut(Schema):
+    """What a compaction would cover now."""
+
+    anchor_id: int | None
+    cutoff_id: int | None = Field(description="The last message that it would cover. Null: nothing.", examples=[39])
+    base_id: int | None
+    messages_compacted: int = Field(examples=[39])
+    input_tokens: int = Field(description="Of the request, by this app's count.", examples=[90_900])
+    tokens_before: int = Field(description="Of the branch's history.", examples=[90_112])
+    tokens_after: int = Field(description="About, with a summary of the size that is asked for.", examples=[10_536])
+
+
+class CorrectIn(Body):
+    model_config = example(text="The ferry leaves at nine.")
+
+    text: str = Field(max_length=MAX_TEXT)
+
+
 class RunOut(RunFigures):
     """A compaction of one branch. `ready` and `running` are open: poll until the status is neither."""
 
@@ -127,7 +150,7 @@ class Retired(Schema):
     router,
     "POST",
     "/sessions/{uuid:session_id}/compact",
-    {200: CompactedOut, 202: RunOut},
+    {200: CompactedOut | PreviewOut, 202: RunOut},
     "open_run branch_gone base_changed invalid_message invalid_parent nothing_to_compact mode_off throttled spend "
     "compaction_failed",
 )
@@ -145,12 +168,12 @@ def compact(request: HttpRequest, session_id: UUID, body: CompactIn | None = Non
     if tip is None:
         raise Problem(Code.NOTHING_TO_COMPACT)
     count_against_throttle(request)
-    if options.wait:
-        return Status(200, _compact_now(tip, options.instructions))
-    resolved = resolve_request(session)
-    decision = open_and_enqueue(
-        CompactionRequest(tip=tip, trigger=Trigger.MANUAL, resolved=resolved, instructions=options.instructions)
-    )
+    asked: dict[str, Any] = {"instructions": options.instructions, "text": options.text, "author": user_of(request)}
+    if options.until_id is not None:
+        asked["until"] = get_object_or_404(rows, pk=options.until_id)
+    if options.wait or options.dry_run:
+        return Status(200, _compact_now(tip, dry_run=options.dry_run, **asked))
+    decision = open_and_enqueue(asked_request(tip, ContextRequest(), **asked))
     if decision.run is None:
         raise CompactionRefused(reason=decision.reason, run_id=decision.open_run_id, numbers=decision.numbers)
     if decision.run.status == RunStatus.SKIPPED:
@@ -189,6 +212,17 @@ def retire_summary(request: HttpRequest, summary_id: Id) -> dict[str, Any]:
     return {"retired": chat.retire_summary(summary, reason="api")}
 
 
+@operation(router, "PATCH", "/summaries/{int:summary_id}", {200: CompactedOut}, "invalid_message throttled")
+def correct_summary(request: HttpRequest, summary_id: Id, body: CorrectIn) -> CompactionRun:
+    """Puts a corrected text in the summary's place, as a compaction of its own with its author. The summary before and
+    every one built on it are retired and kept for the record."""
+    summary = find_message(request, summary_id, Action.RETIRE)
+    if not summary.is_summary:
+        raise Problem(Code.NOT_FOUND)
+    count_against_throttle(request)
+    return chat.correct_summary(summary, body.text, author=user_of(request))
+
+
 @operation(router, "GET", "/runs/{int:run_id}", {200: RunOut})
 def get_run(request: HttpRequest, run_id: Id) -> CompactionRun:
     rows = lean(CompactionRun.objects.using(database()).select_related("session"))
@@ -204,12 +238,12 @@ def _generations(request: HttpRequest, session_id: UUID) -> QuerySet[CompactionR
     return lean(rows.annotate(retired_at=F("summary__retired_at")))
 
 
-def _compact_now(tip: ChatMessage, instructions: str) -> CompactionRun:
-    """Return the run that made the newest summary."""
-    last = chat.compact(tip, instructions=instructions)
+def _compact_now(tip: ChatMessage, **asked: Any) -> CompactionRun:
+    """Return the run that made the newest summary, or that would be opened."""
+    last = chat.compact(tip, **asked)
     run: CompactionRun | None = last
     # The last of several generations in a row may have found nothing left to compact.
-    while run is not None and run.status != RunStatus.SUCCEEDED:
+    while run is not None and run.status == RunStatus.SKIPPED:
         run = run.previous_run
     if run is None:
         raise Problem(Code(last.skip_reason))

@@ -1,9 +1,11 @@
 """Compacting from the admin: who may, what is opened, and what is told where it is not."""
 
+from itertools import pairwise
+
 import pytest
 from django.contrib.admin.models import LogEntry
 
-from compaction_app import chat
+from compaction_app import chat, tasks
 from compaction_app.models import CompactionRun
 from compaction_app.values import RunStatus
 from tests.admin.pages import MODELS, page_of, told, url
@@ -71,3 +73,40 @@ def test_a_compaction_that_is_open_already_is_named_with_its_run(operator):
     answer = operator.post(url("chatmessage_compact", tip.pk), follow=True).text
     assert f'already open: <a href="{page_of(run)}">Run {run.pk}</a>' in answer
     assert f"Message {tip.pk}" in answer
+
+
+@pytest.mark.django_db(transaction=True)
+class TestByPeople:
+    def test_a_cut_and_a_text_of_their_own(self, operator, broker):
+        session, tip = conversation()
+        branch = chat.get_branch(tip)
+        until = next(one for one, after in pairwise(branch[8:]) if after.role == "user")
+        page = url("chatmessage_compact", tip.pk)
+        refused = operator.post(page, {"until": until.parent_id, "text": "Ida keeps the tables."})
+        assert f"Its turn ends at message {until.pk}." in refused.text
+        assert "Ida keeps the tables.</textarea>" in refused.text, "what was written is not lost"
+        assert "is not on this branch" in operator.post(page, {"until": 2**63 - 1}).text
+        operator.post(page, {"until": until.pk, "text": "Ida keeps the tables."})
+        run = session.runs.get()
+        assert (run.cutoff_id, run.written, run.author.username) == (until.pk, "Ida keeps the tables.", "staff")
+        assert tasks.compact_branch(run.pk) == "succeeded"
+        page = operator.get(page_of(chat.find_summary(tip))).text
+        assert "Ida keeps the tables." in page
+        assert "<bdi>staff</bdi>" in page or ">staff<" in page
+
+    def test_a_summary_is_corrected(self, operator, login, broker):
+        _, nodes, summary, *_ = compacted()
+        page = url("chatmessage_correct", summary.pk)
+        assert f'href="{page}' in operator.get(page_of(summary)).text
+        assert summary.content in operator.get(page).text
+        refused = operator.post(page, {"text": "word " * 90_000})
+        assert "are too long for a summary" in refused.text
+        answer = operator.post(page, {"text": "<b>Ida</b> keeps the tables."}, follow=True)
+        assert "&lt;b&gt;Ida&lt;/b&gt; keeps the tables." in answer.text
+        corrected = chat.find_summary(nodes[-1])
+        assert corrected.content == "<b>Ida</b> keeps the tables."
+        assert "Ida" not in LogEntry.objects.get().change_message
+        assert operator.get(page).status_code == 404, "it is retired"
+        for codename, status in (("retire_summary", 403), ("compact_chatsession", 403)):
+            few = login("view_chatmessage", codename)
+            assert few.get(url("chatmessage_correct", corrected.pk)).status_code == status

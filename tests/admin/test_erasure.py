@@ -125,7 +125,7 @@ def test_without_a_proper_replacement_or_reason_it_asks_again(eraser, hung, acti
     [
         ("redact", "live", 404),
         ("delete", "live", 403),
-        ("compact", "live", 302),
+        ("compact", "live", 404),
         ("retire", "retired", 404),
         ("retire", "message", 404),
     ],

@@ -33,6 +33,9 @@ class Asker:
     def get(self, path):
         return self("GET", path)
 
+    def patch(self, path, body):
+        return self("PATCH", path, body)
+
     def post(self, path, body=None, **options):
         return self("POST", path, body, **options)
 

@@ -245,3 +245,25 @@ def test_a_summary_that_is_to_be_deleted_or_redacted_is_told_how_it_goes_away(as
     assert redacted["detail"] == f"message_id: A summary does not change; {way}"
     assert "chat." not in ask.post(f"{world.path}/compact", {"message_id": world.summary.pk}).json()["detail"]
     assert world.session.messages.filter(pk=world.summary.pk, retired_at=None).exists()
+
+
+class TestByPeople:
+    def test_a_cut_and_a_text_of_their_own(self, ask, path, branch, session):
+        until = branch[21]
+        would = ask.post(path, {"until_id": until.pk, "dry_run": True}).json()
+        assert (would["cutoff_id"], would["messages_compacted"], CompactionRun.objects.count()) == (until.pk, 22, 0)
+        assert would["input_tokens"] > 0
+        said = ask.post(path, {"until_id": until.pk, "text": "Ida keeps the tide tables."}).json()
+        assert (said["cutoff_id"], said["summary_preview"]) == (until.pk, "Ida keeps the tide tables.")
+        run = CompactionRun.objects.get()
+        assert (run.author, run.summarizer_model) == (session.owner, "person")
+        answer = ask.patch(f"summaries/{run.summary_id}", {"text": "Ida kept them."}).json()
+        assert (answer["generation"], answer["summary_preview"]) == (2, "Ida kept them.")
+        problem(ask.patch(f"summaries/{run.summary_id}", {"text": "Again."}), 422, "invalid_message")
+
+    def test_no_place_to_cut(self, ask, path, branch, session):
+        detail = problem(ask.post(path, {"until_id": branch[20].pk}), 422, "invalid_message")
+        assert f"Its turn ends at message {branch[21].pk}." in detail
+        other = grow(chat.start_session(owner=session.owner), None, "u a")[0]
+        problem(ask.post(path, {"until_id": other.pk}), 404, "not_found")
+        problem(ask.patch(f"summaries/{branch[0].pk}", {"text": "x"}), 404, "not_found")
