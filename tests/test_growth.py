@@ -626,9 +626,9 @@ NOT_FROM_OUTSIDE = set(
     redact_branch reasoning_sizes overflow_of_error overflow_of_report error_text
     """
     # A row, by its key: queries, whose number and rows other tests assert.
-    """require_tip request_compaction compact acompact open_now asked_request correct_summary copies_of retire_summary live_built_on
+    """require_tip request_compaction compact acompact open_now copies_of retire_summary live_built_on
     redact_message delete_message delete_owner ids_below pin_message unpin_message recall_text
-    settle is_of_page
+    settle is_of_page asked_request correct_summary
     """
     # They ask a model, or run in a framework, and read with what is here.
     """ask open_stream acomplete stream astream answer_recalls finish unknown items_of messages_of place store
