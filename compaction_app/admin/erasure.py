@@ -252,7 +252,7 @@ class ErasingAdmin(RecordAdmin):
             self.message_user(request, said, notes.SUCCESS)
             return HttpResponseRedirect(links.url("chatmessage_change", run.summary_id))
 
-        about = {"title": _("Correct"), "form": CorrectForm, "live": live}
+        about: Any = {"title": _("Correct"), "form": CorrectForm, "live": live}
         return self.confirm(links, obj, act, "chatmessage/correct.html", **about)
 
     def _retire(self, links: Links, summary: ChatMessage, reason: str) -> None:

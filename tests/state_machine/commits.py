@@ -9,6 +9,7 @@ from compaction_app.compaction.planning import LOOKAHEAD_TOKENS
 from compaction_app.conf import Settings, settings_from_snapshot
 from compaction_app.messages.transcript import SUMMARY_WRAPPER_TOKENS, count_summary
 from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.values import PERSON
 from tests.state_machine.contexts import pins_beside, room_for_summary
 from tests.state_machine.model import (
     Node,
@@ -37,6 +38,7 @@ def check_commit(tree: Tree, row: ChatMessage, run: CompactionRun, told: Told | 
     assert (run.cutoff_id, run.anchor_id) == (cutoff, anchor)
     at, anchored = ids.index(cutoff), ids.index(anchor)
     start = ids.index(base.cutoff) + 1 if base else 0
+    is_by_person = run.summarizer_model == PERSON
     assert start <= at <= anchored, "the cutoff did not rise, or lies below the anchor"
     _check_cut(path, start, at, pin, base, run)
     let_go = [tree[base.pin]] if base and base.pin and base.pin != pin else []
@@ -55,8 +57,13 @@ def check_commit(tree: Tree, row: ChatMessage, run: CompactionRun, told: Told | 
         # It goes on from the base's extract, which may tell what the base's text does not.
         earlier = serials_in(f"{base.content} {base.extract}") if base else set()
         quoted = serials_in(row.text) - earlier
-        assert quoted <= {node.serial for node in due}, "an extract of what it does not cover"
-    shown = {*covered, *lookahead} | (base.shown if base else frozenset()) | ({pin} if pin else set())
+        known = path if is_by_person else due
+        assert quoted <= {node.serial for node in known}, "it tells of what nobody was shown"
+    shown = (
+        {*covered, *lookahead, *(ids if is_by_person else ())}
+        | (base.shown if base else frozenset())
+        | ({pin} if pin else set())
+    )
     assert shown <= set(ids[: anchored + 1]), "the summarizer was shown what lies below the anchor"
     # Above its base it would not apply where the base does; a call left open at the cutoff may be answered on a branch
     # that shares the summary.
@@ -101,7 +108,7 @@ def check_commit(tree: Tree, row: ChatMessage, run: CompactionRun, told: Told | 
 def _check_cut(path: list[Node], start: int, at: int, pin: int | None, base: Node | None, run: CompactionRun) -> None:
     kept = path[at + 1 :]
     floor = settings_from_snapshot(run.settings).preserve_recent_messages
-    assert len(kept) >= floor, "fewer messages are kept than the floor"
+    assert len(kept) >= (1 if run.is_cut_given else floor), "fewer messages are kept than the floor"
     assert kept[0].role != "tool", "a call is separated from its result"
     user = newest_user(path)
     turn_user = newest_user(path[: at + 1])
@@ -120,7 +127,10 @@ def _check_cut(path: list[Node], start: int, at: int, pin: int | None, base: Nod
 
 
 def _lookahead_of(kept: list[Node], run: CompactionRun) -> list[Node]:
-    rule = "tip" if run.instructions or run.policy_line else settings_from_snapshot(run.settings).lookahead
+    is_by_person = run.summarizer_model == PERSON
+    rule = (
+        "tip" if run.instructions or run.policy_line or is_by_person else settings_from_snapshot(run.settings).lookahead
+    )
     user = newest_user(kept)
     return {"tip": kept, "none": [], "previous_turn": kept[: kept.index(user)] if user else []}[rule]
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
+import pytest
 from asgiref.sync import async_to_sync
 from django.db import connections
 
 from compaction_app import chat, tasks
 from compaction_app.compaction import execute
 from compaction_app.conf import get_settings
-from compaction_app.exceptions import CompactionFailed, CompactionRefused
+from compaction_app.exceptions import CompactionFailed, CompactionRefused, InvalidMessage
 from compaction_app.messages.transcript import count_summary
 from compaction_app.models import CompactionEvent, CompactionRun
 from compaction_app.summarizers.waiting import AWAITED
@@ -194,15 +196,35 @@ class CompactingWorld(CheckedWorld):
             return run.error_code if run.error_code == "no_progress" else None
         return "no_progress" if saved < 0.1 * replaced else None
 
-    def compact(self, tip: Node, instructions: str, answer: Answer) -> CompactionRun | None:
-        """Compact while somebody waits."""
+    def ends_of_turns(self, tip: Node) -> list[Node]:
+        """Where somebody may cut the branch."""
+        tail = self.tree.tail(tip.id, self.tree.newest(tip.id))
+        return [one for one, after in pairwise(tail) if after.role == "user"]
+
+    def compact(
+        self, tip: Node, instructions: str, answer: Answer, *, until: Node | None = None, writes: bool = False
+    ) -> CompactionRun | None:
+        """Compact while somebody waits, who may say where to cut or what the summary is."""
+        asked: dict[str, Any] = {"instructions": instructions, "until": until and self.row(until)}
+        if writes:
+            # Who writes has read the whole branch.
+            asked["text"] = f"K0K In short: {' '.join(f'#s{one.serial}#' for one in self.tree.path(tip.id)[-3:])}"
+        if (
+            until is not None
+            and until not in self.ends_of_turns(tip)
+            and get_settings(self.session.settings).mode != "off"
+        ):
+            with pytest.raises(InvalidMessage, match="until"):
+                chat.compact(self.row(tip), **asked)
+            seen["by hand: no place to cut"] += 1
+            return None
         known = self.run_keys()
         others, calls = self.open_runs(), self.teller.calls
         mode = get_settings(self.session.settings).mode
         run = failed = refused = None
         with self.answering(answer):
             try:
-                run = chat.compact(self.row(tip), instructions=instructions)
+                run = chat.compact(self.row(tip), **asked)
             except CompactionRefused as error:
                 refused = error
             except CompactionFailed as error:
@@ -218,6 +240,11 @@ class CompactingWorld(CheckedWorld):
             self._check_taken_over(run.pk if run else failed and failed.run_id, others)
             return None
         seen[f"manual {made[-1].status}"] += 1
+        if until is not None or writes:
+            seen[f"by hand: {'a text' if writes else 'a cut'}, {made[-1].status}"] += 1
+            assert not writes or self.teller.calls == calls, "a model wrote in somebody's place"
+        if until is not None and run is not None and run.status == "succeeded" and answer.during is None:
+            assert run.cutoff_id == until.id
         left = [run for run in made if run.status == "ready" and run.pk not in self.enqueued]
         assert not left, "the caller was told that it failed, and it goes on when the sweep finds it"
         if answer.during is None:

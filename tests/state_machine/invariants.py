@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from compaction_app import chat
@@ -10,7 +11,7 @@ from compaction_app.exceptions import ContextOverflow
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun, MessagePin
 from compaction_app.tree import branches
 from compaction_app.tree.verify import verify_session
-from compaction_app.values import ChatContext, Meter
+from compaction_app.values import PERSON, ChatContext, Meter
 from tests.state_machine.commits import check_commit, check_follow_up, check_line
 from tests.state_machine.contexts import Limits, check_context, expected_context, pins_beside
 from tests.state_machine.model import Node, serials_in
@@ -55,15 +56,30 @@ class CheckedWorld(World):
             new.discard(run.summary_id)
             row = rows[run.summary_id]
             assert row.is_extract == bool(run.error_code), "an extract stands in for a failure, and for nothing else"
-            told = None if row.is_extract else self.teller.ledger[int(KEY.findall(row.content)[0])]
+            is_told = not (row.is_extract or run.summarizer_model == PERSON)
+            told = self.teller.ledger[int(KEY.findall(row.content)[0])] if is_told else None
             assert told is None or told.nonce == run.nonce
             assert row.retired_at is None
-            node = check_commit(self.tree, row, run, told)
+            # A correction is made at once.
+            node = check_commit(self.tree, row, run, told) if run.nonce else self._corrected(row)
             self.tree.nodes[node.id] = node
             check_line(self.tree, node)
-            check_follow_up(self.tree, node, run, runs)
+            if run.nonce:
+                check_follow_up(self.tree, node, run, runs)
             self._note_summary(node, run)
         assert not new, "a summary without a run"
+
+    def _corrected(self, row: ChatMessage) -> Node:
+        """The node of a correction: it has the place of the summary before it, and all that this was told."""
+        place = (row.parent_message_id, row.last_summarized_message_id)
+        places = [one for one in self.tree.summaries() if (one.parent, one.cutoff) == place]
+        before = places[-1]
+        assert before.retired
+        assert (row.extract, row.pinned_message_id) == (before.extract, before.pin)
+        order = max((child.order for child in self.tree.children(before.parent)), default=0) + 1
+        return replace(
+            before, id=row.pk, content=row.text, order=order, tokens=row.token_count, retired=False, redacted=False
+        )
 
     def _note_summary(self, node: Node, run: CompactionRun) -> None:
         seen["summary"] += 1

@@ -198,6 +198,21 @@ class ConversationMachine(RuleBasedStateMachine):
         node = self.message(i) if inner else self.heavy(i)
         self.world.compact(node, self._instructions(node, focus), answer)
 
+    @precondition(has_messages)
+    @act(i=choices.any_of, cut=choices.any_of, writes=st.booleans(), answer=choices.answers)
+    def compact_by_hand(self, i: int, cut: int, writes: bool, answer: Answer) -> None:
+        """Somebody says where to cut, or writes the summary, or both."""
+        node, tree = self.heavy(i), self.world.tree
+        until = pick(tree.tail(node.id, tree.newest(node.id)), cut) if cut % 3 or not writes else None
+        if cut % 4:
+            until = pick(self.world.ends_of_turns(node), cut) or until
+        self.world.compact(node, "", answer, until=until, writes=writes)
+
+    @precondition(has_summaries)
+    @act(i=choices.any_of)
+    def correct(self, i: int) -> None:
+        self.world.correct(pick(self.world.tree.summaries(), i))
+
     def _instructions(self, node: Any, focus: int | None) -> str:
         if focus is None:
             return ""

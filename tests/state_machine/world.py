@@ -15,11 +15,14 @@ import pytest
 from compaction_app import chat
 from compaction_app.conf import get_settings
 from compaction_app.context.budget import Calibration, calibration_of
+from compaction_app.context.reading import resolve_request
 from compaction_app.exceptions import ContextOverflow, InvalidMessage, PinsTooLarge
+from compaction_app.messages.transcript import count_summary
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
-from compaction_app.values import SummaryRequest
+from compaction_app.summarizers.prompts import OVERSIZE_FACTOR
+from compaction_app.values import SummaryRequest, with_ledger
 from tests.state_machine.contexts import Limits
-from tests.state_machine.model import TOKENS_PER_MISSING_RESULT, Node, Tree, goes_on, open_calls
+from tests.state_machine.model import TOKENS_PER_MISSING_RESULT, Node, QuarterTokenCounter, Tree, goes_on, open_calls
 from tests.state_machine.tally import seen
 from tests.state_machine.teller import Answer, Teller, TellingSummarizer
 
@@ -185,6 +188,24 @@ class World:
         for i in due:
             self.tree[i].retired = True
         seen["retired"] += len(due)
+
+    def _is_too_long(self, text: str, summary: Node) -> bool:
+        tokens = count_summary(with_ledger(text, self.row(summary).ledger), QuarterTokenCounter())
+        budget = resolve_request(ChatSession.objects.get(pk=self.session.pk)).budget
+        return tokens > max(summary.tokens, int(OVERSIZE_FACTOR * budget.summary_target))
+
+    def correct(self, summary: Node) -> None:
+        text = f"K0K Corrected: {summary.content[:60]}"
+        problem = "not in use" if summary.retired else "too long" if self._is_too_long(text, summary) else ""
+        if problem:
+            with pytest.raises(InvalidMessage, match=problem):
+                chat.correct_summary(self.row(summary), text)
+            return
+        due = {i for i in self.tree.built_on(summary.id) if not self.tree[i].retired}
+        chat.correct_summary(self.row(summary), text)
+        for i in due:
+            self.tree[i].retired = True
+        seen["corrected"] += 1
 
     def redact(self, node: Node, *, copies: bool = False) -> None:
         self.serial += 1
