@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from django.contrib import messages
 
@@ -56,7 +57,9 @@ def unknown(command: Command) -> str:
     )
 
 
-def compact(session: ChatSession, tip: ChatMessage | None, instructions: str) -> Notice:
+def compact(
+    session: ChatSession, tip: ChatMessage | None, instructions: str, *, until: ChatMessage | None = None
+) -> Notice:
     """Request a compaction in the background and return the result as a notice.
 
     Raises :class:`InvalidMessage` for invalid instructions.
@@ -65,7 +68,8 @@ def compact(session: ChatSession, tip: ChatMessage | None, instructions: str) ->
         return Notice(messages.INFO, NOTHING_YET)
     if get_settings(session.settings).mode == Mode.OFF:
         return Notice(messages.WARNING, "Summaries are off for this conversation.")
-    run = chat.request_compaction(tip, trigger=Trigger.MANUAL, instructions=instructions, model=model_for(session))
+    asked: Any = {"instructions": instructions, "until": until, "model": model_for(session)}
+    run = chat.request_compaction(tip, trigger=Trigger.MANUAL, **asked)
     if run is None and find_overspending(session):
         return Notice(messages.WARNING, "Summaries are paused for a while.")
     if run is None:

@@ -246,14 +246,16 @@ def _shown_messages(
 ) -> tuple[ShownMessage, ...]:
     shown = []
     day = None
-    for row in rows:
+    begins_turn = [row.role == Role.USER for row in rows[1:]] + [False]
+    for row, is_cut in zip(rows, begins_turn, strict=True):
         written_on = timezone.localtime(row.created_at).date()
-        shown.append(_shown(row, siblings.get(row.parent_message_id, []), state, starts_day=written_on != day))
+        around = siblings.get(row.parent_message_id, [])
+        shown.append(_shown(row, around, state, starts_day=written_on != day, ends_turn=is_cut))
         day = written_on
     return tuple(shown)
 
 
-def _shown(row: Any, siblings: Sequence[int], state: State, *, starts_day: bool) -> ShownMessage:
+def _shown(row: Any, siblings: Sequence[int], state: State, *, starts_day: bool, ends_turn: bool) -> ShownMessage:
     context, generation = state.context, state.generation
     cutoff = generation.cutoff_number if generation else 0
     dropped = bool(context and context.dropped)
@@ -288,6 +290,7 @@ def _shown(row: Any, siblings: Sequence[int], state: State, *, starts_day: bool)
         is_cutoff=row.depth == cutoff,
         ends_gap=dropped and row.depth == first_sent,
         can_edit=row.role == Role.USER and row.redacted_at is None,
+        can_cut=ends_turn and is_final_reply and row.depth > cutoff,
         can_regenerate=is_final_reply and row.parent_message_id is not None,
         can_pin=row.role != Role.TOOL and not row.tool_calls and row.redacted_at is None,
     )

@@ -82,6 +82,8 @@ class ShownMessage:
     #: The first message that is sent after some were left out.
     ends_gap: bool
     can_edit: bool
+    #: A summary may end with it: the next message begins a turn.
+    can_cut: bool
     can_regenerate: bool
     can_pin: bool
 

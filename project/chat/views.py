@@ -356,6 +356,36 @@ def pin(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpRes
 
 @posted
 @login_required
+def cut(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpResponse:
+    """Summarize a branch up to a message."""
+    found = _own_session(request, session_id)
+    tip = _message(found, _whole_number(request.POST.get("tip")))
+    try:
+        notice = commands.compact(found, tip, "", until=_message(found, message_id))
+        messages.add_message(request, notice.level, notice.text, extra_tags="open")
+    except CompactionError as error:
+        messages.error(request, turns.words_for(error)[0])
+    return redirect(_address(tip))
+
+
+@posted
+@login_required
+def correct(request: HttpRequest, session_id: uuid.UUID, message_id: int, summary_id: int) -> HttpResponse:
+    """Put a text of the owner's in the place of a summary."""
+    found = _own_session(request, session_id)
+    tip = _message(found, message_id)
+    summary = get_object_or_404(ChatMessage.objects.filter(session=found).summaries(), pk=summary_id)
+    try:
+        chat.correct_summary(summary, request.POST.get("text", ""), author=request.user)
+        messages.success(request, "The model reads your text from now on.")
+    except CompactionError as error:
+        messages.error(request, turns.words_for(error)[0])
+    state = reading.read_state(found, tip)
+    return redirect(f"{reverse('chat:branch', args=[found.pk, tip.pk])}?end={state.cutoff_end}#cutoff")
+
+
+@posted
+@login_required
 def undo(request: HttpRequest, session_id: uuid.UUID, message_id: int, summary_id: int) -> HttpResponse:
     """Take a summary out of use, and show the branch again."""
     found = _own_session(request, session_id)

@@ -37,11 +37,11 @@ class TestQueries:
         assert queries_of(browser, url("session", session)) == self.PLAIN
         # The message, whether it is being answered by the database's clock, and the forks below it; its session is not
         # read again.
-        assert queries_of(browser, url("branch", session, root)) == self.PLAIN + 3
+        assert queries_of(browser, url("branch", session, root)) == self.PLAIN + 4
         for message in list(ChatMessage.objects.order_by("-id")[:8]):
             for _ in range(3):
                 chat.append_message(session, message.parent, role=message.role, content="Variant")
-        assert queries_of(browser, url("branch", session, tip)) == self.PLAIN + 1
+        assert queries_of(browser, url("branch", session, tip)) == self.PLAIN + 2
 
     @pytest.mark.parametrize(("messages", "left_out"), [(30, False), (130, True)])
     def test_a_summary_takes_one_more_however_long_the_branch_is(self, browser, session, messages, left_out):

@@ -79,3 +79,40 @@ class TestState:
         assert f"{context.dropped} older messages are left out of what the model reads" in page
         assert f"{context.dropped} messages above left out" in page
         assert len(re.findall(r'class="message \w+ left-out"', page)) == context.dropped
+
+
+@pytest.mark.django_db(transaction=True)
+class TestByHand:
+    def test_a_person_says_up_to_where(self, browser, session, full):
+        page = text_of(browser.get(url("session", session)))
+        first = ChatMessage.objects.messages().filter(session=session, role="assistant").order_by("-pk")[3]
+        action = reverse("chat:cut", args=[session.pk, first.pk])
+        assert f'action="{action}"' in page
+        assert f'action="{reverse("chat:cut", args=[session.pk, full.pk])}"' not in page, "nothing follows it"
+        page = text_of(browser.post(action, {"tip": full.pk}, follow=True))
+        assert "data-open" in page
+        run = session.runs.get()
+        assert (run.cutoff_id, run.is_cut_given) == (first.pk, True)
+        answer = browser.post(reverse("chat:cut", args=[session.pk, first.parent_id]), {"tip": full.pk}, follow=True)
+        assert "so it is no place to cut" in text_of(answer)
+
+    def test_a_person_corrects_what_the_model_reads(self, browser, session, full):
+        summary = chat.compact(full).summary
+        page = text_of(browser.get(url("session", session)))
+        action = reverse("chat:correct", args=[session.pk, full.pk, summary.pk])
+        assert f'action="{action}"' in page
+        page = text_of(browser.post(action, {"text": "<i>The boat</i> is blue."}, follow=True))
+        assert chat.find_summary(full).content == "<i>The boat</i> is blue."
+        assert "The model reads your text from now on." in page
+        assert "Written by hand" in page
+        assert "<i>The boat</i>" not in page
+        assert "is not in use any more" in text_of(browser.post(action, {"text": "Again."}, follow=True))
+
+    def test_of_another_person_there_is_nothing(self, browser, session, full, client, django_user_model):
+        summary = chat.compact(full).summary
+        client.force_login(django_user_model.objects.create_user("bob"))
+        for action in (
+            reverse("chat:correct", args=[session.pk, full.pk, summary.pk]),
+            reverse("chat:cut", args=[session.pk, full.parent_id]),
+        ):
+            assert client.post(action, {"text": "x", "tip": full.pk}).status_code == 404
