@@ -18,6 +18,7 @@ from compaction_app.exceptions import InvalidMessage, NotASummary
 from compaction_app.messages.transcript import count_summary, leaks_wrapper
 from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.models.columns import names
 from compaction_app.models.database import locked, now_of
 from compaction_app.summarizers.prompts import OVERSIZE_FACTOR
 from compaction_app.telemetry import log
@@ -68,7 +69,9 @@ def correct_summary(summary: ChatMessage, text: str, *, author: Any = None) -> C
             content=text,
             token_count=tokens,
             model=PERSON,
-            **{name: getattr(row, name) for name in _OF_PLACE},
+            last_summarized_message_id=row.last_summarized_message_id,
+            pinned_message_id=row.pinned_message_id,
+            **{name: getattr(row, name) for name in names(ChatMessage, said=True, copied=True, exported=False)},
         )
         ChatMessage.objects.append_chain(anchor, [corrected])
         now = now_of(row)
@@ -97,7 +100,3 @@ def correct_summary(summary: ChatMessage, text: str, *, author: Any = None) -> C
         run.announce_end()
     log(logger, logging.INFO, "done", run=run.pk, session=run.session_id, summary=run.summary_id, **numbers)
     return run
-
-
-#: What a correction keeps of the summary before it.
-_OF_PLACE = ("last_summarized_message_id", "pinned_message_id", "extract", "memory", "ledger")

@@ -148,6 +148,7 @@ LANDED = {
     "0003_contents_of_sessions.py": "cf5e073de488bcc2f6c64245b41387eb1561085bfffc91295fa0b5d793fc0930",
     "0004_rows_of_hosts.py": "29a8df5a3cc5cf4f872a92683de1af2b0aba8915c88dab715db6bdec19e2b554",
     "0005_working_memory.py": "19525b77ef3aee373264aeb6b70a46c3fc3fb041c023d5a0106c27d696053933",
+    "0006_written_by_people.py": "8c9178f690ddb827d97897e732e0611a3f64ccf8d3a8c78ccaeb311940e75596",
 }
 
 
