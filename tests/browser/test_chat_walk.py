@@ -343,3 +343,30 @@ def test_on_a_phone_the_list_is_folded_and_all_of_it_is_there(open_page, marit):
     box(page).fill("one")
     box(page).press("Enter")
     assert box(page).input_value() == "one\n", "with a finger there is a button to send"
+
+
+@pytest.mark.parametrize("size", [None, pytest.param(PHONE, marks=pytest.mark.long)])
+def test_a_person_sees_what_fills_the_window_says_up_to_where_and_corrects(open_page, marit, size):
+    from playwright.sync_api import expect
+
+    session = session_of(marit, turns=12, settings={"MODE": "manual", "CONTEXT_WINDOW": 2_600, "RESERVED_TOKENS": 300})
+    tip = chat.tips(session)[0]
+    page = open_page(marit, **({"viewport": size} if size else {}))
+    go(page, session)
+    expect(page.get_by_text("This conversation is getting too long for the model.")).to_be_visible()
+    page.get_by_role("button", name="How full the model's window is").click()
+    expect(page.locator("#fullness")).to_contain_text("Messages")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Summarize up to here").last.click()
+    expect(page.locator(".busy")).to_be_visible()
+    compact_branch(CompactionRun.objects.get().pk)
+    go(page, session)
+    expect(page.get_by_text("This conversation is getting too long")).to_have_count(0)
+    page.locator("#cutoff summary").first.click()
+    page.locator("#cutoff").get_by_text("Correct", exact=True).click()
+    page.get_by_label("Text of the summary").fill("The keeper's name is **Ida**.")
+    press(page, "Use this text")
+    expect(page.get_by_text("The model reads your text from now on.")).to_be_visible()
+    assert chat.find_summary(tip).content == "The keeper's name is **Ida**."
+    page.locator("#cutoff summary").first.click()
+    expect(page.locator("#cutoff strong")).to_have_text("Ida")
