@@ -33,7 +33,7 @@ def pages(h: Harbour) -> dict[str, tuple[Model, ...]]:
         "chatmessage_change": (h.tip, h.generations[1], h.retired),
         **{f"chatmessage_{page}": (h.tip,) for page in ("transcript", "delete", "compact")},
         "chatmessage_redact": (h.first,),
-        "chatmessage_retire": (h.generations[0],),
+        **{f"chatmessage_{page}": (h.generations[0],) for page in ("retire", "correct")},
         "compactionrun_change": (h.run, h.failed),
         "compactionrun_retry": (h.failed,),
         "compactionevent_change": (h.event,),
