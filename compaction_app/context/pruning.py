@@ -321,7 +321,9 @@ class _Fitting:
         sizes = [sum(one.tokens for group in unit for one in group if one.id not in pinned) for unit in units]
         totals = list(accumulate(sizes, operator.sub, initial=self.total()))
         least = next((n for n in range(at_least, len(units)) if totals[n] <= limit), len(units))
-        enough = [n for n in range(least, len(units) + 1) if totals[n] >= min(totals[least], limit - step)]
+        # Without a step not even what costs nothing goes along: a pinned message, from its place.
+        most = len(units) if step else least
+        enough = [n for n in range(least, most + 1) if totals[n] >= min(totals[least], limit - step)]
         if not (least or begun):
             return
         # Of a unit that was not read whole the first depth is not known.

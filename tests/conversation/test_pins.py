@@ -180,6 +180,11 @@ class TestFit:
         assert context.dropped == len(messages) - len(shown)
         assert context.history_tokens <= 2_500
 
+    def test_in_the_tail_one_stays_in_its_place_where_another_has_to_go(self, session):
+        _, question, _, pinned, last = grow(session, None, "a u(10) a(4000) a(900) a(3500)")
+        chat.pin_message(pinned)
+        assert shown_ids(last) == [question.pk, pinned.pk, last.pk]
+
     def test_they_are_left_out_where_they_and_the_newest_turn_do_not_fit(self, session):
         messages = grow(session, None, "u(900) u(800) a " + "u a " * 3)
         for pin in messages[:2]:
