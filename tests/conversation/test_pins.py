@@ -180,7 +180,8 @@ class TestFit:
         assert context.dropped == len(messages) - len(shown)
         assert context.history_tokens <= 2_500
 
-    def test_in_the_tail_one_stays_in_its_place_where_another_has_to_go(self, session):
+    def test_in_the_tail_one_stays_in_its_place_where_another_has_to_go(self, small_window):
+        session = chat.start_session(settings={"PRESERVE_RECENT_MESSAGES": 3})
         _, question, _, pinned, last = grow(session, None, "a u(10) a(4000) a(900) a(3500)")
         chat.pin_message(pinned)
         assert shown_ids(last) == [question.pk, pinned.pk, last.pk]
