@@ -36,7 +36,9 @@ from compaction_app.conversation.erase import retire_summary as retire_summary
 from compaction_app.conversation.pins import pin_message as pin_message
 from compaction_app.conversation.pins import unpin_message as unpin_message
 from compaction_app.conversation.recall import answer_recalls as answer_recalls
+from compaction_app.conversation.recall import open_tool as open_tool
 from compaction_app.conversation.recall import recall as recall
+from compaction_app.conversation.recall import recall_message as recall_message
 from compaction_app.conversation.recall import recall_text as recall_text
 from compaction_app.conversation.recall import recall_tool as recall_tool
 from compaction_app.conversation.stream import AsyncReplyStream as AsyncReplyStream
@@ -77,6 +79,7 @@ atips = _awaited(tips)
 anewest_tip = _awaited(newest_tip)
 avariants = _awaited(variants)
 arecall = _awaited(recall)
+arecall_message = _awaited(recall_message)
 arecall_text = _awaited(recall_text)
 aanswer_recalls = _awaited(answer_recalls)
 arequest_compaction = _awaited(request_compaction)

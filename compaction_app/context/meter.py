@@ -9,7 +9,7 @@ from typing import Any, Unpack
 from compaction_app.conf import Mode, get_settings
 from compaction_app.context.budget import ContextRequest, TurnOptions
 from compaction_app.context.reading import context_at, resolve_and_read
-from compaction_app.messages.transcript import RECALL_TOOL
+from compaction_app.messages.transcript import RECALL_TOOLS
 from compaction_app.models import ChatMessage, sql
 from compaction_app.models.database import fetch
 from compaction_app.tree.branches import check_tip
@@ -78,7 +78,7 @@ def meter_of(context: ChatContext, tip: ChatMessage) -> Meter:
 
 
 def _part_of(message: ContextMessage) -> str:
-    if message.role == Role.TOOL and message.name == RECALL_TOOL:
+    if message.role == Role.TOOL and message.name in RECALL_TOOLS:
         return "recalled"
     return _PARTS.get(message.origin, "messages")
 

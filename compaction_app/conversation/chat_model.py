@@ -52,10 +52,10 @@ class ModelReply:
         """The attributes of the :class:`InvalidReply` that carries it."""
         return {"reply": self.fields, "completion": self.completion, "finish_reason": self.fields["finish_reason"]}
 
-    def without_calls(self, of: str = "") -> ModelReply:
-        """Without its calls ``of`` one tool, or of all."""
+    def without_calls(self, *of: str) -> ModelReply:
+        """Without its calls ``of`` some tools, or of all."""
         called = self.fields["tool_calls"] or []
-        kept = [call for call in called if of and call["function"]["name"] != of]
+        kept = [call for call in called if of and call["function"]["name"] not in of]
         return replace(self, fields={**self.fields, "tool_calls": kept, "original": None}) if kept != called else self
 
     def nonempty(self) -> ModelReply:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from django.db import DatabaseError, InterfaceError
 
@@ -23,7 +23,7 @@ from compaction_app.context.reading import ResolvedRequest, context_at, resolve_
 from compaction_app.conversation import chat_model
 from compaction_app.conversation.append import append_once
 from compaction_app.conversation.compact import open_and_enqueue, open_now, start
-from compaction_app.conversation.recall import answer_recalls, other_calls, recall_tool
+from compaction_app.conversation.recall import answer_recalls, open_tool, other_calls, prefetched, recall_tool
 from compaction_app.conversation.usage import record_double_configured, report_of
 from compaction_app.exceptions import (
     CompactionError,
@@ -37,7 +37,7 @@ from compaction_app.exceptions import (
 from compaction_app.messages.open_calls import open_calls_at_end
 from compaction_app.messages.openai_format import strings
 from compaction_app.messages.tool_calls import name_and_arguments
-from compaction_app.messages.transcript import RECALL_TOOL
+from compaction_app.messages.transcript import RECALL_TOOLS
 from compaction_app.messages.validation import token_count
 from compaction_app.models import ChatMessage
 from compaction_app.models.database import give_back_connection
@@ -55,6 +55,8 @@ logger = logging.getLogger("compaction_app.complete")
 _MOST_REFUSALS = 3
 #: Rounds of searches that are offered. One more that a model makes all the same is answered, and then no tool is sent.
 _MOST_SEARCHES = 3
+#: What is found for the question goes along unasked, for models and servers without tools.
+PREFETCH = "prefetch"
 _REPLY_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
@@ -69,7 +71,7 @@ def complete(
     include_reasoning: bool = False,
     system_prompt: str | None = None,
     regenerate: bool = False,
-    recall: bool = False,
+    recall: bool | Literal["prefetch"] = False,
     at_once: int | None = None,
     **params: Any,
 ) -> ChatMessage:
@@ -85,9 +87,10 @@ def complete(
     that ended in an error or is none :class:`InvalidReply`, which carries it; nothing is written. So do the
     :class:`ReplyNotStored` of a database that is away, and whatever else is raised after the reply came, such as the
     :class:`MessageNotFound` of a tip that was deleted meanwhile.
-    ``recall`` offers the model :func:`recall_tool`, unless the setting ``RECALL`` is off: its searches are answered and
-    stored like any tool call, and the reply after them is returned. Where a reply calls your tools too, append their
-    results below :func:`answer_recalls`, which returns the stored result of the search.
+    ``recall`` offers the model :func:`recall_tool` and :func:`open_tool`, unless the setting ``RECALL`` is off: its
+    searches are answered and stored like any tool call, and the reply after them is returned. Where a reply calls your
+    tools too, append their results below :func:`answer_recalls`, which returns the stored result of the search.
+    ``recall="prefetch"``, for models without tools: the best finds for the question go along as a contribution.
     While another call asks a model at ``tip``, :class:`ReplyUnderWay` is raised. Where the reply of an earlier call is
     stored, that is returned and no model is asked; ``regenerate=True`` asks for another one beside it.
     With ``at_once``, :class:`TooManyReplies` is raised where so many replies to the session's owner are under way.
@@ -135,7 +138,7 @@ class Question:
     params: Mapping[str, Any]
     regenerate: bool = False
     #: The model may search what is summarized.
-    recall: bool = False
+    recall: bool | Literal["prefetch"] = False
     #: Replies to the session's owner that may be under way; None: any number.
     at_once: int | None = None
     #: How often it has searched.
@@ -163,15 +166,18 @@ class Question:
 
         What the caller says about its own tools stays.
         """
-        if not self.recall:
+        if self.recall == PREFETCH and get_settings(self.tip.session.settings).recall:
+            contributions = (*self.request.contributions, *prefetched(self.tip))
+            return replace(self.request, contributions=contributions), self.params
+        if self.recall is not True:
             return self.request, self.params
-        tool, params = recall_tool(), dict(self.params)
-        tools = [one for one in self.request.tools or () if one != tool]
-        if any(name_and_arguments(one)[0] == RECALL_TOOL for one in tools):
-            words = f"With recall=True, {RECALL_TOOL} is the app's own: give your tool another name."
+        own, params = [recall_tool(), open_tool()], dict(self.params)
+        tools = [one for one in self.request.tools or () if one not in own]
+        if taken := [name for one in tools if (name := name_and_arguments(one)[0]) in RECALL_TOOLS]:
+            words = f"With recall=True, {taken[0]} is the app's own: give your tool another name."
             raise InvalidMessage(words, field="tools")
         is_offered = self.searches < _MOST_SEARCHES and get_settings(self.tip.session.settings).recall
-        tools = [] if self.is_last else [*tools, *[tool] * is_offered]
+        tools = [] if self.is_last else [*tools, *own * is_offered]
         choice = params.pop("tool_choice", None)
         if not is_offered or self.searches:
             # Of one search that the caller demands, the model is free after it.
@@ -194,9 +200,13 @@ def _without_search(choice: Any) -> Any:
     """A ``tool_choice`` that does not name the tool for searches; None where it names nothing else."""
     allowed = choice.get("allowed_tools") if isinstance(choice, Mapping) else None
     if isinstance(allowed, Mapping):
-        tools = [one for one in allowed.get("tools") or () if RECALL_TOOL not in strings(one)]
+        tools = [one for one in allowed.get("tools") or () if not _is_search(one)]
         return {**choice, "allowed_tools": {**allowed, "tools": tools}} if tools else None
-    return None if RECALL_TOOL in strings(choice) else choice
+    return None if _is_search(choice) else choice
+
+
+def _is_search(value: Any) -> bool:
+    return not {*RECALL_TOOLS}.isdisjoint(strings(value))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -379,7 +389,7 @@ def finish_turn(turn: AskedTurn, reply: chat_model.ModelReply, finish_reason: st
         # There are models that call nevertheless. Nobody would answer, and the branch could not go on.
         reply = reply.without_calls().nonempty()
     if turn.ends_searches:
-        reply = reply.without_calls(RECALL_TOOL).nonempty()
+        reply = reply.without_calls(*RECALL_TOOLS).nonempty()
     message = {
         **reply.fields,
         "role": Role.ASSISTANT,

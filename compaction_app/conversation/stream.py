@@ -19,7 +19,7 @@ from compaction_app.conversation.chat_model import END, ModelReply, OpenedStream
 from compaction_app.conversation.complete import AskedTurn, Question, claim_and_ask, finish_turn
 from compaction_app.conversation.usage import sent_context
 from compaction_app.exceptions import InvalidMessage, InvalidReply, StreamInterrupted
-from compaction_app.messages.transcript import RECALL_TOOL
+from compaction_app.messages.transcript import RECALL_TOOLS
 from compaction_app.models import ChatMessage
 from compaction_app.models.database import require_no_transaction
 from compaction_app.summarizers.endpoint import openai
@@ -47,7 +47,7 @@ def stream(
     include_reasoning: bool = False,
     system_prompt: str | None = None,
     regenerate: bool = False,
-    recall: bool = False,
+    recall: bool | Literal["prefetch"] = False,
     on_stop: OnStop = "discard",
     at_once: int | None = None,
     **params: Any,
@@ -101,7 +101,7 @@ def _without_searches(chunks: list[Any]) -> list[Any]:
     searches = set[int]()
     for choice in (choice for chunk in chunks for choice in getattr(chunk, "choices", None) or ()):
         if pieces := getattr(getattr(choice, "delta", None), "tool_calls", None):
-            searches |= {one.index for one in pieces if one.function and one.function.name == RECALL_TOOL}
+            searches |= {one.index for one in pieces if one.function and one.function.name in RECALL_TOOLS}
             choice.delta.tool_calls = [one for one in pieces if one.index not in searches]
             for one in choice.delta.tool_calls:
                 one.index -= sum(search < one.index for search in searches)

@@ -14,9 +14,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
+from compaction_app.conf import get_token_counter
 from compaction_app.exceptions import ConfigurationError, EmptyReply, InvalidMessage
 from compaction_app.memory.words import UNSPACED_SIGN
-from compaction_app.messages.transcript import RECALL_TOOL
+from compaction_app.messages.transcript import OPEN_TOOL, RECALL_TOOL, RECALL_TOOLS
 from compaction_app.models import ChatMessage, ChatSession, SearchEntry, sql
 from compaction_app.testing import steps
 from tests.builders import grow
@@ -330,7 +331,7 @@ class TestTool:
         assert call.tool_calls[0]["function"]["name"] == RECALL_TOOL
         assert "<recalled message=4 role=assistant time=" in result.content
         first, second = server.requests
-        assert [tool["function"]["name"] for tool in first["tools"]] == [RECALL_TOOL]
+        assert [tool["function"]["name"] for tool in first["tools"]] == [*RECALL_TOOLS]
         assert RECALL_TOOL in first["messages"][1]["content"]
         assert second["messages"][-1]["content"] == result.content
         assert second["messages"][-1]["tool_call_id"] == call.tool_calls[0]["id"]
@@ -359,7 +360,7 @@ class TestTool:
         server.script([search("boat")] * 3 + [steps.tool_call("look", "{}")])
         reply = ask(harbour[5], server, recall=True, model="house-model", tools=[LOOK], tool_choice="required")
         assert [call["function"]["name"] for call in reply.tool_calls] == ["look"]
-        assert sent(server) == [(["look", RECALL_TOOL], "required")] * 3 + [(["look"], "required")]
+        assert sent(server) == [(["look", *RECALL_TOOLS], "required")] * 3 + [(["look"], "required")]
 
     @EACH
     def test_one_search_more_is_answered_and_then_no_tool_is_sent(self, harbour, server, ask) -> None:
@@ -368,7 +369,7 @@ class TestTool:
         options = {"tools": [LOOK], "tool_choice": "auto", "parallel_tool_calls": False}
         reply = ask(harbour[5], server, recall=True, model="house-model", **options)
         assert reply.content == "Albatross."
-        assert sent(server) == [(["look", RECALL_TOOL], "auto")] * 3 + [(["look"], "auto"), ([], None)]
+        assert sent(server) == [(["look", *RECALL_TOOLS], "auto")] * 3 + [(["look"], "auto"), ([], None)]
         assert not {"tools", "parallel_tool_calls"} & server.requests[-1].keys()
         assert [one.role for one in chat.get_branch(reply)[-9:]] == ["assistant", "tool"] * 4 + ["assistant"]
 
@@ -395,11 +396,13 @@ class TestTool:
         assert [given for _, given in sent(server)] == left
         assert ["tools" in request for request in server.requests] == [True, True, True, bool(tools)]
 
-    @pytest.mark.parametrize("of", [chat.recall_tool(), {**chat.recall_tool(), "strict": True}])
+    @pytest.mark.parametrize(
+        "of", [chat.recall_tool(), {**chat.recall_tool(), "strict": True}, {**chat.open_tool(), "strict": True}]
+    )
     def test_a_tool_of_its_name_is_sent_once_or_refused(self, harbour, server, of) -> None:
         if of == chat.recall_tool():
             completed(harbour[5], server, recall=True, model="house-model", tools=[of])
-            assert sent(server) == [([RECALL_TOOL], None)]
+            assert sent(server) == [([*RECALL_TOOLS], None)]
         else:
             with pytest.raises(InvalidMessage, match="another name"):
                 completed(harbour[5], server, recall=True, model="house-model", tools=[of])
@@ -487,3 +490,112 @@ class TestTool:
 
 def ask_once(tip: ChatMessage, server: Any) -> ChatMessage:
     return completed(tip, server, recall=True, model="house-model")
+
+
+def opened(message: Any, page: Any = 1, call_id: str = "call_1") -> Any:
+    return steps.tool_call(OPEN_TOOL, json.dumps({"message": message, "page": page}), call_id)
+
+
+class TestOpened:
+    @pytest.fixture
+    def log(self, session) -> list[ChatMessage]:
+        """A result of 20 kB, of which the summary tells nothing."""
+        lines = "\n".join(f"line {n}: the pump {n * 7919 % 1000} took {n * 31 % 97} bar" for n in range(600))
+        call = {"id": "c1", "type": "function", "function": {"name": "read_log", "arguments": "{}"}}
+        rows = chat.append_messages(
+            session,
+            None,
+            [
+                {"role": "user", "content": "What does the <log> say?"},
+                {"role": "assistant", "content": "", "tool_calls": [call]},
+                {"role": "tool", "tool_call_id": "c1", "content": lines},
+                {"role": "assistant", "content": "All pumps are fine."},
+                {"role": "user", "content": "And pump 23?"},
+            ],
+        )
+        anchored_summary(rows[3], rows[3])
+        return rows
+
+    def test_a_long_result_is_read_in_full_page_by_page(self, log, settings) -> None:
+        settings.COMPACTION = small(CONTEXT_WINDOW=128_000)
+        first = chat.recall_message(log[4], 3)
+        pages = int(re.search(r" page=1/(\d+)>", first)[1])
+        assert pages > 1
+        read = ""
+        for page in range(1, pages + 1):
+            told = chat.recall_message(log[4], 3, page=page)
+            assert get_token_counter()([told])[0] <= 2_000
+            read += re.search(
+                rf"<recalled message=3 role=tool [^>]*page={page}/{pages}>\n(.*?)\n</recalled>", told, re.DOTALL
+            )[1]
+        assert read == log[2].content
+        # How what stands before and after it begins.
+        assert "<recalled message=4 role=assistant" in first
+        assert "All pumps are fine." in first
+        assert "What does the &lt;log&gt; say?" in chat.recall_message(log[4], 2)
+
+    @EACH
+    def test_a_model_searches_opens_and_answers(self, log, server, ask) -> None:
+        server.script([search("pump 23"), opened(3), steps.reply("It took 4 bar.")])
+        reply = ask(log[4], server, recall=True, model="house-model")
+        assert reply.content == "It took 4 bar."
+        assert [one.name for one in chat.get_branch(reply) if one.role == "tool"][1:] == [*RECALL_TOOLS]
+        assert "line 3: the pump" in server.requests[-1]["messages"][-1]["content"]
+        # Its quotation goes with what it quotes.
+        chat.redact_message(log[2])
+        assert [one.content for one in chat.get_branch(reply) if one.name in RECALL_TOOLS] == ["[redacted]"] * 2
+
+    @pytest.mark.parametrize(
+        ("number", "page", "said"),
+        [
+            (5, 1, "No summarized message has the number 5."),
+            (10**30, 1, "No summarized message has the number"),
+            (0, 1, "message must be a whole number, 1 or more"),
+            ("3", 1, "message must be a whole number"),
+            (None, 1, "message must be a whole number"),
+            (1, 2, "Message 1 has 1 pages."),
+            (1, "x", "page must be a whole number"),
+        ],
+    )
+    def test_what_is_wrong_is_said_to_the_model(self, log, server, number, page, said) -> None:
+        server.script([opened(number, page), steps.reply("Aye.")])
+        reply = completed(log[4], server, recall=True, model="house-model")
+        *_, result, _ = chat.get_branch(reply)
+        assert said in result.content
+
+    def test_nothing_of_another_branch_and_nothing_that_is_shown(self, log, settings) -> None:
+        other = say(log[0].session, log[1], "A secret of another branch.")[0]
+        assert "secret" not in chat.recall_message(log[4], 3)
+        assert chat.recall_message(other, 3) == "No summarized message has the number 3."
+        settings.COMPACTION = small(RECALL=False)
+        assert "RECALL is off" in chat.recall_message(log[4], 3)
+
+    def test_the_redactor_reads_it(self, log, settings) -> None:
+        settings.COMPACTION = small(REDACTOR="tests.conversation.test_recall.without_pumps", CONTEXT_WINDOW=128_000)
+        assert "pump" not in chat.recall_message(log[4], 3)
+
+
+def without_pumps(text: str) -> str:
+    return text.replace("pump", "***")
+
+
+class TestPrefetch:
+    @EACH
+    def test_the_best_finds_go_along_without_tools(self, session, harbour, server, ask) -> None:
+        question = say(session, harbour[5], "What is the boat called?")[0]
+        server.script([steps.reply("Albatross.")])
+        ask(question, server, recall="prefetch", model="house-model")
+        [request] = server.requests
+        assert "tools" not in request
+        [found] = [one for one in request["messages"] if "<recalled message=4" in str(one["content"])]
+        assert (found["role"], "Albatross" in found["content"]) == ("user", True)
+        assert request["messages"][-1]["content"] == "What is the boat called?"
+        # It is of this request alone.
+        assert not ChatMessage.objects.filter(content__contains="<recalled").exists()
+
+    def test_where_nothing_is_found_or_it_is_off_nothing_goes_along(self, session, harbour, server, settings) -> None:
+        server.script([steps.reply("Aye.")] * 2)
+        first = completed(say(session, harbour[5], "Hm?")[0], server, recall="prefetch", model="house-model")
+        settings.COMPACTION = small(RECALL=False)
+        completed(say(session, first, "The boat?")[0], server, recall="prefetch", model="house-model")
+        assert "recalled" not in str(server.requests)
