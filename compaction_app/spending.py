@@ -96,8 +96,8 @@ def _used(session: ChatSession, spender: str, unit: str, since: datetime, now: d
 
 
 def _costly(session: ChatSession) -> QuerySet[CompactionRun]:
-    """All but the runs that were skipped before a model was asked."""
-    runs = CompactionRun.objects.in_database_of(session)
+    """All but the runs that were skipped before a model was asked, and those in which a person wrote."""
+    runs = CompactionRun.objects.in_database_of(session).exclude(summarizer_model=PERSON)
     return runs.exclude(status=RunStatus.SKIPPED, input_tokens__isnull=True)
 
 

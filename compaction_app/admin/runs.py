@@ -22,7 +22,7 @@ from compaction_app.admin.links import Links
 from compaction_app.models import CompactionEvent, CompactionRun
 from compaction_app.models.runs import MAX_ATTEMPTS
 from compaction_app.models.words import why_it_failed, words
-from compaction_app.values import OPEN_RUN_STATUSES, ErrorCode, RunStatus, Trigger
+from compaction_app.values import OPEN_RUN_STATUSES, PERSON, ErrorCode, RunStatus, Trigger
 
 #: Runs that a total counts: the newest ones.
 MOST_RUNS = 10_000
@@ -109,7 +109,14 @@ class CompactionRunAdmin(records.RecordAdmin):
         why = (_("why"), self._why(links, obj))
         branch = ("tip", "anchor", "cutoff", "base", "summary", "previous_run", (_("continued by"), following))
         result = ("trigger", "author", "generation", "messages_compacted", history, found_again)
-        model = ("summarizer_model", "prompt_version", *texts("instructions"), *tokens, "cost")
+        model = (
+            "summarizer_model",
+            "prompt_version",
+            *texts("instructions", "written"),
+            "is_cut_given",
+            *tokens,
+            "cost",
+        )
         return [
             ("", facts((_("status"), _outcome(obj)), why, *texts("error_detail"), "session")),
             (_("On the branch"), facts(*branch)),
@@ -151,16 +158,19 @@ class CompactionRunAdmin(records.RecordAdmin):
         return [self.page("<int:pk>/retry/", self.retry_view, "compact_chatsession"), *super().get_urls()]
 
     def tools(self, links: Links, obj: CompactionRun) -> dict[str, str]:
-        may_retry = obj.status == RunStatus.FAILED and obj.tip_id and links.may("compact_chatsession")
+        is_left = obj.written or obj.summarizer_model != PERSON
+        may_retry = obj.status == RunStatus.FAILED and obj.tip_id and is_left and links.may("compact_chatsession")
         return {_("Retry"): links.url("compactionrun_retry", obj.pk)} if may_retry else {}
 
     def retry_view(self, request: HttpRequest, links: Links, obj: CompactionRun) -> HttpResponse:
         tip = obj.tip
+        until = obj.cutoff_id if obj.is_cut_given else None
+        again: dict[str, Any] = {"instructions": obj.instructions, "text": obj.written, "until": until}
         if obj.status != RunStatus.FAILED or tip is None:
             raise Http404("There is no such failed run whose tip is still there.")
 
         def act(_given: dict[str, Any]) -> None:
-            if started := request_branch_compaction(self, links, tip, instructions=obj.instructions):
+            if started := request_branch_compaction(self, links, tip, **again):
                 self.log_change(request, obj, _("Retried as run {}.").format(started.pk))
 
         return self.confirm(links, obj, act, title=_("Retry"), is_lasting=obj.error_code in _LASTING)

@@ -121,9 +121,14 @@ class PreviewOut(Schema):
 
 
 class CorrectIn(Body):
-    model_config = example(text="The ferry leaves at nine.")
+    model_config = example(text="The ferry leaves at nine.", message_id=41)
 
     text: str = Field(max_length=MAX_TEXT)
+    message_id: Id | None = Field(
+        default=None,
+        description="The tip of the branch that was read: the text applies to branches with it. Null: wherever the "
+        "summary did, so it must tell of nothing that was said after its anchor.",
+    )
 
 
 class RunOut(RunFigures):
@@ -216,11 +221,15 @@ def retire_summary(request: HttpRequest, summary_id: Id) -> dict[str, Any]:
 def correct_summary(request: HttpRequest, summary_id: Id, body: CorrectIn) -> CompactionRun:
     """Puts a corrected text in the summary's place, as a compaction of its own with its author. The summary before and
     every one built on it are retired and kept for the record."""
-    summary = find_message(request, summary_id, Action.RETIRE)
+    summary = find_message(request, summary_id, Action.COMPACT)
     if not summary.is_summary:
         raise Problem(Code.NOT_FOUND)
+    tip = None
+    if body.message_id is not None:
+        rows = ChatMessage.objects.in_database_of(summary).filter(session=summary.session_id)
+        tip = require_tip(get_object_or_404(rows, pk=body.message_id), "body.message_id")
     count_against_throttle(request)
-    return chat.correct_summary(summary, body.text, author=user_of(request))
+    return chat.correct_summary(summary, body.text, tip=tip, author=user_of(request))
 
 
 @operation(router, "GET", "/runs/{int:run_id}", {200: RunOut})

@@ -188,7 +188,8 @@ def prepare(
     if isinstance(work, SkipReason):
         run.skip(work)
         return None
-    quoted = work.quoted() if settings.extract_fallback and work.has_no_room(summarizer) else None
+    may_quote = settings.extract_fallback and not isinstance(summarizer, GivenText)
+    quoted = work.quoted() if may_quote and work.has_no_room(summarizer) else None
     # A model is asked if only its own limit leaves no room, or if nothing of the conversation can be quoted.
     if quoted and quoted.has_no_room(summarizer):
         work = quoted
@@ -218,7 +219,8 @@ def dry_run(request: CompactionRequest) -> CompactionRun:
     work.show_memory()
     plan, shown = work.plan, work.kept_tokens
     run.anchor_id, run.cutoff_id, run.messages_compacted = plan.anchor_id, plan.cutoff.id, len(plan.covered)
-    run.input_tokens, run.tokens_after = count_request(work.request, work.count), plan.target_tokens + shown
+    run.input_tokens = 0 if request.text else count_request(work.request, work.count)
+    run.tokens_after = plan.target_tokens + shown
     return run
 
 

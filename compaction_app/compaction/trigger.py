@@ -61,6 +61,7 @@ BREAKER_FAILURES, BREAKER_SECONDS = 3, 300
 #: Two drafts in a row that did not shrink open the breaker sooner.
 _NO_PROGRESS_FAILURES = 2
 _RECENT_RUNS = 50
+_JUDGED = "id anchor_id summary_id base_id status error_code finished_at summarizer_model".split()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,7 +192,7 @@ def open_under_lock(request: CompactionRequest) -> Decision:
     if guarded and (found := find_suppression(request, branch, now)):
         return _suppress(request, *found)
     lock_owner(resolved.session)
-    if overspent := find_overspending(resolved.session, now):
+    if not request.text and (overspent := find_overspending(resolved.session, now)):
         return _suppress(request, Suppression.SPEND, overspent)
     return _create(request, branch, plan, now)
 
@@ -329,7 +330,9 @@ def find_suppression(
         CompactionRun.objects.in_database_of(request.tip)
         .filter(session_id=request.tip.session_id, status__in=[RunStatus.FAILED, RunStatus.SUCCEEDED])
         .order_by("-id")
-        .only("id", "anchor_id", "summary_id", "base_id", "status", "error_code", "finished_at")[:_RECENT_RUNS]
+        .only("id", "anchor_id", "summary_id", "base_id", "status", "error_code", "finished_at", "summarizer_model")[
+            :_RECENT_RUNS
+        ]
     )
     # Of this branch: those anchored in its tail, and those that made its base, and the base of that, newest first.
     tail, recent, made = {message.id for message in branch.tail}, [], base.id if base else None
@@ -340,7 +343,9 @@ def find_suppression(
         elif run.anchor_id in tail:
             recent.append(run)
     # One that stored an extract instead of a model's summary keeps the code of the failure.
-    failures = list(takewhile(lambda run: run.error_code, recent))
+    # What a person wrote says nothing of the models.
+    by_models = (run for run in recent if run.summarizer_model != PERSON)
+    failures = list(takewhile(lambda run: run.error_code, by_models))
     stuck = sum(run.error_code == ErrorCode.NO_PROGRESS for run in failures[:_NO_PROGRESS_FAILURES])
     if len(failures) >= BREAKER_FAILURES or stuck == _NO_PROGRESS_FAILURES:
         newest = failures[0].finished_at

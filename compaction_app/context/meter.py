@@ -33,7 +33,7 @@ _PARTS: dict[str, str] = {
     Origin.PINNED: "pins",
 }
 #: Of what was sent, what its state depends on.
-_COMPARED = ("summary_id", "dropped", "history_tokens", "threshold")
+_COMPARED = ("summary_id", "cutoff_id", "dropped", "history_tokens", "threshold")
 
 
 def measure(tip: ChatMessage, **options: Unpack[TurnOptions]) -> Meter:
@@ -85,14 +85,16 @@ def _part_of(message: ContextMessage) -> str:
 
 def state_at(tip: ChatMessage, sent: Mapping[str, Any]) -> tuple[MeterState, str, int | None]:
     """State, error code and newest run of the branch at ``tip``, where this was ``sent``: figures of a context."""
-    summary_id, dropped, history, threshold = (sent.get(name) or 0 for name in _COMPARED)
-    found = next(iter(fetch(sql.NEWEST_RUN, {"tip": tip.pk}, tip)), None)
+    summary_id, cutoff_id, dropped, history, threshold = (sent.get(name) for name in _COMPARED)
+    found = next(iter(fetch(sql.NEWEST_RUN, {"tip": tip.pk, "cutoff": cutoff_id}, tip)), None)
     run_id, status, code, made = found or (None, "", "", None)
     if status in OPEN_RUN_STATUSES:
         state = MeterState.RUNNING
+    elif get_settings(tip.session.settings).mode == Mode.OFF:
+        state = MeterState.OK
     elif status == RunStatus.FAILED:
         state = MeterState.FAILED
-    elif (dropped or history > threshold) and get_settings(tip.session.settings).mode != Mode.OFF:
+    elif dropped or (history or 0) > (threshold or 0):
         state = MeterState.DUE
     else:
         state = MeterState.EXTRACT if code and made == summary_id else MeterState.OK

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any, Unpack
 
 from asgiref.sync import sync_to_async
+from django.contrib.auth import get_user_model
 from django.db.models import Q
 
 from compaction_app import tasks
@@ -20,7 +21,8 @@ from compaction_app.messages.validation import check_text
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.models.database import after_commit, now_of, require_no_transaction
 from compaction_app.spending import describe_overspending
-from compaction_app.summarizers.prompts import MAX_INSTRUCTIONS
+from compaction_app.summarizers.drafts import written_summary
+from compaction_app.summarizers.prompts import MAX_INSTRUCTIONS, OVERSIZE_FACTOR
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, takes_the_arguments_of, without_waiting
 from compaction_app.tree.branches import check_instance, check_tip
 from compaction_app.values import SkipReason, Suppression, Trigger, TriggerName
@@ -86,7 +88,8 @@ def compact(
 
     ``until``: the last message to cover, which ends a turn; else :class:`InvalidMessage` says why not. ``text``: the
     summary, as a person wrote it, the ``author``; no model is asked. ``dry_run`` stores nothing and asks nobody: the
-    run that is returned says what would be covered, with the size of the request as ``input_tokens``.
+    run that is returned says what would be covered, with the size of the request as ``input_tokens``; an open run or a
+    limit may still be in the way.
 
     An open run that no worker will take is carried out instead of a new one. Raises :class:`CompactionRefused` where
     a worker has a run of this branch, the mode is off or a limit of ``SPENDING_LIMITS`` is reached,
@@ -123,24 +126,31 @@ def asked_request(
     author: Any = None,
     trigger: Trigger = Trigger.MANUAL,
 ) -> CompactionRequest:
-    """What somebody asks for, checked."""
+    """What is asked for, checked. Whoever says where to cut, or writes, compacts by hand."""
     check_tip(tip)
     _check_instructions(instructions)
-    check_text(text, "text")
-    if text and not text.strip():
-        raise InvalidMessage("text: a summary of blanks says nothing.", field="text")
+    check_author(author)
     if until is not None:
         check_instance(until, ChatMessage, "until")
+        if until.pk is None:
+            raise InvalidMessage("until has not been stored yet.", field="until")
     resolved = resolve_request_at(tip, request)
+    if text != "":
+        text = written_summary(text, int(OVERSIZE_FACTOR * resolved.budget.summary_target), resolved.count)
     return CompactionRequest(
         tip=tip,
-        trigger=trigger,
+        trigger=Trigger.MANUAL if text or until else trigger,
         resolved=resolved,
         instructions=instructions,
         until=until.pk if until else None,
         text=text,
         author=author,
     )
+
+
+def check_author(author: Any) -> None:
+    if author is not None and not (isinstance(author, get_user_model()) and author.pk is not None):
+        raise InvalidMessage(f"author must be a stored user, not {type(author).__name__}.", field="author")
 
 
 def open_now(tip: ChatMessage, trigger: Trigger, request: ContextRequest, **given: Any) -> CompactionRun:

@@ -13,16 +13,18 @@ from django.db.models import Max
 
 from compaction_app.conf import get_token_counter
 from compaction_app.context.reading import resolve_request
+from compaction_app.conversation.compact import check_author
 from compaction_app.conversation.erase import retire_summary
 from compaction_app.exceptions import InvalidMessage, NotASummary
-from compaction_app.messages.transcript import count_summary, leaks_wrapper
-from compaction_app.messages.validation import check_text
+from compaction_app.messages.transcript import count_summary
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.models.columns import names
 from compaction_app.models.database import locked, now_of
+from compaction_app.summarizers.drafts import written_summary
 from compaction_app.summarizers.prompts import OVERSIZE_FACTOR
 from compaction_app.telemetry import log
 from compaction_app.tree import branches
+from compaction_app.tree.lanes import tips_at_or_below
 from compaction_app.values import PERSON, EventKind, Kind, RunStatus, Trigger, with_ledger
 
 logger = logging.getLogger("compaction_app.compaction")
@@ -31,35 +33,40 @@ logger = logging.getLogger("compaction_app.compaction")
 CORRECTED = "corrected"
 
 
-def correct_summary(summary: ChatMessage, text: str, *, author: Any = None) -> CompactionRun:
+def correct_summary(
+    summary: ChatMessage, text: str, *, tip: ChatMessage | None = None, author: Any = None
+) -> CompactionRun:
     """Store ``text`` as the summary that applies where ``summary`` did, and retire that one with all built on it.
 
-    Returns the run that records it, with ``author``. The next compaction goes on from the corrected text. Raises
-    :class:`InvalidMessage` for a blank text, one that is too long for a summary, and a summary that is not in use;
-    :class:`NotASummary` for a message.
+    ``tip``: the end of the branch that the ``author`` has read: the text applies to branches with it, and may tell of
+    all of it. Without one it applies wherever the summary did, so it must tell of nothing that was said after its
+    anchor. Returns the run that records it; the next compaction goes on from the corrected text. Raises
+    :class:`InvalidMessage` for a text that can be no summary, and a summary that is not in use; :class:`NotASummary`
+    for a message.
     """
     branches.check_instance(summary, ChatMessage, "summary")
     if summary.kind != Kind.SUMMARY:
         raise NotASummary(f"Message {summary.pk} is not a summary; only summaries are corrected.")
-    check_text(text, "text")
-    text = text.strip()
-    if not text or leaks_wrapper(text, ""):
-        raise InvalidMessage(
-            "text: a summary needs words, and none of the tags that prompts are made of.", field="text"
-        )
+    check_author(author)
+    if tip is not None:
+        branches.check_tip(tip)
     count = get_token_counter()
     with locked(summary):
         rows = ChatMessage.objects.in_database_of(summary).select_related("session").live()
         row = rows.filter(pk=summary.pk).first()
         if row is None:
             raise InvalidMessage(f"summary: {summary.pk} is not in use any more.", field="summary")
-        tokens = count_summary(with_ledger(text, row.ledger), count)
+        place = row.parent_message_id or 0
+        if tip is not None and not tips_at_or_below(place, [tip.pk], tip):
+            raise InvalidMessage(f"tip: summary {row.pk} does not apply at message {tip.pk}.", field="tip")
         budget = resolve_request(row.session).budget
-        if tokens > (most := max(row.token_count, int(OVERSIZE_FACTOR * budget.summary_target))):
-            raise InvalidMessage(f"text: {tokens} tokens are too long for a summary; {most} are allowed.", field="text")
+        # As large as the one before in any case.
+        most = max(row.token_count, int(OVERSIZE_FACTOR * budget.summary_target))
+        text = written_summary(text, most, count, row.ledger)
+        tokens = count_summary(with_ledger(text, row.ledger), count)
         stored = CompactionRun.objects.in_database_of(row).filter(session=row.session_id)
         made = stored.filter(summary=row).first()
-        anchor = branches.unread_message(row, row.parent_message_id or 0)
+        anchor = branches.unread_message(row, tip.pk if tip else place)
         before = branches.history_at(anchor).tokens
         retire_summary(row, reason=CORRECTED)
         corrected = ChatMessage(
@@ -86,6 +93,7 @@ def correct_summary(summary: ChatMessage, text: str, *, author: Any = None) -> C
             status=RunStatus.SUCCEEDED,
             author=author,
             summarizer_model=PERSON,
+            **dict.fromkeys(("input_tokens", "output_tokens", "cached_tokens", "cost"), 0),
             generation=(stored.aggregate(newest=Max("generation"))["newest"] or 0) + 1,
             messages_compacted=made.messages_compacted if made else None,
             tokens_before=before,

@@ -1,8 +1,8 @@
 """Retire a summary, redact or delete a message, redact whatever quotes a text, delete a session.
 
 A summary's anchor is at or below everything its summarizer was shown, so the summaries that may contain a message's
-text are exactly those below it. Each erasure raises the session's counter: a run that read the text before it cannot
-commit.
+text are exactly those below it, and those of a person who may have known it. Each erasure raises the session's counter:
+a run that read the text before it cannot commit.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ from compaction_app.spending import keep_used
 from compaction_app.telemetry import log
 from compaction_app.tokens import TOKENS_PER_MISSING_RESULT, count_messages
 from compaction_app.tree.branches import check_instance
-from compaction_app.tree.lanes import newest_tip_below
-from compaction_app.values import EventKind, Kind, QuotedIn, Role, TextFound
+from compaction_app.tree.lanes import newest_tip_below, tips_at_or_below
+from compaction_app.values import PERSON, EventKind, Kind, QuotedIn, Role, TextFound
 
 logger = logging.getLogger("compaction_app.erasure")
 
@@ -171,7 +171,8 @@ def redact_message(
 def _redact(message: ChatMessage, replacement: str) -> ChatMessage:
     row = locked_message(message)
     blank_messages(row, [row.pk], replacement=replacement)
-    empty_summaries(row, ids_below(row), [row.pk], blanked_at=[row.pk])
+    told = _told_by_people(row, [row.pk])
+    empty_summaries(row, ids_below(row) | told.keys(), [row.pk, *told.values()], blanked_at=[row.pk])
     row.refresh_from_db(using=row._state.db)
     return row
 
@@ -258,6 +259,19 @@ def quotations_of(near: Any, ids: Collection[int]) -> set[int]:
     return gone.difference(ids)
 
 
+def _told_by_people(near: Any, ids: Collection[int]) -> dict[int, int]:
+    """Summaries that are anchored above some messages and were corrected after these were written, with all built on
+    them, and their anchors: whoever corrected one may have known what follows it."""
+    rows = ChatMessage.objects.in_database_of(near).in_session(near.session_id).summaries().filter(model=PERSON)
+    found = dict[int, int]()
+    for summary in rows.filter(pk__gt=min(ids)).only("id", "session_id", "parent", "kind"):
+        if tips_at_or_below(summary.parent_message_id or 0, [pk for pk in ids if pk < summary.pk], summary):
+            built = [pk for (pk,) in fetch(sql.BUILT_ON, {"summary": summary.pk}, summary)]
+            anchors = ChatMessage.objects.in_database_of(near).filter(pk__in=built)
+            found |= dict(anchors.values_list("pk", "parent_message_id"))
+    return found
+
+
 def _announce_retired(near: Any, ids: Sequence[int], reason: str) -> None:
     retired = {"session_id": near.session_id, "summary_ids": list(ids), "reason": reason}
     send_after_commit(near, signals.summary_retired, ChatMessage, **retired)
@@ -336,6 +350,9 @@ def delete_message(message: ChatMessage) -> int:
         ids = ids_below(message)
         if not ids:
             raise MessageNotFound(f"Message {message.pk} does not exist any more.")
+        told = {pk: anchor for pk, anchor in _told_by_people(message, [message.pk]).items() if pk not in ids}
+        if told:
+            empty_summaries(message, told.keys(), [*told.values()], blanked_at=[])
         _blank_runs(message, ids)
         clear_erased_title(message, ids)
         deleted = ChatMessage.objects.delete_subtree(message)
@@ -470,7 +487,8 @@ def _erase(session: ChatSession, found: TextFound, search: _Search) -> None:
         for name, value in changed.items():
             setattr(session, name, value)
     if found.messages or found.summaries or found.runs or found.session:
-        quoting = {one.id for one in found.summaries}
+        told = _told_by_people(session, search.tops) if search.tops else {}
+        quoting = {one.id for one in found.summaries} | told.keys()
         roots = {search.roots[pk] for pk in {*search.tops, *quoting} & search.roots.keys()}
         # Counted in any case: a run that has read any of it cannot commit.
         empty_summaries(session, search.below | quoting, sorted(roots), blanked_at=search.tops)

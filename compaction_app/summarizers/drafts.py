@@ -21,12 +21,13 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+from compaction_app.exceptions import InvalidMessage
 from compaction_app.memory.words import UNSPACED_SIGN, Words, read_words, stem
 from compaction_app.messages.transcript import count_summary, cut_leaks, leaks_wrapper, without_code
-from compaction_app.messages.validation import is_storable, visible
+from compaction_app.messages.validation import check_text, is_storable, visible
 from compaction_app.summarizers.prompts import END_OF_MATERIAL, LEDGER_NAME, OVERSIZE_FACTOR, OWN_WORDS
 from compaction_app.tokens import Count
-from compaction_app.values import EXTRACT_HEADING, ErrorCode, SummaryDraft, SummaryRequest, with_ledger
+from compaction_app.values import EXTRACT_HEADING, LEDGER_HEADING, ErrorCode, SummaryDraft, SummaryRequest, with_ledger
 
 #: A draft with more characters a token than any text has is refused before it is read.
 CHARACTERS_A_TOKEN = 20
@@ -155,7 +156,7 @@ def prose_draft(draft: SummaryDraft, previous_ledger: str = "") -> SummaryDraft:
     ``previous_ledger`` is cut out as it is; what stands behind it is kept. Of a ledger in other words nobody knows
     where it ends but at the next heading.
     """
-    if draft.is_extract:
+    if draft.is_extract or draft.by_person:
         return draft
     kept: list[str] = []
     in_ledger = False
@@ -182,6 +183,27 @@ def _is_named(line: str, heading: str) -> bool:
         "".join(filter(str.isalpha, unicodedata.normalize("NFKC", text).casefold())) for text in (line, heading)
     )
     return bool(written) and not written.replace(name, "")
+
+
+def written_summary(text: str, most_tokens: int, count: Count, ledger: str = "") -> str:
+    """A person's text as it is stored; :class:`InvalidMessage` with the reason where it can be no summary.
+
+    ``ledger``: that of the summary which it corrects, and may have been sent back with it: it stays in its column.
+    """
+    check_text(text, "text")
+    text = text.replace("\r\n", "\n").strip()
+    if ledger:
+        text = text.removesuffix(with_ledger("", ledger).strip()).rstrip()
+    problem = ""
+    if not any(map(str.isalnum, visible(text))) or leaks_wrapper(text, ""):
+        problem = "a summary needs words, and none of the tags of our prompts"
+    elif LEDGER_HEADING in text:
+        problem = f"what stands under {LEDGER_HEADING!r} is kept as it is: leave it out"
+    elif len(text) > CHARACTERS_A_TOKEN * most_tokens or count_summary(text, count) > most_tokens:
+        problem = f"it is too long for a summary: {most_tokens} tokens are allowed"
+    if problem:
+        raise InvalidMessage(f"text: {problem}.", field="text")
+    return text
 
 
 def refuse_draft(draft: SummaryDraft, request: SummaryRequest, most_tokens: int, count: Count) -> ErrorCode | None:

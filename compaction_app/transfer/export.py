@@ -50,8 +50,8 @@ class Entry:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the prompt was rebuilt, or was erased on purpose."""
-        return self.reason in ("", NotRebuilt.REDACTED, NotRebuilt.DELETED)
+        """Whether the prompt was rebuilt, or was erased on purpose, or there was none."""
+        return self.reason in ("", NotRebuilt.REDACTED, NotRebuilt.DELETED, NotRebuilt.BY_PERSON)
 
 
 def chosen_sessions(sessions: QuerySet[ChatSession], *, min_messages: int = 0) -> QuerySet[ChatSession]:

@@ -23,7 +23,7 @@ from compaction_app.messages.transcript import largest_saving_summary
 from compaction_app.models import CompactionRun
 from compaction_app.summarizers.prompts import tighter
 from compaction_app.tree import branches
-from compaction_app.values import Budget, CompactionPlan, SummaryRequest
+from compaction_app.values import PERSON, Budget, CompactionPlan, SummaryRequest
 
 
 class NotRebuilt(StrEnum):
@@ -35,6 +35,8 @@ class NotRebuilt(StrEnum):
     DELETED = "deleted"
     #: What the run asked for was erased.
     NOT_RECORDED = "not_recorded"
+    #: A person wrote the summary, and no summarizer was asked.
+    BY_PERSON = "by_person"
     #: Rows that it refers to are missing: ``verify_chats`` says more.
     SOURCES_MISSING = "sources_missing"
     #: The texts were redacted, and the settings name no ``REDACTOR``: what it removed would be shown.
@@ -61,6 +63,8 @@ def rebuild(run: CompactionRun) -> Rebuilt | NotRebuilt:
         return NotRebuilt.DELETED
     if run.summary.redacted_at or (run.base and run.base.redacted_at):
         return NotRebuilt.REDACTED
+    if run.summarizer_model == PERSON:
+        return NotRebuilt.BY_PERSON
     if not run.request:
         return NotRebuilt.NOT_RECORDED
     settings = settings_from_snapshot(run.settings)

@@ -241,6 +241,7 @@ def _branch_page(
     end: int | None = None,
     form: MessageForm | None = None,
     editing: _Editing | None = None,
+    corrected: str = "",
     status: int = 200,
 ) -> HttpResponse:
     page = reading.read_page(session, tip, end)
@@ -256,6 +257,7 @@ def _branch_page(
         "form": form or MessageForm(auto_id="message-%s"),
         "title_form": TitleForm(initial={"title": session.title, "erased": session.erasures}, auto_id="session-%s"),
         "editing": editing,
+        "corrected": corrected,
         "generations": reading.read_generations(session, tip, page.state) if shows_generations else None,
         "generations_shown": reading.GENERATIONS_SHOWN,
         "is_being_answered": page.awaits_reply and tip is not None and is_under_way(tip),
@@ -371,15 +373,19 @@ def cut(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpRes
 @posted
 @login_required
 def correct(request: HttpRequest, session_id: uuid.UUID, message_id: int, summary_id: int) -> HttpResponse:
-    """Put a text of the owner's in the place of a summary."""
+    """Put a text of the owner's in the place of a summary, on branches with what is shown."""
     found = _own_session(request, session_id)
     tip = _message(found, message_id)
     summary = get_object_or_404(ChatMessage.objects.filter(session=found).summaries(), pk=summary_id)
+    text = request.POST.get("text", "")
     try:
-        chat.correct_summary(summary, request.POST.get("text", ""), author=request.user)
-        messages.success(request, "The model reads your text from now on.")
+        chat.correct_summary(summary, text, tip=tip, author=request.user)
     except CompactionError as error:
+        # With what was written, which may be long.
         messages.error(request, turns.words_for(error)[0])
+        end = reading.read_state(found, tip).cutoff_end or None
+        return _branch_page(request, found, tip, end=end, corrected=text, status=422)
+    messages.success(request, "The model reads your text from now on.")
     state = reading.read_state(found, tip)
     return redirect(f"{reverse('chat:branch', args=[found.pk, tip.pk])}?end={state.cutoff_end}#cutoff")
 

@@ -6,6 +6,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 
 from compaction_app import chat, tasks
+from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import CompactionRun
 from compaction_app.values import RunStatus
 from tests.admin.pages import MODELS, page_of, told, url
@@ -100,7 +101,7 @@ class TestByPeople:
         assert f'href="{page}' in operator.get(page_of(summary)).text
         assert summary.content in operator.get(page).text
         refused = operator.post(page, {"text": "word " * 90_000})
-        assert "are too long for a summary" in refused.text
+        assert "it is too long for a summary" in refused.text
         answer = operator.post(page, {"text": "<b>Ida</b> keeps the tables."}, follow=True)
         assert "&lt;b&gt;Ida&lt;/b&gt; keeps the tables." in answer.text
         corrected = chat.find_summary(nodes[-1])
@@ -110,3 +111,25 @@ class TestByPeople:
         for codename, status in (("retire_summary", 403), ("compact_chatsession", 403)):
             few = login("view_chatmessage", codename)
             assert few.get(url("chatmessage_correct", corrected.pk)).status_code == status
+
+    def test_a_retry_is_of_the_same_text_and_cut(self, operator, broker):
+        session, tip = conversation()
+        until = next(one for one, after in pairwise(chat.get_branch(tip)[2:]) if after.role == "user")
+        with pytest.raises(CompactionFailed):
+            chat.compact(tip, until=until, text="Ida keeps the tables. " * 40)
+        failed = session.runs.get()
+        page = operator.get(page_of(failed)).text
+        assert "Ida keeps the tables." in page
+        operator.post(url("compactionrun_retry", failed.pk))
+        run = session.runs.latest("pk")
+        assert (run.written, run.cutoff_id, run.is_cut_given) == (failed.written, until.pk, True)
+        # Once it is erased there is nothing to try again: no model writes in its place.
+        CompactionRun.objects.update(status="failed", written="")
+        assert url("compactionrun_retry", run.pk) not in operator.get(page_of(run)).text
+
+    def test_whoever_comes_second_keeps_their_text(self, operator, broker):
+        *_, summary = compacted()[:3]
+        chat.correct_summary(summary, "Ida keeps the tables.")
+        answer = operator.post(url("chatmessage_correct", summary.pk), {"text": "Ola keeps them."})
+        assert "is not in use any more" in answer.text
+        assert "Ola keeps them.</textarea>" in answer.text

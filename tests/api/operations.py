@@ -23,7 +23,7 @@ ROWS = {
     "POST messages/{message_id}/pin": (None, 204, Action.PIN),
     "DELETE messages/{message_id}/pin": (None, 204, Action.PIN),
     "POST messages/{message_id}/redact": (None, 200, Action.REDACT),
-    "PATCH summaries/{summary_id}": ({"text": "Ida keeps the tide tables."}, 200, Action.RETIRE),
+    "PATCH summaries/{summary_id}": ({"text": "Ida keeps the tide tables."}, 200, Action.COMPACT),
     "DELETE summaries/{summary_id}": (None, 200, Action.RETIRE),
     "GET runs/{run_id}": (None, 200, Action.INSPECT),
     # Of contrib.stream, which the example project has. Of what is allowed the first is asked of no model.

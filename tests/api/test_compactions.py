@@ -257,8 +257,10 @@ class TestByPeople:
         assert (said["cutoff_id"], said["summary_preview"]) == (until.pk, "Ida keeps the tide tables.")
         run = CompactionRun.objects.get()
         assert (run.author, run.summarizer_model) == (session.owner, "person")
-        answer = ask.patch(f"summaries/{run.summary_id}", {"text": "Ida kept them."}).json()
+        given = {"text": "Ida kept them.", "message_id": branch[-1].pk}
+        answer = ask.patch(f"summaries/{run.summary_id}", given).json()
         assert (answer["generation"], answer["summary_preview"]) == (2, "Ida kept them.")
+        assert answer["anchor_id"] == branch[-1].pk
         problem(ask.patch(f"summaries/{run.summary_id}", {"text": "Again."}), 422, "invalid_message")
 
     def test_no_place_to_cut(self, ask, path, branch, session):

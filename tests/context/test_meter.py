@@ -82,6 +82,14 @@ class TestState:
         chat.compact(newer)
         assert (chat.measure(newer).state, chat.measure(newer).code) == ("ok", "")
 
+    def test_a_run_above_the_cutoff_in_use_is_another_branchs(self, settings):
+        settings.COMPACTION = small(LOOKAHEAD="none")
+        branch = grow(chat.start_session(model="m"), None, "u(90) a(90) " * 50)
+        chat.compact(branch[-1])
+        run = chat.request_compaction(grow(branch[0].session, branch[77], "u a")[-1], trigger="manual")
+        assert run.anchor_id in {one.pk for one in branch}
+        assert (chat.measure(branch[-1]).state, chat.measure(branch[-1]).run_id != run.pk) == ("ok", True)
+
     def test_where_compaction_is_off_nothing_is_due(self, settings):
         settings.COMPACTION = small(MODE="off")
         assert chat.measure(due_tip()).state == "ok"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from django.contrib.auth.models import AnonymousUser
 
 from compaction_app import chat, tasks
 from compaction_app.conf import get_token_counter
 from compaction_app.exceptions import CompactionFailed, CompactionRefused, InvalidMessage, NotASummary
-from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
+from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.summarizers.prompts import count_request
+from compaction_app.transfer.export import export_sessions
 from compaction_app.tree.verify import verify_session
 from tests.builders import grow
 from tests.fake_summarizer import FakeSummarizer
@@ -116,21 +118,57 @@ class TestText:
         assert chat.compact(branch[-1], text="Ask Ida.").status == "succeeded"
 
     @pytest.mark.parametrize(
-        ("text", "code"), [("word " * 9_000, "oversize"), ('<cutoff id="0"/> said the user', "leaked_wrapper")]
+        ("text", "why"),
+        [
+            ("word " * 9_000, "too long for a summary: [0-9]+ tokens are allowed"),
+            ("x" * 10**6, "too long for a summary"),
+            ('<cutoff id="0"/> said the user', "none of the tags"),
+            ("  \n", "needs words"),
+            ("\u2060\u200d…", "needs words"),
+            ("\x00", "text"),
+            (7, "text"),
+        ],
     )
-    def test_what_can_be_no_summary_is_refused(self, branch, text, code):
-        with pytest.raises(CompactionFailed) as failed:
-            chat.compact(branch[-1], text=text)
-        assert failed.value.error_code == code
-        assert chat.find_summary(branch[-1]) is None
-        assert not CompactionEvent.objects.filter(kind="summary_oversize").exists(), "nobody was asked again"
-
-    @pytest.mark.parametrize("text", ["  \n", "\x00", 7])
-    def test_no_text_is_refused_by_its_name(self, branch, text):
-        with pytest.raises(InvalidMessage, match="text") as refused:
+    def test_what_can_be_no_summary_is_refused_before_a_run_is_opened(self, branch, text, why):
+        with pytest.raises(InvalidMessage, match=why) as refused:
             chat.compact(branch[-1], text=text)
         assert refused.value.field == "text"
         assert not CompactionRun.objects.exists()
+
+    def test_nothing_of_it_is_cut(self, branch):
+        text = "Ida's list:\n\n## Errands\n- the crane is broken\n- 7"
+        assert chat.compact(branch[-1], until=branch[29], text=text).summary.content == text
+        with pytest.raises(InvalidMessage, match="leave it out"):
+            chat.compact(branch[-1], text="Ida's list\n\n## Kept word for word\n- the crane is broken")
+
+    def test_whoever_writes_compacts_by_hand_and_nothing_stands_in_for_them(self, branch, settings):
+        settings.COMPACTION = small(MODE="manual")
+        run = chat.request_compaction(branch[-1], text=WRITTEN)
+        assert (run.trigger, run.written) == ("manual", WRITTEN)
+        # It takes more than what it would replace.
+        CompactionRun.objects.all().delete()
+        with pytest.raises(CompactionFailed) as failed:
+            chat.compact(branch[-1], until=branch[3], text=WRITTEN * 12)
+        assert (failed.value.error_code, chat.find_summary(branch[-1])) == ("oversize", None)
+
+    def test_what_they_write_neither_opens_the_breaker_nor_counts_as_spent(self, settings):
+        settings.COMPACTION = small(CONTEXT_WINDOW=4_000, SPENDING_LIMITS={"session": ["1 runs/h"]})
+        branch = talk(chat.start_session(model="m"))
+        for _ in range(4):
+            with pytest.raises(CompactionFailed):
+                chat.compact(branch[-1], until=branch[3], text=WRITTEN * 12)
+        assert chat.request_compaction(branch[-1]) is not None
+
+    @pytest.mark.parametrize("author", ["ida", 7, AnonymousUser()])
+    def test_an_author_is_a_user(self, branch, author):
+        for write in (chat.compact, chat.request_compaction):
+            with pytest.raises(InvalidMessage, match="author must be a stored user"):
+                write(branch[-1], text=WRITTEN, author=author)
+
+    def test_an_export_says_that_a_person_wrote_it(self, branch, tmp_path):
+        chat.compact(branch[-1], text=WRITTEN)
+        [entry] = export_sessions(ChatSession.objects.all(), tmp_path)
+        assert (entry.reason, entry.is_sound) == ("by_person", True)
 
     def test_erased_before_it_was_stored_no_model_writes_in_its_place(self, branch):
         run = chat.request_compaction(branch[-1], trigger="manual", text=WRITTEN)
@@ -166,6 +204,49 @@ class TestCorrected:
         with pytest.raises(InvalidMessage, match="is not in use any more"):
             chat.correct_summary(run.summary, WRITTEN)
 
+    def test_whoever_has_read_a_branch_writes_for_that_branch(self, branch):
+        summary = chat.compact(branch[-1], until=branch[9]).summary
+        tip = chat.append_message(branch[0].session, branch[-1], role="user", content="The door code is 4711.")
+        run = chat.correct_summary(summary, f"{WRITTEN} The code is 4711.", tip=tip)
+        assert (run.anchor_id, run.cutoff_id) == (tip.pk, branch[9].pk)
+        fork = chat.append_message(branch[0].session, branch[-1], role="user", content="And?")
+        assert chat.find_summary(fork) is None
+        with pytest.raises(InvalidMessage, match="does not apply at"):
+            chat.correct_summary(run.summary, WRITTEN, tip=branch[0])
+        chat.redact_message(tip)
+        run.summary.refresh_from_db()
+        assert run.summary.content == ""
+
+    @pytest.mark.parametrize("erase", [chat.redact_message, chat.delete_message, None])
+    def test_an_erasure_of_what_they_may_have_known_reaches_it_and_what_was_built_on_it(self, branch, erase):
+        summary = chat.compact(branch[-1], until=branch[9]).summary
+        known = chat.append_message(branch[0].session, branch[-1], role="user", content="The door code is 4711.")
+        run = chat.correct_summary(summary, f"{WRITTEN} The code is fourty-seven eleven.")
+        later = chat.append_message(branch[0].session, known, role="assistant", content="Aye, 4712 it is.")
+        FakeSummarizer.text = f"{WRITTEN} The code is fourty-seven eleven, and number 19 is on the board."
+        built = chat.compact(branch[-1], until=branch[29])
+        assert built.base_id == run.summary_id
+        # Written after it: nobody knew of this one.
+        chat.redact_message(later)
+        run.summary.refresh_from_db()
+        assert run.summary.content
+        if erase:
+            erase(known)
+        else:
+            chat.redact_text(branch[0].session, "The door code is 4711")
+        for one in (run, built):
+            one.summary.refresh_from_db()
+            assert (one.summary.content, one.summary.extract) == ("", "")
+            assert one.summary.retired_at
+        assert verify_session(branch[0].session).problems == []
+
+    def test_a_text_that_comes_with_its_ledger_does_not_repeat_it(self, branch):
+        summary = chat.compact(branch[-1], until=branch[29]).summary
+        assert summary.ledger
+        corrected = chat.correct_summary(summary, summary.text.replace("Recap", "Told so far")).summary
+        assert corrected.text.count("## Kept word for word") == 1
+        assert corrected.content == summary.content.replace("Recap", "Told so far")
+
     def test_of_a_copy_too(self, branch):
         chat.compact(branch[-1], until=branch[9])
         copied = chat.copy_branch(branch[-1])
@@ -175,7 +256,8 @@ class TestCorrected:
         assert chat.find_summary(branch[-1]).content != WRITTEN
 
     @pytest.mark.parametrize(
-        ("text", "why"), [(" ", "needs words"), ("<user>a</user>", "tags"), ("w " * 9_000, "too long")]
+        ("text", "why"),
+        [(" ", "needs words"), ("<user>a</user>", "tags"), ("w " * 9_000, "too long"), ("\u202e", "needs words")],
     )
     def test_a_text_that_is_no_summary_changes_nothing(self, branch, text, why):
         summary = chat.compact(branch[-1], until=branch[9]).summary

@@ -102,6 +102,7 @@ def check_commit(tree: Tree, row: ChatMessage, run: CompactionRun, told: Told | 
         covered=covered,
         shown=frozenset(shown),
         extract=row.extract,
+        by_person=is_by_person,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from compaction_app import chat
+from compaction_app.conf import get_settings
 from compaction_app.exceptions import ContextOverflow
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun, MessagePin
 from compaction_app.tree import branches
@@ -77,9 +78,8 @@ class CheckedWorld(World):
         assert before.retired
         assert (row.extract, row.pinned_message_id) == (before.extract, before.pin)
         order = max((child.order for child in self.tree.children(before.parent)), default=0) + 1
-        return replace(
-            before, id=row.pk, content=row.text, order=order, tokens=row.token_count, retired=False, redacted=False
-        )
+        changed: dict[str, Any] = {"content": row.text, "tokens": row.token_count, "order": order}
+        return replace(before, id=row.pk, **changed, retired=False, redacted=False, by_person=True)
 
     def _note_summary(self, node: Node, run: CompactionRun) -> None:
         seen["summary"] += 1
@@ -180,15 +180,15 @@ class CheckedWorld(World):
     def _check_meter(self, node: Node, meter: Meter, context: ChatContext) -> None:
         parts = (meter.summary, meter.pins, meter.recalled, meter.messages)
         assert sum(parts) == meter.history == context.history_tokens
-        path = {one.id for one in self.tree.path(node.id)}
-        newest = max(
-            (run for run in self.runs() if run.anchor_id in path and run.status != "skipped"),
-            key=lambda run: run.pk,
-            default=None,
-        )
+        # At or below the cutoff of what is in use.
+        path = [one.id for one in self.tree.path(node.id)]
+        due = set(path[path.index(context.cutoff_id) :] if context.cutoff_id else path)
+        anchored = [run for run in self.runs() if run.anchor_id in due and run.status != "skipped"]
+        newest = max(anchored, key=lambda run: run.pk, default=None)
+        is_off = get_settings(self.session.settings).mode == "off"
         assert meter.run_id == (newest.pk if newest else None)
         assert (meter.state == "running") == bool(newest and newest.is_open)
-        assert (meter.state == "failed") == bool(newest and newest.status == "failed")
+        assert (meter.state == "failed") == bool(newest and newest.status == "failed" and not is_off)
         seen[f"meter {meter.state}"] += 1
 
     def check_at(self, node: Node, limits: Limits, **options: Any) -> None:

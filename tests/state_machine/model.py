@@ -58,6 +58,7 @@ class Node:
     #: What its extract says; it may tell of what is covered along the line of bases, and of nothing else.
     extract: str = ""
     retired: bool = False
+    by_person: bool = False
 
     @property
     def is_summary(self) -> bool:

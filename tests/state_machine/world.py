@@ -194,6 +194,18 @@ class World:
         budget = resolve_request(ChatSession.objects.get(pk=self.session.pk)).budget
         return tokens > max(summary.tokens, int(OVERSIZE_FACTOR * budget.summary_target))
 
+    def told_by_people(self, node: Node) -> set[int]:
+        """Summaries above that somebody wrote after the message, and all built on them."""
+        path = {one.id for one in self.tree.path(node.id)}
+        written = [one for one in self.tree.summaries() if one.by_person and one.id > node.id and one.parent in path]
+        return {i for one in written for i in self.tree.built_on(one.id)}
+
+    def _empty(self, ids: set[int]) -> None:
+        for summary in self.tree.summaries():
+            if summary.id in ids:
+                summary.retired, summary.redacted, summary.content, summary.extract = True, True, "", ""
+                seen["emptied"] += 1
+
     def correct(self, summary: Node) -> None:
         text = f"K0K Corrected: {summary.content[:60]}"
         problem = "not in use" if summary.retired else "too long" if self._is_too_long(text, summary) else ""
@@ -229,11 +241,7 @@ class World:
         for call in node.calls:
             call["function"] = {"name": call["function"]["name"], "arguments": "{}"}
         node.tokens += node.own_tokens() - own
-        below = self.tree.subtree(node.id)
-        for summary in self.tree.summaries():
-            if summary.id in below:
-                summary.retired, summary.redacted, summary.content, summary.extract = True, True, "", ""
-                seen["emptied"] += 1
+        self._empty({*self.tree.subtree(node.id), *self.told_by_people(node)})
         self.erasures += 1
         self._check_unlinked(node, before)
 
@@ -245,10 +253,12 @@ class World:
 
     def delete(self, node: Node) -> None:
         below = self.tree.subtree(node.id)
+        told = self.told_by_people(node) - set(below)
         assert chat.delete_message(self.row(node)) == len(below)
         for i in below:
             self.gone.add(self.tree.nodes.pop(i).serial)
-        self.erasures += 1
+        self._empty(told)
+        self.erasures += 1 + bool(told)
         seen["deleted"] += len(below)
 
     def pin(self, node: Node) -> None:

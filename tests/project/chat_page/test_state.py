@@ -106,7 +106,12 @@ class TestByHand:
         assert "The model reads your text from now on." in page
         assert "Written by hand" in page
         assert "<i>The boat</i>" not in page
-        assert "is not in use any more" in text_of(browser.post(action, {"text": "Again."}, follow=True))
+        # With what was written.
+        page = text_of(browser.post(action, {"text": "Again."}))
+        assert "is not in use any more" in page
+        assert "Again.</textarea>" in page
+        # It is for branches with what was shown.
+        assert chat.find_summary(full).parent_message_id == full.pk
 
     def test_of_another_person_there_is_nothing(self, browser, session, full, client, django_user_model):
         summary = chat.compact(full).summary
