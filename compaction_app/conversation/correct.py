@@ -60,9 +60,9 @@ def correct_summary(
         if tip is not None and not tips_at_or_below(place, [tip.pk], tip):
             raise InvalidMessage(f"tip: summary {row.pk} does not apply at message {tip.pk}.", field="tip")
         budget = resolve_request(row.session).budget
-        # As large as the one before in any case.
+        # As large as the one before in any case; its ledger stays beside the text.
         most = max(row.token_count, int(OVERSIZE_FACTOR * budget.summary_target))
-        text = written_summary(text, most, count, row.ledger)
+        text = written_summary(text, most - row.token_count + count_summary(row.content, count), count, row.ledger)
         tokens = count_summary(with_ledger(text, row.ledger), count)
         stored = CompactionRun.objects.in_database_of(row).filter(session=row.session_id)
         made = stored.filter(summary=row).first()

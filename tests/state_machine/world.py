@@ -20,7 +20,7 @@ from compaction_app.exceptions import ContextOverflow, InvalidMessage, PinsTooLa
 from compaction_app.messages.transcript import count_summary
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.summarizers.prompts import OVERSIZE_FACTOR
-from compaction_app.values import SummaryRequest, with_ledger
+from compaction_app.values import SummaryRequest
 from tests.state_machine.contexts import Limits
 from tests.state_machine.model import TOKENS_PER_MISSING_RESULT, Node, QuarterTokenCounter, Tree, goes_on, open_calls
 from tests.state_machine.tally import seen
@@ -189,10 +189,13 @@ class World:
             self.tree[i].retired = True
         seen["retired"] += len(due)
 
-    def _is_too_long(self, text: str, summary: Node) -> bool:
-        tokens = count_summary(with_ledger(text, self.row(summary).ledger), QuarterTokenCounter())
-        budget = resolve_request(ChatSession.objects.get(pk=self.session.pk)).budget
-        return tokens > max(summary.tokens, int(OVERSIZE_FACTOR * budget.summary_target))
+    def is_too_long(self, text: str, summary: Node | None = None) -> bool:
+        """For a summary that somebody writes, or for a correction of one."""
+        most = int(OVERSIZE_FACTOR * resolve_request(ChatSession.objects.get(pk=self.session.pk)).budget.summary_target)
+        if summary:
+            own = count_summary(self.row(summary).content, QuarterTokenCounter())
+            most = max(most, summary.tokens) - summary.tokens + own
+        return count_summary(text, QuarterTokenCounter()) > most
 
     def told_by_people(self, node: Node) -> set[int]:
         """Summaries above that somebody wrote after the message, and all built on them."""
@@ -207,8 +210,8 @@ class World:
                 seen["emptied"] += 1
 
     def correct(self, summary: Node) -> None:
-        text = f"K0K Corrected: {summary.content[:60]}"
-        problem = "not in use" if summary.retired else "too long" if self._is_too_long(text, summary) else ""
+        text = f"K0K Corrected: {self.row(summary).content[:60]}"
+        problem = "not in use" if summary.retired else "too long" if self.is_too_long(text, summary) else ""
         if problem:
             with pytest.raises(InvalidMessage, match=problem):
                 chat.correct_summary(self.row(summary), text)
