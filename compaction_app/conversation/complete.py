@@ -111,7 +111,7 @@ async def acomplete(tip: ChatMessage, **options: Any) -> ChatMessage:
 
 async def _complete(question: Question) -> ChatMessage:
     reply = await _reply_to(question)
-    while question.recall and (following := await question.way.do(question.after_searches, reply)):
+    while question.may_search and (following := await question.way.do(question.after_searches, reply)):
         question, reply = following, await _reply_to(following)
     return reply
 
@@ -146,6 +146,8 @@ class Question:
 
     def __post_init__(self) -> None:
         chat_model.require_client(self.client, is_awaited=self.way.is_awaited)
+        if isinstance(self.recall, str) and self.recall != PREFETCH:
+            raise InvalidMessage(f'recall must be True, False or "{PREFETCH}", not {self.recall!r}.', field="recall")
 
     @classmethod
     def of(cls, way: Way, /, tip: ChatMessage, client: Any = None, **options: Any) -> Question:
@@ -156,6 +158,11 @@ class Question:
 
     def claim(self) -> Claim:
         return Claim(self.tip, self.params.get("timeout"), self.at_once)
+
+    @property
+    def may_search(self) -> bool:
+        """Its calls of the app's tools are answered here; else they are its caller's."""
+        return bool(self.recall) and self.recall != PREFETCH
 
     @property
     def is_last(self) -> bool:
@@ -169,7 +176,7 @@ class Question:
         if self.recall == PREFETCH and get_settings(self.tip.session.settings).recall:
             contributions = (*self.request.contributions, *prefetched(self.tip))
             return replace(self.request, contributions=contributions), self.params
-        if self.recall is not True:
+        if not self.may_search:
             return self.request, self.params
         own, params = [recall_tool(), open_tool()], dict(self.params)
         tools = [one for one in self.request.tools or () if one not in own]

@@ -201,7 +201,7 @@ class _ReplyCollector:
                 # Another task or thread may have closed it meanwhile.
                 if chunk is END or self._draft.finish_reason or self._is_over:
                     await self._finish(self._opened, chunk)
-                elif self._question.recall and self._draft.has_calls:
+                elif self._question.may_search and self._draft.has_calls:
                     self._last.append(chunk)
                 else:
                     return chunk
@@ -244,12 +244,12 @@ class _ReplyCollector:
         await self._store(self._draft.reply())
         held = [*self._last, *last]
         await self._end()
-        self._last.extend(_without_searches(held) if self._question.recall else held)
+        self._last.extend(_without_searches(held) if self._question.may_search else held)
         await self._go_on()
 
     async def _go_on(self) -> None:
         """Where the stored reply calls for a search: answer it, and open the stream of the next reply."""
-        if self._question.recall and (following := await self._do(self._question.after_searches, self.message)):
+        if self._question.may_search and (following := await self._do(self._question.after_searches, self.message)):
             self._take(following)
             self._opened, self._is_over, self.message = None, False, None
             await self._start()

@@ -593,6 +593,18 @@ class TestPrefetch:
         # It is of this request alone.
         assert not ChatMessage.objects.filter(content__contains="<recalled").exists()
 
+    @EACH
+    def test_a_callers_own_tool_of_the_name_is_left_to_the_caller(self, session, harbour, server, ask) -> None:
+        question = say(session, harbour[5], "What is the boat called?")[0]
+        server.script([search("boat")])
+        reply = ask(question, server, recall="prefetch", model="house-model", tools=[chat.recall_tool()])
+        assert [call["function"]["name"] for call in reply.tool_calls] == [RECALL_TOOL]
+        assert reply.is_leaf()
+
+    def test_another_word_is_refused(self, harbour, server) -> None:
+        with pytest.raises(InvalidMessage, match='must be True, False or "prefetch"'):
+            completed(harbour[5], server, recall="yes", model="house-model")
+
     def test_where_nothing_is_found_or_it_is_off_nothing_goes_along(self, session, harbour, server, settings) -> None:
         server.script([steps.reply("Aye.")] * 2)
         first = completed(say(session, harbour[5], "Hm?")[0], server, recall="prefetch", model="house-model")

@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from itertools import dropwhile
-from typing import Any
+from typing import Any, Literal
 
 import openai
 from asgiref.sync import sync_to_async
@@ -88,7 +88,7 @@ class Gateway:
     server_keys: Collection[str] = ()
     user_header = "X-OpenWebUI-User-Id"
     #: The model may search what is summarized.
-    recall = False
+    recall: bool | Literal["prefetch"] = False
     #: Replies to one user that may be under way at once, counted in the database with those of all other doors.
     at_once = 20
     #: What a client may say to the provider. Parameters that ``openai`` does not know may be added.
@@ -224,7 +224,7 @@ class Gateway:
         if not asked.is_streamed:
             await way.do(remember_reply, found, reply)
             return JsonResponse(
-                _completion(reply, other_calls(reply) if self.recall else reply.tool_calls), headers=headers
+                _completion(reply, other_calls(reply) if self.recall is True else reply.tool_calls), headers=headers
             )
 
         is_known = False
