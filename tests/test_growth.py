@@ -236,6 +236,7 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
         lambda text: drafts.tells_nothing(text[:1_500], text),
         _refused,
         lambda text: drafts.mended(SummaryDraft(text=text), len(text)),
+        lambda text: drafts.written_summary(f"A {text}", len(text) + 1_000, _count, f"Said: {text}"),
     ],
     prompts: [prompts._escape],
     asked: [asked._is_address, lambda text: asked._is_address(f"data:{text}")],
@@ -620,7 +621,7 @@ NOT_FROM_OUTSIDE = set(
     redact_parameters
     """
     # A type alone, or once through, without a pattern that repeats.
-    """wrong_draft count_summary with_address json_type report_of problem_of event response redacted """
+    """wrong_draft with_address json_type report_of problem_of event response redacted """
     # Read by what is here: the extract, its score, what decides on a history that was read.
     """complete share_kept should_compact measure state_at resolve_request_at is_over_threshold pruned_history_tokens
     redact_branch reasoning_sizes overflow_of_error overflow_of_report error_text
@@ -628,7 +629,7 @@ NOT_FROM_OUTSIDE = set(
     # A row, by its key: queries, whose number and rows other tests assert.
     """require_tip request_compaction compact acompact open_now copies_of retire_summary live_built_on
     redact_message delete_message delete_owner ids_below pin_message unpin_message recall_text recall_message prefetched
-    settle is_of_page asked_request correct_summary
+    settle is_of_page asked_request correct_summary check_author
     """
     # They ask a model, or run in a framework, and read with what is here.
     """ask open_stream acomplete stream astream answer_recalls finish unknown items_of messages_of place store
