@@ -26,7 +26,7 @@ MESSAGES, RUNS, SESSIONS, EVENTS = (
     f"compaction_app_{name}" for name in ("chatmessage", "compactionrun", "chatsession", "compactionevent")
 )
 #: The only columns in which a text of a conversation may stand.
-TEXT_COLUMNS = {f"{MESSAGES}.{name}" for name in ("content", "extract", "ledger", "tool_calls")} | {
+TEXT_COLUMNS = {f"{MESSAGES}.{name}" for name in ("content", "extract", "ledger", "memory", "tool_calls")} | {
     f"{RUNS}.instructions"
 }
 REDACTED = "[redacted]"
@@ -363,8 +363,10 @@ class Judge:
             made = makers[i]
             one = len(made) == 1 and made[0]["status"] == "succeeded" and made[0]["session_id"] == row["session_id"]
             self.check("a summary is made by one run", one, f"{i} by {[run['id'] for run in made]}")
-            why = made[0]["error_code"] if made else ""
-            self.check("an extract stands in for a failure only", bool(row["is_extract"]) == bool(why), f"{i}: {why}")
+            why, read = (made[0]["error_code"], made[0]["input_tokens"]) if made else ("", None)
+            # Or for a summary that no model was asked for, since it would have had no room.
+            stands_in = bool(row["is_extract"]) == bool(why) or (row["is_extract"] and not read)
+            self.check("an extract stands in for a failure only", stands_in, f"{i}: {why}, {read} tokens read")
             if row["retired_at"] is None:
                 live[anchor, cutoff] += 1
                 base = self.all.get(made[0]["base_id"]) if made else None

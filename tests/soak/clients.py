@@ -19,6 +19,7 @@ from typing import Any
 
 import django
 import openai
+import psycopg
 from django.db import InterfaceError, OperationalError, connection
 
 from tests.soak.journal import Journal, digest
@@ -125,9 +126,10 @@ class Client:
             acknowledged = acknowledge(result)
         except self.documented.get(op, self.always) as error:
             self.journal.after(number, error=type(error).__name__)
-        except (OperationalError, InterfaceError) as error:
-            # A deadlock has the same class in Django, and no fault of this run may cause one.
-            cause = type(error.__cause__).__name__
+        except (OperationalError, InterfaceError, psycopg.OperationalError) as error:
+            # A deadlock has the same class in Django, and no fault of this run may cause one. What is raised where a
+            # server's cursor is closed Django does not translate.
+            cause = type(error if isinstance(error, psycopg.Error) else error.__cause__).__name__
             expected = cause in ("AdminShutdown", "OperationalError", "InterfaceError", "NoneType")
             self.journal.after(number, error=f"{type(error).__name__} ({cause})", unknown=True, unexpected=not expected)
             connection.close()

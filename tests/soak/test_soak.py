@@ -77,6 +77,7 @@ def append(n: int, i: int, parent: int | None, **outcome: Any) -> dict[str, Any]
 
 
 RUN: dict[str, Any] = {
+    "input_tokens": 90,
     "id": 1,
     "session_id": SESSION,
     "status": "succeeded",
