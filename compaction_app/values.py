@@ -426,6 +426,12 @@ class CompactionPlan:
     #: Even the smallest part is too large: the summarizer is shown its largest messages shortened.
     shorten: bool = False
 
+    @property
+    def staying_tokens(self) -> int:
+        """Of what is shown beside the summary."""
+        request = self.turn_request
+        return sum(message.tokens for message in (*self.pins, *self.kept)) + (request.tokens if request else 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
@@ -646,7 +652,7 @@ class Meter:
     available: int
     threshold: int
     window: int
-    #: The prompt was cut to fit, by so many messages.
+    #: Whether the prompt was cut to fit, and how many messages were left out then.
     fallback_used: bool
     dropped: int
 

@@ -232,7 +232,7 @@ class ErasingAdmin(RecordAdmin):
 
     def correct_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
         live = lean(live_built_on(obj)).order_by("id")
-        # Whoever comes second with a text is told so, and keeps it.
+        # By POST the form says that it was corrected meanwhile, and keeps the text.
         if not obj.is_summary or (request.method != "POST" and not live):
             raise Http404("There is no such live summary.")
         if not links.may(COMPACT):

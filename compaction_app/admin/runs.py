@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from compaction_app.admin import display, records
-from compaction_app.admin.compacting import request_branch_compaction
+from compaction_app.admin.compacting import COMPACT, request_branch_compaction
 from compaction_app.admin.display import column
 from compaction_app.admin.links import Links
 from compaction_app.models import CompactionEvent, CompactionRun
@@ -155,11 +155,11 @@ class CompactionRunAdmin(records.RecordAdmin):
         return {"events": obj.events.order_by("id")}
 
     def get_urls(self) -> list[Any]:
-        return [self.page("<int:pk>/retry/", self.retry_view, "compact_chatsession"), *super().get_urls()]
+        return [self.page("<int:pk>/retry/", self.retry_view, COMPACT), *super().get_urls()]
 
     def tools(self, links: Links, obj: CompactionRun) -> dict[str, str]:
         is_left = obj.written or obj.summarizer_model != PERSON
-        may_retry = obj.status == RunStatus.FAILED and obj.tip_id and is_left and links.may("compact_chatsession")
+        may_retry = obj.status == RunStatus.FAILED and obj.tip_id and is_left and links.may(COMPACT)
         return {_("Retry"): links.url("compactionrun_retry", obj.pk)} if may_retry else {}
 
     def retry_view(self, request: HttpRequest, links: Links, obj: CompactionRun) -> HttpResponse:

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 from celery.exceptions import SoftTimeLimitExceeded
 from django.db import Error, InterfaceError, OperationalError
-from django.db.models import Max
 
 from compaction_app import signals
 from compaction_app.compaction import leases
@@ -217,10 +216,10 @@ def dry_run(request: CompactionRequest) -> CompactionRun:
         run.status, run.skip_reason = RunStatus.SKIPPED, work
         return run
     work.show_memory()
-    plan, shown = work.plan, work.kept_tokens
+    plan = work.plan
     run.anchor_id, run.cutoff_id, run.messages_compacted = plan.anchor_id, plan.cutoff.id, len(plan.covered)
     run.input_tokens = 0 if request.text else count_request(work.request, work.count)
-    run.tokens_after = plan.target_tokens + shown
+    run.tokens_after = plan.target_tokens + plan.staying_tokens
     return run
 
 
@@ -346,13 +345,6 @@ class Attempt:
         if not self.summarizer.quotes:
             prompt = prompt_of(self.run, self.settings)
             self.request = prompt.beside(self.request, self.plan, *self.remembered.show())
-
-    @property
-    def kept_tokens(self) -> int:
-        """Of what is shown beside the summary."""
-        plan = self.plan
-        request = (plan.turn_request,) if plan.turn_request else ()
-        return sum(message.tokens for message in (*plan.pins, *plan.kept, *request))
 
     def prose(self, draft: SummaryDraft) -> SummaryDraft:
         return prose_draft(draft, self.request.previous_ledger)
@@ -493,8 +485,6 @@ class Attempt:
             model=draft.model[:255],
         )
         ChatMessage.objects.append_chain(branches.unread_message(run, plan.anchor_id), [summary], savepoint=False)
-        # Safe, because the session is locked.
-        latest = CompactionRun.objects.in_database_of(run).filter(session=run.session_id).aggregate(Max("generation"))
         # So that its prompt can be built again: numbers and ids, no text.
         request = {
             "target_tokens": plan.target_tokens,
@@ -513,11 +503,11 @@ class Attempt:
         run.end(
             status=RunStatus.SUCCEEDED,
             summary=summary,
-            generation=(latest["generation__max"] or 0) + 1,
+            generation=CompactionRun.objects.in_database_of(run).next_generation(run.session_id),
             anchor_id=plan.anchor_id,
             cutoff_id=plan.cutoff.id,
             tokens_before=self.branch.history_tokens,
-            tokens_after=summary.token_count + self.kept_tokens,
+            tokens_after=summary.token_count + plan.staying_tokens,
             messages_compacted=len(plan.covered),
             retention_before=kept.before,
             retention_after=kept.after,

@@ -321,7 +321,7 @@ class _Fitting:
         sizes = [sum(one.tokens for group in unit for one in group if one.id not in pinned) for unit in units]
         totals = list(accumulate(sizes, operator.sub, initial=self.total()))
         least = next((n for n in range(at_least, len(units)) if totals[n] <= limit), len(units))
-        # Without a step not even what costs nothing goes along: a pinned message, from its place.
+        # Without a step only what has to go goes: a pinned message costs nothing here, and would lose its place.
         most = len(units) if step else least
         enough = [n for n in range(least, most + 1) if totals[n] >= min(totals[least], limit - step)]
         if not (least or begun):

@@ -55,7 +55,7 @@ logger = logging.getLogger("compaction_app.complete")
 _MOST_REFUSALS = 3
 #: Rounds of searches that are offered. One more that a model makes all the same is answered, and then no tool is sent.
 _MOST_SEARCHES = 3
-#: What is found for the question goes along unasked, for models and servers without tools.
+#: Adds what a search for the question finds to the request, for models and servers without tools.
 PREFETCH = "prefetch"
 _REPLY_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 

@@ -1,15 +1,13 @@
 """A summary that a person corrects: a generation of its own, in the place of the one that was read.
 
-What was wrong in a summary may be in each one that was built on it, so all of them are retired with it. Cutoff, anchor,
-extract and ledger stay those of the first one: an erasure reaches both alike.
+What was wrong in a summary may be in each one that was built on it, so all of them are retired with it. Cutoff, extract
+and ledger stay those of the first one, and the anchor, unless its author has read a branch to a tip below it.
 """
 
 from __future__ import annotations
 
 import logging
 from typing import Any
-
-from django.db.models import Max
 
 from compaction_app.conf import get_token_counter
 from compaction_app.context.reading import resolve_request
@@ -64,7 +62,7 @@ def correct_summary(
         most = max(row.token_count, int(OVERSIZE_FACTOR * budget.summary_target))
         text = written_summary(text, most - row.token_count + count_summary(row.content, count), count, row.ledger)
         tokens = count_summary(with_ledger(text, row.ledger), count)
-        stored = CompactionRun.objects.in_database_of(row).filter(session=row.session_id)
+        stored = CompactionRun.objects.in_database_of(row)
         made = stored.filter(summary=row).first()
         anchor = branches.unread_message(row, tip.pk if tip else place)
         before = branches.history_at(anchor).tokens
@@ -84,7 +82,7 @@ def correct_summary(
         now = now_of(row)
         run = CompactionRun(
             session_id=row.session_id,
-            tip_id=made.tip_id if made else anchor.pk,
+            tip_id=anchor.pk if tip or not made else made.tip_id,
             anchor_id=anchor.pk,
             cutoff_id=row.last_summarized_message_id,
             base_id=made.base_id if made else None,
@@ -94,7 +92,7 @@ def correct_summary(
             author=author,
             summarizer_model=PERSON,
             **dict.fromkeys(("input_tokens", "output_tokens", "cached_tokens", "cost"), 0),
-            generation=(stored.aggregate(newest=Max("generation"))["newest"] or 0) + 1,
+            generation=stored.next_generation(row.session_id),
             messages_compacted=made.messages_compacted if made else None,
             tokens_before=before,
             tokens_after=branches.history_at(anchor).tokens,

@@ -56,7 +56,7 @@ from compaction_app.models.database import (
     locked_message,
     send_after_commit,
 )
-from compaction_app.models.managers import ALIKE, calls_unanswered_before
+from compaction_app.models.managers import ALIKE, ChatMessageQuerySet, calls_unanswered_before
 from compaction_app.models.runs import record_event
 from compaction_app.spending import keep_used
 from compaction_app.telemetry import log
@@ -125,8 +125,13 @@ def retire_summary(summary: ChatMessage, *, reason: str = "") -> list[int]:
 
 def live_built_on(summary: ChatMessage) -> QuerySet[ChatMessage]:
     """The live ones among this summary and all built on it, which are retired together."""
+    return _built_on(summary).live()
+
+
+def _built_on(summary: ChatMessage) -> ChatMessageQuerySet:
+    """A summary and all built on it, retired ones too."""
     built = [pk for (pk,) in fetch(sql.BUILT_ON, {"summary": summary.pk}, summary)]
-    return ChatMessage.objects.in_database_of(summary).live().filter(pk__in=built)
+    return ChatMessage.objects.in_database_of(summary).filter(pk__in=built)
 
 
 def redact_message(
@@ -266,9 +271,7 @@ def _told_by_people(near: Any, ids: Collection[int]) -> dict[int, int]:
     found = dict[int, int]()
     for summary in rows.filter(pk__gt=min(ids)).only("id", "session_id", "parent", "kind"):
         if tips_at_or_below(summary.parent_message_id or 0, [pk for pk in ids if pk < summary.pk], summary):
-            built = [pk for (pk,) in fetch(sql.BUILT_ON, {"summary": summary.pk}, summary)]
-            anchors = ChatMessage.objects.in_database_of(near).filter(pk__in=built)
-            found |= dict(anchors.values_list("pk", "parent_message_id"))
+            found |= dict(_built_on(summary).values_list("pk", "parent_message_id"))
     return found
 
 

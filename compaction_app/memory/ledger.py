@@ -159,13 +159,8 @@ def _lost(statements: Sequence[Statement], told: Told, nonce: str, *, is_prose: 
 
 def _extract_target(plan: CompactionPlan, budget: Budget, settings: Settings) -> int:
     """The summary's target, and what ``LEDGER_TOKENS`` adds to it where the branch's target leaves room."""
-    spare = min(budget.target - _staying(plan), plan.most_tokens) - plan.target_tokens
+    spare = min(budget.target - plan.staying_tokens, plan.most_tokens) - plan.target_tokens
     return plan.target_tokens + max(0, min(settings.ledger_tokens or 0, spare))
-
-
-def _staying(plan: CompactionPlan) -> int:
-    request = plan.turn_request
-    return sum(message.tokens for message in (*plan.pins, *plan.kept)) + (request.tokens if request else 0)
 
 
 def _room(
@@ -176,7 +171,7 @@ def _room(
     heading = count([LEDGER_HEADING])[0]
     wanted = max(own, plan.target_tokens - sum(count([prose]))) - heading
     if settings.ledger_tokens is not None:
-        wanted = min(settings.ledger_tokens - heading, max(wanted, budget.target - _staying(plan) - size))
+        wanted = min(settings.ledger_tokens - heading, max(wanted, budget.target - plan.staying_tokens - size))
     # More would leave the whole summary out of the prompt.
     shown = pins_and_room(plan.kept, plan.turn_request, budget.available, plan.pins)[1] - size
     return min(wanted, plan.most_tokens - size, shown)

@@ -91,6 +91,11 @@ class CompactionRunQuerySet(RowQuerySet["CompactionRun"]):
         usual = waits[len(waits) // 2] if waits else timedelta()
         return min(max(3 * usual, timedelta(seconds=LOST_AFTER_SECONDS)), timedelta(seconds=MOST_LATE_SECONDS))
 
+    def next_generation(self, session_id: Any) -> int:
+        """Of a session whose lock the caller holds."""
+        newest = self.filter(session=session_id).aggregate(models.Max("generation"))
+        return (newest["generation__max"] or 0) + 1
+
     def left_behind(self, now: Any) -> CompactionRunQuerySet:
         """Claimable, and in no broker's queue: never enqueued, enqueued long ago, or stalled."""
         lost = Q(enqueued_at__isnull=True) | over("enqueued_at", now, timedelta(seconds=LOST_AFTER_SECONDS))

@@ -180,7 +180,7 @@ class Meter:
 
     @property
     def parts(self) -> list[tuple[str, str]]:
-        """What takes so many tokens of the window."""
+        """(name, tokens) of what fills the window."""
         sizes = [(name, getattr(self.measured, part)) for part, name in _PARTS.items()]
         return [(name, _number(tokens)) for name, tokens in sizes if tokens]
 

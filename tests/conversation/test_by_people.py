@@ -100,7 +100,7 @@ class TestText:
         summary = chat.find_summary(branch[-1])
         assert (summary.content, summary.is_extract) == (WRITTEN, False)
         assert summary.extract
-        # A person has read the whole branch: no fork above its tip is told what they know.
+        # A person has read the whole branch, so it applies to no fork above its tip.
         assert summary.parent_message_id == branch[-1].pk
         fork = grow(branch[0].session, branch[-2], "a")[0]
         assert chat.find_summary(fork) is None
@@ -213,6 +213,8 @@ class TestCorrected:
         assert chat.find_summary(fork) is None
         with pytest.raises(InvalidMessage, match="does not apply at"):
             chat.correct_summary(run.summary, WRITTEN, tip=branch[0])
+        # The run was asked for there, wherever the summary before was.
+        assert run.tip_id == tip.pk
         chat.redact_message(tip)
         run.summary.refresh_from_db()
         assert run.summary.content == ""

@@ -81,7 +81,8 @@ def finish(message: ChatMessage | None, question: ChatMessage, finish_reason: st
 
 def compaction_part(stream: ReplyStream, tip: ChatMessage) -> Part:
     """What the reply's prompt had in place of messages, how full the window is, and what compaction does at ``tip``."""
-    sent = {name: stream.sent.get(name) for name in _SENT}
+    kept = stream.sent
+    sent = {name: kept.get(name) for name in _SENT}
     cutoff = sent["cutoff_id"]
     rows = ChatMessage.objects.in_database_of(tip).filter(pk=cutoff)
     state, code, _ = state_at(tip, sent)
