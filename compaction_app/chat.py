@@ -33,6 +33,8 @@ from compaction_app.conversation.erase import delete_session as delete_session
 from compaction_app.conversation.erase import redact_message as redact_message
 from compaction_app.conversation.erase import redact_text as redact_text
 from compaction_app.conversation.erase import retire_summary as retire_summary
+from compaction_app.conversation.hand_over import ahand_over as ahand_over
+from compaction_app.conversation.hand_over import hand_over as hand_over
 from compaction_app.conversation.pins import pin_message as pin_message
 from compaction_app.conversation.pins import unpin_message as unpin_message
 from compaction_app.conversation.recall import answer_recalls as answer_recalls

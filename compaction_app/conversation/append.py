@@ -179,9 +179,7 @@ def append_once(
     if parent is not None:
         check_instance(parent, ChatMessage, "parent")
     if idempotency_key:
-        validation.check_text(idempotency_key, "idempotency_key", longest=255)
-        if idempotency_key.startswith(_OWN_KEYS) and not isinstance(idempotency_key, OwnKey):
-            raise InvalidMessage(f"Keys that begin with {_OWN_KEYS} are the app's own.", field="idempotency_key")
+        check_key(idempotency_key)
         node.idempotency_key = idempotency_key
         if (found := _stored_before(node, parent)) is not None:
             return found
@@ -201,6 +199,12 @@ def append_once(
         _raise_typed(error, rows.filter(session_id=node.session_id, external_id=node.external_id))
     session.created_at = min(session.created_at, stored.created_at)
     return stored
+
+
+def check_key(key: str) -> None:
+    validation.check_text(key, "idempotency_key", longest=255)
+    if key.startswith(_OWN_KEYS) and not isinstance(key, OwnKey):
+        raise InvalidMessage(f"Keys that begin with {_OWN_KEYS} are the app's own.", field="idempotency_key")
 
 
 def _stored_before(node: ChatMessage, parent: ChatMessage | None) -> ChatMessage | None:

@@ -44,7 +44,7 @@ from compaction_app.models import (
     SearchEntry,
     sql,
 )
-from compaction_app.models.columns import REDACTED, blank, blanked, erased, left_of
+from compaction_app.models.columns import REDACTED, blank, blanked, erased, lean, left_of, names
 from compaction_app.models.database import (
     after_commit,
     atomic,
@@ -61,7 +61,7 @@ from compaction_app.models.runs import record_event
 from compaction_app.spending import keep_used
 from compaction_app.telemetry import log
 from compaction_app.tokens import TOKENS_PER_MISSING_RESULT, count_messages
-from compaction_app.tree.branches import check_instance
+from compaction_app.tree.branches import check_instance, unread_message
 from compaction_app.tree.lanes import newest_tip_below, tips_at_or_below
 from compaction_app.values import PERSON, EventKind, Kind, QuotedIn, Role, TextFound
 
@@ -156,6 +156,7 @@ def redact_message(
     named = set() if callable(copies) else {copy.pk for copy in copies}
     is_named = cache(copies) if callable(copies) else lambda copy: copy.pk in named
     with atomic(message):
+        _lock_in_order([message])
         # None is made of a session that is locked, so they are looked for until there is no other one.
         while new := [
             one
@@ -178,17 +179,63 @@ def _redact(message: ChatMessage, replacement: str) -> ChatMessage:
     blank_messages(row, [row.pk], replacement=replacement)
     told = _told_by_people(row, [row.pk])
     empty_summaries(row, ids_below(row) | told.keys(), [row.pk, *told.values()], blanked_at=[row.pk])
+    _erase_continued(row, [row.pk, *told])
     row.refresh_from_db(using=row._state.db)
     return row
 
 
-def blank_messages(near: Any, ids: Collection[int], *, replacement: str = REDACTED) -> None:
+def _erase_continued(near: Any, erased: Collection[int], numbers: Collection[int] = ()) -> None:
+    """Erase what conversations that continue the one of ``near`` have of messages and summaries of it.
+
+    Copies become "[redacted]". What was not copied is told by the first summary, so that is emptied, with all below it.
+    ``numbers``: of messages further above that are erased, which these may quote.
+    """
+    rows, sessions = (model.objects.in_database_of(near) for model in (ChatMessage, ChatSession))
+    continuing = sessions.filter(continues__session=near.session_id).select_related("continues__session")
+    for session in lean(continuing.order_by("pk"), continues=ChatMessage, continues__session=ChatSession):
+        lock_session(session)
+        last = session.continues
+        assert last is not None
+        path = fetch(sql.PATH_IDS, {"node": last.pk, "min_depth": 1}, near)
+        above = {*numbers, *(depth + last.session.numbered_from for pk, depth in path if pk in erased)}
+        own = rows.in_session(session.pk).filter(copy_of__isnull=False)
+        copies = _copies_of(erased, near, own.filter(parent__isnull=False))
+        messages = [one.pk for one in copies if one.kind == Kind.MESSAGE]
+        tops = [one.pk for one in own.filter(parent=None)] if above else messages[:1]
+        told = _told_by_people(session, messages) if messages else {}
+        for one in copies:
+            if one.kind == Kind.SUMMARY:
+                told |= dict(_built_on(one).values_list("pk", "parent_message_id"))
+        if not (tops or told):
+            continue
+        blank_messages(session, messages, numbers=above)
+        clear_erased_title(session, tops)
+        below = set(told).union(*(ids_below(unread_message(last, top)) for top in tops))
+        empty_summaries(session, below, [*tops, *told.values()], blanked_at=tops)
+        _erase_continued(session, {*messages, *tops, *told}, above)
+
+
+def _copies_of(erased: Collection[int], near: Any, own: ChatMessageQuerySet) -> list[ChatMessage]:
+    """Those of a conversation's own copies that are of messages which are erased in that of ``near``, from the root
+    down. As for ``same_as``, an id may have been used again; where they stand is another place."""
+    first = own.values("copy_of")
+    source = ChatMessage.objects.in_database_of(near).in_session(near.session_id)
+    source = source.filter(Q(pk__in=first) | Q(copy_of__in=first)).values_list("pk", "copy_of", "created_at", "role")
+    gone = {(copy_of or pk, *alike) for pk, copy_of, *alike in source if pk in erased}
+    copies = [one for one in lean(own) if (one.copy_of, one.created_at, one.role) in gone]
+    return sorted(copies, key=lambda one: one.depth)
+
+
+def blank_messages(
+    near: Any, ids: Collection[int], *, replacement: str = REDACTED, numbers: Collection[int] = ()
+) -> None:
     """Replace the texts of messages of a locked session, ``near`` a row of it, and what quotes them by "[redacted]".
 
-    The summaries that may repeat them, and the sums below, are left to :func:`empty_summaries`.
+    ``numbers``: of messages of what it continues, which it may quote too. The summaries that may repeat them, and the
+    sums below, are left to :func:`empty_summaries`.
     """
     clear_erased_title(near, ids)
-    for batch in _batches(sorted({*ids, *quotations_of(near, ids)}), _READ_AT_ONCE):
+    for batch in _batches(sorted({*ids, *quotations_of(near, ids, numbers)}), _READ_AT_ONCE):
         rows = list(ChatMessage.objects.in_database_of(near).filter(pk__in=batch))
         # They stay. The count before does not tell how many they are: it may be another counter's.
         missing_results = calls_unanswered_before(rows)
@@ -238,27 +285,31 @@ def _drop_compactions(near: Any, ids: Collection[int]) -> bool:
     return bool(changed)
 
 
-def quotations_of(near: Any, ids: Collection[int]) -> set[int]:
+def quotations_of(near: Any, ids: Collection[int], numbers: Collection[int] = ()) -> set[int]:
     """The results below some that have one of them, or such a result, as found by a search: they are erased, too.
 
-    What a person writes between the same tags is their own.
+    What a person writes between the same tags is their own. ``numbers``: of messages of what is continued, also erased.
     """
     rows, gone = ChatMessage.objects.in_database_of(near).messages().in_session(near.session_id), set(ids)
     is_result = Q(role=Role.TOOL) | Q(content__startswith=RESULT_AS_TEXT, original__isnull=False)
-    quoting = rows.filter(is_result, pk__gt=min(ids), content__contains=RECALLED).values_list("pk", "content")
+    oldest = 0 if numbers else min(ids, default=0)
+    quoting = rows.filter(is_result, pk__gt=oldest, content__contains=RECALLED).values_list("pk", "content")
     texts = quoting.iterator(_READ_AT_ONCE)
-    quoted = {pk: {int(depth) for depth in RECALLED_POSITION.findall(text)} for pk, text in texts}
+    quoted = {pk: {int(number) for number in RECALLED_POSITION.findall(text)} for pk, text in texts}
     if not quoted:
         return set()
     children: dict[int | None, list[tuple[int, int]]] = defaultdict(list)
     for parent, *child in rows.values_list("parent_message_id", "pk", "depth"):
         children[parent].append(child)
+    sessions = ChatSession.objects.in_database_of(near).filter(pk=near.session_id)
+    [numbered_from] = sessions.values_list("numbered_from", flat=True)
     # Depth first: what is at or above a message is the last that was met at each depth.
     left, path = children[None], dict[int, int]()
     while left:
         pk, depth = left.pop()
-        path[depth] = pk
-        if any(above < depth and path.get(above) in gone for above in quoted.get(pk, ())):
+        number = depth + numbered_from
+        path[number] = pk
+        if any(one in numbers or (one < number and path.get(one) in gone) for one in quoted.get(pk, ())):
             gone.add(pk)
         left += children[pk]
     return gone.difference(ids)
@@ -349,13 +400,16 @@ def delete_message(message: ChatMessage) -> int:
     _require_message(message, "deleted")
     below = RawSQL(sql.NODE_AND_BELOW, [message.pk])  # noqa: S611  # names of tables, never a value
     with atomic(message):
-        _lock_to_delete([message], ChatMessage.objects.in_database_of(message).filter(pk__in=below))
+        _lock_in_order([message], ChatMessage.objects.in_database_of(message).filter(pk__in=below))
         ids = ids_below(message)
         if not ids:
             raise MessageNotFound(f"Message {message.pk} does not exist any more.")
         told = {pk: anchor for pk, anchor in _told_by_people(message, [message.pk]).items() if pk not in ids}
         if told:
             empty_summaries(message, told.keys(), [*told.values()], blanked_at=[])
+        _erase_continued(message, ids | told.keys())
+        continuing = ChatSession.objects.in_database_of(message).filter(continues__in=below)
+        continuing.update(continues=message.parent_message_id)
         _blank_runs(message, ids)
         clear_erased_title(message, ids)
         deleted = ChatMessage.objects.delete_subtree(message)
@@ -381,7 +435,7 @@ def delete_session(session: ChatSession) -> None:
     if session.pk is None:
         raise MessageNotFound("The session has not been stored yet, or was deleted by this very object.")
     with atomic(session):
-        _lock_to_delete([session], ChatMessage.objects.in_database_of(session).filter(session=session.pk))
+        _lock_in_order([session], ChatMessage.objects.in_database_of(session).filter(session=session.pk))
         session.delete(using=database_of(session))
 
 
@@ -389,8 +443,11 @@ def lock_contents(instance: ChatSession, using: str, **kwargs: Any) -> None:
     """Before a session is deleted by any way: with its user, say, or in a queryset. Sessions come in their order."""
     # Not of a copy, in a restored backup for example: the conversation itself, which the router names, stays.
     if using == database_of(instance):
+        contents = ChatMessage.objects.using(using).filter(session=instance.pk)
         with suppress(MessageNotFound):
-            _lock_to_delete([instance], ChatMessage.objects.using(using).filter(session=instance.pk))
+            _lock_in_order([instance], contents)
+        if ChatSession.objects.using(using).filter(continues__in=contents).exists():
+            _erase_continued(instance, set(contents.values_list("pk", flat=True)))
         keep_used(instance)
 
 
@@ -400,15 +457,33 @@ def delete_contents(instance: ChatSession, using: str, **kwargs: Any) -> None:
         model._base_manager.using(using).filter(session=instance.pk)._raw_delete(using)  # noqa: SLF001  # no row is read
 
 
-def _lock_to_delete(own: Sequence[ChatSession | ChatMessage], gone: QuerySet[ChatMessage]) -> None:
-    """Lock the sessions of these, and those that were copied from what is gone, which are written to, in the order of
-    their ids, as a redaction does. Nothing that refers to one is stored any more, by who does not lock it either."""
-    sessions = ChatSession.objects.using(gone.db)
-    copies = sessions.filter(copied_from__in=gone).values_list("pk", flat=True)
-    for batch in _batches(sorted({*copies, *(one.session_id for one in own)}), _BATCH):
-        list(sessions.filter(pk__in=batch).order_by("pk").select_for_update().values_list("pk"))
+def _lock_in_order(own: Sequence[Any], gone: ChatMessageQuerySet | None = None) -> None:
+    """Lock the sessions of these, and those that an erasure of them writes to, in the order of their ids: those that
+    continue them, and where they are deleted those that were copied from what is ``gone``. Nothing that refers to one
+    of these is stored any more, by who does not lock it either."""
+    near = gone if gone is not None else own[0]
+    sessions, wanted = ChatSession.objects.in_database_of(near), {one.session_id for one in own}
+    wanted.update(_continuing(near, wanted))
+    if gone is not None:
+        wanted.update(sessions.filter(copied_from__in=gone).values_list("pk", flat=True))
+    # The lock below is enough for one.
+    for batch in _batches(sorted(wanted) if gone is not None or len(wanted) > len(own) else [], _BATCH):
+        chosen = sessions.filter(pk__in=batch).order_by("pk").select_for_update(no_key=gone is None)
+        list(chosen.values_list("pk"))
     for one in own:
         lock_session(one)
+
+
+def _continuing(near: Any, session_ids: Collection[Any]) -> set[Any]:
+    """The ids of the sessions that continue some, directly or not."""
+    sessions, found, new = ChatSession.objects.in_database_of(near), set[Any](), [*session_ids]
+    while new:
+        below = (
+            sessions.filter(continues__session__in=some).values_list("pk", flat=True) for some in _batches(new, _BATCH)
+        )
+        new = [*{pk for some in below for pk in some} - found]
+        found.update(new)
+    return found
 
 
 def delete_owner(user: Any) -> list[ChatSession]:
@@ -428,7 +503,7 @@ def delete_owner(user: Any) -> list[ChatSession]:
             own = list(sessions.filter(owner=user).order_by("pk"))
             # Before anything is deleted: who has one of them may wait for another.
             with suppress(MessageNotFound):
-                _lock_to_delete(own, messages.filter(session__in=own))
+                _lock_in_order(own, messages.filter(session__in=own))
             list(users._base_manager.using(using).filter(pk=user.pk).select_for_update())
         alike = {name: OuterRef(name) for name in ALIKE}
         of_others = messages.filter(pk=OuterRef("copy_of"), **alike).exclude(session__in=own)
@@ -470,7 +545,8 @@ def redact_text(session: ChatSession, text: str, *, dry_run: bool = False) -> Te
     search.read_messages()
     if dry_run:
         return search.found()
-    with locked(session):
+    with atomic(session):
+        _lock_in_order([session])
         # Only what was appended since: the lock is not held for long.
         search.read_messages()
         found = search.found()
@@ -485,16 +561,21 @@ def _erase(session: ChatSession, found: TextFound, search: _Search) -> None:
     runs.update(**blanked(CompactionRun))
     if found.session:
         stored = ChatSession.objects.in_database_of(session).filter(pk=session.pk)
-        changed = {name: search.left_of(value) for name, value in stored.values(*found.session).get().items()}
+        before = stored.values(*found.session).get()
+        changed = {name: search.left_of(value) for name, value in before.items()}
         stored.update(**changed)
+        continuing = ChatSession.objects.in_database_of(session).filter(pk__in=_continuing(session, [session.pk]))
         for name, value in changed.items():
             setattr(session, name, value)
+            if name in names(ChatSession, copied=True):
+                continuing.filter(**{name: before[name]}).update(**{name: value})
     if found.messages or found.summaries or found.runs or found.session:
         told = _told_by_people(session, search.tops) if search.tops else {}
         quoting = {one.id for one in found.summaries} | told.keys()
         roots = {search.roots[pk] for pk in {*search.tops, *quoting} & search.roots.keys()}
         # Counted in any case: a run that has read any of it cannot commit.
         empty_summaries(session, search.below | quoting, sorted(roots), blanked_at=search.tops)
+        _erase_continued(session, quoting.union(one.id for one in found.messages))
 
 
 class _Search:

@@ -8,10 +8,10 @@ every quotation of a message, on each branch below it and in each copy.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from functools import partial
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any, cast
 
 from compaction_app.compaction.search_index import searched_text, terms_of, write_entries
@@ -24,10 +24,11 @@ from compaction_app.memory.words import UNSPACED_SIGN
 from compaction_app.messages.openai_format import parse_arguments
 from compaction_app.messages.transcript import OPEN_TOOL, RECALL_TOOL, RECALL_TOOLS, RECALLED, escape
 from compaction_app.messages.validation import check_text, check_whole_number
-from compaction_app.models import ChatMessage, sql
+from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.models.database import connection_of, fetch, read_and_store
+from compaction_app.models.lineage import continued_by
 from compaction_app.redaction import apply_redactor, redactor_of
-from compaction_app.tree.branches import find_summary_for_branch, message_value
+from compaction_app.tree.branches import find_summary_for_branch, message_value, unread_message
 from compaction_app.values import Recalled, Role
 
 SHORTEST_QUERY = 2
@@ -68,25 +69,39 @@ def recall(tip: ChatMessage, query: str, *, limit: int = 8) -> list[Recalled]:
     if not settings.recall:
         raise ConfigurationError("The setting RECALL is off, so nothing can be searched.")
     words = sorted(wanted, key=len, reverse=True)[:_MOST_WORDS]
-    if summary is None or not words:
+    # The last that is summarized, here and in each conversation that this one continues.
+    above = list(_continued_by_owner(tip.session))
+    ends = [unread_message(tip, summary.last_summarized_message_id)] if summary else []
+    ends += above
+    if not ends or not words:
         return []
-    cutoff_id = summary.last_summarized_message_id
-    write_entries(tip, cutoff_id)
-    statement, terms = sql.search(terms_of(words), connection_of(tip).vendor)
-    values = {"cutoff": cutoff_id, "limit": min(limit, _MOST_FOUND), **terms}
-    ids = [pk for (pk,) in fetch(statement, values, tip)]
+    for end in ends:
+        write_entries(end, end.pk)
+    statement, values = sql.search(terms_of(words), [end.pk for end in ends], connection_of(tip).vendor)
+    ids = [pk for (pk,) in fetch(statement, {"limit": min(limit, _MOST_FOUND), **values}, tip)]
     rows = ChatMessage.objects.in_database_of(tip).in_bulk(ids)
-    redact = redactor_of(settings)
-    found = []
+    sessions = {one.pk: one for one in (tip.session, *(end.session for end in above))}
+    redact, found, firsts = redactor_of(settings), list[Recalled](), set[int]()
     for row in (rows[pk] for pk in ids if pk in rows):
+        session = sessions[row.session_id]
+        first = row.copy_of or row.pk
+        if first in firsts or session.stands_for_others(row):
+            continue
+        firsts.add(first)
         message = message_value(row, settings.time_zone)
         shown = apply_redactor(message, redact)
         excerpt = _excerpt(searched_text(shown), words)
         # A message from which the redactor took the words that were searched for is not found.
         if excerpt or shown == message:
             excerpt = excerpt or shown.content[:_EXCERPT]
-            found.append(Recalled(message.id, message.depth, message.role, shown.name, message.created_at, excerpt))
+            number = row.depth + session.numbered_from
+            found.append(Recalled(message.id, number, message.role, shown.name, message.created_at, excerpt))
     return found
+
+
+def _continued_by_owner(session: ChatSession) -> Iterator[ChatMessage]:
+    """Where a conversation's owner may look back into those that it continues."""
+    return takewhile(lambda last: last.session.owner_id == session.owner_id, continued_by(session))
 
 
 def _excerpt(text: str, words: Collection[str]) -> str:
@@ -208,18 +223,22 @@ def _opened(tip: ChatMessage, number: int, page: int) -> str:
     summary, settings = find_summary_for_branch(tip), get_settings(tip.session.settings)
     if not settings.recall:
         raise ConfigurationError("The setting RECALL is off, so nothing can be opened.")
-    cutoff = summary.last_summarized_message if summary else None
-    if cutoff is None or number > cutoff.depth:
+    last, of = summary.last_summarized_message if summary else None, tip.session
+    for end in _continued_by_owner(tip.session):
+        if number <= end.depth + end.session.numbered_from:
+            last, of = end, end.session
+    depth = number - of.numbered_from
+    if last is None or not 1 <= depth <= last.depth:
         raise InvalidMessage(f"No summarized message has the number {number}.", field="message")
-    around = {"node": cutoff.pk, "first": max(1, number - 1), "last": min(number + 1, cutoff.depth)}
-    own = {"node": cutoff.pk, "first": number, "last": number}
+    around = {"node": last.pk, "first": max(1, depth - 1), "last": min(depth + 1, last.depth)}
+    own = {"node": last.pk, "first": depth, "last": depth}
     ids = {row[0] for ends in (around, own) for row in fetch(sql.STRETCH_ENDS, ends, tip)}
     rows = sorted(ChatMessage.objects.in_database_of(tip).filter(pk__in=ids), key=lambda row: row.depth)
     redact, room, count, told = redactor_of(settings), _room(tip), get_token_counter(), [_LEAD]
     for row in rows:
         shown = apply_redactor(message_value(row, settings.time_zone), redact)
         text, at = searched_text(shown), ""
-        if row.depth != number:
+        if row.depth != depth:
             text = f"{text[:_NEAR]}…" if len(text) > _NEAR else text
         else:
             # As many characters as the room has of this text.
@@ -228,7 +247,7 @@ def _opened(tip: ChatMessage, number: int, page: int) -> str:
             if page > pages:
                 raise InvalidMessage(f"Message {number} has {pages} pages.", field="page")
             text, at = text[(page - 1) * most : page * most], f" page={page}/{pages}"
-        told.append(_quoted(row.depth, row.role, shown.created_at, text, at))
+        told.append(_quoted(row.depth + of.numbered_from, row.role, shown.created_at, text, at))
     return "\n".join(told)
 
 

@@ -28,6 +28,7 @@ from compaction_app.messages.validation import named, validate_message
 from compaction_app.models import sql
 from compaction_app.models.columns import blank, checks_of
 from compaction_app.models.database import RowQuerySet, atomic, connection_of, fetch, lock_and_read
+from compaction_app.models.lineage import numbered_path
 from compaction_app.tokens import TOKENS_PER_MISSING_RESULT, count_messages
 from compaction_app.values import Kind, Role
 
@@ -294,11 +295,15 @@ def _blank_stale_results(parent: ChatMessage | None, nodes: Sequence[ChatMessage
     quoting = [node for node in nodes if node.role == Role.TOOL and RECALLED in node.content]
     if parent is None or not quoting:
         return
-    path = {depth: pk for pk, depth in fetch(sql.PATH_IDS, {"node": parent.pk, "min_depth": 1}, parent)}
+    session = type(parent)._meta.get_field("session").related_model.objects.in_database_of(parent)
+    session = session.only("numbered_from", "continues").get(pk=parent.session_id)
+    path = numbered_path(session, parent.pk)
     rows = type(parent).objects.in_database_of(parent).filter(redacted_at__isnull=False)
     for node in quoting:
-        depths = map(int, RECALLED_POSITION.findall(node.content))
-        if rows.filter(pk__in=[path[depth] for depth in depths if depth in path]).exists():
+        numbers = {int(number) for number in RECALLED_POSITION.findall(node.content)}
+        # What is continued may have been deleted meanwhile, and is on no path then.
+        is_gone = session.numbered_from != 0 and not numbers <= path.keys()
+        if is_gone or rows.filter(pk__in=[path[number] for number in numbers if number in path]).exists():
             blank(node)
             node.token_count = count_messages([vars(node)], get_token_counter())[0]
 

@@ -582,8 +582,8 @@ _MATCHES = {
 _EITHER = {"sqlite": " OR ", "postgresql": "|"}
 
 
-def search(words: Sequence[Sequence[str]], vendor: str) -> tuple[str, dict[str, Any]]:
-    """The statement that finds messages at or above %(cutoff)s with any of the words, and its parameters.
+def search(words: Sequence[Sequence[str]], cutoffs: Sequence[int], vendor: str) -> tuple[str, dict[str, Any]]:
+    """The statement that finds messages at or above these with any of the words, and its parameters.
 
     Each word is given as the terms that stand for it. First come the messages with the rarest words; of equal ones the
     newest. It walks from lane to lane, and reads what the index finds on these lanes.
@@ -600,12 +600,13 @@ def search(words: Sequence[Sequence[str]], vendor: str) -> tuple[str, dict[str, 
         found = " UNION ALL ".join(
             f"SELECT {number} AS word, id FROM {hits.format(term=f'%({name})s')}" for number, name in enumerate(named)
         )
-    return _SEARCH.format(found=found), named
+    ends = {f"cutoff{number}": cutoff for number, cutoff in enumerate(cutoffs)}
+    return _SEARCH.format(found=found, cutoffs=", ".join(f"%({name})s" for name in ends)), {**named, **ends}
 
 
 _SEARCH = f"""
 WITH RECURSIVE up(id, lane, depth) AS (
-    SELECT m.id, {_LANE.format(row="m")}, m.depth FROM {MESSAGES} m WHERE m.id = %(cutoff)s
+    SELECT m.id, {_LANE.format(row="m")}, m.depth FROM {MESSAGES} m WHERE m.id IN ({{cutoffs}})
     UNION ALL
     SELECT p.id, {_LANE.format(row="p")}, p.depth
     FROM up JOIN {MESSAGES} l ON l.id = up.lane JOIN {MESSAGES} p ON p.id = l.parent_message_id

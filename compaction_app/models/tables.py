@@ -120,6 +120,21 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
         editable=False,
         help_text=_("The last message of the branch that was copied."),
     )
+    continues = to_message(
+        replace(OURS, copied=True),
+        _("continues"),
+        "continued_in",
+        editable=False,
+        help_text=_("The last message, of another session, that is summarized here: this one was handed over there."),
+    )
+    numbered_from = Column(copied=True)(
+        models.IntegerField(
+            _("numbered from"),
+            default=0,
+            editable=False,
+            help_text=_("How many messages of what it continues come before its own, where they are numbered."),
+        )
+    )
     metadata = json_field(BESIDE, _("metadata"))
     created_at = OF_HOST(models.DateTimeField(_("created at"), default=timezone.now, editable=False))
     #: When it was last used: when its newest message or summary was stored. Nothing else moves it: no erasure, no
@@ -169,6 +184,11 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
     def session_id(self) -> uuid.UUID:
         """Its own, as messages, runs and events have it."""
         return self.pk
+
+    def stands_for_others(self, message: ChatMessage) -> bool:
+        """Whether a message of this session says no more than that others come before it, in what is continued."""
+        is_continued = self.continues_id is not None or self.numbered_from != 0  # type: ignore[attr-defined]
+        return is_continued and message.parent_message_id is None and message.copy_of is not None
 
     def clean(self) -> None:
         if problem := find_session_error(self.settings):

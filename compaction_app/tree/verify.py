@@ -339,7 +339,8 @@ class _Verification:
         request = self.nodes.get(request_id)
         if request is None or request.kind == Kind.SUMMARY or request.role != Role.USER:
             problem = f"its turn's request #{request_id} is not an earlier user message of this session"
-        elif request is cutoff or not request.is_on_path_to(cutoff):
+        # It is the cutoff itself where a conversation was handed over: of the messages between none was copied.
+        elif not request.is_on_path_to(cutoff):
             problem = f"its turn's request #{request_id} is not above its cutoff #{cutoff.id}"
         elif request is not cutoff.turn:
             problem = f"its turn's request #{request_id} is not the user message of the turn of its cutoff #{cutoff.id}"

@@ -1,0 +1,137 @@
+"""Handing a branch over: a new session that begins with the summary of an old one and what follows its cutoff.
+
+No summarized message is copied. In their place stands one message that says so; below it are the pinned ones and the
+turn's request, which are shown beside the summary, and the tail. ``ChatSession.continues`` names the cutoff, by which
+erasures find the new session, and a search the old one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.utils import timezone
+from django.utils.translation import gettext
+
+from compaction_app.conf import Mode, get_settings
+from compaction_app.conversation.append import check_key
+from compaction_app.conversation.compact import acompact, compact
+from compaction_app.conversation.titles import messages_of
+from compaction_app.exceptions import CompactionRefused
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin
+from compaction_app.models.columns import names
+from compaction_app.models.database import connection_of, locked
+from compaction_app.models.managers import calls_unanswered_before
+from compaction_app.summarizers.waiting import takes_the_arguments_of
+from compaction_app.tokens import TOKENS_PER_MISSING_RESULT
+from compaction_app.tree.branches import check_tip, find_summary_for_branch, load_whole_tail
+from compaction_app.values import Kind, Role, SkipReason
+
+#: Beside what every copy has: with these the tail is sent as it was.
+_COPIED = (*names(ChatMessage, copied=True), "original", "reasoning")
+
+
+def hand_over(tip: ChatMessage, *, owner: Any = None, idempotency_key: str = "") -> ChatSession:
+    """Store a new session that goes on at ``tip`` with the summary and what follows its cutoff alone; returns it.
+
+    Its first prompt is what the next one at ``tip`` would be. It has the model, system prompt, settings and title of
+    the first session, and its owner where no ``owner`` is given. Where no summary applies one is made first, so that
+    it raises as :func:`compact` does; with nothing to summarize it raises :class:`CompactionRefused`.
+
+    What is redacted or deleted in the first session is erased here too, in copies and in the summary. Searches look
+    back into it as long as both have one owner. ``idempotency_key``: with the same one it returns the same session.
+    """
+    check_key(idempotency_key)
+    if find_summary_for_branch(tip) is None:
+        _check_made(compact(tip))
+    return _stored(tip, owner, idempotency_key)
+
+
+@takes_the_arguments_of(hand_over)
+async def ahand_over(tip: ChatMessage, *, owner: Any = None, idempotency_key: str = "") -> ChatSession:
+    """:func:`hand_over` with the model awaited, where one is asked."""
+    check_key(idempotency_key)
+    if await sync_to_async(find_summary_for_branch)(tip) is None:
+        _check_made(await acompact(tip))
+    return await sync_to_async(_stored)(tip, owner, idempotency_key)
+
+
+def _check_made(run: CompactionRun) -> None:
+    if run.summary_id is None:
+        reason = run.skip_reason or SkipReason.NOTHING_TO_COMPACT
+        raise CompactionRefused(f"There is nothing to hand over but a copy: {reason}.", reason=reason)
+
+
+def _stored(tip: ChatMessage, owner: Any, key: str) -> ChatSession:
+    check_tip(tip)
+    rows, sessions = (model.objects.in_database_of(tip) for model in (ChatMessage, ChatSession))
+    # An erasure waits, and then finds the new session.
+    with locked(tip):
+        source = sessions.select_related("owner").get(pk=tip.session_id)
+        if get_settings(source.settings).mode == Mode.OFF:
+            raise CompactionRefused(reason=SkipReason.MODE_OFF)
+        new = ChatSession(**{name: getattr(source, name) for name in names(ChatSession, copied=True)})
+        new.owner = source.owner if owner is None else owner
+        if key:
+            known = sessions.filter(messages__idempotency_key=key, messages__parent=None)
+            if made := known.filter(continues__session=source.pk, owner=new.owner).first():
+                return made
+        branch = load_whole_tail(tip, with_content=False)
+        if branch.base is None:
+            raise CompactionRefused("The summary has just been retired.", reason=SkipReason.BASE_CHANGED)
+        base, request = branch.base, branch.base.turn_request
+        pins = [one.id for one in branch.pins if one.depth <= base.cutoff_depth]
+        beside = [*pins, *([request.id] if request and request.id not in pins else [])]
+        tail = [one.id for one in branch.tail]
+        found = rows.in_bulk([base.id, base.cutoff_id, *beside, *tail])
+        summary, cutoff = found[base.id], found[base.cutoff_id]
+        new.continues_id = cutoff.pk
+        new.numbered_from = source.numbered_from + cutoff.depth - len(beside) - 1
+        new.save(using=connection_of(tip).alias)
+        first = ChatMessage(
+            session_id=new.pk,
+            role=Role.USER,
+            content=gettext("The conversation before this message is in another chat."),
+            copy_of=cutoff.copy_of or cutoff.pk,
+            created_at=cutoff.created_at,
+            idempotency_key=key,
+        )
+        chain = [first, *_copies([found[pk] for pk in (*beside, *tail)], new)]
+        ChatMessage.objects.append_chain(None, chain)
+        # The cutoff is the last that stands beside the summary: none of these is of the tail.
+        head, copied = chain[len(beside)], dict(zip((*beside, *tail), chain[1:], strict=True))
+        [told] = _copies([summary], new)
+        told.last_summarized_message_id = head.pk
+        told.pinned_message_id = copied[request.id].pk if request else None
+        ChatMessage.objects.append_chain(copied.get(base.anchor_id, head), [told])
+        kept = MessagePin.objects.in_database_of(tip).filter(message__in=[*copied])
+        MessagePin.objects.using(new._state.db).bulk_create(
+            MessagePin(
+                message=copied[pin.pk],
+                session_id=new.pk,
+                lane=first.pk,
+                depth=copied[pin.pk].depth,
+                tokens=copied[pin.pk].token_count,
+                created_at=pin.created_at,
+            )
+            for pin in kept
+        )
+        named = {source.title_of_id} if source.title_of_id else messages_of(source.title, rows.in_session(source.pk))
+        new.title_of = next((copied[pk] for pk in named if pk in copied), first if named else None)
+        # It is new, whenever its messages were written.
+        new.created_at = new.updated_at = timezone.now()
+        new.save(using=new._state.db, update_fields=["title_of", "created_at", "updated_at"])
+    return new
+
+
+def _copies(rows: Sequence[ChatMessage], new: ChatSession) -> list[ChatMessage]:
+    """What is appended adds what it leaves unanswered: of the stored count that is taken away."""
+    copies = []
+    for row, unanswered in zip(rows, calls_unanswered_before(rows), strict=True):
+        copy = ChatMessage(session_id=new.pk, **{name: getattr(row, name) for name in _COPIED})
+        copy.copy_of = row.copy_of or row.pk
+        missing = 0 if row.kind == Kind.SUMMARY else unanswered
+        copy.token_count = row.token_count - missing * TOKENS_PER_MISSING_RESULT
+        copies.append(copy)
+    return copies
