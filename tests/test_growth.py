@@ -618,7 +618,7 @@ NOT_FROM_OUTSIDE = set(
     endpoint_of_request remember forget tool_schema index_of
     safe_name private database_alias succeeded_runs as_json is_allowed owner_or_staff whole page
     parse_cursor value_of column bar number percent record_double_configured endpoint_of_client require_client
-    redact_parameters
+    redact_parameters check_key
     """
     # A type alone, or once through, without a pattern that repeats.
     """wrong_draft with_address json_type report_of problem_of event response redacted """
@@ -629,7 +629,7 @@ NOT_FROM_OUTSIDE = set(
     # A row, by its key: queries, whose number and rows other tests assert.
     """require_tip request_compaction compact acompact open_now copies_of retire_summary live_built_on
     redact_message delete_message delete_owner ids_below pin_message unpin_message recall_text recall_message prefetched
-    settle is_of_page asked_request correct_summary check_author
+    settle is_of_page asked_request correct_summary check_author hand_over ahand_over continued_in messages_named
     """
     # They ask a model, or run in a framework, and read with what is here.
     """ask open_stream acomplete stream astream answer_recalls finish unknown items_of messages_of place store

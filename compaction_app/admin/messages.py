@@ -12,16 +12,18 @@ from functools import partial
 from typing import Any
 
 from django.contrib import admin
+from django.contrib import messages as notes
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import Q, QuerySet, TextField, prefetch_related_objects
 from django.db.models.functions import Cast, Left
 from django.db.models.lookups import IContains
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from compaction_app import chat
 from compaction_app.admin import display, records, summaries
 from compaction_app.admin.compacting import COMPACT, CompactForm, is_off, request_branch_compaction
 from compaction_app.admin.contexts import context_here, context_then
@@ -29,6 +31,7 @@ from compaction_app.admin.display import column, number
 from compaction_app.admin.erasure import SEARCH, ErasingAdmin
 from compaction_app.admin.links import Links
 from compaction_app.admin.transcripts import goes_on, transcript_of
+from compaction_app.exceptions import CompactionRefused
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.validation import canonical
 from compaction_app.models import ChatMessage
@@ -226,6 +229,7 @@ class ChatMessageAdmin(ErasingAdmin):
         tools = {_("Transcript"): links.url("chatmessage_transcript", obj.pk)}
         if links.may(COMPACT) and not is_off(obj.session):
             tools[_("Compact now")] = links.url("chatmessage_compact", obj.pk)
+            tools[_("Hand over")] = links.url("chatmessage_hand_over", obj.pk)
         if links.may("redact_chatmessage"):
             # Afterwards it leads back to the search that led here.
             search = {name: text for name, text in links.request.GET.items() if name == SEARCH}
@@ -302,6 +306,7 @@ class ChatMessageAdmin(ErasingAdmin):
             self.page("<int:pk>/text/<str:part>/", self.text_view),
             self.page("<int:pk>/transcript/", self.transcript_view),
             self.page("<int:pk>/compact/", self.compact_view, COMPACT),
+            self.page("<int:pk>/hand-over/", self.hand_over_view, COMPACT),
             *super().get_urls(),
         ]
 
@@ -330,3 +335,18 @@ class ChatMessageAdmin(ErasingAdmin):
                 self.log_change(request, obj, _("Compaction requested: run {}.").format(run.pk))
 
         return self.confirm(links, obj, act, title=_("Compact now"), form=CompactForm)
+
+    def hand_over_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
+        if obj.is_summary:
+            raise Http404("A summary ends no branch.")
+
+        def act(given: dict[str, Any]) -> HttpResponse:
+            # No page waits for a model.
+            if chat.find_summary(obj) is None:
+                raise CompactionRefused(_("No summary applies here yet: compact it first."))
+            new = chat.hand_over(obj)
+            self.log_change(request, obj, _("Handed over to session {}.").format(new.pk))
+            self.message_user(request, format_html(_("Handed over: {}."), links.session(new)), notes.SUCCESS)
+            return HttpResponseRedirect(links.page_of(new) or links.page_of(obj))
+
+        return self.confirm(links, obj, act, "chatmessage/hand_over.html", title=_("Hand over"))

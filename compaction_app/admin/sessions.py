@@ -32,6 +32,7 @@ from compaction_app.admin.links import Links
 from compaction_app.admin.messages import of_kind
 from compaction_app.conf import Mode
 from compaction_app.context.reading import ResolvedRequest, resolve_request
+from compaction_app.conversation.erase import continued_in
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.models.database import erasures_of, lock_session
@@ -186,7 +187,7 @@ class ChatSessionAdmin(records.RecordAdmin):
 
     def sections(self, links: Links, obj: ChatSession) -> records.Sections:
         erased, facts = (_("redactions and deletions"), number(obj.erasures)), partial(links.facts, obj)
-        record = ("id", "external_id", "copied_from", "created_at", "updated_at", erased)
+        record = ("id", "external_id", "copied_from", "continues", "created_at", "updated_at", erased)
         return [
             (_("Owner and prompt"), facts("owner", "model", "system_prompt")),
             (_("Record"), facts(*record, "token_calibration", "metadata")),
@@ -249,7 +250,8 @@ class ChatSessionAdmin(records.RecordAdmin):
         return True
 
     def deletion(self, links: Links, obj: ChatSession) -> dict[str, Any]:
-        return {"counts": {name: records.bounded_count(rows) for name, (_, rows, _) in self._lists(obj).items()}}
+        counts = {name: records.bounded_count(rows) for name, (_, rows, _) in self._lists(obj).items()}
+        return {"counts": counts, "continued": len(continued_in(obj, [obj.pk]))}
 
     def delete_model(self, request: HttpRequest, obj: ChatSession) -> None:
         with suppress(MessageNotFound):  # deleted since it was read, as by a second click

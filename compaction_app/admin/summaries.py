@@ -67,9 +67,9 @@ def columns(links: Links) -> Sequence[Any]:
 
 def sections(links: Links, summary: ChatMessage, text: str, stored: str) -> Sections:
     run, made = run_of(summary), list[tuple[Any, str]]()
-    if run is None and summary.session.copied_from_id:
+    if run is None:
         # With its branch: what it was made in stays with the first session.
-        made = [(_("copied from"), links.message(summary.session.copied_from_id))]
+        made = links.facts(summary.session, "copied_from", "continues")
     if run is not None:
         history = (_("history tokens"), display.history_tokens(run))
         found_again = (display.FOUND_AGAIN, display.found_again(run))

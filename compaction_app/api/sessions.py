@@ -16,7 +16,15 @@ from compaction_app import chat
 from compaction_app.api.authentication import user_of
 from compaction_app.api.codes import Code, Problem
 from compaction_app.api.errors import operation
-from compaction_app.api.lookup import count_against_throttle, database, find_session, require
+from compaction_app.api.lookup import (
+    count_against_throttle,
+    database,
+    find_message,
+    find_session,
+    require,
+    require_tip,
+)
+from compaction_app.api.messages import IdempotencyKey
 from compaction_app.api.permissions import Action, is_allowed
 from compaction_app.api.schemas import (
     CURSOR,
@@ -166,6 +174,26 @@ def copy_branch(request: HttpRequest, session_id: UUID, body: CopyIn) -> Status[
             raise Problem(Code.INVALID_PARENT, f"body.{name}: There is no such message in this session.")
     until = found.get(body.until) if body.until else None
     return Status(201, chat.copy_branch(found[body.message_id], owner=user_of(request), until=until))
+
+
+@operation(
+    router,
+    "POST",
+    "/messages/{int:message_id}/hand_over",
+    {201: SessionOut},
+    "open_run branch_gone base_changed invalid_message invalid_parent nothing_to_compact mode_off throttled spend "
+    "compaction_failed",
+)
+def hand_over(request: HttpRequest, message_id: Id, idempotency_key: IdempotencyKey) -> Status[ChatSession]:
+    """A new session of your own that goes on here with the summary and what follows it alone. What is erased in this
+    session is erased there too. Needs `copy` on this one, and `create`; where no summary applies one is made first,
+    which needs `compact`."""
+    tip = require_tip(find_message(request, message_id, Action.COPY), "message_id")
+    require(request, None, Action.CREATE)
+    if chat.find_summary(tip) is None:
+        require(request, tip.session, Action.COMPACT)
+    count_against_throttle(request)
+    return Status(201, chat.hand_over(tip, owner=user_of(request), idempotency_key=idempotency_key or ""))
 
 
 def _check_settings(

@@ -400,16 +400,17 @@ def delete_message(message: ChatMessage) -> int:
     _require_message(message, "deleted")
     below = RawSQL(sql.NODE_AND_BELOW, [message.pk])  # noqa: S611  # names of tables, never a value
     with atomic(message):
-        _lock_in_order([message], ChatMessage.objects.in_database_of(message).filter(pk__in=below))
+        is_continued = _lock_in_order([message], ChatMessage.objects.in_database_of(message).filter(pk__in=below))
         ids = ids_below(message)
         if not ids:
             raise MessageNotFound(f"Message {message.pk} does not exist any more.")
         told = {pk: anchor for pk, anchor in _told_by_people(message, [message.pk]).items() if pk not in ids}
         if told:
             empty_summaries(message, told.keys(), [*told.values()], blanked_at=[])
-        _erase_continued(message, ids | told.keys())
-        continuing = ChatSession.objects.in_database_of(message).filter(continues__in=below)
-        continuing.update(continues=message.parent_message_id)
+        if is_continued:
+            _erase_continued(message, ids | told.keys())
+            continuing = ChatSession.objects.in_database_of(message).filter(continues__in=below)
+            continuing.update(continues=message.parent_message_id)
         _blank_runs(message, ids)
         clear_erased_title(message, ids)
         deleted = ChatMessage.objects.delete_subtree(message)
@@ -445,9 +446,8 @@ def lock_contents(instance: ChatSession, using: str, **kwargs: Any) -> None:
     if using == database_of(instance):
         contents = ChatMessage.objects.using(using).filter(session=instance.pk)
         with suppress(MessageNotFound):
-            _lock_in_order([instance], contents)
-        if ChatSession.objects.using(using).filter(continues__in=contents).exists():
-            _erase_continued(instance, set(contents.values_list("pk", flat=True)))
+            if _lock_in_order([instance], contents):
+                _erase_continued(instance, set(contents.values_list("pk", flat=True)))
         keep_used(instance)
 
 
@@ -457,13 +457,14 @@ def delete_contents(instance: ChatSession, using: str, **kwargs: Any) -> None:
         model._base_manager.using(using).filter(session=instance.pk)._raw_delete(using)  # noqa: SLF001  # no row is read
 
 
-def _lock_in_order(own: Sequence[Any], gone: ChatMessageQuerySet | None = None) -> None:
+def _lock_in_order(own: Sequence[Any], gone: ChatMessageQuerySet | None = None) -> bool:
     """Lock the sessions of these, and those that an erasure of them writes to, in the order of their ids: those that
     continue them, and where they are deleted those that were copied from what is ``gone``. Nothing that refers to one
-    of these is stored any more, by who does not lock it either."""
+    of these is stored any more, by who does not lock it either. Returns whether any continues them."""
     near = gone if gone is not None else own[0]
     sessions, wanted = ChatSession.objects.in_database_of(near), {one.session_id for one in own}
-    wanted.update(_continuing(near, wanted))
+    continuing = continued_in(near, wanted)
+    wanted.update(continuing)
     if gone is not None:
         wanted.update(sessions.filter(copied_from__in=gone).values_list("pk", flat=True))
     # The lock below is enough for one.
@@ -472,9 +473,10 @@ def _lock_in_order(own: Sequence[Any], gone: ChatMessageQuerySet | None = None) 
         list(chosen.values_list("pk"))
     for one in own:
         lock_session(one)
+    return bool(continuing)
 
 
-def _continuing(near: Any, session_ids: Collection[Any]) -> set[Any]:
+def continued_in(near: Any, session_ids: Collection[Any]) -> set[Any]:
     """The ids of the sessions that continue some, directly or not."""
     sessions, found, new = ChatSession.objects.in_database_of(near), set[Any](), [*session_ids]
     while new:
@@ -564,7 +566,7 @@ def _erase(session: ChatSession, found: TextFound, search: _Search) -> None:
         before = stored.values(*found.session).get()
         changed = {name: search.left_of(value) for name, value in before.items()}
         stored.update(**changed)
-        continuing = ChatSession.objects.in_database_of(session).filter(pk__in=_continuing(session, [session.pk]))
+        continuing = ChatSession.objects.in_database_of(session).filter(pk__in=continued_in(session, [session.pk]))
         for name, value in changed.items():
             setattr(session, name, value)
             if name in names(ChatSession, copied=True):

@@ -17,7 +17,7 @@ from django.utils.translation import gettext
 from compaction_app.conf import Mode, get_settings
 from compaction_app.conversation.append import check_key
 from compaction_app.conversation.compact import acompact, compact
-from compaction_app.conversation.titles import messages_of
+from compaction_app.conversation.titles import messages_named
 from compaction_app.exceptions import CompactionRefused
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin
 from compaction_app.models.columns import names
@@ -117,7 +117,7 @@ def _stored(tip: ChatMessage, owner: Any, key: str) -> ChatSession:
             )
             for pin in kept
         )
-        named = {source.title_of_id} if source.title_of_id else messages_of(source.title, rows.in_session(source.pk))
+        named = {source.title_of_id} if source.title_of_id else messages_named(source.title, rows.in_session(source.pk))
         new.title_of = next((copied[pk] for pk in named if pk in copied), first if named else None)
         # It is new, whenever its messages were written.
         new.created_at = new.updated_at = timezone.now()

@@ -26,8 +26,8 @@ def clear_erased_title(near: Any, erased: Collection[int]) -> None:
     if session.title_of_id is None:
         # A redaction, which is of one message, does not read the others.
         among = rows.filter(pk__in=erased) if len(erased) <= _AT_ONCE else rows
-        is_erased = not messages_of(session.title, among).isdisjoint(erased)
-        is_erased = is_erased and messages_of(session.title, rows.filter(parent=None)).issubset(erased)
+        is_erased = not messages_named(session.title, among).isdisjoint(erased)
+        is_erased = is_erased and messages_named(session.title, rows.filter(parent=None)).issubset(erased)
     else:
         is_erased = session.title_of_id in erased
     if is_erased:
@@ -39,7 +39,7 @@ def copy_title(source: ChatSession, copy: ChatSession) -> None:
     """What a copy of a branch is called, once it has its messages."""
     rows = ChatMessage.objects.in_database_of(source).in_session
     if source.title_of is None:
-        is_kept = bool(messages_of(source.title, rows(copy.pk)) or not messages_of(source.title, rows(source.pk)))
+        is_kept = bool(messages_named(source.title, rows(copy.pk)) or not messages_named(source.title, rows(source.pk)))
     else:
         copy.title_of = rows(copy.pk).same_as(source.title_of).first()
         is_kept = copy.title_of is not None
@@ -47,7 +47,7 @@ def copy_title(source: ChatSession, copy: ChatSession) -> None:
     copy.save(using=copy._state.db, update_fields=["title", "title_of"])
 
 
-def messages_of(title: str, rows: QuerySet[ChatMessage]) -> set[int]:
+def messages_named(title: str, rows: QuerySet[ChatMessage]) -> set[int]:
     """The ids of the messages that a title may be made of, where it does not name one."""
     start = _uncut(title)
     if not start:

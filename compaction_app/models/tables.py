@@ -185,10 +185,14 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
         """Its own, as messages, runs and events have it."""
         return self.pk
 
+    @property
+    def continues_another(self) -> bool:
+        """Whether it goes on where another session was handed over, which may have been deleted since."""
+        return self.continues_id is not None or self.numbered_from != 0  # type: ignore[attr-defined]
+
     def stands_for_others(self, message: ChatMessage) -> bool:
         """Whether a message of this session says no more than that others come before it, in what is continued."""
-        is_continued = self.continues_id is not None or self.numbered_from != 0  # type: ignore[attr-defined]
-        return is_continued and message.parent_message_id is None and message.copy_of is not None
+        return self.continues_another and message.parent_message_id is None and message.copy_of is not None
 
     def clean(self) -> None:
         if problem := find_session_error(self.settings):

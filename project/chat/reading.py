@@ -52,7 +52,7 @@ _WINDOW = (
     sql.PATH
     + f"""
 SELECT m.id, m.session_id, m.parent_message_id, m.kind, m.role, m.depth, m.token_count, m.name, m.model,
-       m.finish_reason, m.tool_calls, m.redacted_at, m.created_at, m.metadata,
+       m.finish_reason, m.tool_calls, m.redacted_at, m.copy_of, m.created_at, m.metadata,
        CASE WHEN length(CAST(m.attachments AS text)) <= {SHOWN_CHARACTERS} THEN m.attachments END AS attachments,
        substr(m.content, 1, {SHOWN_CHARACTERS}) AS content, length(m.content) AS characters,
        EXISTS (SELECT 1 FROM {sql.PINS} n WHERE n.message_id = m.id) AS is_pinned
@@ -124,7 +124,8 @@ def read_state(session: ChatSession, tip: ChatMessage | None) -> State:
     return State(
         context=context,
         meter=Meter(measured, is_manual=get_settings(session.settings).mode == Mode.MANUAL),
-        generation=_generation_in_use(context),
+        generation=_generation_in_use(context, session),
+        session=session,
         open_run=_progress(run) if run and run.is_open else "",
         failure=_why(run) if run and run.status == RunStatus.FAILED else "",
     )
@@ -156,7 +157,7 @@ def _runs_with_summary() -> QuerySet[CompactionRun]:
     return runs.select_related(*related).only(*figures, *_RELATED_FIELDS)
 
 
-def _generation_in_use(context: ChatContext) -> Generation | None:
+def _generation_in_use(context: ChatContext, session: ChatSession) -> Generation | None:
     if context.summary_id is None:
         return None
     run = _runs_with_summary().filter(summary_id=context.summary_id).first()
@@ -166,7 +167,7 @@ def _generation_in_use(context: ChatContext) -> Generation | None:
         run = CompactionRun(summary=summaries.filter(pk=context.summary_id).first())
     if run.summary is None:
         return None
-    generation = _generation(run)
+    generation = _generation(run, is_handed_over=session.continues_another)
     is_shared = any(message.origin == Origin.SHARED_EXTRACT for message in context.messages)
     return replace(generation, text=run.summary.extract, is_on_branch=False) if is_shared else generation
 
@@ -293,6 +294,7 @@ def _shown(row: Any, siblings: Sequence[int], state: State, *, starts_day: bool,
         can_cut=ends_turn and is_final_reply and row.depth > cutoff,
         can_regenerate=is_final_reply and row.parent_message_id is not None,
         can_pin=row.role != Role.TOOL and not row.tool_calls and row.redacted_at is None,
+        stands_for_others=state.session is not None and state.session.stands_for_others(row),
     )
 
 

@@ -86,10 +86,14 @@ class ShownMessage:
     can_cut: bool
     can_regenerate: bool
     can_pin: bool
+    #: It says no more than that others come before it, in the conversation that this one continues.
+    stands_for_others: bool
 
     @property
     def has_controls(self) -> bool:
-        return bool(self.variants or self.can_edit or self.can_regenerate or (self.content and self.role != Role.TOOL))
+        return not self.stands_for_others and bool(
+            self.variants or self.can_edit or self.can_regenerate or (self.content and self.role != Role.TOOL)
+        )
 
     @property
     def is_blank(self) -> bool:
@@ -115,6 +119,8 @@ class Generation:
     is_in_use: bool = True
     is_retired: bool = False
     is_on_branch: bool = True
+    #: It tells of another conversation, which this one continues.
+    is_handed_over: bool = False
 
     @property
     def html(self) -> SafeString:
@@ -122,6 +128,8 @@ class Generation:
 
     @property
     def covers(self) -> str:
+        if self.is_handed_over:
+            return "Earlier messages are summarized"
         if self.cutoff_number == 1:
             return "Message 1 is summarized"
         return f"Messages 1–{self.cutoff_number} are summarized"
@@ -197,6 +205,7 @@ class State:
     """The figures of the context at the tip, and the state of its compaction."""
 
     context: ChatContext | None = None
+    session: ChatSession | None = None
     meter: Meter | None = None
     generation: Generation | None = None
     #: The state of the run that is open on this branch, if one is.

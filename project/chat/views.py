@@ -30,6 +30,7 @@ from compaction_app.compaction.leases import is_under_way
 from compaction_app.conf import Mode, get_settings
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.models.lineage import continued_by
 from compaction_app.spending import find_overspending
 from compaction_app.values import Role
 from project.chat import commands, reading, turns, uploads
@@ -258,11 +259,19 @@ def _branch_page(
         "title_form": TitleForm(initial={"title": session.title, "erased": session.erasures}, auto_id="session-%s"),
         "editing": editing,
         "corrected": corrected,
+        "hand_over_key": uuid.uuid4().hex,
+        "continued": _continued(session),
         "generations": reading.read_generations(session, tip, page.state) if shows_generations else None,
         "generations_shown": reading.GENERATIONS_SHOWN,
         "is_being_answered": page.awaits_reply and tip is not None and is_under_way(tip),
     }
     return _page(request, "chat/branch.html", context, status=status)
+
+
+def _continued(session: ChatSession) -> ChatMessage | None:
+    """The message of another chat of the owner's that this one goes on after."""
+    continued = next(continued_by(session), None)
+    return continued if continued and continued.session.owner_id == session.owner_id else None
 
 
 # -- Posting ----------------------------------------------------------------------------------------------
@@ -333,7 +342,23 @@ def regenerate(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> 
 def copy(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpResponse:
     """Continue in a new chat, which begins as this one does down to the message."""
     until = _message(_own_session(request, session_id), message_id)
-    copied = chat.copy_branch(until)
+    return _show_new(request, chat.copy_branch(until))
+
+
+@posted
+@login_required
+def hand_over(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpResponse:
+    """Continue in a new chat with the summary and what follows it alone."""
+    tip = _message(_own_session(request, session_id), message_id)
+    # Undone meanwhile; nobody waits here for a model that writes another one.
+    if chat.find_summary(tip) is None:
+        messages.error(request, "There is no summary any more to begin a new chat with.")
+        return redirect(_address(tip))
+    # Sent twice, it is one chat.
+    return _show_new(request, chat.hand_over(tip, idempotency_key=request.POST.get("key", "")[:64]))
+
+
+def _show_new(request: HttpRequest, copied: ChatSession) -> HttpResponse:
     # Names of pictures are metadata, which a copy has none of.
     for message in copied.messages.filter(attachments__isnull=False):
         if pictures := [one for one in message.attachments or () if uploads.picture_in(one)]:

@@ -7,7 +7,7 @@ from django.contrib.admin.models import LogEntry
 
 from compaction_app import chat, tasks
 from compaction_app.exceptions import CompactionFailed
-from compaction_app.models import CompactionRun
+from compaction_app.models import ChatSession, CompactionRun
 from compaction_app.values import RunStatus
 from tests.admin.pages import MODELS, page_of, told, url
 from tests.admin.records import compacted, conversation, run_at
@@ -133,3 +133,28 @@ class TestByPeople:
         answer = operator.post(url("chatmessage_correct", summary.pk), {"text": "Ola keeps them."})
         assert "is not in use any more" in answer.text
         assert "Ola keeps them.</textarea>" in answer.text
+
+
+@pytest.mark.django_db(transaction=True)
+class TestHandingOver:
+    def test_a_branch_goes_on_in_a_new_session(self, eraser, login):
+        session, nodes, *_ = compacted()
+        page = url("chatmessage_hand_over", nodes[-1].pk)
+        assert f'href="{page}"' in eraser.get(page_of(nodes[-1])).text
+        assert "erased there too" in eraser.get(page).text
+        answer = eraser.post(page)
+        new = ChatSession.objects.get(continues=nodes[1])
+        assert (answer.headers["Location"], new.owner) == (page_of(new), session.owner)
+        shown = eraser.get(page_of(new)).text
+        assert page_of(nodes[1]) in shown, "where it continues"
+        assert page_of(nodes[1]) in eraser.get(page_of(new.messages.get(kind="summary"))).text
+        # Who erases is told.
+        for before in ("chatmessage_redact", "chatmessage_delete"):
+            assert "handed over to, where the words are erased too: 1" in eraser.get(url(before, nodes[0].pk)).text
+        assert login("view_chatmessage").get(page).status_code == 403
+
+    def test_without_a_summary_nobody_waits_for_one(self, operator):
+        _, tip = conversation()
+        answer = operator.post(url("chatmessage_hand_over", tip.pk))
+        assert "No summary applies here yet: compact it first." in answer.text
+        assert ChatSession.objects.count() == 1

@@ -13,6 +13,7 @@ ROWS = {
     "GET sessions/{session_id}/tree": (None, 200, Action.READ),
     "POST sessions/{session_id}/compact": ({"wait": False, "instructions": "again"}, 202, Action.COMPACT),
     "POST sessions/{session_id}/copy": (lambda world: {"message_id": world.tip.pk}, 201, Action.COPY),
+    "POST messages/{message_id}/hand_over": (None, 201, Action.COPY),
     "GET sessions/{session_id}/compactions": (None, 200, Action.INSPECT),
     "GET sessions/{session_id}/compactions/{generation}": (None, 200, Action.INSPECT),
     "GET messages/{message_id}": (None, 200, Action.READ),

@@ -141,3 +141,30 @@ class TestCopy:
         settings.COMPACTION = small(MANUAL_THROTTLE="1/d")
         answers = [ask.post(f"{world.path}/copy", {"message_id": world.tip.pk}) for _ in range(2)]
         assert [answer.status_code for answer in answers] == [201, 429]
+
+
+@pytest.mark.usefixtures("quiet_world")
+class TestHandOver:
+    def test_it_is_a_session_of_whoever_asks_and_made_once_for_a_key(self, world):
+        sue, page = user("sue", "view_chatsession", "view_chatmessage"), f"messages/{world.tip.pk}/hand_over"
+        answers = [Asker(sue).post(page, headers={"Idempotency-Key": key}) for key in ("a", "a", "b")]
+        assert [answer.status_code for answer in answers] == [201] * 3
+        first, again, other = (answer.json()["id"] for answer in answers)
+        assert (again, other) == (first, ChatSession.objects.latest("created_at").pk.__str__())
+        new = ChatSession.objects.get(pk=first)
+        assert (new.owner, new.title, new.continues_id) == (sue, "Tides", world.summary.last_summarized_message_id)
+        newest = chat.tips(new)[-1]
+        mine, theirs = (Asker(sue).get(f"messages/{one.pk}/context").json() for one in (newest, world.tip))
+        assert [one["content"] for one in mine["messages"]] == [one["content"] for one in theirs["messages"]]
+
+    def test_where_a_summary_is_made_first_whoever_asks_may_compact(self, world):
+        sue, page = user("sue", "view_chatsession", "view_chatmessage"), f"messages/{world.tip.pk}/hand_over"
+        chat.retire_summary(world.summary)
+        problem(Asker(sue).post(page), 403, "forbidden")
+        assert Asker(world.owner).post(page).status_code == 201
+        assert chat.find_summary(world.tip) is not None
+
+    def test_a_summary_and_a_short_branch_are_refused(self, ask, world, ann):
+        problem(ask.post(f"messages/{world.summary.pk}/hand_over"), 422, "invalid_parent")
+        short = grow(chat.start_session(owner=ann), None, "u a")[-1]
+        problem(ask.post(f"messages/{short.pk}/hand_over"), 422, "nothing_to_compact")

@@ -114,7 +114,28 @@ class TestContinuing:
         answer = browser.post(url("copy", session, tip))
         assert 'alt="roof.png"' in browser.get(answer.url).text
 
+    def test_a_new_chat_begins_with_the_summary(self, browser, session):
+        nodes = chat.get_branch(grow(session, 6))
+        summarize(nodes[3], nodes[1], content="The keeper was named.")
+        page = text_of(browser.get(url("branch", session, nodes[-1])))
+        action, key = re.search(r'action="([^"]*hand-over)">.*?name="key" value="(\w+)"', page).groups()
+        first, again = (browser.post(action, {"key": key}).url for _ in range(2))
+        assert first == again
+        page = text_of(browser.get(first))
+        assert f'<a href="{url("branch", session, nodes[1])}#m{nodes[1].pk}">The chat before this one</a>' in page
+        assert "Earlier messages are summarized" in page
+        assert "in place of all that was said before." in page
+        new = ChatSession.objects.get(continues=nodes[1])
+        assert new.messages.messages().count() == 5
+        chat.delete_session(session)
+        assert "A chat before this one" in text_of(browser.get(first))
+        # Undone meanwhile.
+        [summary] = new.messages.summaries()
+        answer = browser.post(url("hand_over", new, chat.tips(new)[0]), follow=True)
+        assert "There is no summary any more to begin a new chat with." in text_of(answer), summary.retired_at
+
     def test_those_of_others_are_not_found(self, stranger, session):
         tip = grow(session, 2)
+        assert stranger.post(url("hand_over", session, tip)).status_code == 404
         assert stranger.post(url("copy", session, tip)).status_code == 404
         assert ChatSession.objects.count() == 1
