@@ -144,6 +144,12 @@ def _drafted(text: str) -> None:
         drafts.prose_draft(SummaryDraft(text=written))
 
 
+def _written(text: str) -> None:
+    # One may be refused, for the heading of a ledger.
+    with suppress(InvalidMessage):
+        drafts.written_summary(f"A {text}", len(text) + 1_000, _count, f"Said: {text}")
+
+
 def _rendered(text: str) -> list[str]:
     file = {"type": "file", "name": text}
     asked = _message(text, Role.ASSISTANT, name=text, attachments=(file,), reasoning=text, tool_calls=(_call(text),))
@@ -236,7 +242,7 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
         lambda text: drafts.tells_nothing(text[:1_500], text),
         _refused,
         lambda text: drafts.mended(SummaryDraft(text=text), len(text)),
-        lambda text: drafts.written_summary(f"A {text}", len(text) + 1_000, _count, f"Said: {text}"),
+        _written,
     ],
     prompts: [prompts._escape],
     asked: [asked._is_address, lambda text: asked._is_address(f"data:{text}")],

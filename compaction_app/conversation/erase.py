@@ -179,16 +179,18 @@ def _redact(message: ChatMessage, replacement: str) -> ChatMessage:
     blank_messages(row, [row.pk], replacement=replacement)
     told = _told_by_people(row, [row.pk])
     empty_summaries(row, ids_below(row) | told.keys(), [row.pk, *told.values()], blanked_at=[row.pk])
-    _erase_continued(row, [row.pk, *told])
+    _erase_continued(row, [row.pk, *told], replacement=replacement)
     row.refresh_from_db(using=row._state.db)
     return row
 
 
-def _erase_continued(near: Any, erased: Collection[int], numbers: Collection[int] = ()) -> None:
+def _erase_continued(
+    near: Any, erased: Collection[int], numbers: Collection[int] = (), *, replacement: str = REDACTED
+) -> None:
     """Erase what conversations that continue the one of ``near`` have of messages and summaries of it.
 
-    Copies become "[redacted]". What was not copied is told by the first summary, so that is emptied, with all below it.
-    ``numbers``: of messages further above that are erased, which these may quote.
+    Copies become the ``replacement``. What was not copied is told by the first summary, so that is emptied, with all
+    below it. ``numbers``: of messages further above that are erased, which these may quote.
     """
     rows, sessions = (model.objects.in_database_of(near) for model in (ChatMessage, ChatSession))
     continuing = sessions.filter(continues__session=near.session_id).select_related("continues__session")
@@ -208,11 +210,11 @@ def _erase_continued(near: Any, erased: Collection[int], numbers: Collection[int
                 told |= dict(_built_on(one).values_list("pk", "parent_message_id"))
         if not (tops or told):
             continue
-        blank_messages(session, messages, numbers=above)
+        blank_messages(session, messages, replacement=replacement, numbers=above)
         clear_erased_title(session, tops)
         below = set(told).union(*(ids_below(unread_message(last, top)) for top in tops))
         empty_summaries(session, below, [*tops, *told.values()], blanked_at=tops)
-        _erase_continued(session, {*messages, *tops, *told}, above)
+        _erase_continued(session, {*messages, *tops, *told}, above, replacement=replacement)
 
 
 def _copies_of(erased: Collection[int], near: Any, own: ChatMessageQuerySet) -> list[ChatMessage]:

@@ -19,7 +19,7 @@ long_work = st.lists(st.tuples(st.integers(1, 3), st.just(3)), min_size=2, max_s
 roles = st.sampled_from(["user", "user", "user", "assistant", "assistant", "system", "developer"])
 styles = st.sampled_from(["plain", "plain", "blank", "wide"])
 
-in_a_copy = st.sampled_from("turn turn fork redact redact delete compact compact copy retire".split())
+in_a_copy = st.sampled_from("turn turn fork redact redact delete compact compact copy hand_over retire".split())
 
 #: What a commit has to look at comes more often than what must not disturb it.
 _OFTEN = ["retire_base", "retire_base", "redact", "delete_tip", "delete", "steal", "steal_and_die"]

@@ -20,6 +20,7 @@ from tests.state_machine.model import (
     newest_user,
     open_calls,
     serials_in,
+    serials_of,
 )
 from tests.state_machine.teller import Told
 
@@ -47,9 +48,9 @@ def check_commit(tree: Tree, row: ChatMessage, run: CompactionRun, told: Told | 
     assert due, "covers nothing but the pin"
     if told:
         assert told.covered == covered, "covered is not what stands between the cutoffs"
-        assert told.covered_serials == tuple(node.serial for node in due), "left out of the summarizer's input"
-        assert told.pinned_serials == ((tree[pin].serial,) if pin else ())
-        assert told.lookahead_serials == tuple(tree[i].serial for i in told.lookahead)
+        assert told.covered_serials == serials_of(due), "left out of the summarizer's input"
+        assert told.pinned_serials == serials_of([tree[pin]] if pin else ())
+        assert told.lookahead_serials == serials_of(tree[i] for i in told.lookahead)
         assert (told.previous is None) == (base is None)
         key = f"K{told.previous}K" if told.previous else ""
         assert base is None or key in base.content, "the previous summary is another one"

@@ -495,7 +495,7 @@ def check_laws(tree: Tree, tip_id: int, context: ChatContext, limits: Limits) ->
     sent = context.to_openai()
     assert _recount(sent) <= sum(m.tokens for m in context.messages), "more is sent than was counted"
     path = tree.path(tip_id)
-    on_branch = {n.serial for n in path}
+    on_branch = {n.serial for n in path} | tree.told_above
     assert serials_in(json.dumps(sent)) <= on_branch, "text of another branch, or erased text, is shown"
     check_calls(sent)
     if limits.settings.mode == "off":

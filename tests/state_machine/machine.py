@@ -369,6 +369,19 @@ class ConversationMachine(RuleBasedStateMachine):
         if redact:
             self.world.redact(path[0], copies=True)
 
+    @precondition(has_summaries)
+    @act(i=choices.any_of, j=choices.any_of, redact=st.booleans())
+    def hand_over(self, i: int, j: int, redact: bool) -> bool:
+        """Where a summary applies; then perhaps one of the messages above it goes."""
+        tips = [one for one in self.world.tree.tips() if self.world.tree.newest(one.id)]
+        if not tips:
+            return False
+        tip = pick(tips, i)
+        self.world.hand_over(tip)
+        if redact:
+            self.world.redact(pick(self.world.tree.path(tip.id), j))
+        return True
+
     @act(c=choices.any_of, i=choices.any_of, j=choices.any_of, tokens=choices.tokens, what=choices.in_a_copy)
     def go_on_in_a_copy(self, c: int, i: int, j: int, tokens: int, what: str) -> bool:
         """What happens there, down to copies of its own, does not show here, nor the other way round."""
@@ -390,6 +403,9 @@ class ConversationMachine(RuleBasedStateMachine):
                 self.world.compact(self.heavy(i), "", Answer(fill=1.0))
             elif what == "copy":
                 self.world.copy(tip, pick(self.world.tree.path(tip.id), i))
+            elif what == "hand_over":
+                if self.world.tree.newest(tip.id):
+                    self.world.hand_over(tip)
             elif self.world.tree.summaries():
                 self.world.retire(pick(self.world.tree.summaries(), i))
             self.world.check_rows()

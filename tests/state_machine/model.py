@@ -24,6 +24,11 @@ def count(text: str) -> int:
     return -(-len(text) // 4)
 
 
+def serials_of(nodes: Iterable[Node]) -> tuple[int, ...]:
+    """Those of the messages that quote one: not of those that stand for others, or for what was erased elsewhere."""
+    return tuple(node.serial for node in nodes if node.serial)
+
+
 def serials_in(text: str) -> set[int]:
     """The serial numbers quoted in a text. Each content that was ever stored has one of its own."""
     return {int(number) for number in SERIAL.findall(text)}
@@ -83,6 +88,8 @@ class Tree:
 
     def __init__(self) -> None:
         self.nodes: dict[int, Node] = {}
+        #: Serials of what is summarized above, in conversations that this one continues.
+        self.told_above: set[int] = set()
 
     def __getitem__(self, node_id: int) -> Node:
         return self.nodes[node_id]

@@ -9,6 +9,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -16,13 +17,22 @@ from compaction_app import chat
 from compaction_app.conf import get_settings
 from compaction_app.context.budget import Calibration, calibration_of
 from compaction_app.context.reading import resolve_request
-from compaction_app.exceptions import ContextOverflow, InvalidMessage, PinsTooLarge
+from compaction_app.exceptions import CompactionRefused, ContextOverflow, InvalidMessage, PinsTooLarge
 from compaction_app.messages.transcript import count_summary
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
+from compaction_app.models.columns import REDACTED
 from compaction_app.summarizers.prompts import OVERSIZE_FACTOR
 from compaction_app.values import SummaryRequest
 from tests.state_machine.contexts import Limits
-from tests.state_machine.model import TOKENS_PER_MISSING_RESULT, Node, QuarterTokenCounter, Tree, goes_on, open_calls
+from tests.state_machine.model import (
+    TOKENS_PER_MISSING_RESULT,
+    Node,
+    QuarterTokenCounter,
+    Tree,
+    goes_on,
+    open_calls,
+    serials_in,
+)
 from tests.state_machine.tally import seen
 from tests.state_machine.teller import Answer, Teller, TellingSummarizer
 
@@ -71,6 +81,9 @@ class Conversation:
     finished: dict[int, tuple[str, int | None]] = field(default_factory=dict)
     has_open_runs: bool = False
     rows: dict[int, ChatMessage] = field(default_factory=dict)
+    #: The session that it continues, and the last message there that is summarized here.
+    source: UUID | None = None
+    continues: int | None = None
 
 
 #: Of a world, what belongs to one conversation.
@@ -99,6 +112,8 @@ class World:
         self.fates: dict[str, dict[str, Any]] = {}
         #: Rows as they were last read: what a host holds in its hands is not always fresh.
         self.rows: dict[int, ChatMessage] = {}
+        self.source: UUID | None = None
+        self.continues: int | None = None
         self.copies: list[Conversation] = []
         #: What a copy has taken the place of for a moment.
         self.outside: list[Conversation] = []
@@ -237,16 +252,44 @@ class World:
             seen["redacted in a copy"] += 1
 
     def _note_redaction(self, node: Node, replacement: str, before: set[int]) -> None:
+        serial = node.serial
+        self._blank(node, replacement)
+        told = self.told_by_people(node)
+        self._empty({*self.tree.subtree(node.id), *told})
+        self.erasures += 1
+        self._check_unlinked(node, before)
+        self._reach({node.id, *told}, {serial}, replacement)
+
+    def _blank(self, node: Node, replacement: str) -> None:
         own = node.own_tokens()
         self.gone.add(node.serial)
-        node.serial, node.content, node.redacted, node.pinned = self.serial, replacement, True, False
-        node.attachments, node.reasoning = [], None
+        node.serial, node.content = next(iter(serials_in(replacement)), 0), replacement
+        node.redacted, node.pinned, node.attachments, node.reasoning = True, False, [], None
         for call in node.calls:
             call["function"] = {"name": call["function"]["name"], "arguments": "{}"}
         node.tokens += node.own_tokens() - own
-        self._empty({*self.tree.subtree(node.id), *self.told_by_people(node)})
-        self.erasures += 1
-        self._check_unlinked(node, before)
+
+    def _reach(self, erased: set[int], gone: set[int], replacement: str, *, from_above: bool = False) -> None:
+        """What is erased here goes in the conversations that continue this one, too."""
+        firsts = {self.tree[i].copy_of or i for i in erased}
+        for other in [one for one in self._others() if one.source == self.session.pk and one.continues]:
+            is_above = from_above or bool(erased & {one.id for one in self.tree.path(other.continues)})
+            with self.inside(other):
+                own = [one for one in self.tree.nodes.values() if one.copy_of is not None]
+                copies = [one for one in own if one.parent is not None and one.copy_of in firsts]
+                messages = sorted((one for one in copies if not one.is_summary), key=lambda one: one.id)
+                tops = {one.id for one in own if one.parent is None} if is_above else {one.id for one in messages[:1]}
+                told = {i for one in messages for i in self.told_by_people(one)}
+                told |= {i for one in copies if one.is_summary for i in self.tree.built_on(one.id)}
+                if not (tops or told):
+                    continue
+                self.gone |= gone
+                for one in messages:
+                    self._blank(one, replacement)
+                self._empty(told.union(*(self.tree.subtree(top) for top in tops)))
+                self.erasures += 1
+                seen["erased in what continues it"] += 1
+                self._reach(tops | told | {one.id for one in messages}, gone, replacement, from_above=is_above)
 
     def _check_unlinked(self, node: Node, before: set[int]) -> None:
         for run in self.runs():
@@ -258,6 +301,10 @@ class World:
         below = self.tree.subtree(node.id)
         told = self.told_by_people(node) - set(below)
         assert chat.delete_message(self.row(node)) == len(below)
+        self._reach(below | told, {self.tree[i].serial for i in below}, REDACTED)
+        for other in self._others():
+            if other.source == self.session.pk and other.continues in below:
+                other.continues = node.parent
         for i in below:
             self.gone.add(self.tree.nodes.pop(i).serial)
         self._empty(told)
@@ -316,14 +363,89 @@ class World:
                 base=None,
                 covered=covered,
                 shown=frozenset(ids[i] for i in summary.shown),
+                copy_of=summary.copy_of or summary.id,
             )
+        copied.source, copied.continues = self.source, self.continues
+        copied.tree.told_above |= self.tree.told_above
         seen["copied"] += 1
         seen["copied with summary"] += summary is not None
-        if len(self.copies) == MOST_COPIES:
-            oldest = next(copy for copy in self.copies if copy.tree is not self.tree)
-            self.copies.remove(oldest)
-            chat.delete_session(oldest.session)
+        self._keep(copied)
+
+    def _keep(self, copied: Conversation) -> None:
         self.copies.append(copied)
+        if len(self.copies) > MOST_COPIES:
+            oldest = next(copy for copy in self.copies if copy.tree is not self.tree)
+            chat.delete_session(oldest.session)
+            with self.inside(oldest):
+                ids = set(self.tree.nodes)
+                self._reach(ids, {one.serial for one in self.tree.messages()}, REDACTED)
+            for other in self._others():
+                other.continues = None if other.source == oldest.session.pk else other.continues
+            self.copies.remove(oldest)
+
+    def hand_over(self, tip: Node) -> None:
+        """With the summary that applies, which there is."""
+        summary = self.tree.newest(tip.id)
+        assert summary is not None
+        if get_settings(self.session.settings).mode == "off":
+            with pytest.raises(CompactionRefused):
+                chat.hand_over(self.row(tip))
+            return
+        session = chat.hand_over(self.row(tip))
+        *rows, told = session.messages.order_by("id")
+        path, tail = self.tree.path(tip.id), self.tree.tail(tip.id, summary)
+        above = path[: len(path) - len(tail)]
+        pins = [one.id for one in above if one.pinned and one.id != summary.pin]
+        due = [*pins, *([summary.pin] if summary.pin else []), *(one.id for one in tail)]
+        new = Conversation(session, set(self.gone), self.learned, source=self.session.pk, continues=summary.cutoff)
+        ids, parent = dict[int, int](), rows[0]
+        cutoff = self.tree[summary.cutoff]
+        stands = Node(parent.pk, None, "user", parent.content, 1, 0, copy_of=cutoff.copy_of or cutoff.id)
+        stands.tokens = stands.own_tokens()
+        new.tree.nodes[stands.id] = stands
+        for i, row in zip(due, rows[1:], strict=True):
+            ids[i], before = row.pk, new.tree.path(parent.pk)
+            own = {"id": row.pk, "parent": parent.pk, "order": 1, "copy_of": self.tree[i].copy_of or i}
+            node = replace(deepcopy(self.tree[i]), **own)
+            waits = node.role == "tool" or goes_on(before[-1], node)
+            node.tokens = node.own_tokens() + (0 if waits else len(open_calls(before))) * TOKENS_PER_MISSING_RESULT
+            new.tree.nodes[row.pk], parent = node, row
+        head = [stands.id, *(ids[i] for i in due[: len(due) - len(tail)])]
+        anchor = ids.get(summary.parent, head[-1])
+        pin = ids[summary.pin] if summary.pin else None
+        new.tree.nodes[told.pk] = replace(
+            summary,
+            id=told.pk,
+            parent=anchor,
+            order=len(new.tree.children(anchor)) + 1,
+            cutoff=head[-1],
+            pin=pin,
+            base=None,
+            covered=tuple(i for i in head if i != pin),
+            shown=frozenset(one.id for one in new.tree.path(anchor)),
+            copy_of=summary.copy_of or summary.id,
+        )
+        new.tree.told_above = self.tree.told_above | {one.serial for one in above}
+        self._check_same_prompt(self.row(tip), ChatMessage.objects.get(pk=parent.pk))
+        seen["handed over"] += 1
+        seen["handed over with pins"] += bool(pins)
+        seen["handed over within a turn"] += pin is not None
+        self._keep(new)
+
+    def _check_same_prompt(self, tip: ChatMessage, new: ChatMessage) -> None:
+        """Unless something had to be left out, or counts less, without calls before it that nobody answered."""
+        try:
+            one, other = chat.get_context(tip), chat.get_context(new)
+        except ContextOverflow:
+            return
+        if not (one.dropped or other.dropped) and one.history_tokens == other.history_tokens:
+            assert one.to_openai() == other.to_openai()
+            seen["handed over with the same prompt"] += 1
+
+    def _others(self) -> list[Conversation]:
+        """The conversations but this one, each as it is now: one that is left for a moment is kept outside."""
+        now = {id(one.tree): one for one in (*self.copies, *self.outside)}
+        return [one for one in now.values() if one.tree is not self.tree]
 
     @contextmanager
     def inside(self, other: Conversation) -> Iterator[None]:
@@ -340,9 +462,10 @@ class World:
 
     def copies_of(self, node: Node) -> list[tuple[Conversation, Node]]:
         """The same message in the other conversations, whichever of them was copied from which."""
-        others = [one for one in (*self.copies, *self.outside) if one.tree is not self.tree]
-        nodes = ((other, one) for other in others for one in other.tree.messages())
-        return [(other, one) for other, one in nodes if (one.copy_of or one.id) == (node.copy_of or node.id)]
+        place = (node.copy_of or node.id, node.role, self.tree.depth(node.id))
+        nodes = ((other, one) for other in self._others() for one in other.tree.messages())
+        found = ((other, one, (one.copy_of or one.id, one.role, other.tree.depth(one.id))) for other, one in nodes)
+        return [(other, one) for other, one, its in found if its == place]
 
     # -- settings and figures ---------------------------------------------------------------------------
 
