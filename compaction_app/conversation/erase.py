@@ -192,7 +192,7 @@ def _erase_continued(
     Copies become the ``replacement``. What was not copied is told by the first summary, so that is emptied, with all
     below it. ``numbers``: of messages further above that are erased, which these may quote.
     """
-    rows, sessions = (model.objects.in_database_of(near) for model in (ChatMessage, ChatSession))
+    rows, sessions = ChatMessage.objects.in_database_of(near), ChatSession.objects.in_database_of(near)
     continuing = sessions.filter(continues__session=near.session_id).select_related("continues__session")
     for session in lean(continuing.order_by("pk"), continues=ChatMessage, continues__session=ChatSession):
         lock_session(session)
@@ -222,8 +222,9 @@ def _copies_of(erased: Collection[int], near: Any, own: ChatMessageQuerySet) -> 
     down. As for ``same_as``, an id may have been used again; where they stand is another place."""
     first = own.values("copy_of")
     source = ChatMessage.objects.in_database_of(near).in_session(near.session_id)
-    source = source.filter(Q(pk__in=first) | Q(copy_of__in=first)).values_list("pk", "copy_of", "created_at", "role")
-    gone = {(copy_of or pk, *alike) for pk, copy_of, *alike in source if pk in erased}
+    copied = source.filter(Q(pk__in=first) | Q(copy_of__in=first))
+    alike = copied.values_list("pk", "copy_of", "created_at", "role")
+    gone = {(copy_of or pk, created_at, role) for pk, copy_of, created_at, role in alike if pk in erased}
     copies = [one for one in lean(own) if (one.copy_of, one.created_at, one.role) in gone]
     return sorted(copies, key=lambda one: one.depth)
 

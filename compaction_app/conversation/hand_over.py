@@ -65,7 +65,7 @@ def _check_made(run: CompactionRun) -> None:
 
 def _stored(tip: ChatMessage, owner: Any, key: str) -> ChatSession:
     check_tip(tip)
-    rows, sessions = (model.objects.in_database_of(tip) for model in (ChatMessage, ChatSession))
+    rows, sessions = ChatMessage.objects.in_database_of(tip), ChatSession.objects.in_database_of(tip)
     # An erasure waits, and then finds the new session.
     with locked(tip):
         source = sessions.select_related("owner").get(pk=tip.session_id)

@@ -9,7 +9,7 @@ that is deleted.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from compaction_app.models import sql
 from compaction_app.models.database import fetch
@@ -25,11 +25,12 @@ def continued_by(session: ChatSession) -> Iterator[ChatMessage]:
 
     One query for each of them; none where nothing is continued.
     """
-    messages = type(session)._meta.get_field("continues").related_model
-    while session.continues_id is not None:  # type: ignore[attr-defined]  # the plugin is not used
-        rows: Any = messages.objects.in_database_of(session).select_related("session")  # type: ignore[union-attr]
+    from compaction_app.models import ChatMessage
+
+    while session.continues_id is not None:
+        rows = ChatMessage.objects.in_database_of(session).select_related("session")
         rows = rows.only("depth", "lane", "session", *(f"session__{name}" for name in _OF_SESSION))
-        last = rows.filter(pk=session.continues_id).first()  # type: ignore[attr-defined]
+        last = rows.filter(pk=session.continues_id).first()
         if last is None:
             return
         yield last

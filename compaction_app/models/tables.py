@@ -188,7 +188,7 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
     @property
     def continues_another(self) -> bool:
         """Whether it goes on where another session was handed over, which may have been deleted since."""
-        return self.continues_id is not None or self.numbered_from != 0  # type: ignore[attr-defined]
+        return self.continues_id is not None or self.numbered_from != 0
 
     def stands_for_others(self, message: ChatMessage) -> bool:
         """Whether a message of this session says no more than that others come before it, in what is continued."""
