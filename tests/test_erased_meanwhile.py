@@ -142,6 +142,10 @@ def copy(world: Any) -> None:
     chat.copy_branch(world.tip)
 
 
+def hand_over(world: Any) -> None:
+    chat.hand_over(world.tip)
+
+
 def import_again(world: Any) -> None:
     stored(world.owner, 13)
 
@@ -178,6 +182,7 @@ STORING = [
     ask_the_policy,
     interrupt,
     copy,
+    hand_over,
     import_again,
     import_another,
     import_an_export,
@@ -300,7 +305,7 @@ def test_nothing_erased_is_stored_by_another_thread(world, store, erase) -> None
 
         raised = at_once([lambda here=here: store(here), late])
         if (
-            store in (copy, import_another)
+            store in (copy, hand_over, import_another)
             and erase is delete_user
             and any(isinstance(error, IntegrityError) for error in raised)
         ):

@@ -476,7 +476,8 @@ def _lock_in_order(own: Sequence[Any], gone: ChatMessageQuerySet | None = None) 
         list(chosen.values_list("pk"))
     for one in own:
         lock_session(one)
-    return bool(continuing)
+    # One may have been handed over until now.
+    return bool(continuing or continued_in(near, {one.session_id for one in own}))
 
 
 def continued_in(near: Any, session_ids: Collection[Any]) -> set[Any]:
