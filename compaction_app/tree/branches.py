@@ -191,7 +191,8 @@ def find_summary_for_branch(tip: ChatMessage) -> ChatMessage | None:
     """
     check_tip(tip)
     summary_id = history_at(tip).summary_id
-    return ChatMessage.objects.in_database_of(tip).get(pk=summary_id) if summary_id else None
+    # It may be deleted at this very moment, with its branch.
+    return ChatMessage.objects.in_database_of(tip).filter(pk=summary_id).first() if summary_id else None
 
 
 def get_branch(tip: ChatMessage) -> list[ChatMessage]:
