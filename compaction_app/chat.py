@@ -43,6 +43,7 @@ from compaction_app.conversation.recall import recall as recall
 from compaction_app.conversation.recall import recall_message as recall_message
 from compaction_app.conversation.recall import recall_text as recall_text
 from compaction_app.conversation.recall import recall_tool as recall_tool
+from compaction_app.conversation.search import search as search
 from compaction_app.conversation.stream import AsyncReplyStream as AsyncReplyStream
 from compaction_app.conversation.stream import ReplyStream as ReplyStream
 from compaction_app.conversation.stream import astream as astream
@@ -84,6 +85,7 @@ arecall = _awaited(recall)
 arecall_message = _awaited(recall_message)
 arecall_text = _awaited(recall_text)
 aanswer_recalls = _awaited(answer_recalls)
+asearch = _awaited(search)
 arequest_compaction = _awaited(request_compaction)
 
 __all__ = [name for name in sorted(globals()) if not name.startswith("_")]

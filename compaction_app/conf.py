@@ -172,6 +172,8 @@ Seconds = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, le=MAX_
 PositiveSeconds = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0, le=MAX_SECONDS)]
 Amount = Annotated[Decimal, Field(allow_inf_nan=False, ge=0, le=MAX_PRICE)]
 Flag = Annotated[bool, Field(strict=True)]
+#: ``RECALL``: also what is not summarized is in the search index.
+RECALL_ALL = "all"
 Word = Annotated[str, Field(strict=True)]
 Text = Annotated[Word, AfterValidator(_text)]
 Function = Annotated[Word, AfterValidator(_function)]
@@ -367,7 +369,7 @@ class Settings(_Values):
     models: dict[str, ModelOptions] = _key(151, {}, site_only=True)
     extract_fallback: Flag = _key(152, default=True)
     enqueue: Function | None = _key(153, None, site_only=True)
-    recall: Flag = _key(154, default=True, site_only=True)
+    recall: Flag | Literal["all"] = _key(154, default=True, site_only=True)
 
     @property
     def summarizer_entry(self) -> SummarizerEntry:

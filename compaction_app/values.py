@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple, Required, TypedDict
+from uuid import UUID
 
 from compaction_app.messages.openai_format import to_openai, with_address
 
@@ -680,6 +681,21 @@ class Recalled(NamedTuple):
     #: The participant's or tool's name.
     name: str
     created_at: datetime | None
+    excerpt: str
+
+
+class Found(NamedTuple):
+    """A message that a search for people found."""
+
+    message_id: int
+    session_id: UUID
+    #: The newest message at or below it: the tip to open.
+    tip_id: int
+    #: One of :class:`Role`.
+    role: str
+    #: The participant's or tool's name.
+    name: str
+    created_at: datetime
     excerpt: str
 
 

@@ -183,7 +183,7 @@ class Question:
         if taken := [name for one in tools if (name := name_and_arguments(one)[0]) in RECALL_TOOLS]:
             words = f"With recall=True, {taken[0]} is the app's own: give your tool another name."
             raise InvalidMessage(words, field="tools")
-        is_offered = self.searches < _MOST_SEARCHES and get_settings(self.tip.session.settings).recall
+        is_offered = self.searches < _MOST_SEARCHES and bool(get_settings(self.tip.session.settings).recall)
         tools = [] if self.is_last else [*tools, *own * is_offered]
         choice = params.pop("tool_choice", None)
         if not is_offered or self.searches:

@@ -36,7 +36,7 @@ SHORTEST_QUERY = 2
 _EXCERPT = 400
 _BEFORE = 60
 #: Words of a query, the longest first, and messages that one search returns.
-_MOST_WORDS = 16
+MOST_WORDS = 16
 _MOST_FOUND = 50
 #: Places of words that an excerpt is chosen from.
 _MOST_PLACES = 500
@@ -59,16 +59,14 @@ def recall(tip: ChatMessage, query: str, *, limit: int = 8) -> list[Recalled]:
     Raises :class:`InvalidMessage` for a query of fewer than two characters, unless it is a sign of such a script, and
     :class:`ConfigurationError` where the setting ``RECALL`` is off.
     """
-    check_text(query, "query")
+    check_query(query)
     wanted = words_of_query(query)
-    if len(query.strip()) < SHORTEST_QUERY and not any(map(UNSPACED_SIGN.match, wanted)):
-        raise InvalidMessage(f"A query has at least {SHORTEST_QUERY} characters.", field="query")
     check_whole_number(limit, "limit", low=1)
     summary = find_summary_for_branch(tip)
     settings = get_settings(tip.session.settings)
     if not settings.recall:
         raise ConfigurationError("The setting RECALL is off, so nothing can be searched.")
-    words = sorted(wanted, key=len, reverse=True)[:_MOST_WORDS]
+    words = sorted(wanted, key=len, reverse=True)[:MOST_WORDS]
     # The last that is summarized, here and in each conversation that this one continues.
     above = list(_continued_by_owner(tip.session))
     ends = [unread_message(tip, summary.last_summarized_message_id)] if summary else []
@@ -90,7 +88,7 @@ def recall(tip: ChatMessage, query: str, *, limit: int = 8) -> list[Recalled]:
         firsts.add(first)
         message = message_value(row, settings.time_zone)
         shown = apply_redactor(message, redact)
-        excerpt = _excerpt(searched_text(shown), words)
+        excerpt = excerpt_of(searched_text(shown), words)
         # A message from which the redactor took the words that were searched for is not found.
         if excerpt or shown == message:
             excerpt = excerpt or shown.content[:_EXCERPT]
@@ -104,7 +102,13 @@ def _continued_by_owner(session: ChatSession) -> Iterator[ChatMessage]:
     return takewhile(lambda last: last.session.owner_id == session.owner_id, continued_by(session))
 
 
-def _excerpt(text: str, words: Collection[str]) -> str:
+def check_query(query: str) -> None:
+    check_text(query, "query")
+    if len(query.strip()) < SHORTEST_QUERY and not any(map(UNSPACED_SIGN.match, words_of_query(query))):
+        raise InvalidMessage(f"A query has at least {SHORTEST_QUERY} characters.", field="query")
+
+
+def excerpt_of(text: str, words: Collection[str]) -> str:
     """The part of a text with the most of the words; "" where it has none."""
     places = list(islice(((place, word) for place, word in words_in(text) if word in words), _MOST_PLACES))
     best, most, first = 0, 0, 0

@@ -604,6 +604,23 @@ def search(words: Sequence[Sequence[str]], cutoffs: Sequence[int], vendor: str) 
     return _SEARCH.format(found=found, cutoffs=", ".join(f"%({name})s" for name in ends)), {**named, **ends}
 
 
+def search_lanes(starts: Collection[int], words: Sequence[Sequence[str]], vendor: str) -> tuple[str, str]:
+    """The statement that finds the newest messages on some lanes with all of the words, and its %(query)s."""
+    both = {"sqlite": " AND ", "postgresql": "&"}[vendor]
+    groups = [[f"l{start}" for start in starts], *words]
+    return _ON_LANES[vendor], both.join(f"({_EITHER[vendor].join(terms)})" for terms in groups)
+
+
+_ON_LANES = {
+    "sqlite": f"""SELECT rowid FROM {ENTRIES}_fts WHERE {ENTRIES}_fts MATCH %(query)s
+        ORDER BY rowid DESC LIMIT %(limit)s""",
+    # OFFSET 0: as above.
+    "postgresql": f"""SELECT id FROM (
+        SELECT message_id AS id FROM {ENTRIES}
+        WHERE array_to_tsvector(string_to_array(terms, ' ')) @@ CAST(%(query)s AS tsquery) OFFSET 0
+    ) e ORDER BY id DESC LIMIT %(limit)s""",
+}
+
 _SEARCH = f"""
 WITH RECURSIVE up(id, lane, depth) AS (
     SELECT m.id, {_LANE.format(row="m")}, m.depth FROM {MESSAGES} m WHERE m.id IN ({{cutoffs}})

@@ -6,8 +6,9 @@ there is one per fork, so a conversation of a hundred thousand messages is as fa
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import Exists, Q, Subquery
 
@@ -71,17 +72,36 @@ def newest_tip(message: ChatMessage) -> ChatMessage:
 def newest_tip_below(message: ChatMessage) -> ChatMessage | None:
     """:func:`newest_tip`, or None if the message does not exist any more."""
     lane = message.lane_id or message.pk
-    forks = _lanes(message, limit=_ANY_ID, after=message.pk, before=_ANY_ID)
-    # Down from which depth each lane is below the message, and where it ends. Lanes begin after the one they leave.
-    depths, newest = {lane: message.depth}, message.pk
-    for other in reversed(forks):
-        if other.parent_lane_id in depths and other.start_depth > depths[other.parent_lane_id]:
-            depths[other.start_id], newest = 0, max(newest, other.end_id)
+    newest = _newest_end(message, _lanes(message, limit=_ANY_ID, after=message.pk, before=_ANY_ID))
     rows = ChatMessage.objects.in_database_of(message).messages()
     own = rows.filter(lane_id=lane, depth__gt=message.depth).order_by("-depth").values("pk")[:1]
     # A message that was deleted may have left its place on the lane to others.
     found = rows.filter(Q(pk__in=[message.pk, newest]) | Q(pk=Subquery(own)), Exists(rows.filter(pk=message.pk)))
     return found.select_related("session").defer("reasoning", "original").order_by("-id").first()
+
+
+def _newest_end(message: ChatMessage, lanes: Sequence[Lane]) -> int:
+    """Of a message and the ends of the lanes below it, newest first, the highest id."""
+    # Down from which depth each lane is below the message. Lanes begin after the one they leave.
+    depths = {message.lane_id or message.pk: message.depth}
+    newest: int = message.pk
+    for lane in reversed(lanes):
+        if lane.start_id in depths or depths.get(lane.parent_lane_id or 0, _ANY_ID) < lane.start_depth:
+            depths.setdefault(lane.start_id, 0)
+            newest = max(newest, lane.end_id)
+    return newest
+
+
+def newest_tips(messages: Sequence[ChatMessage]) -> dict[int, int]:
+    """The id of the newest message at or below each one; one query for each of their sessions. Without those that do
+    not exist any more."""
+    found, lanes = dict[int, int](), dict[Any, tuple[Lane, ...]]()
+    for message in messages:
+        if message.session_id not in lanes:
+            lanes[message.session_id] = _lanes(message, limit=_ANY_ID, after=0, before=_ANY_ID)
+        if any(lane.start_id == (message.lane_id or message.pk) for lane in lanes[message.session_id]):
+            found[message.pk] = _newest_end(message, lanes[message.session_id])
+    return found
 
 
 def tips_at_or_below(message_id: int, tip_ids: Collection[int], near: Near) -> set[int]:
