@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -31,7 +32,7 @@ from compaction_app.admin.display import column, number
 from compaction_app.admin.erasure import SEARCH, ErasingAdmin
 from compaction_app.admin.links import Links
 from compaction_app.admin.transcripts import goes_on, transcript_of
-from compaction_app.exceptions import CompactionRefused
+from compaction_app.exceptions import CompactionError, CompactionRefused
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.validation import canonical
 from compaction_app.models import ChatMessage
@@ -44,6 +45,8 @@ SHOWN_IN_LISTS = 80
 SHOWN = 20_000
 #: Messages beside or below one that its page links to.
 _MOST_NAMED = 50
+#: Messages that a search of an owner's sessions finds.
+_MOST_HITS = 100
 #: In an address: "now" for what would be sent now, where what was sent is shown otherwise.
 SENT = "sent"
 #: Texts that have an address of their own, by their name in it.
@@ -106,6 +109,19 @@ class SessionOfMessagesFilter(admin.SimpleListFilter):
         return found
 
 
+class OwnerOfMessagesFilter(admin.SimpleListFilter):
+    """The messages of one owner's sessions, which are searched by their words."""
+
+    title, parameter_name = gettext_lazy("owner"), "owner"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """Shown only where a link sets it, as above."""
+        return [(str(self.value()), _("This owner"))] if self.value() else []
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(session__owner=self.value()) if self.value() else queryset
+
+
 def _has_text(text: str) -> Q:
     """Messages with a text in any column that somebody's words are in.
 
@@ -155,7 +171,7 @@ class ChatMessageAdmin(ErasingAdmin):
     narrowed_by = ("session",)
     search_help_text = gettext_lazy(
         "Message ids. Within one session also text, name, tool calls, reasoning, what came, attachments, metadata and "
-        "whole external ids."
+        "whole external ids; of one owner words in any order."
     )
 
     class Media:
@@ -185,7 +201,7 @@ class ChatMessageAdmin(ErasingAdmin):
 
     def get_list_filter(self, request: HttpRequest) -> tuple[Any, ...]:
         retired = (("retired_at", RetiredFilter),) if self.kind(request) == Kind.SUMMARY else ()
-        return (KindFilter, *retired, SessionOfMessagesFilter)
+        return (KindFilter, *retired, SessionOfMessagesFilter, OwnerOfMessagesFilter)
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         return ("-session_id", "-id") if "session" in request.GET else self.ordering
@@ -198,8 +214,13 @@ class ChatMessageAdmin(ErasingAdmin):
         return with_beginnings
 
     def search_conditions(self, request: HttpRequest, text: str) -> list[Q]:
-        """Within one session also by text: a search never reads the texts of the whole table."""
+        """Within one session also by text, and by the words of one owner's sessions: a search never reads the texts of
+        the whole table."""
         found = super().search_conditions(request, text)
+        if text and (owner := request.GET.get("owner")):
+            with suppress(CompactionError):
+                hits = chat.search(text, owner=owner, limit=_MOST_HITS)
+                found.append(Q(pk__in=[one.message_id for one in hits]))
         return [_has_text(text), *found] if text and "session" in request.GET else found
 
     def search_for(self, request: HttpRequest, term: str) -> Q | None:

@@ -222,6 +222,7 @@ class ChatSessionAdmin(records.RecordAdmin):
             "settings_problem": problem,
             "held_back": held_back(obj) if resolved and not off else "",
             "search_url": links.url("chatmessage_changelist") if branches else "",
+            "owner_url": links.url("chatmessage_changelist", owner=obj.owner_id) if obj.owner_id else "",
         }
 
     def _lists(self, obj: ChatSession) -> dict[str, tuple[str, Any, dict[str, str]]]:

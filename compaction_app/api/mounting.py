@@ -20,7 +20,7 @@ from ninja.parser import Parser
 from ninja.responses import Response
 
 import compaction_app
-from compaction_app.api import compactions, contexts, messages, sessions
+from compaction_app.api import compactions, contexts, messages, search, sessions
 from compaction_app.api.authentication import SessionUser
 from compaction_app.api.codes import Code, Problem
 from compaction_app.api.errors import add_error_handlers
@@ -57,7 +57,7 @@ def api_urls(
         parser=JsonBody(),
         urls_namespace="compaction_api",
     )
-    for router in (*(one.router for one in (sessions, messages, contexts, compactions)), *extra):
+    for router in (*(one.router for one in (sessions, search, messages, contexts, compactions)), *extra):
         api.add_router("", router)
     add_error_handlers(api)
     paths = api.get_openapi_schema(path_prefix="/")["paths"]

@@ -7,22 +7,25 @@ place in the tree. Every figure about the context comes from ``chat.get_context`
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
 from typing import Any
 
 from django.db import connections
-from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from compaction_app import chat
 from compaction_app.conf import Mode, get_settings
 from compaction_app.context.meter import meter_of
 from compaction_app.conversation.stream import STOPPED
-from compaction_app.exceptions import CompactionError
+from compaction_app.exceptions import CompactionError, InvalidMessage
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.models.words import WHY_IT_FAILED
-from compaction_app.values import ChatContext, MeterState, Origin, Role, RunStatus
+from compaction_app.values import ChatContext, Found, MeterState, Origin, Role, RunStatus
 from project import offline_assistant
 from project.chat import markdown, uploads
 from project.chat.shown import (
@@ -41,8 +44,6 @@ from project.chat.turns import model_for, words_for
 #: Longer texts are cut here, with a link to the full text.
 SHOWN_CHARACTERS = 20_000
 SESSIONS_PAGE_SIZE = 30
-#: Characters of a message before what was searched for, and after it.
-_BEFORE, _AROUND = 15, 60
 _LONGEST_SEARCH = 200
 GENERATIONS_SHOWN = 50
 
@@ -69,35 +70,23 @@ class Listed:
     """A conversation in the list; where one was searched for, the newest message that has the words."""
 
     session: ChatSession
-    found: ChatMessage | None = None
-    around: str = ""
+    found: Found | None = None
 
 
 def list_sessions(user: Any, first: int = 0, search: str = "") -> list[Listed]:
-    """The user's conversations, newest first; one more than a page, to know whether there is another."""
+    """The user's conversations, newest first; one more than a page, to know whether there is another. Of a search those
+    whose title has its words, or a message all of them."""
     owned = ChatSession.objects.filter(owner=user).order_by("-updated_at", "-id")
-    words = " ".join(search.split())[:_LONGEST_SEARCH]
-    if not words:
-        return [Listed(session) for session in owned[first : first + SESSIONS_PAGE_SIZE + 1]]
-    matches = ChatMessage.objects.messages().filter(session=OuterRef("pk"), content__icontains=words)
-    with_match = owned.annotate(match=Subquery(matches.order_by("-id").values("pk")[:1]))
-    sessions = list(
-        with_match.filter(Q(title__icontains=words) | Q(match__isnull=False))[first : first + SESSIONS_PAGE_SIZE + 1]
-    )
-    found = ChatMessage.objects.in_bulk([session.match for session in sessions if session.match])
-    return [
-        Listed(session, message, _around(message.content, words) if message else "")
-        for session in sessions
-        for message in [found.get(session.match)]
-    ]
-
-
-def _around(content: str, words: str) -> str:
-    at = max(content.lower().find(words.lower()), 0)
-    # From a word's beginning, and near enough that what was searched for is within the two lines that are shown.
-    first = max(content.rfind(" ", 0, max(0, at - _BEFORE)) + 1, at - 2 * _BEFORE, 0)
-    shown = " ".join(content[first : at + len(words) + _AROUND].split())
-    return f"{'…' * (first > 0)}{shown}{'…' * (at + len(words) + _AROUND < len(content))}"
+    words = search[:_LONGEST_SEARCH].split()
+    found: dict[Any, Found] = {}
+    if words:
+        # One letter, which no message is searched for, may be in a title.
+        with suppress(InvalidMessage):
+            # The newest of each conversation is kept.
+            found = {one.session_id: one for one in reversed(chat.search(" ".join(words), owner=user, limit=100))}
+        titled = reduce(and_, (Q(title__icontains=word) for word in words))
+        owned = owned.filter(titled | Q(pk__in=list(found)))
+    return [Listed(one, found.get(one.pk)) for one in owned[first : first + SESSIONS_PAGE_SIZE + 1]]
 
 
 def newest_tip(session: ChatSession) -> ChatMessage | None:

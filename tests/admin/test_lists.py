@@ -5,9 +5,10 @@ import json
 import re
 
 import pytest
+from django.contrib.auth import get_user_model
 
 from compaction_app import chat
-from tests.admin.pages import listed, queries_of, url
+from tests.admin.pages import listed, page_of, queries_of, url
 from tests.admin.records import compacted, run_at
 from tests.small import tool_call
 from tests.trees import chain, start_session
@@ -140,3 +141,19 @@ def test_no_address_searches_a_column_that_no_filter_has(viewer, page, lookups):
     compacted()
     for lookup in lookups:
         assert viewer.get(url(f"{page}_changelist", **{lookup: "a"})).status_code == 400, lookup
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_sessions_of_an_owner_are_searched_by_words_in_any_order(operator):
+    ida, bo = (get_user_model().objects.create_user(name) for name in ("ida", "bo"))
+    said = [{"role": "user", "content": "The boat is red."}, {"role": "user", "content": "A red pier."}]
+    mine = chat.append_messages(chat.start_session(owner=ida), None, said)
+    chat.append_messages(chat.start_session(owner=bo), None, said)
+    page = operator.get(page_of(mine[0].session)).text
+    address = url("chatmessage_changelist", owner=ida.pk)
+    assert f'<a href="{address}">Search all sessions of this owner</a>' in page
+    assert listed(operator, "chatmessage", owner=ida.pk, q="RED boats") == [mine[0].pk]
+    assert listed(operator, "chatmessage", owner=ida.pk, q="red") == [mine[1].pk, mine[0].pk]
+    assert listed(operator, "chatmessage", owner=ida.pk, q="x") == []
+    assert sorted(listed(operator, "chatmessage", owner=ida.pk)) == [one.pk for one in mine]
+    assert operator.get(url("chatmessage_changelist", owner="nobody", q="red")).status_code == 302

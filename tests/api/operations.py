@@ -6,6 +6,7 @@ from compaction_app.api.permissions import Action
 ROWS = {
     "POST sessions": ({}, 201, Action.CREATE),
     "GET sessions": (None, 200, None),
+    "GET search": (None, 200, None),
     "GET sessions/{session_id}": (None, 200, Action.VIEW),
     "PATCH sessions/{session_id}": ({"title": "Winds"}, 200, Action.CHANGE),
     "DELETE sessions/{session_id}": (None, 204, Action.DELETE),
@@ -46,4 +47,5 @@ def send(ask, operation, world):
         "generation": 1,
     }
     body = ROWS[operation][0]
+    path = "search?q=word" if path == "search" else path
     return ask(method, path.format(**names), body(world) if callable(body) else body)

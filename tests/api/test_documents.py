@@ -157,7 +157,7 @@ class TestGuide:
     def test_every_operation_stands_there(self, document):
         # The example project has the operations of contrib.stream too.
         texts = TEXT + (REPOSITORY / "docs" / "frameworks.md").read_text()
-        said = set(re.findall(r"`(GET|POST|PATCH|DELETE) (sessions|messages|summaries|runs)([^`? ]*)`", texts))
+        said = set(re.findall(r"`(GET|POST|PATCH|DELETE) (sessions|messages|summaries|runs|search)([^`? ]*)`", texts))
         short = {
             re.sub(r"\{\w*?(id|generation)\}", lambda found: "{" + found[1] + "}", n) for n, _ in operations(document)
         }

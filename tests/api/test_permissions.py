@@ -20,7 +20,7 @@ from tests.small import small
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("quiet_world")]
 
 #: What belongs to nobody yet, or is one's own whoever asks.
-FOR_EVERYBODY = {"POST sessions", "GET sessions"}
+FOR_EVERYBODY = {"POST sessions", "GET sessions", "GET search"}
 
 
 #: What is only for who may act on what they see.
@@ -70,7 +70,7 @@ class TestTable:
         """What it refuses the owner does not find, or may not do where they may see the thing."""
         only()
         response = send(Asker(world.owner), operation, world)
-        if operation == "GET sessions":
+        if operation in ("GET sessions", "GET search"):
             assert response.json()["items"] == []
         elif operation == "POST sessions":
             problem(response, 403, "forbidden")
@@ -85,7 +85,7 @@ class TestTable:
         monkeypatch.setattr(Only, "asked", asked := [])
         session_id, bob, action = world.session.pk, user("bob"), ROWS[operation][2]
         assert send(Asker(bob), operation, world).status_code == ROWS[operation][1]
-        if operation != "GET sessions":
+        if operation not in ("GET sessions", "GET search"):
             created = [(bob, None, Action.CREATE)] if action == Action.COPY else []
             assert asked == [(bob, None if action == Action.CREATE else session_id, action), *created]
 

@@ -75,7 +75,7 @@ def test_it_costs_the_same_in_a_long_conversation(operation):
 def test_a_list_or_a_run_reads_no_text_of_a_message(operation):
     owner = user("ann")
     for query in statements(Asker(owner), operation, LongWorld(owner)):
-        if not operation.endswith(("{generation}", "repository")):
+        if not operation.endswith(("{generation}", "repository", "search")):
             assert '"content"' not in query
 
 

@@ -168,3 +168,30 @@ class TestHandOver:
         problem(ask.post(f"messages/{world.summary.pk}/hand_over"), 422, "invalid_parent")
         short = grow(chat.start_session(owner=ann), None, "u a")[-1]
         problem(ask.post(f"messages/{short.pk}/hand_over"), 422, "nothing_to_compact")
+
+
+@pytest.mark.usefixtures("quiet_world")
+class TestSearch:
+    def test_ones_own_conversations_are_searched(self, ask, world):
+        grow(world.session, world.tip, "u", word="lighthouse")
+        grow(chat.start_session(owner=user("bob")), None, "u", word="lighthouse")
+        [found] = ask.get("search?q=lighthouse").json()["items"]
+        assert (found["session_id"], found["role"]) == (str(world.session.pk), "user")
+        assert found["tip_id"] == found["message_id"] == chat.tips(world.session)[-1].pk
+        assert "lighthouse" in found["excerpt"]
+        assert len(ask.get(f"search?q=lighthouse&session_id={world.session.pk}").json()["items"]) == 1
+        assert ask.get("search?q=lighthouse%20storm").json() == {"items": []}
+
+    def test_who_may_read_a_session_may_search_it(self, world):
+        grow(world.session, world.tip, "u", word="lighthouse")
+        path = f"search?q=lighthouse&session_id={world.session.pk}"
+        sue = user("sue", "view_chatsession", "view_chatmessage")
+        assert len(Asker(sue).get(path).json()["items"]) == 1
+        problem(Asker(user("bob")).get(path), 404, "not_found")
+
+    def test_a_query_that_is_none_is_refused(self, ask, world, settings):
+        problem(ask.get("search?q=x"), 422, "invalid_message")
+        problem(ask.get("search"), 422, "invalid")
+        problem(ask.get("search?q=boat&limit=1000"), 422, "invalid")
+        settings.COMPACTION = small(RECALL=False)
+        problem(ask.get("search?q=boat"), 422, "configuration")

@@ -77,8 +77,11 @@ class TestConversations:
         assert listed(browser, q="cellar") == ["The cellar"]
         page = text_of(browser.get(reverse("chat:sessions"), {"q": " the LAMP"}))
         assert f'href="{url("branch", session, tip)}#m{tip.pk}"' in page
-        # What was searched for is within the two lines that are shown, and no word is cut before it.
-        assert ">…keeper &lt;b&gt;oils&lt;/b&gt; the lamp 1" in page
+        assert ">The keeper &lt;b&gt;oils&lt;/b&gt; the lamp 1<" in page
+        # In any order, on another branch too.
+        fork = chat.append_message(session, chat.get_branch(tip)[0], role=Role.USER, content="An oil of the lamp?")
+        page = text_of(browser.get(reverse("chat:sessions"), {"q": "lamp oil"}))
+        assert f'href="{url("branch", session, fork)}#m{fork.pk}"' in page
         assert "secret" not in page
         assert "Nothing found." in text_of(browser.get(reverse("chat:sessions"), {"q": "engine"}))
 
