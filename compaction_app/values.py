@@ -10,10 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple, Required, TypedDict
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Required, TypedDict
 
 from compaction_app.messages.openai_format import to_openai, with_address
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 Json = Any
 

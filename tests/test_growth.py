@@ -630,12 +630,12 @@ NOT_FROM_OUTSIDE = set(
     """wrong_draft with_address json_type report_of problem_of event response redacted """
     # Read by what is here: the extract, its score, what decides on a history that was read.
     """complete share_kept should_compact measure state_at resolve_request_at is_over_threshold pruned_history_tokens
-    redact_branch reasoning_sizes overflow_of_error overflow_of_report error_text
+    excerpt_of redact_branch reasoning_sizes overflow_of_error overflow_of_report error_text
     """
     # A row, by its key: queries, whose number and rows other tests assert.
     """require_tip request_compaction compact acompact open_now copies_of retire_summary live_built_on
     redact_message delete_message delete_owner ids_below pin_message unpin_message recall_text recall_message prefetched
-    settle is_of_page asked_request correct_summary check_author hand_over ahand_over
+    settle is_of_page asked_request correct_summary check_author hand_over ahand_over search
     """
     # They ask a model, or run in a framework, and read with what is here.
     """ask open_stream acomplete stream astream answer_recalls finish unknown items_of messages_of place store

@@ -75,7 +75,7 @@ def recall(tip: ChatMessage, query: str, *, limit: int = 8) -> list[Recalled]:
         return []
     for end in ends:
         write_entries(end, end.pk)
-    statement, values = sql.search(terms_of(words), [end.pk for end in ends], connection_of(tip).vendor)
+    statement, values = sql.search_above(terms_of(words), [end.pk for end in ends], connection_of(tip).vendor)
     ids = [pk for (pk,) in fetch(statement, {"limit": min(limit, _MOST_FOUND), **values}, tip)]
     rows = ChatMessage.objects.in_database_of(tip).in_bulk(ids)
     sessions = {one.pk: one for one in (tip.session, *(end.session for end in above))}

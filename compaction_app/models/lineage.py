@@ -9,7 +9,7 @@ that is deleted.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from compaction_app.models import sql
 from compaction_app.models.database import fetch
@@ -25,10 +25,9 @@ def continued_by(session: ChatSession) -> Iterator[ChatMessage]:
 
     One query for each of them; none where nothing is continued.
     """
-    from compaction_app.models import ChatMessage
-
+    messages: Any = session._meta.get_field("continues").related_model
     while session.continues_id is not None:
-        rows = ChatMessage.objects.in_database_of(session).select_related("session")
+        rows = messages.objects.in_database_of(session).select_related("session")
         rows = rows.only("depth", "lane", "session", *(f"session__{name}" for name in _OF_SESSION))
         last = rows.filter(pk=session.continues_id).first()
         if last is None:

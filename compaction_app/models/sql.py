@@ -582,7 +582,7 @@ _MATCHES = {
 _EITHER = {"sqlite": " OR ", "postgresql": "|"}
 
 
-def search(words: Sequence[Sequence[str]], cutoffs: Sequence[int], vendor: str) -> tuple[str, dict[str, Any]]:
+def search_above(words: Sequence[Sequence[str]], cutoffs: Sequence[int], vendor: str) -> tuple[str, dict[str, Any]]:
     """The statement that finds messages at or above these with any of the words, and its parameters.
 
     Each word is given as the terms that stand for it. First come the messages with the rarest words; of equal ones the

@@ -193,7 +193,7 @@ def test_a_search_costs_as_many_queries_on_a_long_branch(session) -> None:
 
 def test_a_search_reads_no_entries_but_those_with_its_words() -> None:
     """From half a million entries on, PostgreSQL preferred to read all of them backwards by their ids."""
-    statement, terms = sql.search([["ga"], ["gb"]], [1], connection.vendor)
+    statement, terms = sql.search_above([["ga"], ["gb"]], [1], connection.vendor)
     is_sqlite = connection.vendor == "sqlite"
     with connection.cursor() as cursor:
         if not is_sqlite:
